@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.data import Workspace
 from benchmarks.harness import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
 from benchmarks.scale import open_on, requests_of, settle
+from tensorlake.dataset import session_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset.dataset import Dataset
@@ -93,7 +94,7 @@ def commit_wide(workspace: Workspace) -> Measurement:
             settle(store)
             wide.append(row)
             wide.commit()
-            found = requests_of(store) | {"entry KB": len(wide.session.head.to_bytes()) / 1000}
+            found = requests_of(store) | {"entry KB": len(session_of(wide).head.to_bytes()) / 1000}
             facts = {name: max(most, found[name]) for name, most in facts.items()}
     return Measurement(watch.seconds / count, 1.0, watch.cpu_seconds, facts)
 
@@ -155,7 +156,7 @@ def many_small_commits(workspace: Workspace) -> Measurement:
         "KB a commit": float(np.mean(written)) / 1000,
         "KB, the largest": float(np.max(written)) / 1000,
         "extent rewritten": pages / (count * len(dataset.schema)),
-        "entry KB": len(dataset.session.head.to_bytes()) / 1000,
+        "entry KB": len(session_of(dataset).head.to_bytes()) / 1000,
     }
     return Measurement(watch.seconds / count, 1.0, watch.cpu_seconds, facts)
 
@@ -203,8 +204,8 @@ def entries(workspace: Workspace) -> Measurement:
             other.append(row)
             other.commit()
             dataset.commit()
-            lost = max(lost, len(dataset.session.head.to_bytes()))
-    head, pages = dataset.session.head, Pages()
+            lost = max(lost, len(session_of(dataset).head.to_bytes()))
+    head, pages = session_of(dataset).head, Pages()
     one = Extents.chunk(
         rows=1,
         kind=1,

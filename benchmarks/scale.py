@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.data import Workspace
 from benchmarks.harness import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
+from tensorlake.dataset import rowset_of, session_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset.dataset import Dataset
@@ -92,7 +93,7 @@ def cold_sample(workspace: Workspace) -> Measurement:
     facts = {
         "GETs in a row": lake.store.round_trips,
         "KB": lake.store.bytes_read / 1000,
-        "height": max(root.height for root in lake.dataset.session.head.roots.values()),
+        "height": max(root.height for root in session_of(lake.dataset).head.roots.values()),
     }
     lake.store.reset()
     assert lake.dataset["sample"][row - 1] is not None
@@ -202,7 +203,7 @@ def plan(workspace: Workspace) -> Measurement:
     """Locate sorted rows, drawn from all: first with nothing read, then with the index at hand."""
     lake = _lake(workspace, commits=10)
     random = np.random.default_rng(0)
-    reader = lake.dataset.reader()
+    reader = rowset_of(lake.dataset).reader()
     rows = np.sort(random.integers(0, len(lake.dataset), PLANNED_ROWS))
     with stopwatch() as first:
         reader.locate("vector", rows)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         open_dataset,
         udf,
     )
-    from tensorlake.dataset.concatenating import concat
+    from tensorlake.dataset.concat import concat
     from tensorlake.dataset.mix import Mix, mix
     from tensorlake.dataset.resuming import loader_from_state
     from tensorlake.loader import (
@@ -121,7 +121,7 @@ _HOMES = {
         "udf",
     ),
     "tensorlake.loader": ("NewerVersionWarning", "NullColumnWarning", "ShortBatchWarning"),
-    "tensorlake.dataset.concatenating": ("concat",),
+    "tensorlake.dataset.concat": ("concat",),
     "tensorlake.dataset.resuming": ("loader_from_state",),  # likewise
     "tensorlake.dataset.mix": ("Mix", "mix"),  # with all of the loader, which datasets do not need
     "tensorlake.types": (

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.session import Session
 from tensorlake.errors import CorruptionError
@@ -108,7 +109,7 @@ def openings(objects: Objects, wanted: Mapping[str | None, Sequence[Read]]) -> l
     fill(store, objects)
     return [
         Opening(
-            Probe.of(objects, version, lambda one: (one.version, one.session.head.to_bytes())),
+            Probe.of(objects, version, lambda one: (one.version, session_of(one).head.to_bytes())),
             run(resolve(store, version)),
             tuple(Probe.of(objects, version, read) for read in reads),
         )

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.view import View
+from tensorlake.dataset import rowset_of
+from tensorlake.dataset.dataset import Dataset, View
 from tensorlake.errors import StorageError
 from tensorlake.format import PackId
 from tensorlake.storage import Buffer, Data, MemoryStore, ObjectMeta, Store, StoredObject, run
@@ -139,7 +139,7 @@ def contents(store: Store) -> dict[str, dict[str, Any]]:
 
 def content_of(data: Dataset | View) -> dict[str, Any]:
     """Read all samples as they are stored, which is quicker than row by row."""
-    selection, reader = data.selection(), data.reader()
+    selection, reader = rowset_of(data).selection, rowset_of(data).reader()
     rows = selection.physical(np.arange(selection.num_rows))
     return {name: _plain(reader.read(name, rows, decode=False)) for name in selection.columns}
 

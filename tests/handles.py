@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.readable import Readable
 from tensorlake.dataset.session import Session
 from tensorlake.format import Schema
 from tensorlake.reading import Reader, Snapshot
@@ -37,7 +37,7 @@ def open_on(store: Store, version: str | None = None) -> Dataset:
 
 def reopened(dataset: Dataset) -> Dataset:
     """Open the newest version of a handle's dataset, as another would."""
-    return open_on(dataset.session.store)
+    return open_on(session_of(dataset).store)
 
 
 def labelled_store(rows: int) -> MemoryStore:
@@ -61,7 +61,7 @@ async def _idle() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def rows_of(data: Readable, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def rows_of(data: tl.Dataset | tl.View, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Read everything, as plain Python values."""
     chosen = list(data.schema) if names is None else names
     return [{name: plain(row[name]) for name in chosen} for row in data]
@@ -74,12 +74,12 @@ def plain(value: Any) -> Any:
 
 def reader_without_totals(dataset: Dataset) -> Reader:
     """Read a version as if its writer had not stated what the chunks below a page weigh."""
-    head = dataset.session.head
+    head = session_of(dataset).head
     roots = {
         tensor: replace(
             root, children=tuple(replace(child, stored_nbytes=None) for child in root.children)
         )
         for tensor, root in head.roots.items()
     }
-    packs = dataset.session.packs
+    packs = session_of(dataset).packs
     return Reader(Snapshot.of_entry(head.changed(roots=roots), packs, branch="main"))

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 
 ROWS = 4000
 BOXES = 20_000
@@ -155,7 +156,7 @@ def by_sdk(folder: Path, ceiling: int) -> Iterator[Ask]:
         try:
             limits = {"max_memory": ceiling, "timeout": TIMEOUT_S}
             view = tl.open(str(folder / dataset)).query(text, **limits)
-            for name in view.computed:
+            for name in rowset_of(view).computed:
                 view[:PAGE_ROWS][name][:]
         except tl.QueryLimitError as error:
             return str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.format import Extents
 from tensorlake.storage import Store, runtime
@@ -53,7 +54,7 @@ def content(ds: Dataset) -> tuple[list[str], list[dict[str, object]]]:
 
 def extents_of(ds: Dataset, name: str) -> Extents:
     """Read a tensor's whole index."""
-    snapshot = ds.selection().snapshot
+    snapshot = rowset_of(ds).selection.snapshot
     root = snapshot.state.roots[snapshot.spec(name).id]
     return runtime.run(table_of(root, snapshot.packs.pages))
 

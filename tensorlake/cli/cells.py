@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tensorlake.cli.output import as_document
-from tensorlake.dataset import Dataset, View
+from tensorlake.dataset import Dataset, View, rowset_of
 from tensorlake.quantities import human_nbytes
-from tensorlake.types import EncodedColumn
+from tensorlake.types import ClassLabel, EncodedColumn
 
 __all__ = ["Media", "as_cell", "column_names", "read_rows", "row_document", "shape_text", "told"]
 
@@ -36,7 +36,7 @@ class Media:
 
 def column_names(view: Dataset | View) -> list[str]:
     """Name the columns: tensors first, then what a query computed."""
-    return [*view.tensors, *view.computed]
+    return list(rowset_of(view).columns)
 
 
 def read_rows(view: Dataset | View, *, stop: int | None = None) -> Iterator[dict[str, Any]]:
@@ -50,13 +50,15 @@ def read_rows(view: Dataset | View, *, stop: int | None = None) -> Iterator[dict
 
 def told(view: Dataset | View, name: str) -> Iterator[Any]:
     """Read a column in the words of a person: class names for codes, `Media` for pixels."""
-    if name in view.computed:
-        values, names = view.computed[name].present(), view.computed[name].names
+    computed = rowset_of(view).computed.get(name)
+    if computed is not None:
+        values, names = computed.present(), computed.names
     elif view[name].type.is_media:
         yield from _media(view, name)
         return
     else:
-        values, names = view[name], view[name].names_or_none
+        kind = view.schema[name]
+        values, names = view[name], kind.names if isinstance(kind, ClassLabel) else None
     for value in values:
         if value is None or names is None:
             yield value
@@ -67,11 +69,11 @@ def told(view: Dataset | View, name: str) -> Iterator[Any]:
 
 
 def _media(view: Dataset | View, name: str) -> Iterator[Media | None]:
-    selection, reader = view.selection(), view.reader()
+    rows = rowset_of(view)
     sample_type = view.schema[name]
     for start in range(0, len(view), ROWS_AT_ONCE):
         positions = np.arange(start, min(start + ROWS_AT_ONCE, len(view)))
-        column = reader.read(name, selection.physical(positions), decode=False)
+        column = rows.read(name, positions, decode=False)
         assert isinstance(column, EncodedColumn)  # media are stored encoded
         for place, sample in enumerate(column.samples):
             if column.valid is not None and not column.valid[place]:

@@ -150,7 +150,7 @@ def check_store(
     store: Store, *, full: bool, decode: bool, repair: bool, progress: bool | None = False
 ) -> CheckReport:
     """Verify the dataset in a store."""
-    from tensorlake.dataset.ingest.progress import Progress
+    from tensorlake.dataset.progress import Progress
 
     repairs = tuple(repair_dataset(store)) if repair else ()
     total = sum(runtime.run(sizes_of(store)).values()) if full and progress is not False else 0

@@ -29,7 +29,7 @@ from tensorlake.types import (
 )
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["SelectionSource", "column_type"]
 
@@ -59,7 +59,7 @@ class SelectionSource:
         reader: Reader,
         computed: Mapping[str, Computed] | None = None,
         *,
-        view: View | None = None,
+        view: RowSet | None = None,
     ) -> None:
         self.view = view
         self._selection = selection

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tensorlake.dataset.dataset import View
 from tensorlake.dataset.limits import QueryLimits
+from tensorlake.dataset.rowset import HasRows, rowset_of, session_of
 from tensorlake.errors import CorruptionError, InvalidInputError
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
     from tensorlake.dataset.dataset import Dataset
-    from tensorlake.dataset.readable import Readable
-    from tensorlake.dataset.view import View
     from tensorlake.loader import Loader
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def query_inside(
-    rows: Readable, text: str, params: Mapping[str, Any], limits: QueryLimits | None = None
+    rows: HasRows, text: str, params: Mapping[str, Any], limits: QueryLimits | None = None
 ) -> View:
     """Evaluate a query that reaches no other dataset and no function of this process.
 
@@ -43,7 +43,9 @@ def query_inside(
     """
     from tensorlake.dataset.query import run_query
 
-    return run_query(rows, text, params, limits or QueryLimits(), reaches_out=False)
+    return View(
+        run_query(rowset_of(rows), text, params, limits or QueryLimits(), reaches_out=False)
+    )
 
 
 def insert_inside(
@@ -73,10 +75,10 @@ def insert_inside(
 
     limits = limits or QueryLimits()
     parsing = tql.Limits(limits.timeout_s, cancelled=limits.cancelled).deadline(text)
-    with engine_errors(dataset):
+    with engine_errors(session_of(dataset).store.url):
         query = tql.parse(text, parsing.check_parsing)
-    view = run_tree(dataset, query, params, text, limits, reaches_out=False)
-    return insert_rows(dataset, view, query, names, limits)
+    view = run_tree(rowset_of(dataset), query, params, text, limits, reaches_out=False)
+    return insert_rows(session_of(dataset), view, query, names, limits)
 
 
 def note_condition(dataset: Dataset, condition: str) -> None:
@@ -85,12 +87,12 @@ def note_condition(dataset: Dataset, condition: str) -> None:
     from tensorlake.dataset.executing import note_reads
     from tensorlake.dataset.query import engine_errors
 
-    with engine_errors(dataset):
-        note_reads(dataset, (tql.parse_predicate(condition),))
+    with engine_errors(session_of(dataset).store.url):
+        note_reads(session_of(dataset), (tql.parse_predicate(condition),))
 
 
 def replay_inside(
-    rows: Readable, steps: Sequence[Mapping[str, Any]], limits: QueryLimits | None = None
+    rows: HasRows, steps: Sequence[Mapping[str, Any]], limits: QueryLimits | None = None
 ) -> View:
     """Do again what led to a view, as JSON says it; its queries reach nothing else either.
 
@@ -99,14 +101,14 @@ def replay_inside(
         QueryError: A query does not fit these rows.
         QueryLimitError: One passed a limit.
     """
-    from tensorlake.dataset.saved_views import replayed
     from tensorlake.dataset.steps import steps_from_json
+    from tensorlake.dataset.view_storage import replayed
 
     try:
         parsed = steps_from_json(steps, where="what was asked")
     except CorruptionError as error:
         raise InvalidInputError(f"the steps are none: {error}") from error
-    return replayed(rows.frozen(), parsed, limits or QueryLimits(), reaches_out=False)
+    return View(replayed(rowset_of(rows), parsed, limits or QueryLimits(), reaches_out=False))
 
 
 def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
@@ -117,12 +119,12 @@ def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
     Raises:
         ViewNotFoundError: There is none of that name.
     """
-    from tensorlake.dataset.saved_views import SavedViews
+    from tensorlake.dataset.view_storage import open_saved
 
-    return SavedViews(dataset.session, limits, reaches_out=False)[name]
+    return View(open_saved(session_of(dataset), name, limits, reaches_out=False))
 
 
-def explain_inside(rows: Readable, text: str, params: Mapping[str, Any]) -> str:
+def explain_inside(rows: HasRows, text: str, params: Mapping[str, Any]) -> str:
     """Say how such a query would be evaluated, without evaluating it.
 
     Raises:
@@ -130,30 +132,32 @@ def explain_inside(rows: Readable, text: str, params: Mapping[str, Any]) -> str:
     """
     from tensorlake.dataset.query import compiled_query, engine_errors
 
-    with engine_errors(rows):
-        source, compiled = compiled_query(rows.frozen(), text, params, reaches_out=False)
+    here = rowset_of(rows)
+    with engine_errors(here.url):
+        source, compiled = compiled_query(here, text, params, reaches_out=False)
         return compiled.explain(source)
 
 
-def found_inside(view: View, said: Mapping[str, Any]) -> bytes:
+def found_inside(rows: HasRows, said: Mapping[str, Any]) -> bytes:
     """Write what a query found, as the SDK of a client reads it."""
     from tensorlake.dataset.pushdown import write_found
 
-    if view.has_rows:
-        return write_found(view.rows, said)
-    return write_found({name: one.batch for name, one in view.computed.items()}, said)
+    found = rowset_of(rows)
+    if found.has_rows:
+        return write_found(found.rows, said)
+    return write_found({name: one.batch for name, one in found.computed.items()}, said)
 
 
-def complete_inside(rows: Readable, text: str, cursor: int) -> tuple[tql.Completion, ...]:
+def complete_inside(rows: HasRows, text: str, cursor: int) -> tuple[tql.Completion, ...]:
     """Say what the word before the cursor could become, the most specific kinds first."""
     import tensorlake_query as tql
-    from tensorlake.dataset.query import source_of
+    from tensorlake.dataset.tables import source_of
 
-    return tql.complete(text, cursor, source_of(rows.frozen()).schema)
+    return tql.complete(text, cursor, source_of(rowset_of(rows)).schema)
 
 
 def serve_loader(
-    rows: Readable,
+    rows: HasRows,
     arguments: Mapping[str, Any],
     *,
     state: Mapping[str, Any] | None,
@@ -175,4 +179,6 @@ def serve_loader(
     """
     from tensorlake.dataset.streaming import loader_for_client
 
-    return loader_for_client(rows, arguments, state=state, turns=turns, keeps_places=keeps_places)
+    return loader_for_client(
+        rowset_of(rows), arguments, state=state, turns=turns, keeps_places=keeps_places
+    )

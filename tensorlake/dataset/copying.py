@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
-from tensorlake.dataset.ingest.progress import Progress
+from tensorlake.dataset.progress import Progress
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import human_nbytes, is_whole_number, plural
 from tensorlake.storage import open_store, place_text, runtime

@@ -1,50 +1,116 @@
-"""Dataset: a handle on one branch, or one version, of a dataset.
+"""Dataset and View: what users hold. A Dataset follows its branch, a View is frozen.
 
-Reading is ``Readable``'s, the schema ``Evolving``'s, versions are ``Versioned``'s, upkeep is
-``Maintained``'s. Writing is staged, seen by this handle alone, and published by one ``commit``:
-others see all or nothing.
+Both are handles around rows and columns of a version, and `Rows` is what they share. Writing is
+staged, seen by one Dataset alone, and published by one ``commit``: others see all or nothing. They
+are in one module because each makes the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset import staging, versioning
-from tensorlake.dataset.describe import Summary, dataset_repr, summarize
-from tensorlake.dataset.evolving import Evolving
-from tensorlake.dataset.group import Group, assign_fields
-from tensorlake.dataset.history import Commit
-from tensorlake.dataset.maintained import Maintained
-from tensorlake.dataset.readable import Readable, Rows
-from tensorlake.dataset.refreshing import noting_reads, refresh
-from tensorlake.dataset.row import Row
-from tensorlake.dataset.steps import ColumnsStep, QueryStep
-from tensorlake.dataset.struct_values import expand_names
-from tensorlake.dataset.upserting import Upserted, upsert
-from tensorlake.dataset.versioned import Versioned
-from tensorlake.dataset.view import View
-from tensorlake.quantities import is_whole_number
-from tensorlake.reading import Reader, Selection
-from tensorlake.versions import CommitRequest, OnConflict, stored_chunks
+from tensorlake.dataset import (
+    assignment,
+    evolving,
+    maintained,
+    versioned,
+    versioning,
+    view_values,
+    writing,
+)
+from tensorlake.dataset.connect import reconnect
+from tensorlake.dataset.describe import dataset_repr, view_repr, views_text
+from tensorlake.dataset.difference import UpdatedRows, transitions
+from tensorlake.dataset.handle_rows import RowNames, Rows
+from tensorlake.dataset.predicate import Predicate
+from tensorlake.dataset.row import Row, column_of, row_at
+from tensorlake.dataset.rows import row_position
+from tensorlake.dataset.rowset import RowSet, everything
+from tensorlake.dataset.tensor import Tensor
+from tensorlake.errors import InvalidInputError, TensorNotFoundError
+from tensorlake.quantities import plural
+from tensorlake.versions import Tag, stored_chunks
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.ingest import IngestReport
-    from tensorlake.dataset.mapping import MapOptions
-    from tensorlake.dataset.predicate import Predicate
-    from tensorlake.dataset.tensor import Tensor
+    from tensorlake.dataset.difference import Difference
+    from tensorlake.dataset.ingest_report import IngestReport
+    from tensorlake.dataset.session import Place, Session
 
-__all__ = ["Dataset"]
-
-Int64Array = npt.NDArray[np.int64]
+__all__ = ["Dataset", "Diff", "SavedViews", "Updated", "View"]
 
 
-class Dataset(Evolving, Readable, Versioned, Maintained):
+class View(Rows):
+    """Rows × columns of one version.
+
+    Rows may repeat and stand in any order; columns may be renamed tensors of the version or values
+    that a query computed. A view holds row numbers and computed values, never the data of tensors.
+    """
+
+    def __init__(self, rows: RowSet) -> None:
+        self._rows = rows
+
+    @property
+    def __rowset__(self) -> RowSet:
+        return self._rows
+
+    def __view__(self, rows: RowSet) -> View:
+        return View(rows)
+
+    def __dataset__(self, session: Session) -> Dataset:
+        return Dataset(session)
+
+    @property
+    def tql(self) -> str | None:
+        """The query it came from, in canonical form; None when it was not a query."""
+        return self._rows.tql
+
+    @property
+    def name(self) -> str | None:
+        """The name it was saved under, if it was."""
+        return self._rows.name
+
+    @overload
+    def __getitem__(self, key: str) -> Any: ...  # a column, or the values of a computed one
+
+    @overload
+    def __getitem__(self, key: int | np.integer) -> Row: ...  # pyright: ignore[reportOverlappingOverload] - a NumPy integer has __array__, too
+
+    @overload
+    def __getitem__(self, key: RowNames | list[str] | tuple[str, ...]) -> View: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read by what the key is.
+
+        An int gives a ``Row``; a name a ``Tensor``, a ``Group`` of them, or the values of a column
+        that a query computed; several names, a slice, a list of ints, a mask, a Predicate or a
+        View give a ``View``.
+        """
+        return _read(self, self._rows, key)
+
+    def __repr__(self) -> str:
+        return view_repr(self._rows)
+
+    def _repr_html_(self) -> str:
+        from tensorlake.dataset.notebook.shown import view_html
+
+        return view_html(self._rows)
+
+    def __reduce__(self) -> tuple[Callable[..., View], tuple[RowSet]]:
+        return View, (self._rows,)
+
+    item = view_values.item
+    explain = view_values.explain
+    save = view_values.save
+    rerun = view_values.rerun
+    materialize = view_values.materialize
+
+
+class Dataset(Rows):
     """A dataset at one branch or version; made by ``tl.create`` and ``tl.open``.
 
     Example:
@@ -60,14 +126,18 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
     ingest_report: IngestReport | None = None
     """What the ingestion that made this handle did."""
 
-    def selection(self) -> Selection:
-        """All rows and tensors, staged changes included."""
-        snapshot = self.session.snapshot()
-        return Selection(snapshot, tuple(spec.name for spec in snapshot.schema.tensors))
+    def __init__(self, session: Session) -> None:
+        self.__session__ = session
 
-    def frozen(self) -> View:
-        """What is shown now, as a View."""
-        return View(self.session, self.selection(), steps=())
+    @property
+    def __rowset__(self) -> RowSet:
+        return everything(self.__session__)
+
+    def __view__(self, rows: RowSet) -> View:
+        return View(rows)
+
+    def __dataset__(self, session: Session) -> Dataset:
+        return self if session is self.__session__ else Dataset(session)
 
     @overload
     def __getitem__(self, key: str) -> Tensor: ...  # a Group, where several names begin so
@@ -76,332 +146,115 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
     def __getitem__(self, key: int | np.integer) -> Row: ...  # pyright: ignore[reportOverlappingOverload] - a NumPy integer has __array__, too
 
     @overload
-    def __getitem__(self, key: Rows | list[str] | tuple[str, ...]) -> View: ...
+    def __getitem__(self, key: RowNames | list[str] | tuple[str, ...]) -> View: ...
 
     def __getitem__(self, key: Any) -> Any:
         """Read as of now: a column follows the handle, rows and views stay at their version."""
-        return self._column(key) if isinstance(key, str) else self.frozen()[key]
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.frozen())
+        return column_of(self, key) if isinstance(key, str) else _read(self, self.__rowset__, key)
 
     def __len__(self) -> int:
-        transaction = self.session.transaction
-        return self.session.committed.num_rows if transaction is None else transaction.num_rows
+        transaction, committed = self.__session__.transaction, self.__session__.committed
+        return committed.num_rows if transaction is None else transaction.num_rows
 
     def __repr__(self) -> str:
-        return dataset_repr(self)
+        return dataset_repr(self.__session__)
 
     def _repr_html_(self) -> str:
-        from tensorlake.dataset.notebook import dataset_html
+        from tensorlake.dataset.notebook.shown import dataset_html
 
-        return dataset_html(self)
+        return dataset_html(self.__session__)
 
-    def summary(self, *, full: bool = False) -> Summary:
-        """Describe the dataset: sizes, types, shapes, versions. Reads the index only.
-
-        Args:
-            full: Also read the columns of numbers and labels, for their values.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-summary", {"x": "int64"})
-            >>> ds.extend({"x": [1, 2, 3]})
-            >>> _ = ds.commit("three")
-            >>> ds.summary(full=True).to_pandas()["type"].tolist()
-            ['Scalar(int64)']
-        """
-        return summarize(self, full=full)
+    summary = writing.summary
 
     @property
     def nbytes(self) -> int:
         """Bytes of the chunks that this version shows."""
-        snapshot = self.session.committed
+        snapshot = self.__session__.committed
         tables = (snapshot.extents(spec.id) for spec in snapshot.schema.tensors)
         return sum(int(stored_chunks(extents).nbytes.sum()) for extents in tables)
 
     # Staging rows
 
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Stage one row.
+    append = writing.append
+    extend = writing.extend
+    delete = writing.delete
+    upsert = writing.upsert
+    map = writing.map
+    execute = writing.execute
 
-        Raises:
-            InvalidInputError: A value does not fit; nothing was staged.
+    # The schema
 
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-append", {"x": "int64", "name": "str"})
-            >>> ds.append({"x": 1, "name": "one"})
-            >>> ds[-1]["name"]
-            'one'
-            >>> ds.discard()
-        """
-        staging.append(self.session, row)
-
-    def extend(self, data: Any) -> None:
-        """Stage rows: columns, rows, an Arrow table, a DataFrame, a View, or an iterator of these.
-
-        Raises:
-            InvalidInputError: A value does not fit; nothing of this call was staged.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-extend", {"x": "int64", "name": "str"})
-            >>> ds.extend({"x": [1, 2], "name": ["one", "two"]})
-            >>> ds.extend([{"x": 3, "name": "three"}])
-            >>> ds["name"][:]
-            ['one', 'two', 'three']
-            >>> ds.discard()
-        """
-        staging.extend(self.session, data)
-
-    def delete(self, rows: Any) -> int:
-        """Stage that rows are gone: an int, slice, list, mask, Predicate or View.
-
-        Returns:
-            How many rows go.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-delete", {"x": "int64"})
-            >>> ds.extend({"x": [1, 2, 3]})
-            >>> ds.delete(ds["x"] > 1)
-            2
-            >>> ds["x"][:].tolist()
-            [1]
-            >>> ds.discard()
-        """
-        if is_whole_number(rows):
-            rows = [rows]
-        with self.session.lock:
-            here = self.frozen()
-            return staging.delete(self.session, here.selection(), here.positions_named(rows))
-
-    def assign(self, name: str, rows: Any, values: Any) -> int:
-        """Stage values for rows of one tensor: what ``ds[name][rows] = values`` does.
-
-        Returns:
-            How many rows got a value: rows of a View that are gone by now, and their values, are
-            left out.
-        """
-        if is_whole_number(rows):
-            rows, values = [rows], [values]
-        with self.session.lock:
-            if isinstance(rows, Readable) and name in self.selection().columns:
-                return staging.assign_by_view(self.session, name, rows, self.selection(), values)
-            column = self._column(name)
-            if isinstance(column, Group):
-                return assign_fields(self, column, rows, values)
-            positions = column.positions(rows)
-            return staging.assign(self.session, name, positions, values)
-
-    def upsert(self, rows: Any, on: str | Sequence[str]) -> Upserted:
-        """Stage rows by key: where it is known the row gets the values given, else it is appended.
-
-        A key that another commit added meanwhile is known when this one is published: its row gets
-        the values given.
-
-        Args:
-            rows: As for ``extend``; of known rows, tensors that are not named stay as they are.
-            on: The tensor, or tensors, whose value names a row.
-
-        Returns:
-            How many rows were updated, and how many appended.
-
-        Raises:
-            InvalidInputError: A key is NULL or NaN, given twice, or stands in several rows.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-upsert", {"id": "int64", "text": "str"})
-            >>> ds.extend({"id": [1, 2], "text": ["one", "two"]})
-            >>> ds.upsert({"id": [2, 3], "text": ["TWO", "three"]}, on="id")
-            Upserted(updated=1, appended=1)
-            >>> ds["text"][:]
-            ['one', 'TWO', 'three']
-            >>> ds.discard()
-        """
-        return upsert(self.session, rows, on)
-
-    def map(
-        self,
-        function: Callable[[dict[str, Any]], Any],
-        *,
-        schema: Mapping[str, Any],
-        columns: Sequence[str] | None = None,
-        to: str | PathLike[str] | None = None,
-        where: str | Predicate | None = None,
-        **options: Unpack[MapOptions],
-    ) -> Dataset:
-        """Call a function on rows; what it returns fills tensors, or makes a new dataset.
-
-        Args:
-            function: Gets a dict of one row's values; with ``batch_size``, of columns as
-                ``ds[name][rows]`` gives them (lists where there are NULLs). Returns a dict with
-                the names of ``schema``. With ``to`` it may also return a list of rows, or None.
-            schema: Types of what it returns. In place, a tensor that is not there is added, as
-                nullable.
-            columns: What the function is given; None: all.
-            to: URL of a new dataset with just these tensors. The same call after a kill goes on.
-            where: Only rows that meet a condition; in place, others stay as they are.
-            **options: See `MapOptions`.
-
-        Returns:
-            This handle, with the outputs staged; or the new dataset, committed.
-
-        Raises:
-            InvalidInputError: What the function returned does not fit; nothing is staged.
-            UnsupportedFeatureError: ``engine="ray"``.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-map", {"text": "str"})
-            >>> ds.extend({"text": ["a b", "c"]})
-            >>> ds.map(lambda row: {"words": len(row["text"].split())}, schema={"words": "int64"})
-            Dataset ...
-            >>> ds["words"].read()
-            array([2, 1])
-            >>> ds.discard()
-        """
-        from tensorlake.dataset.mapping import map_rows
-
-        return map_rows(
-            self, function, schema=schema, columns=columns, to=to, where=where, options=options
-        )
-
-    # Staging in TQL
-
-    def execute(self, tql: str, **params: Any) -> int:
-        """Stage a change written in TQL: UPDATE, DELETE or INSERT … SELECT.
-
-        A commit by another that changed what its WHERE and expressions read is a conflict.
-
-        Returns:
-            How many rows change, go, or come.
-
-        Raises:
-            QueryError: The text is not TQL, or names what does not exist; it shows the place.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-execute", {"x": "int64"})
-            >>> ds.extend({"x": [1, 2, 3]})
-            >>> ds.execute("UPDATE this SET x = x * 10 WHERE x > $low", low=1)
-            2
-            >>> ds["x"][:]
-            array([ 1, 20, 30])
-        """
-        from tensorlake.dataset.executing import execute
-
-        return execute(self, tql, params)
+    add_tensor = evolving.add_tensor
+    drop_tensor = evolving.drop_tensor
+    rename_tensor = evolving.rename_tensor
+    alter_tensor = evolving.alter_tensor
 
     # Publishing
 
     @property
     def has_changes(self) -> bool:
         """Whether anything is staged."""
-        return self.session.transaction is not None
+        return self.__session__.transaction is not None
 
-    def commit(self, message: str = "", *, key: str | None = None) -> Commit:
-        """Publish what is staged, atomically and durably, and return the commit.
+    commit = writing.commit
+    discard = writing.discard
+    transaction = writing.transaction
+    refresh = writing.refresh
 
-        Args:
-            message: What changed and why, for the log.
-            key: Names this piece of work: a second commit with the same key publishes nothing
-                and returns the first, so work can be repeated after a crash.
+    # Versions
 
-        Raises:
-            ConflictError: Another commit changed the same cells; your changes stay staged.
+    at = versioned.at
+    branch = versioned.branch
+    log = versioned.log
+    graph = versioned.graph
+    follow = versioned.follow
+    tag = versioned.tag
+    delete_tag = versioned.delete_tag
+    merge = versioned.merge
+    restore = versioned.restore
+    revert = versioned.revert
+    delete_branch = versioned.delete_branch
+
+    def diff(self, a: str | None = None, b: str | None = None) -> Diff:
+        """Compare versions by row identity.
+
+        Without arguments what is staged; with one, from that version to this handle's; with two,
+        from the first to the second.
 
         Example:
             >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-commit", {"x": "int64"})
-            >>> ds.append({"x": 1})
-            >>> ds.commit("one row").version
-            'main@1'
-            >>> ds.has_changes
-            False
-        """
-        entry = self.session.commit(CommitRequest(message=message, key=key))
-        return Commit.of_entry(entry, self.session.branch)
-
-    def discard(self) -> None:
-        """Forget what is staged.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-discard", {"x": "int64"})
-            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds = tl.create("memory://doc-diff", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2]})
+            >>> _ = ds.commit("two rows")
+            >>> ds["x"][0] = 5
+            >>> changed = ds.diff().updated["x"]
+            >>> changed.before[:].tolist(), changed.after[:].tolist()
+            ([1], [5])
             >>> ds.discard()
-            >>> len(ds), ds.has_changes
-            (0, False)
         """
-        self.session.discard()
+        return _diff_of(versioning.diff(self.__session__, a, b))
 
-    @contextmanager
-    def transaction(self, message: str = "", *, reads: Sequence[str] = ()) -> Generator[Self]:
-        """Commit when the block ends; discard everything staged when it raises.
+    @property
+    def branches(self) -> list[str]:
+        """Names of the branches; one that is damaged is named too, and warned of."""
+        return versioning.branches(self.__session__)
 
-        Args:
-            message: What changed and why, for the log.
-            reads: Columns that the changes are computed from: a commit that changed one of them
-                meanwhile, by a cell or by a row, is a conflict as well.
+    @property
+    def tags(self) -> Mapping[str, Tag]:
+        """The tags, by name."""
+        return versioning.tags(self.__session__)
 
-        Raises:
-            UncommittedChangesError: The handle has staged changes already.
-            ConflictError: Another commit changed the same; your changes stay staged.
+    @property
+    def views(self) -> SavedViews:
+        """The saved views, by name: ``ds.views["sharp"]`` opens one."""
+        return SavedViews(self.__session__)
 
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-transaction", {"x": "int64", "share": "float64"})
-            >>> ds.extend({"x": [1, 3], "share": [0, 0]})
-            >>> ds.commit("numbers").version
-            'main@1'
-            >>> with ds.transaction("shares", reads=["x"]):
-            ...     ds["share"][:] = ds["x"][:] / ds["x"][:].sum()
-            >>> ds["share"][:]
-            array([0.25, 0.75])
-        """
-        with noting_reads(self.session, reads):
-            try:
-                yield self
-            except BaseException:
-                self.discard()
-                raise
-        self.commit(message)
+    # Upkeep
 
-    def refresh(self, *, keep_staged: bool = False, on_conflict: OnConflict = "error") -> Self:
-        """Move this handle to its branch's newest commit.
-
-        Tensors that were added and not written to yet are taken along and stay staged.
-
-        Args:
-            keep_staged: Take all staged changes along: reads then see both, and they stay staged.
-            on_conflict: Who wins where both changed one thing: "ours" (what is staged here),
-                "theirs" (what was committed), or "error". See docs/explanation/concurrency.md.
-
-        Raises:
-            UncommittedChangesError: There are staged changes and they are not to be kept.
-            ConflictError: Both changed the same and nobody was to win; nothing moved.
-
-        Example:
-            >>> import tensorlake as tl
-            >>> mine = tl.create("memory://doc-refresh", {"x": "int64"})
-            >>> mine.extend({"x": [1, 2]})
-            >>> mine.commit("two rows").version
-            'main@1'
-            >>> theirs = tl.open("memory://doc-refresh")
-            >>> mine["x"][0], theirs["x"][0] = 10, 20
-            >>> theirs.append({"x": 3})
-            >>> theirs.commit("twenty").version
-            'main@2'
-            >>> mine.refresh(keep_staged=True, on_conflict="ours")["x"][:]
-            array([10,  2,  3])
-            >>> mine.commit("ten").version
-            'main@3'
-        """
-        refresh(self.session, keep_staged=keep_staged, on_conflict=on_conflict)
-        return self
+    optimize = maintained.optimize
+    expire = maintained.expire
+    gc = maintained.gc
+    check = maintained.check
 
     # The handle
 
@@ -419,7 +272,7 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
         >>> view["x"][:]
         array([1])
         """
-        self.session.close()
+        self.__session__.close()
 
     def __enter__(self) -> Self:
         return self
@@ -427,30 +280,176 @@ class Dataset(Evolving, Readable, Versioned, Maintained):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Callable[..., Dataset], tuple[Any, ...]]:
-        from tensorlake.dataset.open import reopen
+    def __reduce__(self) -> tuple[Callable[..., Dataset], tuple[Place]]:
+        return _reopen, (self.__session__.place(self.__session__.snapshot()),)
 
-        return reopen, (self.session.place(self.session.snapshot()),)
 
-    def repin(self) -> Callable[[str], tuple[Selection, Reader]]:
-        """How a loader reaches the version that its state recorded."""
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """The rows whose value of one tensor differs, before and after.
 
-        def at(version: str) -> tuple[Selection, Reader]:
-            then = Dataset(versioning.at(self.session, version))
-            return then.selection(), then.reader()
+    Attributes:
+        before: The tensor over those rows in the older version.
+        after: The same rows, in the same order, in the newer one.
+        view_before: Those rows of the older version, with all of its tensors.
+        view_after: And of the newer.
+    """
 
-        return at
+    before: Tensor
+    after: Tensor
+    view_before: View
+    view_after: View
 
-    def _with_rows(self, positions: Int64Array) -> View:
-        return View(self.session, self.selection().with_rows(positions))
+    @property
+    def rows_before(self) -> npt.NDArray[np.int64]:
+        """Their row numbers in the older version."""
+        return self.view_before.rows
 
-    def _with_step(self, positions: Int64Array, tql: str) -> View:
-        steps = (QueryStep(tql, {}),)
-        return View(self.session, self.selection().with_rows(positions), steps=steps)
+    @property
+    def rows_after(self) -> npt.NDArray[np.int64]:
+        """Their row numbers in the newer version, in the same order."""
+        return self.view_after.rows
 
-    def _with_columns(self, names: Sequence[str]) -> View:
-        chosen = expand_names(names, self.selection().columns)
-        for name in chosen:
-            self._column(name)
-        steps = (ColumnsStep(chosen),)
-        return View(self.session, self.selection().with_columns(chosen), steps=steps)
+    def __len__(self) -> int:
+        return len(self.after)
+
+    @property
+    def __rowsets__(self) -> UpdatedRows:
+        before, after = self.view_before.__rowset__, self.view_after.__rowset__
+        return UpdatedRows(self.before.name, self.after.name, before, after)
+
+    def __repr__(self) -> str:
+        return f"Updated({plural(len(self), 'row')} of {self.after.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What differs between two versions, by row identity.
+
+    Attributes:
+        added: A View of rows only the newer version has.
+        removed: A View of rows only the older version has.
+        updated: Tensors with changed cells, by name.
+        schema: Changes of the schema, one line each.
+    """
+
+    added: View
+    removed: View
+    updated: Mapping[str, Updated]
+    schema: tuple[str, ...]
+    before: str
+    after: str
+
+    def __bool__(self) -> bool:
+        return bool(len(self.added) or len(self.removed) or self.updated or self.schema)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the lines of ``repr``."""
+        return iter(repr(self).splitlines())
+
+    def __repr__(self) -> str:
+        lines = [f"{self.before} → {self.after}"]
+        lines += [f" {change}" for change in self.schema]
+        if len(self.added):
+            lines.append(f" {plural(len(self.added), 'row')} added")
+        if len(self.removed):
+            lines.append(f" {plural(len(self.removed), 'row')} removed")
+        width = max(map(len, self.updated), default=0)
+        for name, updated in self.updated.items():
+            count = plural(len(updated), "row")
+            shown = transitions(updated.__rowsets__)
+            lines.append(f" {name:<{width}}  {count} updated{shown}")
+        if not self:
+            lines.append(" no difference")
+        return "\n".join(lines)
+
+
+class UpdatedTensors(dict[str, Updated]):
+    """What was updated, by tensor; a tensor that is not among it says what is."""
+
+    def __init__(self, before: str, after: str) -> None:
+        super().__init__()
+        self._between = f"from {before} to {after}"
+
+    def __missing__(self, name: str) -> Updated:
+        raise TensorNotFoundError(
+            f"no row of {name!r} was updated {self._between}"
+            f"\nupdated: {', '.join(self) or 'nothing'}; new rows are diff.added",
+            tensor=name,
+        )
+
+
+class SavedViews(Mapping[str, View]):
+    """The saved views of a dataset, by name; opening one costs nothing of the others.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-views", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> _ = ds.query("WHERE x > 1").save("large")
+        >>> ds.views["large"]["x"][:]
+        array([2, 3])
+        >>> ds.views
+        1 view of 'memory://doc-views'
+          large  2 rows  main@1  WHERE x > 1
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __getitem__(self, name: str) -> View:
+        from tensorlake.dataset.view_storage import open_saved
+
+        return View(open_saved(self._session, name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(versioning.views(self._session)))
+
+    def __len__(self) -> int:
+        return len(versioning.views(self._session))
+
+    def __repr__(self) -> str:
+        return views_text(self._session)
+
+
+def _reopen(place: Place) -> Dataset:
+    return Dataset(reconnect(place))
+
+
+def _read(handle: Rows, rows: RowSet, key: Any) -> Any:
+    """Read by what the key is."""
+    if isinstance(key, str):
+        computed = rows.computed.get(key)
+        return column_of(handle, key) if computed is None else computed.present()
+    if isinstance(key, bool | np.bool_):
+        raise InvalidInputError(
+            f"a dataset cannot be indexed by {key!r}\n"
+            'a condition is written ds["label"] == "cat"; a mask has one bool a row'
+        )
+    if isinstance(key, int | np.integer):
+        return row_at(rows, row_position(int(key), len(rows), what=repr(rows.url)))
+    if isinstance(key, Sequence) and key and all(isinstance(name, str) for name in key):
+        return View(rows.with_columns([str(name) for name in key]))
+    if isinstance(key, Predicate):
+        from tensorlake.dataset.query import run_where
+
+        return View(run_where(rows, key, {}))
+    return View(rows.take(assignment.positions_named(rows, key)))
+
+
+def _diff_of(found: Difference) -> Diff:
+    """Wrap what was found between two versions."""
+    updated = UpdatedTensors(found.before, found.after)
+    for name, rows in found.updated.items():
+        before, after = View(rows.before), View(rows.after)
+        tensors = Tensor(before, rows.name_before), Tensor(after, rows.name_after)
+        updated[name] = Updated(*tensors, before, after)
+    return Diff(
+        added=View(found.added),
+        removed=View(found.removed),
+        updated=updated,
+        schema=found.schema,
+        before=found.before,
+        after=found.after,
+    )

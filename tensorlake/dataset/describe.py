@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset import versioning
+from tensorlake.dataset.rowset import everything
 from tensorlake.format import ChunkKind, Entry, Extents, StatisticsTable, TensorSpec
 from tensorlake.quantities import human_nbytes, human_time, plural
 from tensorlake.reading import Snapshot
 from tensorlake.types import ClassLabel
-from tensorlake.versions import dropped_before, small_chunks, stored_chunks, time_of
+from tensorlake.versions import SavedView, dropped_before, small_chunks, stored_chunks, time_of
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.dataset import Dataset
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.session import Session
 
 __all__ = [
     "TENSORS_SHOWN",
@@ -29,6 +31,7 @@ __all__ = [
     "summarize",
     "tensor_cells",
     "view_repr",
+    "views_text",
 ]
 
 TENSORS_SHOWN = 12
@@ -38,21 +41,21 @@ OLD_SHARE = 10
 QUERY_CHARACTERS_SHOWN = 200
 
 
-def dataset_repr(dataset: Dataset) -> str:
+def dataset_repr(session: Session) -> str:
     """Describe a dataset: no data read, one line a tensor."""
-    return "\n".join([dataset_head(dataset), *_tensor_lines(dataset.selection().snapshot)])
+    return "\n".join([dataset_head(session), *_tensor_lines(session.snapshot())])
 
 
-def dataset_head(dataset: Dataset) -> str:
+def dataset_head(session: Session) -> str:
     """Say which dataset it is, at which version, and how many rows it has."""
-    selection = dataset.selection()
-    transaction = dataset.session.transaction
-    rows = plural(len(dataset), "row")
+    snapshot = session.snapshot()
+    transaction = session.transaction
+    rows = plural(snapshot.num_rows, "row")
     if transaction is not None and transaction.appended_rows:
         rows += f", {transaction.appended_rows:,} of them staged"
     elif transaction is not None:
         rows += ", changes staged"
-    return f"Dataset {dataset.url!r} {selection.snapshot.version} · {rows}"
+    return f"Dataset {session.store.url!r} {snapshot.version} · {rows}"
 
 
 def tensor_cells(snapshot: Snapshot) -> list[tuple[str, str, str, str]]:
@@ -94,9 +97,9 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def view_repr(view: View) -> str:
+def view_repr(view: RowSet) -> str:
     """Describe a view: of what, how many rows, from which query."""
-    selection = view.selection()
+    selection = view.selection
     total = selection.snapshot.num_rows
     what = "View" if view.name is None else f"View {view.name!r}"
     head = (
@@ -214,25 +217,23 @@ def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def summarize(dataset: Dataset, *, full: bool) -> Summary:
+def summarize(session: Session, *, full: bool) -> Summary:
     """Read the index of every tensor; with ``full`` also labels, and lengths of what varies."""
-    snapshot = dataset.selection().snapshot
-    head = dataset.session.head
-    tensors = tuple(
-        _summary_of(dataset, snapshot, spec, full=full) for spec in snapshot.schema.tensors
-    )
+    rows, head = everything(session), session.head
+    snapshot = rows.selection.snapshot
+    tensors = tuple(_summary_of(rows, spec, full=full) for spec in snapshot.schema.tensors)
     return Summary(
-        url=dataset.url,
+        url=rows.url,
         version=snapshot.version,
         message=head.message,
         author=head.author,
         time=time_of(head),
-        num_rows=len(dataset),
+        num_rows=len(rows),
         stored_nbytes=sum(tensor.stored_nbytes for tensor in tensors),
         pack_count=head.packs.count,
-        branches=tuple(dataset.branches),
-        tags=tuple(dataset.tags),
-        views=tuple(dataset.views),
+        branches=tuple(versioning.branches(session)),
+        tags=tuple(versioning.tags(session)),
+        views=tuple(sorted(versioning.views(session))),
         old_nbytes=max(0, head.packs.nbytes - sum(tensor.stored_nbytes for tensor in tensors)),
         tensors=tensors,
         advice=_advice(snapshot, head),
@@ -257,10 +258,8 @@ DEAD_SHARE = 16
 """When it is worth saying: so many small chunks a tensor, or one in so many rows deleted."""
 
 
-def _summary_of(
-    dataset: Dataset, snapshot: Snapshot, spec: TensorSpec, *, full: bool
-) -> TensorSummary:
-    extents = snapshot.extents(spec.id)
+def _summary_of(rows: RowSet, spec: TensorSpec, *, full: bool) -> TensorSummary:
+    extents = rows.selection.snapshot.extents(spec.id)
     extents = extents.take(np.flatnonzero(extents.kind != ChunkKind.HOLE))
     is_label = isinstance(spec.type, ClassLabel)
     known = extents.statistics
@@ -270,11 +269,11 @@ def _summary_of(
         nulls = int(np.minimum(known.table.null_count, extents.rows[known.known]).sum())
     stored = int(stored_chunks(extents).nbytes.sum())
     if full and is_label:
-        values = _class_counts(dataset, spec)
+        values = _class_counts(rows, spec)
     elif spec.type.is_media:
         values = _mean_nbytes(stored, int(extents.rows.sum()) - nulls)
     elif full and spec.type.layout == "ragged":
-        values = _lengths(dataset, spec)
+        values = _lengths(rows, spec)
     else:
         values = "" if whole is None or is_label else _value_range(whole)
     return TensorSummary(
@@ -345,18 +344,18 @@ def _mean_nbytes(stored: int, rows: int) -> str:
     return f"mean {human_nbytes(stored // rows)}" if rows > 0 else ""
 
 
-def _lengths(dataset: Dataset, spec: TensorSpec) -> str:
+def _lengths(rows: RowSet, spec: TensorSpec) -> str:
     """How long samples of varying length are, and how many have none."""
-    lengths = dataset[spec.name].shapes()[:, 0]
+    lengths = rows.shapes(spec.name)[:, 0]
     empty = int(np.count_nonzero(lengths == 0))
     told = f"mean {lengths.mean():.3g} a row" if len(lengths) else ""
     return told + (f"; {plural(empty, 'row')} empty" if empty else "")
 
 
-def _class_counts(dataset: Dataset, spec: TensorSpec) -> str:
-    tensor = dataset[spec.name]
-    names = tensor.names
-    read = tensor.read(null=0)
+def _class_counts(rows: RowSet, spec: TensorSpec) -> str:
+    assert isinstance(spec.type, ClassLabel), "only classes are counted"
+    names = spec.type.names
+    read = spec.type.present(rows.read(spec.name), tensor=spec.name, null=0)
     codes = np.asarray(getattr(read, "values", read)).reshape(-1)
     counts = np.bincount(codes, minlength=len(names))
     known = [code for code in np.argsort(-counts, kind="stable").tolist() if names[code]]
@@ -365,3 +364,28 @@ def _class_counts(dataset: Dataset, spec: TensorSpec) -> str:
 
 
 CLASSES_SHOWN = 4
+
+
+QUERY_SHOWN = 60
+"""Characters of the query of a saved view in the list of them."""
+
+
+def views_text(session: Session) -> str:
+    """Describe the saved views of a dataset, a line each."""
+    found = sorted(versioning.views(session).items())
+    cells = [(name, plural(one.rows.rows, "row"), one.version, _shown(one)) for name, one in found]
+    widths = [max((len(row[at]) for row in cells), default=0) for at in range(3)]
+    lines = [
+        "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]])
+        for row in cells
+    ]
+    head = f"{plural(len(found), 'view')} of {session.store.url!r}"
+    return "\n".join([head, *(f"  {line}".rstrip() for line in lines)])
+
+
+def _shown(saved: SavedView) -> str:
+    if saved.message:
+        return saved.message
+    texts = [str(step["tql"]) for step in saved.query or () if "tql" in step]
+    text = " → ".join(texts).replace("\n", " ") if texts else "rows chosen by hand"
+    return text if len(text) <= QUERY_SHOWN else f"{text[:QUERY_SHOWN]}…"

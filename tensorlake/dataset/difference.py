@@ -7,19 +7,19 @@ differs, whatever was rewritten around it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.cells import samples_differ
-from tensorlake.dataset.history import Diff, Updated
+from tensorlake.dataset.rowset import RowSet
 from tensorlake.dataset.session import Session
-from tensorlake.dataset.tensor import Tensor
-from tensorlake.dataset.view import View
-from tensorlake.errors import TensorNotFoundError
 from tensorlake.format import RowIdRuns, TensorSpec
 from tensorlake.reading import Selection, Snapshot
 from tensorlake.storage import runtime
-from tensorlake.types import ClassLabel, in_same_terms
+from tensorlake.types import ClassLabel, UniformColumn, in_same_terms
 from tensorlake.versions import (
     Matched,
     SharedRows,
@@ -33,7 +33,7 @@ from tensorlake.versions import (
     table_of,
 )
 
-__all__ = ["diff_snapshots"]
+__all__ = ["Difference", "UpdatedRows", "diff_snapshots", "transitions"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -41,48 +41,54 @@ COMPARED_AT_ONCE = 4096
 """Candidate rows read together from both sides."""
 
 
-class UpdatedTensors(dict[str, Updated]):
-    """What was updated, by tensor; a tensor that is not among it says what is."""
+@dataclass(frozen=True, slots=True)
+class UpdatedRows:
+    """Rows whose value of one tensor differs, in the same order, and the tensor's names."""
 
-    def __init__(self, before: str, after: str) -> None:
-        super().__init__()
-        self._between = f"from {before} to {after}"
+    name_before: str
+    name_after: str
+    before: RowSet
+    after: RowSet
 
-    def __missing__(self, name: str) -> Updated:
-        raise TensorNotFoundError(
-            f"no row of {name!r} was updated {self._between}"
-            f"\nupdated: {', '.join(self) or 'nothing'}; new rows are diff.added",
-            tensor=name,
-        )
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs between two versions; `Diff` shows it to users."""
+
+    added: RowSet
+    removed: RowSet
+    updated: Mapping[str, UpdatedRows]
+    schema: tuple[str, ...]
+    before: str
+    after: str
 
 
 def diff_snapshots(
     session: Session, before: Snapshot, after: Snapshot, *, after_name: str | None = None
-) -> Diff:
+) -> Difference:
     """Compare two snapshots of one dataset."""
     (old_ids, old_shown), (new_ids, new_shown) = _rows_of(before), _rows_of(after)
     shared = shared_rows(old_ids, new_ids).within(old_shown.ranges)
     shared = shared.within_other(new_shown.ranges)
     both = match(SharedRows.identity(before.state.physical), shared)
-    updated = UpdatedTensors(before.version, after_name or after.version)
+    updated: dict[str, UpdatedRows] = {}
     for spec in after.schema.tensors:
         old_spec = before.schema.by_id(spec.id)
         if old_spec is None:
             continue
         old, new = _changed(session, (before, old_spec), (after, spec), both)
         if len(old):
-            view_before, view_after = _view(session, before, old), _view(session, after, new)
-            updated[spec.name] = Updated(
-                Tensor(view_before, old_spec.name),
-                Tensor(view_after, spec.name),
-                view_before,
-                view_after,
+            updated[spec.name] = UpdatedRows(
+                old_spec.name,
+                spec.name,
+                _rows_at(session, before, old),
+                _rows_at(session, after, new),
             )
     added = new_shown.in_order(subtract(new_shown.ranges, shared.other_ranges))
     removed = old_shown.in_order(subtract(old_shown.ranges, shared.ranges))
-    return Diff(
-        added=_view(session, after, rows_in(np.stack(added, axis=1))),
-        removed=_view(session, before, rows_in(np.stack(removed, axis=1))),
+    return Difference(
+        added=_rows_at(session, after, rows_in(np.stack(added, axis=1))),
+        removed=_rows_at(session, before, rows_in(np.stack(removed, axis=1))),
         updated=updated,
         schema=tuple(_schema_changes(before, after)),
         before=before.version,
@@ -97,9 +103,9 @@ def _rows_of(snapshot: Snapshot) -> tuple[RowIdRuns, Shown]:
     return ids, Shown(runtime.run(table_of(state.rows, pages)))
 
 
-def _view(session: Session, snapshot: Snapshot, physical: Int64Array) -> View:
+def _rows_at(session: Session, snapshot: Snapshot, physical: Int64Array) -> RowSet:
     columns = tuple(spec.name for spec in snapshot.schema.tensors)
-    return View(session, Selection(snapshot, columns, snapshot.rows_of(physical)))
+    return RowSet(session, Selection(snapshot, columns, snapshot.rows_of(physical)))
 
 
 def _changed(
@@ -169,3 +175,41 @@ def _type_changes(old: TensorSpec, new: TensorSpec) -> list[str]:
     )
     # Codes that no class has any more are no change: a restored version has them, too.
     return changes + ([] if before == after else [f"{old.type.describe()} → {new.type.describe()}"])
+
+
+TRANSITIONS_SHOWN = 3
+
+
+def transitions(updated: UpdatedRows) -> str:
+    """Say which classes became which, for class labels: ``   puppy → dog 214``."""
+    before = updated.before.schema[updated.name_before]
+    after = updated.after.schema[updated.name_after]
+    if not isinstance(before, ClassLabel) or not isinstance(after, ClassLabel):
+        return ""
+    if after.layout != "uniform":
+        return ""
+    counts: dict[tuple[str, str], int] = {}
+    old_codes = _codes(updated.before, updated.name_before)
+    new_codes = _codes(updated.after, updated.name_after)
+    for old, new in zip(old_codes, new_codes, strict=True):
+        pair = (
+            "NULL" if old is None else before.names[old],
+            "NULL" if new is None else after.names[new],
+        )
+        counts[pair] = counts.get(pair, 0) + 1
+    largest = sorted(counts.items(), key=lambda item: -item[1])
+    shown = ", ".join(
+        f"{old} → {new} {count:,}" for (old, new), count in largest[:TRANSITIONS_SHOWN]
+    )
+    return f"   {shown}" + (", …" if len(largest) > TRANSITIONS_SHOWN else "")
+
+
+def _codes(rows: RowSet, name: str) -> list[int | None]:
+    """The codes of all rows; None where NULL."""
+    column = rows.read(name)
+    assert isinstance(column, UniformColumn), "labels of one code a row"
+    codes: list[int | None] = column.values.tolist()
+    if column.valid is not None:
+        for position in np.flatnonzero(~column.valid).tolist():
+            codes[position] = None
+    return codes

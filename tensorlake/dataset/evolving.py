@@ -9,115 +9,112 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorlake.dataset import schema_changes
-from tensorlake.dataset.session import Session
+from tensorlake.dataset.rowset import HasSession
 from tensorlake.types import NO_DEFAULT, SampleType
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["Evolving"]
+__all__ = [
+    "add_tensor",
+    "alter_tensor",
+    "drop_tensor",
+    "rename_tensor",
+]
 
 
-class Evolving:
-    """What a ``Dataset`` does to its tensors' names and types."""
+def add_tensor(
+    self: HasSession, name: str, sample_type: SampleType | str | Any, fill: Any = NO_DEFAULT
+) -> None:
+    """Stage a new tensor. Rows that exist get ``fill``, else the type's default, else NULL.
 
-    session: Session
+    A ``Struct`` adds a tensor for each of its fields.
 
-    def add_tensor(
-        self, name: str, sample_type: SampleType | str | Any, fill: Any = NO_DEFAULT
-    ) -> None:
-        """Stage a new tensor. Rows that exist get ``fill``, else the type's default, else NULL.
+    Raises:
+        SchemaError: The name is taken, or there is neither fill nor default nor NULL.
 
-        A ``Struct`` adds a tensor for each of its fields.
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-add-tensor", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.add_tensor("grade", "int8", fill=7)
+        >>> ds["grade"][:]
+        array([7, 7, 7], dtype=int8)
+        >>> ds.discard()
+    """
+    schema_changes.add_tensor(self.__session__, name, sample_type, fill)
 
-        Raises:
-            SchemaError: The name is taken, or there is neither fill nor default nor NULL.
 
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-add-tensor", {"x": "int64"})
-            >>> ds.extend({"x": [1, 2, 3]})
-            >>> ds.add_tensor("grade", "int8", fill=7)
-            >>> ds["grade"][:]
-            array([7, 7, 7], dtype=int8)
-            >>> ds.discard()
-        """
-        schema_changes.add_tensor(self.session, name, sample_type, fill)
+def drop_tensor(self: HasSession, name: str) -> None:
+    """Stage that a tensor is gone, or a group of them; older versions keep it.
 
-    def drop_tensor(self, name: str) -> None:
-        """Stage that a tensor is gone, or a group of them; older versions keep it.
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-drop-tensor", {"x": "int64", "y": "int64"})
+        >>> ds.extend({"x": [1], "y": [2]})
+        >>> ds.drop_tensor("y")
+        >>> list(ds.schema)
+        ['x']
+        >>> ds.discard()
+    """
+    schema_changes.drop_tensor(self.__session__, name)
 
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-drop-tensor", {"x": "int64", "y": "int64"})
-            >>> ds.extend({"x": [1], "y": [2]})
-            >>> ds.drop_tensor("y")
-            >>> list(ds.schema)
-            ['x']
-            >>> ds.discard()
-        """
-        schema_changes.drop_tensor(self.session, name)
 
-    def rename_tensor(self, old: str, new: str) -> None:
-        """Stage another name for a tensor, or a group of them; data and identity stay.
+def rename_tensor(self: HasSession, old: str, new: str) -> None:
+    """Stage another name for a tensor, or a group of them; data and identity stay.
 
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-rename-tensor", {"x": "int64"})
-            >>> ds.extend({"x": [1, 2, 3]})
-            >>> ds.rename_tensor("x", "n")
-            >>> ds["n"][:]
-            array([1, 2, 3])
-            >>> ds.discard()
-        """
-        schema_changes.rename_tensor(self.session, old, new)
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-rename-tensor", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.rename_tensor("x", "n")
+        >>> ds["n"][:]
+        array([1, 2, 3])
+        >>> ds.discard()
+    """
+    schema_changes.rename_tensor(self.__session__, old, new)
 
-    def alter_tensor(
-        self,
-        name: str,
-        *,
-        nullable: bool | None = None,
-        dtype: DTypeLike | None = None,
-        shape: Sequence[int | None] | None = None,
-        codec: Literal["any"] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Stage another type, or other metadata, for a tensor. No chunk is rewritten.
 
-        Args:
-            name: The tensor.
-            nullable: Whether samples may be NULL. False needs that none is: rows are looked at
-                where statistics leave it open.
-            dtype: A wider one: each value that is stored must be one of its values.
-            shape: The same lengths, or None where samples may differ from now on.
-            codec: "any": pictures of other codecs are taken too, beside those that are there.
-            metadata: JSON to note about the tensor, in the place of what was noted.
+def alter_tensor(  # noqa: D417 - a method: self
+    self: HasSession,
+    name: str,
+    *,
+    nullable: bool | None = None,
+    dtype: DTypeLike | None = None,
+    shape: Sequence[int | None] | None = None,
+    codec: Literal["any"] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Stage another type, or other metadata, for a tensor. No chunk is rewritten.
 
-        Raises:
-            SchemaError: What is stored would not be of the new type; the message says why.
+    Args:
+        name: The tensor.
+        nullable: Whether samples may be NULL. False needs that none is: rows are looked at
+            where statistics leave it open.
+        dtype: A wider one: each value that is stored must be one of its values.
+        shape: The same lengths, or None where samples may differ from now on.
+        codec: "any": pictures of other codecs are taken too, beside those that are there.
+        metadata: JSON to note about the tensor, in the place of what was noted.
 
-        Example:
-            >>> import tensorlake as tl
-            >>> ds = tl.create("memory://doc-alter", {"x": "uint8"})
-            >>> ds.extend({"x": [1, 255]})
-            >>> ds.alter_tensor("x", dtype="int32")
-            >>> ds.append({"x": 70_000})
-            >>> ds["x"][:]
-            array([    1,   255, 70000], dtype=int32)
-            >>> ds.discard()
-        """
-        schema_changes.alter_tensor(
-            self.session,
-            name,
-            nullable=nullable,
-            dtype=dtype,
-            shape=shape,
-            codec=codec,
-            metadata=metadata,
-        )
+    Raises:
+        SchemaError: What is stored would not be of the new type; the message says why.
 
-    def change_names(
-        self, name: str, how: schema_changes.NamesChange, names: Sequence[str]
-    ) -> None:
-        """Stage a change of class names: what ``ds[name].add_names(names)`` and the like do."""
-        schema_changes.change_names(self.session, name, how, names)
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-alter", {"x": "uint8"})
+        >>> ds.extend({"x": [1, 255]})
+        >>> ds.alter_tensor("x", dtype="int32")
+        >>> ds.append({"x": 70_000})
+        >>> ds["x"][:]
+        array([    1,   255, 70000], dtype=int32)
+        >>> ds.discard()
+    """
+    schema_changes.alter_tensor(
+        self.__session__,
+        name,
+        nullable=nullable,
+        dtype=dtype,
+        shape=shape,
+        codec=codec,
+        metadata=metadata,
+    )

@@ -7,25 +7,26 @@ meanwhile is a conflict, for then the same statement might have changed other ro
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tensorlake_query as tql
+from tensorlake.dataset.assignment import delete
 from tensorlake.dataset.computed import Computed
 from tensorlake.dataset.item_counts import items_first
 from tensorlake.dataset.query import NO_LIMITS, QueryLimitError, engine_errors, run_tree
-from tensorlake.dataset.staging import assign_by_view, extend
+from tensorlake.dataset.rowset import RowSet, everything
+from tensorlake.dataset.staging import all_or_nothing, assign_by_selection, extend
 from tensorlake.dataset.stored import StoredColumn
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
 from tensorlake.storage import counted
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.dataset import Dataset
     from tensorlake.dataset.limits import QueryLimits
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.session import Session
 
 __all__ = ["execute", "insert_rows", "note_reads"]
 
@@ -33,25 +34,25 @@ BATCH_ROWS = 1024
 """Rows inserted together."""
 
 
-def execute(dataset: Dataset, text: str, params: Mapping[str, Any]) -> int:
+def execute(session: Session, text: str, params: Mapping[str, Any]) -> int:
     """Stage a change; return how many rows it changes."""
-    with engine_errors(dataset):
+    with engine_errors(session.store.url):
         change = tql.parse_change(text)
-        _check_names(dataset, change, text)
-    with dataset.session.lock:
+        _check_names(session, change, text)
+    with session.lock:
         match change:
             case tql.ast.Update():
-                return _update(dataset, change, params, text)
+                return _update(session, change, params, text)
             case tql.ast.Delete(where=where):
-                view = run_tree(dataset, tql.ast.Query(where=where), params, text)
-                count = dataset.delete(view) if len(view) else 0
-                note_reads(dataset, () if where is None else (where,))
+                view = run_tree(everything(session), tql.ast.Query(where=where), params, text)
+                count = delete(session, view) if len(view) else 0
+                note_reads(session, () if where is None else (where,))
                 return count
             case tql.ast.Insert():
-                return _insert(dataset, change, params, text)
+                return _insert(session, change, params, text)
 
 
-def _check_names(dataset: Dataset, change: tql.ast.Change, text: str) -> None:
+def _check_names(session: Session, change: tql.ast.Change, text: str) -> None:
     """Refuse what a change names and is not there, or names twice."""
     if change.table.name != "this":
         raise tql.QueryNameError(
@@ -66,9 +67,10 @@ def _check_names(dataset: Dataset, change: tql.ast.Change, text: str) -> None:
     elif isinstance(change, tql.ast.Insert):
         verb, targets = "INSERT names", tuple((each.name, each.span) for each in change.names)
     seen: set[str] = set()
+    schema = everything(session).schema
     for name, span in targets:
-        if name not in dataset.schema:
-            raise _no_tensor(dataset, f"{verb} {name!r}, which is no tensor", name, text, span)
+        if name not in schema:
+            raise _no_tensor(schema, f"{verb} {name!r}, which is no tensor", name, text, span)
         if name in seen:
             message = f"{verb} {name!r} twice"
             raise tql.QueryNameError(message, text=text, span=span, hint="give it one value")
@@ -76,20 +78,20 @@ def _check_names(dataset: Dataset, change: tql.ast.Change, text: str) -> None:
 
 
 def _no_tensor(
-    dataset: Dataset, message: str, name: str, text: str, span: tql.ast.Span
+    schema: Iterable[str], message: str, name: str, text: str, span: tql.ast.Span
 ) -> tql.QueryNameError:
-    hint = tql.known_names(name, "tensors", dataset.schema)
+    hint = tql.known_names(name, "tensors", schema)
     return tql.QueryNameError(message, text=text, span=span, hint=hint)
 
 
-def _update(dataset: Dataset, change: tql.ast.Update, params: Mapping[str, Any], text: str) -> int:
+def _update(session: Session, change: tql.ast.Update, params: Mapping[str, Any], text: str) -> int:
     outputs = tuple(
         tql.ast.Output(assignment.value, f"value {number}", span=assignment.value.span)
         for number, assignment in enumerate(change.assignments)
     )
-    view = run_tree(dataset, tql.ast.Query(outputs, where=change.where), params, text)
+    view = run_tree(everything(session), tql.ast.Query(outputs, where=change.where), params, text)
     if not view.has_rows:
-        with engine_errors(dataset):
+        with engine_errors(session.store.url):
             raise tql.QueryTypeError(
                 "UPDATE sets one value for each row, and an aggregate gives one for all",
                 text=text,
@@ -98,33 +100,28 @@ def _update(dataset: Dataset, change: tql.ast.Update, params: Mapping[str, Any],
             )
     if not len(view):
         return 0
-    rows = dataset.frozen()[view.rows]
+    here = everything(session)
+    rows = here.selection.with_rows(view.rows)
     values = {
         assignment.name: _values(view, f"value {number}")
         for number, assignment in enumerate(change.assignments)
     }
-    was_staging = dataset.has_changes
-    transaction = dataset.session.staging()
-    savepoint = transaction.savepoint()
-    try:
-        for name in items_first(values, dataset.schema):
-            here = dataset.selection()
-            assign_by_view(dataset.session, name, rows, here, values[name], call="UPDATE")
-    except BaseException:
-        transaction.roll_back(savepoint)
-        if not was_staging:
-            dataset.discard()
-        raise
+    with all_or_nothing(session):
+        for name in items_first(values, here.schema):
+            now = everything(session).selection
+            assign_by_selection(session, name, rows, now, values[name], call="UPDATE")
     exprs = [assignment.value for assignment in change.assignments]
-    note_reads(dataset, exprs if change.where is None else [*exprs, change.where])
+    note_reads(session, exprs if change.where is None else [*exprs, change.where])
     return len(view)
 
 
-def _values(view: View, name: str) -> Any:
+def _values(view: RowSet, name: str) -> Any:
     """One value a row, whether a column of the dataset was selected or computed from."""
     if name in view.computed:
         return _stored_values(view.computed[name])
-    return view[name][:]
+    selection = view.selection
+    column = view.reader().read(name, selection.physical(selection.all_positions()))
+    return view.schema[name].present(column, tensor=name)
 
 
 def _stored_values(computed: Computed) -> Any:
@@ -136,11 +133,11 @@ def _stored_values(computed: Computed) -> Any:
     return [names[code] for code in presented.tolist()]
 
 
-def _insert(dataset: Dataset, change: tql.ast.Insert, params: Mapping[str, Any], text: str) -> int:
+def _insert(session: Session, change: tql.ast.Insert, params: Mapping[str, Any], text: str) -> int:
     query, names = change.query, [each.name for each in change.names]
-    view = run_tree(dataset, query, params, text)
-    selected = _selected(query, view)
-    with engine_errors(dataset):
+    view = run_tree(everything(session), query, params, text)
+    selected, schema = _selected(query, view), everything(session).schema
+    with engine_errors(session.store.url):
         if names and len(names) != len(selected):
             raise tql.QueryTypeError(
                 f"INSERT names {plural(len(names), 'tensor')} and its query gives {len(selected)}",
@@ -149,10 +146,10 @@ def _insert(dataset: Dataset, change: tql.ast.Insert, params: Mapping[str, Any],
                 hint="name as many",
             )
         for name in () if names else selected:
-            if name not in dataset.schema:
+            if name not in schema:
                 message = f"the query gives {name!r}, which is no tensor"
-                raise _no_tensor(dataset, message, name, text, _place_of(name, query))
-    return insert_rows(dataset, view, query, names)
+                raise _no_tensor(schema, message, name, text, _place_of(name, query))
+    return insert_rows(session, view, query, names)
 
 
 def _place_of(name: str, query: tql.ast.Statement) -> tql.ast.Span:
@@ -162,8 +159,8 @@ def _place_of(name: str, query: tql.ast.Statement) -> tql.ast.Span:
 
 
 def insert_rows(
-    dataset: Dataset,
-    view: View,
+    session: Session,
+    view: RowSet,
     query: tql.ast.Statement,
     names: Sequence[str],
     limits: QueryLimits = NO_LIMITS,
@@ -171,7 +168,7 @@ def insert_rows(
     """Stage what a query found as new rows; return how many.
 
     Args:
-        dataset: Where they go.
+        session: Where they go.
         view: What it found.
         query: That it was, for the order of its outputs.
         names: Of tensors, one an output; none: the outputs' own.
@@ -192,11 +189,13 @@ def insert_rows(
     with counted() as tally:
         for batch in _batches(view, dict(zip(selected, targets, strict=True))):
             _check_limits(limits, time.monotonic() - started, tally.nbytes)
-            extend(dataset.session, batch, call="INSERT")
+            extend(session, batch, call="INSERT")
     is_one = isinstance(query, tql.ast.Query)  # of several put together all may have been read
     copied = {name for name in selected if name not in view.computed}
     if _reads_this(query):
-        _note_columns(dataset, copied | _columns_of([query]) if is_one else {*dataset.schema})
+        _note_columns(
+            session, copied | _columns_of([query]) if is_one else {*everything(session).schema}
+        )
     return len(view)
 
 
@@ -225,14 +224,14 @@ def _reads_this(query: tql.ast.Statement) -> bool:
     return False
 
 
-def _selected(query: tql.ast.Statement, view: View) -> list[str]:
+def _selected(query: tql.ast.Statement, view: RowSet) -> list[str]:
     """Outputs in the order in which they are written; computed ones stand apart in a view."""
     names: list[str] = []
     for output in query.select if isinstance(query, tql.ast.Query) else ():
         if isinstance(output.expr, tql.ast.Star):
-            return [*view.selection().columns, *view.computed]
+            return [*view.selection.columns, *view.computed]
         names.append(_output_name(output))
-    return names or [*view.computed, *view.selection().columns]
+    return names or [*view.computed, *view.selection.columns]
 
 
 def _output_name(output: tql.ast.Output) -> str:
@@ -243,8 +242,8 @@ def _output_name(output: tql.ast.Output) -> str:
     return output.alias or default
 
 
-def _batches(view: View, targets: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    selection, reader = view.selection(), view.reader()
+def _batches(view: RowSet, targets: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    selection, reader = view.selection, view.reader()
     for start in range(0, len(view), BATCH_ROWS):
         positions = np.arange(start, min(start + BATCH_ROWS, len(view)))
         batch: dict[str, Any] = {}
@@ -257,9 +256,9 @@ def _batches(view: View, targets: Mapping[str, str]) -> Iterator[dict[str, Any]]
         yield batch
 
 
-def note_reads(dataset: Dataset, exprs: Sequence[tql.ast.Expr]) -> None:
+def note_reads(session: Session, exprs: Sequence[tql.ast.Expr]) -> None:
     """Let it be a conflict when somebody else changes what these read: changes rest on it."""
-    _note_columns(dataset, _columns_of(exprs))
+    _note_columns(session, _columns_of(exprs))
 
 
 def _columns_of(nodes: Sequence[tql.ast.Node]) -> set[str]:
@@ -268,10 +267,10 @@ def _columns_of(nodes: Sequence[tql.ast.Node]) -> set[str]:
     return {node.name for node in found if isinstance(node, tql.ast.Column)}
 
 
-def _note_columns(dataset: Dataset, names: set[str]) -> None:
-    transaction = dataset.session.transaction
+def _note_columns(session: Session, names: set[str]) -> None:
+    transaction = session.transaction
     if transaction is None:
         return
-    schema = dataset.session.committed.schema
+    schema = session.committed.schema
     known = {spec.name for spec in schema.tensors}
     transaction.reads |= {schema[name].id for name in names & known}

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from tensorlake.dataset.arrow_types import values_of
 from tensorlake.dataset.item_counts import check_batch
 from tensorlake.dataset.memory_blocks import MemoryBlocks
+from tensorlake.dataset.rowset import has_rows, rowset_of
 from tensorlake.dataset.stored import StoredColumn
 from tensorlake.dataset.struct_values import flattened, members_of
 from tensorlake.errors import (
@@ -56,8 +58,8 @@ def batches(data: Any, *, schema: Schema, call: str) -> Iterator[Batch]:
     """
     if isinstance(data, Mapping):
         yield data
-    elif hasattr(data, "iter_column_batches"):  # a Dataset or View
-        yield from data.iter_column_batches()
+    elif has_rows(data):
+        yield from rowset_of(data).column_batches()
     elif hasattr(data, "iloc"):  # a pandas DataFrame: its columns convert without Arrow
         yield {str(name): data[name] for name in data.columns}
     elif hasattr(data, "__arrow_c_stream__"):
@@ -193,8 +195,6 @@ def _arrow_columns(table: Any, schema: Schema) -> Batch:
         import pyarrow as pa
     except ImportError as error:
         raise missing_extra("reading Arrow data", "arrow") from error
-    from tensorlake.dataset.ingest.arrow_types import values_of
-
     read = pa.table(table)
     return {
         name: values_of(read, name, schema[name].type)

@@ -15,17 +15,22 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Si
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
-from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.columns import unknown_column
+from tensorlake.dataset import schema_changes, staging
+from tensorlake.dataset.assignment import assign
+from tensorlake.dataset.connect import connect, connect_new, exists
 from tensorlake.dataset.item_counts import items_first
 from tensorlake.dataset.mapping_calls import Call, Piece, results, rows_shown
 from tensorlake.dataset.query_warnings import SkippedRowsWarning
+from tensorlake.dataset.rows import unknown_column
+from tensorlake.dataset.rowset import RowSet, everything
+from tensorlake.dataset.staging import all_or_nothing
 from tensorlake.dataset.struct_values import expand_names, flattened
+from tensorlake.dataset.versioning import log
 from tensorlake.errors import (
     InvalidInputError,
     MissingTensorError,
@@ -33,15 +38,14 @@ from tensorlake.errors import (
     ShapeMismatchError,
 )
 from tensorlake.quantities import plural
-from tensorlake.storage import place_text
 from tensorlake.types import SampleType, as_type, expand_structs
+from tensorlake.versions import CommitRequest
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.dataset import Dataset
     from tensorlake.dataset.predicate import Predicate
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.session import Session
 
-__all__ = ["MapOptions", "map_rows"]
+__all__ = ["MapOptions", "check_options", "fill_rows", "write_rows"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -71,45 +75,63 @@ class MapOptions(TypedDict, total=False):
     storage_options: Mapping[str, Any] | None
 
 
-def map_rows(
-    dataset: Dataset,
+def fill_rows(
+    session: Session,
     function: Callable[[dict[str, Any]], Any],
     *,
     schema: Mapping[str, Any],
     columns: Sequence[str] | None,
-    to: str | PathLike[str] | None,
     where: str | Predicate | None,
     options: MapOptions,
-) -> Dataset:
-    """Call a function on the rows of a dataset, or those that meet a condition."""
-    known = MapOptions.__optional_keys__
-    unknown = next((name for name in options if name not in known), None)
-    if unknown is not None:
-        raise TypeError(f"map() takes no {unknown!r}; beside its own it takes {sorted(known)}")
-    before = dataset.frozen()
-    call = Call.checked(
+) -> None:
+    """Call a function on the rows of a dataset, and stage what it returns as its tensors."""
+    before = everything(session)
+    call = _call(function, _columns(before, columns), options)
+    _fill(session, before, where, call, schema)
+
+
+def write_rows(
+    rows: RowSet,
+    function: Callable[[dict[str, Any]], Any],
+    *,
+    schema: Mapping[str, Any],
+    columns: Sequence[str] | None,
+    to: str,
+    where: str | Predicate | None,
+    options: MapOptions,
+) -> Session:
+    """Call a function on rows, and write what it returns as the rows of a new dataset."""
+    call = _call(function, _columns(rows, columns), options)
+    if where is not None:
+        from tensorlake.dataset.query import run_where
+
+        rows = run_where(rows, where, {})
+    return _write(rows, to, call, schema, storage_options=options.get("storage_options"))
+
+
+def _call(
+    function: Callable[[dict[str, Any]], Any], columns: tuple[str, ...], options: MapOptions
+) -> Call:
+    return Call.checked(
         function,
-        _columns(before, columns),
+        columns,
         batch_size=options.get("batch_size"),
         engine=options.get("engine", "threads"),
         workers=options.get("workers"),
         on_error=options.get("on_error", "raise"),
     )
-    if to is None:
-        _fill(dataset, before, where, call, schema)
-        return dataset
-    view = before if where is None else dataset.where(where)
-    return _write(
-        view,
-        place_text(to, what="to"),
-        call,
-        schema,
-        storage_options=options.get("storage_options"),
-    )
 
 
-def _columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
-    known = (*view.selection().columns, *view.computed)
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse an option that map() does not have."""
+    known = MapOptions.__optional_keys__
+    unknown = next((name for name in options if name not in known), None)
+    if unknown is not None:
+        raise TypeError(f"map() takes no {unknown!r}; beside its own it takes {sorted(known)}")
+
+
+def _columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...]:
+    known = (*view.selection.columns, *view.computed)
     if isinstance(columns, str):
         message = f"columns is a list of names, got {columns!r}\nwrite columns=[{columns!r}]"
         raise InvalidInputError(message, actual=columns)
@@ -121,8 +143,8 @@ def _columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _fill(
-    dataset: Dataset,
-    before: View,
+    session: Session,
+    before: RowSet,
     where: str | Predicate | None,
     call: Call,
     schema: Mapping[str, Any],
@@ -132,40 +154,36 @@ def _fill(
     They are added first: a condition may ask which rows lack what is made, the first time too.
     """
     types = _types(schema)
-    was_staging = dataset.has_changes
-    transaction = dataset.session.staging()
-    savepoint = transaction.savepoint()
-    try:
-        _add_tensors(dataset, types)
-        view = before if where is None else before[dataset.where(where).rows]
+    with all_or_nothing(session):
+        _add_tensors(session, types)
+        rows = before
+        if where is not None:
+            from tensorlake.dataset.query import run_where
+
+            rows = before.take(run_where(everything(session), where, {}).rows)
         told = _Skipped()
-        for positions, columns in _groups(told.noting(results(view, call)), [*types], call):
-            rows = view[positions]
-            for name in items_first(columns, dataset.schema):
-                with _naming_the_row(view, positions):
-                    dataset.assign(name, rows, columns[name])
+        for positions, columns in _groups(told.noting(results(rows, call)), [*types], call):
+            named = rows.take(positions)
+            for name in items_first(columns, everything(session).schema):
+                with _naming_the_row(rows, positions):
+                    assign(session, name, named, columns[name])
         told.warn()
-    except BaseException:
-        transaction.roll_back(savepoint)
-        if not was_staging:
-            dataset.discard()
-        raise
 
 
 def _write(
-    view: View,
+    view: RowSet,
     url: str,
     call: Call,
     schema: Mapping[str, Any],
     *,
     storage_options: Mapping[str, Any] | None,
-) -> Dataset:
+) -> Session:
     """Write the outputs as the rows of a new dataset."""
     types = _types(schema)
     target = _target(url, types, storage_options)
-    known = {key for commit in target.log() for key in commit.keys}
+    known = {key for commit in log(target, None) for key in commit.keys}
     described = json.dumps([call.columns, call.batch_size, [*types]])
-    source = hashlib.blake2b(f"{view.selection().digest}{described}".encode(), digest_size=16)
+    source = hashlib.blake2b(f"{view.selection.digest}{described}".encode(), digest_size=16)
     if not all(key.startswith(f"{KEY}{source.hexdigest()}:") for key in known):
         message = (
             f"{url!r} was made from other rows than {view.url} {view.version}, another version, or"
@@ -189,8 +207,9 @@ def _write(
                     rows = _rows_of(output, [*types], is_batch=is_batch)
                     if rows:
                         with _naming_the_row(view, positions, is_one=not is_batch):
-                            target.extend(rows)
-            target.commit(f"map: rows {start} to {stop - 1} of {view.url} {view.version}", key=key)
+                            staging.extend(target, rows)
+            message = f"map: rows {start} to {stop - 1} of {view.url} {view.version}"
+            target.commit(CommitRequest(message=message, key=key))
     except BaseException:
         target.discard()
         target.close()
@@ -200,7 +219,9 @@ def _write(
 
 
 @contextmanager
-def _naming_the_row(view: View, positions: Int64Array, *, is_one: bool = False) -> Generator[None]:
+def _naming_the_row(
+    view: RowSet, positions: Int64Array, *, is_one: bool = False
+) -> Generator[None]:
     """Note which row an output that is refused was made from: the error counts those staged."""
     try:
         yield
@@ -249,11 +270,12 @@ def _types(schema: Mapping[str, Any]) -> dict[str, SampleType]:
     return {name: as_type(one) for name, one in expand_structs(schema).items()}
 
 
-def _add_tensors(dataset: Dataset, types: Mapping[str, SampleType]) -> None:
+def _add_tensors(session: Session, types: Mapping[str, SampleType]) -> None:
+    schema = everything(session).schema
     for name, wanted in types.items():
-        found = dataset.schema.get(name)
+        found = schema.get(name)
         if found is None:
-            dataset.add_tensor(name, replace(wanted, nullable=True), fill=None)
+            schema_changes.add_tensor(session, name, replace(wanted, nullable=True), None)
         elif replace(found, nullable=True) != replace(wanted, nullable=True):
             raise SchemaError(
                 f"{name!r} is {found.describe()} already, and map() would make it"
@@ -365,14 +387,12 @@ def _multiple(of: int, about: int) -> int:
 
 def _target(
     url: str, types: Mapping[str, SampleType], storage_options: Mapping[str, Any] | None
-) -> Dataset:
-    from tensorlake.dataset.open import create, exists, open_dataset
-
+) -> Session:
     if not exists(url, storage_options=storage_options):
-        return create(url, types, storage_options=storage_options)
-    target = open_dataset(url, storage_options=storage_options)
-    own = all(any(key.startswith(KEY) for key in one.keys) for one in target.log()[:-1])
-    if not own or dict(target.schema) != dict(types):
+        return connect_new(url, types, storage_options=storage_options)
+    target = connect(url, storage_options=storage_options)
+    own = all(any(key.startswith(KEY) for key in one.keys) for one in log(target, None)[:-1])
+    if not own or everything(target).schema != dict(types):
         target.close()
         raise InvalidInputError(
             f"there is a dataset at {url!r} that this call did not begin"

@@ -27,7 +27,7 @@ from tensorlake.errors import InvalidInputError, InvalidStateError, UnsupportedF
 from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["Call", "Engine", "Piece", "results", "rows_shown"]
 
@@ -113,7 +113,9 @@ class Piece:
     skipped: tuple[tuple[Int64Array, Exception], ...]
 
 
-def results(view: View, call: Call, *, start: int = 0, stop: int | None = None) -> Iterator[Piece]:
+def results(
+    view: RowSet, call: Call, *, start: int = 0, stop: int | None = None
+) -> Iterator[Piece]:
     """Call the function over rows [start, stop) of a view; pieces come in the order of the rows."""
     last = len(view) if stop is None else stop
     size = call.batch_size or ROWS_A_PIECE
@@ -148,15 +150,15 @@ def results(view: View, call: Call, *, start: int = 0, stop: int | None = None) 
                 one.cancel()
 
 
-def rows_shown(view: View, positions: Int64Array) -> str:
+def rows_shown(view: RowSet, positions: Int64Array) -> str:
     """Name rows of a view, next to one another, for a message."""
-    numbers = view.selection().row_numbers(positions) if view.has_rows else positions
+    numbers = view.selection.row_numbers(positions) if view.has_rows else positions
     first, last = numbers[0], numbers[-1]
     shown = f"row {first}" if len(positions) == 1 else f"rows {first} to {last}"
     return f"{shown} of {view.url!r}"
 
 
-def _values(view: View, call: Call, positions: Int64Array) -> list[dict[str, Any]]:
+def _values(view: RowSet, call: Call, positions: Int64Array) -> list[dict[str, Any]]:
     """What the function is given: a dict of values for each row, or one of columns."""
     columns = {
         name: _column(view, name, positions, is_whole=call.batch_size is not None)
@@ -167,8 +169,8 @@ def _values(view: View, call: Call, positions: Int64Array) -> list[dict[str, Any
     return [{name: column[at] for name, column in columns.items()} for at in range(len(positions))]
 
 
-def _column(view: View, name: str, positions: Int64Array, *, is_whole: bool) -> Any:
-    selection = view.selection()
+def _column(view: RowSet, name: str, positions: Int64Array, *, is_whole: bool) -> Any:
+    selection = view.selection
     if name == "_row":
         return selection.row_numbers(positions)
     if name in view.computed:
@@ -184,7 +186,7 @@ def _column(view: View, name: str, positions: Int64Array, *, is_whole: bool) -> 
     return [sample_type.present_one(column, at) for at in range(len(positions))]
 
 
-def _piece(view: View, positions: Int64Array, returned: list[Any], call: Call) -> Piece:
+def _piece(view: RowSet, positions: Int64Array, returned: list[Any], call: Call) -> Piece:
     rows = [positions[at : at + 1] for at in range(len(positions))]
     each = [positions] if call.batch_size is not None else rows
     skipped: list[tuple[Int64Array, Exception]] = []

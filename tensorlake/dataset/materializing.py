@@ -14,66 +14,71 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tensorlake_query as tql
-from tensorlake.dataset.open import create
-from tensorlake.dataset.readable import BATCH_ROWS
+from tensorlake.dataset import schema_changes, staging
+from tensorlake.dataset.connect import connect_new
+from tensorlake.dataset.rowset import BATCH_ROWS, RowSet
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.quantities import plural
 from tensorlake.types import Array, Bool, Bytes, ClassLabel, Json, SampleType, Scalar, Text
+from tensorlake.versions import CommitRequest
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.dataset import Dataset
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.session import Session
 
 __all__ = ["materialize"]
 
 
 def materialize(
-    view: View,
+    view: RowSet,
     url: str | PathLike[str],
     *,
     message: str | None,
     storage_options: Mapping[str, Any] | None,
-) -> Dataset:
-    """Write a view's rows and columns to a new dataset."""
+) -> Session:
+    """Write rows and columns to a new dataset; a session on it."""
     if not view.has_rows:
         raise InvalidInputError(
             "an aggregate has no rows of the dataset to write\n"
             "read its values: view['name'], or view.to_pandas()"
         )
-    view.selection().snapshot.check_alive()
+    view.selection.snapshot.check_alive()
     schema: dict[str, SampleType] = dict(view.schema)
     schema |= {name: _type_of(name, column.type) for name, column in view.computed.items()}
     if not schema:
         raise InvalidInputError(f"the view of {view.url!r} has no columns to write")
-    ds = create(url, schema, exist_ok=True, storage_options=storage_options)
-    if len(ds) or ds.has_changes:
+    session = connect_new(url, schema, exist_ok=True, storage_options=storage_options)
+    rows = session.committed.num_rows
+    if rows:
         raise InvalidInputError(
-            f"there is a tensorlake dataset with {plural(len(ds), 'row')} at {ds.url!r} already\n"
+            f"there is a tensorlake dataset with {plural(rows, 'row')}"
+            f" at {session.store.url!r} already\n"
             "give the URL of a new one, or append to it: tl.open(url).extend(view)",
-            dataset=ds.url,
+            dataset=session.store.url,
         )
     try:
-        ds.extend(_batches(view))
-        for name, tensor in view.tensors.items():
-            if tensor.metadata:
-                ds.alter_tensor(name, metadata=tensor.metadata)
+        staging.extend(session, _batches(view))
+        for name in view.selection.columns:
+            metadata = dict(view.selection.snapshot.spec(name).attributes)
+            if metadata:
+                schema_changes.alter_tensor(session, name, metadata=metadata)
         what = f"view {view.name!r}" if view.name is not None else view.tql or "rows"
-        ds.commit(message or f"{what} of {view.url} {view.version}"[:MESSAGE_CHARACTERS])
+        message = message or f"{what} of {view.url} {view.version}"[:MESSAGE_CHARACTERS]
+        session.commit(CommitRequest(message=message))
     except BaseException:
-        ds.discard()
-        ds.close()
+        session.discard()
+        session.close()
         raise
-    return ds
+    return session
 
 
 MESSAGE_CHARACTERS = 1000
 """An entry holds 4 KiB of message, and a character takes up to 4 bytes."""
 
 
-def _batches(view: View) -> Iterator[dict[str, Any]]:
+def _batches(view: RowSet) -> Iterator[dict[str, Any]]:
     """The view's columns as stored, the computed ones as values."""
     start = 0
-    for batch in view.iter_column_batches():
+    for batch in view.column_batches():
         rows = len(next(iter(batch.values()))) if batch else 0
         positions = np.arange(start, start + rows, dtype=np.int64)
         start += rows

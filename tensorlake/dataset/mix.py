@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, get_args
+from typing import Any, Literal, NoReturn, cast, get_args
 
 import numpy as np
 
+from tensorlake.dataset import exported
+from tensorlake.dataset.dataset import View
+from tensorlake.dataset.handle_rows import Rows, repin_of
 from tensorlake.dataset.neighbours import no_such
-from tensorlake.dataset.readable import Readable
-from tensorlake.dataset.streamed import Streamed
+from tensorlake.dataset.rowset import rowset_of
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.loader import (
     Framework,
@@ -33,16 +35,13 @@ from tensorlake.loader import (
     make_loader,
 )
 
-if TYPE_CHECKING:
-    from tensorlake.dataset.view import View
-
 __all__ = ["Mix", "mix"]
 
 PAIR = 2
 SHOWN_ITEMS = 3
 
 
-class Mix(Streamed):
+class Mix:
     """Several sources as one stream; made by ``tl.mix``.
 
     Attributes:
@@ -52,12 +51,14 @@ class Mix(Streamed):
     """
 
     def __init__(
-        self, given: Mapping[str, Readable], weights: Mapping[str, Weight], stop: MixStop
+        self, given: Mapping[str, Rows], weights: Mapping[str, Weight], stop: MixStop
     ) -> None:
-        self.sources: Mapping[str, View] = {name: one.frozen() for name, one in given.items()}
+        self.sources = {name: View(rowset_of(one)) for name, one in given.items()}
         self.weights = dict(weights)
         self.stop: MixStop = stop
         self._given = dict(given)
+
+    torch, jax, loader = exported.torch, exported.jax, exported.loader
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ class Mix(Streamed):
     def __getattr__(self, name: str) -> NoReturn:
         raise no_such(self, name)
 
-    def stream(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
+    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
         """Make a loader of a framework."""
         rows = self._rows()
         chosen = arguments.get("columns")
@@ -91,14 +92,14 @@ class Mix(Streamed):
 
     def _rows(self) -> MixRows:
         sources = [
-            MixSource(name, view.selection(), view.reader(), self._given[name].repin())
-            for name, view in self.sources.items()
+            MixSource(name, rows.selection, rows.reader(), repin_of(self._given[name]))
+            for name, rows in ((name, rowset_of(view)) for name, view in self.sources.items())
         ]
         return MixRows(tuple(sources), tuple(self.weights.values()), self.stop)
 
 
 def mix(
-    sources: Mapping[str, tuple[Readable, Weight]],
+    sources: Mapping[str, tuple[Rows, Weight]],
     *,
     by: Literal["rows", "tokens"] = "rows",
     stop: MixStop = "first",
@@ -143,7 +144,7 @@ def mix(
             "\nwrite tl.mix({'web': (web, 0.7), 'code': (code, 0.3)})",
             actual=sources,
         )
-    given: dict[str, Readable] = {}
+    given: dict[str, Rows] = {}
     weights: dict[str, Weight] = {}
     for name, pair in sources.items():
         if not isinstance(name, str):
@@ -158,9 +159,9 @@ def mix(
     return Mix(given, weights, stop)
 
 
-def _pair(name: str, pair: object) -> tuple[Readable, Any]:
-    if isinstance(pair, Sequence) and len(pair) == PAIR and isinstance(pair[0], Readable):
-        if not pair[0].has_rows:
+def _pair(name: str, pair: object) -> tuple[Rows, Any]:
+    if isinstance(pair, Sequence) and len(pair) == PAIR and isinstance(pair[0], Rows):
+        if not rowset_of(pair[0]).has_rows:
             raise InvalidInputError(
                 f"source {name!r} of the mix is an aggregate: it has no rows\nmix a view of rows"
             )
@@ -174,7 +175,7 @@ def _pair(name: str, pair: object) -> tuple[Readable, Any]:
 
 def _brief(given: object) -> str:
     """A value in a message: of datasets and views only that they are."""
-    if isinstance(given, Readable):
+    if isinstance(given, Rows):
         return f"a {type(given).__name__} of {given.url!r}"
     if isinstance(given, list | tuple):
         items = cast("list[object]", given)
@@ -185,4 +186,4 @@ def _brief(given: object) -> str:
 
 
 def _made_again(mixed: Mix, framework: Framework, arguments: Any, **replaced: Any) -> Loader:
-    return mixed.stream(framework, arguments | replaced)
+    return mixed.__loader__(framework, arguments | replaced)

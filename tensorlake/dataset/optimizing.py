@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.progress import Progress
+from tensorlake.dataset.rowset import RowSet
 from tensorlake.dataset.session import Session
-from tensorlake.dataset.view import View
 from tensorlake.errors import (
     ConflictError,
     InvalidInputError,
@@ -31,9 +31,6 @@ from tensorlake.versions import (
     recluster,
     state_of,
 )
-
-if TYPE_CHECKING:
-    from tensorlake.dataset.ingest.progress import Progress
 
 __all__ = ["OptimizeReport", "optimize"]
 
@@ -148,8 +145,6 @@ def optimize(
 
 def _bar(session: Session, *, shown: bool | None) -> Progress:
     """A line of progress over the bytes that the branch is known to refer to."""
-    from tensorlake.dataset.ingest.progress import Progress
-
     total = session.head.packs.nbytes
     return Progress(f"optimize {session.store.url}", total=total, shown=shown)
 
@@ -200,8 +195,8 @@ def _positions_in_order(session: Session, order_by: str) -> Int64Array:
 
     snapshot = session.committed
     names = tuple(spec.name for spec in snapshot.schema.tensors)
-    shown = View(session, Selection(snapshot, names))
-    rows = run_query(shown, f"ORDER BY {order_by}", {}).selection().rows
+    shown = RowSet(session, Selection(snapshot, names))
+    rows = run_query(shown, f"ORDER BY {order_by}", {}).selection.rows
     if rows is None or len(rows) != snapshot.num_rows:
         raise InvalidInputError(
             f"optimize(order_by={order_by!r}): an order keeps every row\n"

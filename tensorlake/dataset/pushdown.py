@@ -31,7 +31,7 @@ from tensorlake.errors import InvalidInputError, StorageError
 from tensorlake.storage import LakeStore, runtime
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["Found", "ask_server", "read_found", "write_found"]
 
@@ -41,7 +41,7 @@ Found = npt.NDArray[np.int64] | dict[str, tql.Batch]
 
 
 def ask_server(
-    view: View,
+    view: RowSet,
     query: tql.CompiledQuery,
     written: str | tql.ast.Statement,
     params: Mapping[str, Any],
@@ -58,7 +58,7 @@ def ask_server(
         QueryLimitError: It passed a limit of the server's.
     """
     store = view.session.store
-    if not isinstance(store, LakeStore) or view.selection().snapshot.is_staged:
+    if not isinstance(store, LakeStore) or view.selection.snapshot.is_staged:
         return None
     parsed = tql.parse(written) if isinstance(written, str) else written
     if parsed.explain:
@@ -82,7 +82,7 @@ def ask_server(
 
 
 def _asked(
-    view: View, query: tql.CompiledQuery, parsed: tql.ast.Statement, params: Mapping[str, Any]
+    view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement, params: Mapping[str, Any]
 ) -> dict[str, Any] | str:
     """What is asked of the server; or why it is not."""
     named = named_rows(view)
@@ -98,7 +98,7 @@ def _asked(
     return named | {"steps": [*named.get("steps", []), *step]}
 
 
-def _why_here(view: View, query: tql.CompiledQuery, parsed: tql.ast.Statement) -> str | None:
+def _why_here(view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement) -> str | None:
     calls = [node for node in tql.ast.walk(parsed) if isinstance(node, tql.ast.Call)]
     own = known_functions()
     for call in calls:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,17 +26,14 @@ from tensorlake.dataset.limits import QueryLimits
 from tensorlake.dataset.predicate import Predicate
 from tensorlake.dataset.pushdown import ask_server
 from tensorlake.dataset.query_warnings import QueryWarning
+from tensorlake.dataset.rowset import RowSet
 from tensorlake.dataset.steps import QueryStep
 from tensorlake.dataset.tables import DatasetTables, source_of, table_params
 from tensorlake.dataset.user_functions import known_functions
-from tensorlake.dataset.view import View
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import plural
 from tensorlake.reading import Selection
 from tensorlake.storage import Tally, counted
-
-if TYPE_CHECKING:
-    from tensorlake.dataset.readable import Readable
 
 __all__ = [
     "NO_LIMITS",
@@ -58,13 +55,13 @@ NO_LIMITS = QueryLimits()
 
 
 def run_query(
-    rows: Readable,
+    rows: RowSet,
     text: str,
     params: Mapping[str, Any],
     limits: QueryLimits = NO_LIMITS,
     *,
     reaches_out: bool = True,
-) -> View:
+) -> RowSet:
     """Evaluate a TQL query over what ``rows`` shows now.
 
     Args:
@@ -77,14 +74,14 @@ def run_query(
     if not isinstance(text, str):
         message = f"query() takes TQL text, got {type(text).__name__} {shown(text)}"
         raise InvalidInputError(message, actual=type(text).__name__)
-    return _run(rows.frozen(), text, params, limits, reaches_out=reaches_out)
+    return _run(rows, text, params, limits, reaches_out=reaches_out)
 
 
-def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, Any]) -> View:
+def run_where(rows: RowSet, condition: str | Predicate, params: Mapping[str, Any]) -> RowSet:
     """Evaluate a condition over what ``rows`` shows now."""
     if isinstance(condition, Predicate):
         if not condition.is_writable:  # nor could the step be run again
-            return rows[matching_positions(rows, condition)]
+            return rows.take(matching_positions(rows, condition))
         return run_tree(rows, tql.ast.Query(where=condition.expr), params)
     if not isinstance(condition, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give functions and masks
         raise InvalidInputError(
@@ -93,20 +90,20 @@ def run_where(rows: Readable, condition: str | Predicate, params: Mapping[str, A
             argument="condition",
             actual=condition,
         )
-    with engine_errors(rows):
+    with engine_errors(rows.url):
         expr = tql.parse_predicate(condition)
     return run_tree(rows, tql.ast.Query(where=expr), params)
 
 
 def run_tree(
-    rows: Readable,
+    rows: RowSet,
     query: tql.ast.Statement,
     params: Mapping[str, Any],
     text: str | None = None,
     limits: QueryLimits = NO_LIMITS,
     *,
     reaches_out: bool = True,
-) -> View:
+) -> RowSet:
     """Evaluate a query that was built, over what ``rows`` shows now.
 
     Args:
@@ -117,14 +114,13 @@ def run_tree(
         limits: When it ends by itself.
         reaches_out: As for `run_query`.
     """
-    return _run(rows.frozen(), query, params, limits, reaches_out=reaches_out, text=text)
+    return _run(rows, query, params, limits, reaches_out=reaches_out, text=text)
 
 
-def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
+def matching_positions(rows: RowSet, predicate: Predicate) -> Int64Array:
     """Positions of the rows that meet a predicate, in order."""
-    view = rows.frozen()
-    with engine_errors(rows):
-        source = source_of(view)
+    with engine_errors(rows.url):
+        source = source_of(rows)
         query = tql.compile_query(tql.ast.Query(where=predicate.expr), source.schema, params={})
         found = query.run(
             source, memory_nbytes=NO_LIMITS.most_held_nbytes, advice=NO_LIMITS.advice
@@ -134,7 +130,7 @@ def matching_positions(rows: Readable, predicate: Predicate) -> Int64Array:
 
 
 def compiled_query(
-    view: View,
+    view: RowSet,
     query: str | tql.ast.Statement,
     params: Mapping[str, Any],
     *,
@@ -158,17 +154,17 @@ def compiled_query(
 
 
 def _run(
-    view: View,
+    view: RowSet,
     query: str | tql.ast.Statement,
     params: Mapping[str, Any],
     limits: QueryLimits,
     *,
     reaches_out: bool,
     text: str | None = None,
-) -> View:
+) -> RowSet:
     started_s = time.monotonic()
     parsing = tql.Limits(limits.timeout_s, cancelled=limits.cancelled, started_s=started_s)
-    with engine_errors(view):
+    with engine_errors(view.url):
         source, compiled = compiled_query(
             view, query, params, reaches_out=reaches_out, text=text, limits=parsing
         )
@@ -199,18 +195,18 @@ def _run(
 
 
 def _over_rows(
-    view: View,
+    view: RowSet,
     query: str | tql.ast.Statement,
     params: Mapping[str, Any],
     rows: Int64Array,
     made: _Made,
     limits: QueryLimits,
-) -> View:
+) -> RowSet:
     """Show what a query selects of rows that a server has found."""
     parsed = tql.parse(query) if isinstance(query, str) else query
     assert isinstance(parsed, tql.ast.Query), "others run here"
-    selection = view.selection()
-    there = View(view.session, Selection(selection.snapshot, selection.columns, rows))
+    selection = view.selection
+    there = RowSet(view.session, Selection(selection.snapshot, selection.columns, rows))
     outputs = tql.ast.Query(select=parsed.select)
     used = {node.name for node in tql.ast.walk(outputs) if isinstance(node, tql.ast.Parameter)}
     given = {name: value for name, value in params.items() if name in used}
@@ -246,7 +242,7 @@ class _Made:
 
     def __init__(
         self,
-        view: View,
+        view: RowSet,
         query: tql.CompiledQuery,
         params: Mapping[str, Any],
         explanation: _Explanation,
@@ -260,7 +256,7 @@ class _Made:
         self._text = _over(view.tql, query.text) if is_built and view.tql else query.text
         self._explanation = explanation
 
-    def of_values(self, result: tql.QueryResult) -> View:
+    def of_values(self, result: tql.QueryResult) -> RowSet:
         """A view without rows of a dataset: groups, values, a plan."""
         everything = np.arange(result.num_rows)
         read, held = partial(self._read, result), result.nbytes
@@ -273,15 +269,15 @@ class _Made:
             }
         )
 
-    def of_found_values(self, found: Mapping[str, tql.Batch]) -> View:
+    def of_found_values(self, found: Mapping[str, tql.Batch]) -> RowSet:
         """A view of values that somebody else has computed."""
         return self._without_rows(
             {name: Computed(kind, found[name]) for name, kind in self._query.columns.items()}
         )
 
-    def _without_rows(self, computed: Mapping[str, Computed]) -> View:
-        selection = self._view.selection()
-        return View(
+    def _without_rows(self, computed: Mapping[str, Computed]) -> RowSet:
+        selection = self._view.selection
+        return RowSet(
             self._view.session,
             selection.with_rows(np.empty(0, dtype=np.int64)).with_columns(()),
             computed=computed,
@@ -298,7 +294,7 @@ class _Made:
         rows: Int64Array,
         *,
         is_whole: bool = False,
-    ) -> View:
+    ) -> RowSet:
         """A view of rows of the dataset that the result's rows are of.
 
         Args:
@@ -311,7 +307,7 @@ class _Made:
         assert base is not None, "every source of a query here is a view"
         if not base.has_rows:
             return self.of_values(result)
-        selection = base.selection()
+        selection = base.selection
         stored = [
             name
             for name, column in result.passthrough.items()
@@ -333,7 +329,7 @@ class _Made:
                     kind, read=partial(read, name), positions=positions, held=result.nbytes
                 )
         is_same = is_whole or base is self._view
-        return View(
+        return RowSet(
             base.session,
             selection.with_rows(rows).with_columns(tuple(stored)),
             computed=computed,
@@ -343,7 +339,7 @@ class _Made:
         )
 
     def _read(self, result: tql.QueryResult, name: str, positions: Int64Array) -> tql.Batch:
-        with engine_errors(self._view):
+        with engine_errors(self._view.url):
             return result.read(name, positions)
 
 
@@ -396,7 +392,7 @@ BOTH_TREES: Mapping[type[tql.QueryError], type[errors.QueryError]] = {
 
 
 @contextmanager
-def engine_errors(rows: Readable) -> Generator[None]:
+def engine_errors(url: str) -> Generator[None]:
     """Raise the engine's errors as tensorlake's, with the same words and places."""
     try:
         yield
@@ -404,13 +400,13 @@ def engine_errors(rows: Readable) -> Generator[None]:
         raise QueryLimitError(
             "the query is built from too many queries, one inside or on top of another, for the"
             " stack of Python\nsave or materialize a step: view.save(name), view.materialize(url)",
-            dataset=rows.url,
+            dataset=url,
         ) from None  # not a thousand frames
     except tql.QueryError as error:
         kind = BOTH_TREES.get(type(error), errors.QueryError)
         raise kind(
             str(error),
-            dataset=rows.url,
+            dataset=url,
             text=error.text,
             span=error.span,
             line=error.line,

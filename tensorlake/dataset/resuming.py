@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from tensorlake.dataset.open import open_dataset
-from tensorlake.dataset.saved_views import replayed
+from tensorlake.dataset.connect import connect
+from tensorlake.dataset.rowset import everything
 from tensorlake.dataset.steps import steps_from_json
+from tensorlake.dataset.streaming import stream
+from tensorlake.dataset.view_storage import open_saved, replayed
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import LoaderState, Order
 
@@ -63,15 +65,15 @@ def loader_from_state(
             "make the same view and its loader again, then loader.load_state_dict(state); or save"
             " the rows before the loader is made: view.save(name).loader(…)"
         )
-    ds = open_dataset(
+    session = connect(
         str(source["url"]), recorded.version, read_only=True, storage_options=storage_options
     )
     if "view" in source:
-        view = ds.views[str(source["view"])]
+        rows = open_saved(session, str(source["view"]))
     else:
         steps = cast("list[dict[str, Any]]", source["steps"])
-        view = replayed(ds.frozen(), steps_from_json(steps, where="the state"))
+        rows = replayed(everything(session), steps_from_json(steps, where="the state"))
     own = {"seed": recorded.seed, "shuffle": recorded.order.kind != "none"}
-    loader = view.stream(source["framework"], own | arguments)
+    loader = stream(rows, source["framework"], own | arguments)
     loader.load_state_dict(dict(state))
     return loader

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.errors import InvalidInputError, RowNotFoundError, ShapeMismatchError
+from tensorlake.errors import (
+    InvalidInputError,
+    RowNotFoundError,
+    ShapeMismatchError,
+    TensorNotFoundError,
+    did_you_mean,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["positions_of", "row_position"]
+__all__ = ["positions_of", "row_position", "unknown_column"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -78,4 +84,14 @@ def _no_rows(rows: Any, what: str) -> InvalidInputError:
         f"{what} cannot be indexed by {type(rows).__name__} {str(rows)[:60]!r}\n"
         "rows are an int, a slice, a list of ints, a mask of bools, a Predicate or a View",
         actual=type(rows).__name__,
+    )
+
+
+def unknown_column(name: object, known: Sequence[str]) -> TensorNotFoundError:
+    """Build the error, with the nearest known name."""
+    hint = did_you_mean(name, known)
+    return TensorNotFoundError(
+        f"no column {name!r}{hint}\ncolumns: {', '.join(known) or 'none'}",
+        tensor=name,
+        expected=tuple(known),
     )

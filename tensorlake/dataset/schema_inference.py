@@ -25,13 +25,16 @@ from typing import Any, cast
 
 import numpy as np
 
+from tensorlake.dataset.arrow_tables import as_table
+from tensorlake.dataset.arrow_types import infer_types
+from tensorlake.dataset.image_endings import PICTURE_ENDINGS, codec_of_files, common_codec
+from tensorlake.dataset.rowset import has_rows, rowset_of
 from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.types import (
     Array,
     Bool,
     Bytes,
     Image,
-    ImageCodec,
     Json,
     Ragged,
     SampleType,
@@ -45,27 +48,12 @@ from tensorlake.types import (
 from tensorlake.types import Sequence as SequenceType
 
 __all__ = [
-    "PICTURE_ENDINGS",
-    "codec_of_files",
-    "common_codec",
     "infer_schema",
     "is_float",
     "picture_type",
     "type_of_column",
 ]
 
-PICTURE_ENDINGS: Mapping[str, ImageCodec] = {
-    ".jpg": "jpeg",
-    ".jpeg": "jpeg",
-    ".jpe": "jpeg",
-    ".jfif": "jpeg",
-    ".png": "png",
-    ".webp": "webp",
-    ".avif": "avif",
-    ".jp2": "jpeg2000",
-    ".tif": "tiff",
-    ".tiff": "tiff",
-}
 PIL_MODES = {"RGB": None, "L": "L", "RGBA": "RGBA"}
 NUMBER_KINDS = "biuf"
 _PLAIN_NUMBERS = {bool, int, float}
@@ -96,8 +84,8 @@ def infer_schema(data: Any) -> dict[str, SampleType]:
         >>> ds.extend(rows)
         >>> ds.discard()
     """
-    if hasattr(data, "iter_column_batches"):  # a Dataset or View
-        return dict(data.schema)
+    if has_rows(data):
+        return rowset_of(data).schema
     if hasattr(data, "__arrow_c_stream__"):
         return _of_table(data)
     columns = data if isinstance(data, Mapping) else _transposed(data)
@@ -105,9 +93,6 @@ def infer_schema(data: Any) -> dict[str, SampleType]:
 
 
 def _of_table(data: Any) -> dict[str, SampleType]:
-    from tensorlake.dataset.ingest.arrow_types import infer_types
-    from tensorlake.dataset.ingest.tables import as_table
-
     return infer_types(as_table(data))
 
 
@@ -205,23 +190,6 @@ def _of_paths(name: str, paths: Sequence[str]) -> SampleType:
             tensor=name,
         )
     return Image(codec_of_files(paths))
-
-
-def codec_of_files(names: Iterable[str]) -> ImageCodec:
-    """Choose the codec of a tensor that holds files of these names; "any" where they differ.
-
-    >>> codec_of_files(["a.jpg", "B.JPEG"]), codec_of_files(["a.jpg", "b.png"])
-    ('jpeg', 'any')
-    """
-    endings = {name[name.rfind(".") :] for name in names}
-    return common_codec({PICTURE_ENDINGS.get(one.lower(), "jpeg") for one in endings}) or "jpeg"
-
-
-def common_codec(codecs: Collection[ImageCodec | None]) -> ImageCodec | None:
-    """Return the codec that takes pictures of all of these; None where one is no picture's."""
-    if not codecs or None in codecs:
-        return None
-    return next(iter(codecs)) if len(codecs) == 1 else "any"
 
 
 def picture_type(name: str, picture: Any) -> Image:

@@ -19,16 +19,14 @@ from tensorlake.dataset.query_warnings import SlowFilterWarning
 from tensorlake.errors import InvalidInputError, shown
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.readable import Readable
-    from tensorlake.dataset.row import Row
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["filter_rows", "order_by", "select"]
 
 
 def select(
-    rows: Readable, given: tuple[str | Sequence[str], ...], expressions: Mapping[str, str]
-) -> View:
+    rows: RowSet, given: tuple[str | Sequence[str], ...], expressions: Mapping[str, str]
+) -> RowSet:
     """Keep the columns named, and add computed ones."""
     names = _texts("select", given, "select('image', area='SIZE(image)')")
     for name, text in expressions.items():
@@ -43,7 +41,7 @@ def select(
         raise InvalidInputError(
             "select() names no column\nselect('image', area='SIZE(image)'), or '*' for all of them"
         )
-    with engine_errors(rows):
+    with engine_errors(rows.url):
         outputs = [
             tql.ast.Output(tql.ast.Star() if name == "*" else tql.ast.Column(name))
             for name in names
@@ -55,13 +53,13 @@ def select(
 
 
 def order_by(
-    rows: Readable, given: tuple[str | Sequence[str], ...], params: Mapping[str, Any]
-) -> View:
+    rows: RowSet, given: tuple[str | Sequence[str], ...], params: Mapping[str, Any]
+) -> RowSet:
     """Sort rows."""
     keys = _texts("order_by", given, "order_by('score DESC', 'label')")
     if not keys:
         raise InvalidInputError("order_by() names no key\norder_by('score DESC', 'label')")
-    with engine_errors(rows):
+    with engine_errors(rows.url):
         parsed = tql.parse(f"ORDER BY {', '.join(keys)}")
     is_only_order = isinstance(parsed, tql.ast.Query) and parsed == tql.ast.Query(
         order_by=parsed.order_by
@@ -86,8 +84,12 @@ def _texts(call: str, given: tuple[str | Sequence[str], ...], example: str) -> t
     return listed
 
 
-def filter_rows(rows: Readable, condition: Callable[[Row], Any] | Predicate | str) -> View:
-    """Keep the rows for which a Python function, or a condition, holds."""
+def filter_rows(
+    rows: RowSet,
+    condition: Callable[[Any], Any] | Predicate | str,
+    row_at: Callable[[int], Any],
+) -> RowSet:
+    """Keep the rows for which a Python function of ``row_at(position)``, or a condition, holds."""
     if isinstance(condition, str | Predicate):
         return run_where(rows, condition, {})
     if not callable(condition):
@@ -101,6 +103,5 @@ def filter_rows(rows: Readable, condition: Callable[[Row], Any] | Predicate | st
         SlowFilterWarning,
         stacklevel=3,
     )
-    view = rows.frozen()
-    kept = [position for position, row in enumerate(view) if condition(row)]
-    return view[np.array(kept, np.int64)]
+    kept = [position for position in range(len(rows)) if condition(row_at(position))]
+    return rows.take(np.array(kept, np.int64))

@@ -17,14 +17,14 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.storage import AnswerStream, LakeStore
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["ServedRows", "named_rows", "served_rows"]
 
 
-def named_rows(view: View) -> dict[str, Any] | None:
+def named_rows(view: RowSet) -> dict[str, Any] | None:
     """Say how a server finds the rows of a view; None where it cannot."""
-    snapshot = view.selection().snapshot
+    snapshot = view.selection.snapshot
     if snapshot.is_staged:
         return None
     named: dict[str, Any] = {"version": snapshot.version, "digest": snapshot.digest}
@@ -59,7 +59,7 @@ class ServedRows:
         return self.store.stream("stream", {**named, **request}, timeout_s=timeout_s)
 
 
-def served_rows(view: View) -> ServedRows | None:
+def served_rows(view: RowSet) -> ServedRows | None:
     """Let a server decode a view's batches; None where there is none, or it cannot find them."""
     store = view.session.store
     named = named_rows(view) if isinstance(store, LakeStore) else None

@@ -22,11 +22,11 @@ import threading
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 from urllib.parse import urlencode, urlsplit
 
+from tensorlake.dataset.rowset import RowSet
 from tensorlake.dataset.steps import ColumnsStep, QueryStep
-from tensorlake.dataset.view import View
 from tensorlake.errors import (
     InvalidInputError,
     InvalidStateError,
@@ -36,9 +36,6 @@ from tensorlake.errors import (
 )
 from tensorlake.storage import is_lake_url
 
-if TYPE_CHECKING:
-    from tensorlake.dataset.readable import Readable
-
 __all__ = ["check_server_is_installed", "check_viewer_is_built", "show", "stop_servers"]
 
 SERVER_NEEDS = ("fastapi", "uvicorn", "prometheus_client")
@@ -47,7 +44,7 @@ STOP_S = 10.0
 FRAME_HEIGHT_PX = 640
 
 
-def show(rows: Readable, *, write: bool, is_opened: bool) -> str:
+def show(rows: RowSet, *, is_view: bool, write: bool, is_opened: bool) -> str:
     """Serve what rows are of, open the page at them, and return its address.
 
     Raises:
@@ -68,7 +65,7 @@ def show(rows: Readable, *, write: bool, is_opened: bool) -> str:
         )
     check_server_is_installed("show()")
     check_viewer_is_built()
-    place = _place_of(rows)
+    place = _place_of(rows, is_view=is_view)
     address = _with_place(_server_of(rows, write=write).link, place)
     if is_opened:
         sys.stdout.write(f"Viewer at {address}\n")
@@ -115,14 +112,14 @@ def viewer_page() -> Path:
 # Where on the page
 
 
-def _place_of(rows: Readable) -> dict[str, str]:
-    """What the page's address says beside the dataset (viewer/src/state/url.ts)."""
-    if not isinstance(rows, View):
+def _place_of(rows: RowSet, *, is_view: bool) -> dict[str, str]:
+    """What the page's address says beside the dataset (viewer/src/app/url.ts)."""
+    if not is_view:
         session = rows.session
         if session.name == session.branch:
             return {} if session.branch == "main" else {"at": session.branch}
         return {"at": rows.version}
-    if rows.selection().snapshot.is_staged:
+    if rows.selection.snapshot.is_staged:
         raise UncommittedChangesError(
             f"this view shows staged changes of {rows.url!r}, which no other process can read"
             "\ncommit them, then make the view again"
@@ -132,7 +129,7 @@ def _place_of(rows: Readable) -> dict[str, str]:
     return {"at": rows.version, **_query_of(rows)}
 
 
-def _query_of(view: View) -> dict[str, str]:
+def _query_of(view: RowSet) -> dict[str, str]:
     steps = [step for step in view.steps or () if isinstance(step, QueryStep)]
     if view.steps is None or len(steps) > 1 or any(step.params for step in steps):
         raise InvalidStateError(
@@ -143,7 +140,7 @@ def _query_of(view: View) -> dict[str, str]:
     place = {"q": steps[0].tql} if steps else {}
     is_narrowed = any(isinstance(step, ColumnsStep) for step in view.steps)
     if is_narrowed:
-        everything = (spec.name for spec in view.selection().snapshot.schema.tensors)
+        everything = (spec.name for spec in view.selection.snapshot.schema.tensors)
         place["hide"] = ",".join(name for name in everything if name not in view.schema)
     return place
 
@@ -223,7 +220,7 @@ def stop_servers() -> None:
         server.stop()
 
 
-def _server_of(rows: Readable, *, write: bool) -> _Server:
+def _server_of(rows: RowSet, *, write: bool) -> _Server:
     key = (os.getpid(), rows.url, write)
     with _lock:
         server = _servers.get(key)
@@ -236,7 +233,7 @@ def _server_of(rows: Readable, *, write: bool) -> _Server:
         return server
 
 
-def _start(rows: Readable, *, write: bool) -> _Server:
+def _start(rows: RowSet, *, write: bool) -> _Server:
     command = [sys.executable, "-m", "tensorlake_server", rows.url, "--child"]
     command += ["--host", "127.0.0.1", "--port", "0", *(["--write"] if write else [])]
     errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - for as long as the child writes to it

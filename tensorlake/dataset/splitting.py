@@ -21,16 +21,15 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
-from tensorlake.dataset.columns import unknown_column
 from tensorlake.dataset.identity import ids_of
 from tensorlake.dataset.query_warnings import EmptySideWarning
+from tensorlake.dataset.rows import unknown_column
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.quantities import is_whole_number, plural
 from tensorlake.types import EncodedColumn, RaggedColumn
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.readable import Readable
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["split"]
 
@@ -46,19 +45,18 @@ MIX_STEP, MIX_FIRST, MIX_SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D0
 
 
 def split(
-    rows: Readable,
+    view: RowSet,
     shares: Mapping[str, float],
     *,
     seed: int,
     stratify: str | None,
     group: str | None,
     exact: bool,
-) -> dict[str, View]:
+) -> dict[str, RowSet]:
     """Put each row on one side."""
     bounds = _bounds(shares)
     if not is_whole_number(seed):
         raise InvalidInputError(f"seed={seed!r}: give a whole number", actual=seed)
-    view = rows.frozen()
     if not view.has_rows:
         raise InvalidInputError(
             "the values of a query have no row ids to split by"
@@ -79,7 +77,7 @@ def split(
         sides = _cut(hashes, np.bincount(units, minlength=len(hashes)), bounds)[units]
     else:
         sides = _side_of(_fraction(hashes), bounds)[units]
-    parts = {name: view[np.flatnonzero(sides == at)] for at, name in enumerate(shares)}
+    parts = {name: view.take(np.flatnonzero(sides == at)) for at, name in enumerate(shares)}
     empty = [name for name, part in parts.items() if len(part) == 0]
     if empty and len(view) > 0:
         _warn_of_empty(
@@ -112,9 +110,9 @@ def _bounds(shares: object) -> FloatArray:
     return np.cumsum(values)[:-1]
 
 
-def _rows(view: View, seed: int) -> tuple[Int64Array, UInt64Array]:
+def _rows(view: RowSet, seed: int) -> tuple[Int64Array, UInt64Array]:
     """Number the different rows, and hash the id of each."""
-    selection = view.selection()
+    selection = view.selection
     physical = selection.physical(selection.all_positions())
     different, units = np.unique(physical, return_inverse=True)
     ids = ids_of(selection.snapshot, different)
@@ -132,16 +130,16 @@ def _mix(values: UInt64Array) -> UInt64Array:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _groups(view: View, name: str, seed: int) -> tuple[Int64Array, UInt64Array]:
+def _groups(view: RowSet, name: str, seed: int) -> tuple[Int64Array, UInt64Array]:
     """Number the different values of a column, and hash each."""
     units, values = _values(view, name, call="group")
     hashed = [xxh3_64_intdigest(value, seed % (1 << 64)) for value in values]
     return units, np.array(hashed, dtype=np.uint64)
 
 
-def _values(view: View, name: str, *, call: str) -> tuple[Int64Array, list[bytes]]:
+def _values(view: RowSet, name: str, *, call: str) -> tuple[Int64Array, list[bytes]]:
     """Number the different values of a column by row; and each as bytes."""
-    selection = view.selection()
+    selection = view.selection
     if name not in selection.columns:
         if name not in selection.snapshot.schema:
             raise unknown_column(name, selection.columns)
@@ -171,7 +169,7 @@ def _values(view: View, name: str, *, call: str) -> tuple[Int64Array, list[bytes
 
 
 def _stratified(
-    view: View,
+    view: RowSet,
     name: str,
     units: Int64Array,
     hashes: UInt64Array,

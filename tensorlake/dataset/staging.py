@@ -6,17 +6,18 @@ a savepoint is taken first and returned to on any error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.batch_parts import parts_of
 from tensorlake.dataset.identity import matched_by_row_id
 from tensorlake.dataset.incoming import batches, convert_batch, owned
 from tensorlake.dataset.item_counts import check_assigned
+from tensorlake.dataset.memory_blocks import parts_of
 from tensorlake.dataset.rewriting import edits_for
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ShapeMismatchError
@@ -25,10 +26,16 @@ from tensorlake.reading import Reader, Selection
 from tensorlake.types import Column, take
 from tensorlake.versions import Transaction, distinct
 
-if TYPE_CHECKING:
-    from tensorlake.dataset.readable import Readable
-
-__all__ = ["append", "assign", "assign_by_view", "delete", "extend", "stage_at", "stage_values"]
+__all__ = [
+    "all_or_nothing",
+    "append",
+    "assign",
+    "assign_by_selection",
+    "delete",
+    "extend",
+    "stage_at",
+    "stage_values",
+]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -118,17 +125,16 @@ def assign(
         return len(positions)
 
 
-def assign_by_view(
+def assign_by_selection(
     session: Session,
     name: str,
-    view: Readable,
+    named: Selection,
     here: Selection,
     values: Any,
     *,
     call: str | None = None,
 ) -> int:
     """Stage values for the rows of a view, by identity; rows that are gone are left out."""
-    named = view.selection()
     positions, kept = matched_by_row_id(named, here)
     return assign(session, name, positions, values, kept=kept, given=named.num_rows, call=call)
 
@@ -191,3 +197,18 @@ def delete(session: Session, selection: Selection, positions: Int64Array) -> int
         if len(rows):
             transaction.delete(rows, selection.snapshot.physical(rows))
         return len(rows)
+
+
+@contextmanager
+def all_or_nothing(session: Session) -> Generator[None]:
+    """Stage several changes, or none of them where one raises."""
+    was_staging = session.transaction is not None
+    transaction = session.staging()
+    savepoint = transaction.savepoint()
+    try:
+        yield
+    except BaseException:
+        transaction.roll_back(savepoint)
+        if not was_staging:
+            session.discard()
+        raise

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,21 +36,31 @@ from tensorlake.reading import Reader, Selection
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.readable import Readable
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
-__all__ = ["loader_for_client", "rows_at", "stream"]
+__all__ = ["Repin", "loader_for_client", "rows_at", "stream"]
 
 Int64Array = npt.NDArray[np.int64]
+Repin: TypeAlias = Callable[[str], tuple[Selection, Reader]]
+"""How a loader reaches another version of its rows, by its name."""
 
 
 def stream(
-    readable: Readable,
-    repin: Callable[[str], tuple[Selection, Reader]] | None,
+    readable: RowSet,
     framework: Framework,
     arguments: dict[str, Any],
+    *,
+    repin: Repin | None = None,
+    remake: Callable[..., Loader] | None = None,
 ) -> Loader:
-    """Make a loader of a dataset or view.
+    """Make a loader of rows.
+
+    Args:
+        readable: The rows.
+        framework: Whose arrays its batches are.
+        arguments: As for ``ds.loader()``.
+        repin: How it reaches the version that its state recorded; None where only this one is.
+        remake: Makes the same loader in another process; None: from these rows.
 
     Raises:
         InvalidInputError: It has no rows of a dataset: it is an aggregate.
@@ -58,17 +68,17 @@ def stream(
     if not readable.has_rows:
         raise _no_rows()
     if isinstance(arguments.get("columns"), Sequence) and not isinstance(arguments["columns"], str):
-        known = (*readable.selection().columns, *readable.computed)
-        arguments = {**arguments, "columns": expand_names(arguments["columns"], known)}
+        names = expand_names(arguments["columns"], readable.columns)
+        arguments = {**arguments, "columns": names}
     rows = _selected(readable, repin, framework)
     if ROW_ID in (arguments.get("columns") or ()):
-        rows = replace(rows, virtual={**rows.virtual, ROW_ID: RowIdColumn(readable.selection())})
-    remake = partial(made_again, readable, framework, arguments)
+        rows = replace(rows, virtual={**rows.virtual, ROW_ID: RowIdColumn(readable.selection)})
+    remake = remake or partial(_made_again, readable, framework, arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
 
 
 def loader_for_client(
-    readable: Readable,
+    readable: RowSet,
     arguments: Mapping[str, Any],
     *,
     state: Mapping[str, Any] | None,
@@ -89,19 +99,15 @@ def loader_for_client(
     return loader
 
 
-def _selected(
-    readable: Readable,
-    repin: Callable[[str], tuple[Selection, Reader]] | None,
-    framework: Framework,
-) -> SelectedRows:
-    selection = readable.selection()
+def _selected(readable: RowSet, repin: Repin | None, framework: Framework) -> SelectedRows:
+    selection = readable.selection
     return SelectedRows(
         selection,
         readable.session.reader(selection.snapshot),
         {name: ComputedColumn(computed) for name, computed in readable.computed.items()},
         repin,
         _source(readable, framework),
-        server=served_rows(readable.frozen()),
+        server=served_rows(readable),
     )
 
 
@@ -112,9 +118,9 @@ def _no_rows() -> InvalidInputError:
     )
 
 
-def rows_at(view: View, positions: Sequence[int]) -> list[dict[str, Any]]:
+def rows_at(view: RowSet, positions: Sequence[int]) -> list[dict[str, Any]]:
     """Read many rows at once, as torch's map-style fetcher asks; the arrays are the caller's."""
-    selection, reader, types = view.selection(), view.reader(), view.schema
+    selection, reader, types = view.selection, view.reader(), view.schema
     places = np.asarray(positions, dtype=np.int64)
     physical = selection.physical(places)
     columns = {name: _owned(reader.read(name, physical)) for name in selection.columns}
@@ -137,10 +143,9 @@ SOURCE_NBYTES_MAX = 512
 """What of a state may tell how its rows are found again: a state stays below 1 KB."""
 
 
-def _source(readable: Readable, framework: Framework) -> dict[str, Any] | None:
+def _source(view: RowSet, framework: Framework) -> dict[str, Any] | None:
     """How the rows are found again, for ``tl.loader_from_state``; None where they cannot be."""
-    view = readable.frozen()
-    if view.selection().snapshot.is_staged or (view.steps is None and view.name is None):
+    if view.selection.snapshot.is_staged or (view.steps is None and view.name is None):
         return None
     source: dict[str, Any] = {"url": view.url, "framework": framework}
     if view.name is not None:
@@ -153,11 +158,11 @@ def _source(readable: Readable, framework: Framework) -> dict[str, Any] | None:
     return source if is_small else None
 
 
-def made_again(
-    readable: Readable, framework: Framework, arguments: dict[str, Any], **replaced: Any
+def _made_again(
+    readable: RowSet, framework: Framework, arguments: dict[str, Any], **replaced: Any
 ) -> Loader:
     """Make the same loader in another process."""
-    return readable.stream(framework, arguments | replaced)
+    return stream(readable, framework, arguments | replaced)
 
 
 ROW_ID = "_row_id"

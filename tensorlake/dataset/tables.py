@@ -18,19 +18,22 @@ import numpy.typing as npt
 import tensorlake_query as tql
 from tensorlake.dataset import versioning
 from tensorlake.dataset.column_source import SelectionSource
+from tensorlake.dataset.computed import Computed
+from tensorlake.dataset.connect import connect
+from tensorlake.dataset.rowset import RowSet, everything, has_rows, rowset_of
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.session import Session
 
 __all__ = ["DatasetTables", "TableSource", "source_of", "table_params"]
 
 Int64Array = npt.NDArray[np.int64]
 
 
-def source_of(view: View) -> SelectionSource:
+def source_of(view: RowSet) -> SelectionSource:
     """A view as the engine reads it, computed columns among the others."""
-    selection = view.selection()
+    selection = view.selection
     reader = view.session.reader(selection.snapshot)
     return SelectionSource(selection, reader, view.computed, view=view)
 
@@ -38,7 +41,7 @@ def source_of(view: View) -> SelectionSource:
 class DatasetTables:
     """Opens what a query over a view names (``tensorlake_query.Tables``)."""
 
-    def __init__(self, view: View, *, reaches_out: bool) -> None:
+    def __init__(self, view: RowSet, *, reaches_out: bool) -> None:
         self._view = view
         self._reaches_out = reaches_out
         self._opened: dict[tuple[str, tuple[str, str] | None], SelectionSource] = {}
@@ -51,26 +54,22 @@ class DatasetTables:
         return self._opened[key]
 
     def _open(self, name: str, version: tuple[str, str] | None) -> SelectionSource:
-        from tensorlake.dataset.dataset import Dataset
-
         if name == "this":
-            dataset = Dataset(self._view.session)
+            session = self._view.session
         elif not self._reaches_out:
             raise LookupError(f"no table {name!r}: here FROM reads only 'this'")
         else:
-            dataset = _beside(name, self._view.url)
+            session = _beside(name, self._view.url)
         if version is not None:
-            dataset = _at(dataset, *version)
-        return source_of(dataset.frozen())
+            session = _at(session, *version)
+        return source_of(everything(session))
 
 
-def _beside(name: str, url: str) -> Any:
+def _beside(name: str, url: str) -> Session:
     """Open what FROM names; of a bare name that is nothing, say that FROM is not needed."""
-    from tensorlake.dataset.open import open_dataset
-
     place = _url_of(name, url)
     try:
-        return open_dataset(place)
+        return connect(place)
     except DatasetNotFoundError as error:
         if place == name:
             raise
@@ -82,14 +81,14 @@ def _beside(name: str, url: str) -> Any:
         ) from error
 
 
-def _at(dataset: Any, kind: str, value: str) -> Any:
-    if kind == "TAG" and value not in dataset.tags:
-        known = ", ".join(sorted(dataset.tags)) or "none"
+def _at(session: Session, kind: str, value: str) -> Session:
+    if kind == "TAG" and value not in (tags := versioning.tags(session)):
+        known = ", ".join(sorted(tags)) or "none"
         raise VersionNotFoundError(
-            f"{dataset.url!r} has no tag {value!r}\nits tags: {known}", version=value
+            f"{session.store.url!r} has no tag {value!r}\nits tags: {known}", version=value
         )
     if kind != "AS OF":
-        return type(dataset)(versioning.at(dataset.session, value))
+        return versioning.at(session, value)
     try:
         moment = dt.datetime.fromisoformat(value)
     except ValueError as error:
@@ -98,7 +97,7 @@ def _at(dataset: Any, kind: str, value: str) -> Any:
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.UTC)
-    return type(dataset)(versioning.at(dataset.session, moment))
+    return versioning.at(session, moment)
 
 
 def _url_of(name: str, beside: str) -> str:
@@ -111,12 +110,10 @@ def _url_of(name: str, beside: str) -> str:
 
 def table_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters with datasets, views, DataFrames and Arrow tables as the engine reads them."""
-    from tensorlake.dataset.readable import Readable
-
     made: dict[str, Any] = {}
     for name, value in params.items():
-        if isinstance(value, Readable):
-            made[name] = source_of(value.frozen())
+        if has_rows(value):
+            made[name] = source_of(rowset_of(value))
         elif hasattr(value, "__arrow_c_stream__"):
             made[name] = _of_arrow(value)
         else:
@@ -149,8 +146,6 @@ class TableSource:
             case tql.UniformBatch(values=values, valid=valid):
                 return tql.UniformBatch(values[rows], None if valid is None else valid[rows])
             case tql.RaggedBatch() as batch:
-                from tensorlake.dataset.computed import Computed
-
                 return Computed(self._columns[column][0], batch).take(rows).batch
 
     def shapes(self, column: str, rows: Int64Array) -> Int64Array:

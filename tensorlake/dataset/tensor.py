@@ -7,19 +7,22 @@ one array, a ``None`` in the shape a ``Ragged``, text and JSON a list.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.assignment import assign, positions_named
 from tensorlake.dataset.predicate import Predicate, comparison, membership, nullness
-from tensorlake.dataset.rows import positions_of, row_position
-from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.dataset.rows import row_position
+from tensorlake.dataset.rowset import ITERATED_AT_ONCE, HasRows, RowSet, rowset_of, writer_of
+from tensorlake.dataset.schema_changes import NamesChange, change_names
+from tensorlake.errors import InvalidInputError, ReadOnlyError, SchemaError
 from tensorlake.quantities import is_whole_number
 from tensorlake.types import (
     NO_DEFAULT,
     ClassLabel,
-    Column,
     EncodedColumn,
     RaggedColumn,
     SampleType,
@@ -27,9 +30,10 @@ from tensorlake.types import (
 )
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.readable import Readable
+    from tensorlake.dataset.session import Session
+    from tensorlake.format import TensorSpec
 
-__all__ = ["Tensor"]
+__all__ = ["Tensor", "session_to_write"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -42,15 +46,15 @@ class Tensor:
 
     __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType] - == makes a Predicate
 
-    def __init__(self, rows: Readable, name: str) -> None:
+    def __init__(self, rows: HasRows, name: str) -> None:
         self._rows = rows
         self.name = name
-        rows.selection().snapshot.spec(name)
+        rowset_of(rows).selection.snapshot.spec(name)
 
     @property
     def type(self) -> SampleType:
         """The type of its samples."""
-        return self._rows.selection().snapshot.spec(self.name).type
+        return self._spec.type
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
@@ -65,17 +69,17 @@ class Tensor:
     @property
     def metadata(self) -> dict[str, Any]:
         """What was noted about the tensor."""
-        return dict(self._rows.selection().snapshot.spec(self.name).attributes)
+        return dict(self._spec.attributes)
 
     def __len__(self) -> int:
-        return self._rows.selection().num_rows
+        return len(rowset_of(self._rows))
 
     def __iter__(self) -> Iterator[Any]:
-        here = self._rows.frozen()
-        sample_type = here.selection().snapshot.spec(self.name).type
+        here = rowset_of(self._rows)
+        sample_type = here.selection.snapshot.spec(self.name).type
         for start in range(0, len(here), ITERATED_AT_ONCE):
             positions = np.arange(start, min(len(here), start + ITERATED_AT_ONCE))
-            column = self._column(here, positions)
+            column = here.read(self.name, positions)
             for position in range(len(column)):
                 yield sample_type.present_one(column, position)
 
@@ -84,21 +88,21 @@ class Tensor:
         return f"Tensor {self.name!r} {self.type.describe()} · {len(self):,}{each}"
 
     def _repr_html_(self) -> str:
-        from tensorlake.dataset.notebook import tensor_html
+        from tensorlake.dataset.notebook.shown import tensor_html
 
-        return tensor_html(self, self._rows.frozen)
+        return tensor_html(self.name, partial(repr, self), partial(rowset_of, self._rows))
 
     # Reading
 
     def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, tuple):
             return self._region(rows)
-        here = self._rows.frozen()
-        sample_type = here.selection().snapshot.spec(self.name).type
+        here = rowset_of(self._rows)
+        sample_type = here.selection.snapshot.spec(self.name).type
         if is_whole_number(rows):
             position = row_position(int(rows), len(here), what=self._what())
-            return sample_type.present_one(self._column(here, np.array([position])), 0)
-        column = self._column(here, self._positions(here, rows))
+            return sample_type.present_one(here.read(self.name, np.array([position])), 0)
+        column = here.read(self.name, self._positions(here, rows))
         return sample_type.present(column, tensor=self.name)
 
     def read(self, rows: Any = slice(None), *, null: Any = NO_DEFAULT) -> Any:
@@ -112,9 +116,9 @@ class Tensor:
             [1, -1]
             >>> ds.discard()
         """
-        here = self._rows.frozen()
-        column = self._column(here, self._positions(here, rows))
-        sample_type = here.selection().snapshot.spec(self.name).type
+        here = rowset_of(self._rows)
+        column = here.read(self.name, self._positions(here, rows))
+        sample_type = here.selection.snapshot.spec(self.name).type
         return sample_type.present(column, tensor=self.name, null=null)
 
     def shapes(self, rows: Any = slice(None)) -> Any:
@@ -134,25 +138,12 @@ class Tensor:
             ((3,), [[3], [0]])
             >>> ds.discard()
         """
-        here = self._rows.frozen()
+        here = rowset_of(self._rows)
         if is_whole_number(rows):
             position = row_position(int(rows), len(here), what=self._what())
-            shape = self._shapes(here, np.array([position]))[0].tolist()
+            shape = here.shapes(self.name, np.array([position]))[0].tolist()
             return None if -1 in shape else tuple(shape)
-        return self._shapes(here, self._positions(here, rows))
-
-    def _shapes(self, here: Readable, positions: Int64Array) -> Int64Array:
-        count = here.selection().snapshot.spec(self.name).type.item_counter
-        if count is None:
-            return here.reader().shapes(self.name, here.selection().physical(positions))
-        lengths = np.full((len(positions), 1), -1, dtype=np.int64)
-        for start in range(0, len(positions), ITERATED_AT_ONCE):
-            column = self._column(here, positions[start : start + ITERATED_AT_ONCE], decode=False)
-            assert isinstance(column, EncodedColumn), "lists are stored joined"
-            for at, sample in enumerate(column.samples):
-                if column.valid is None or column.valid[at]:
-                    lengths[start + at] = count(sample)
-        return lengths
+        return here.shapes(self.name, self._positions(here, rows))
 
     def bytes(self, row: int) -> bytes:
         """The stored, encoded sample of one row.
@@ -168,9 +159,9 @@ class Tensor:
             b'a note'
             >>> ds.discard()
         """
-        here = self._rows.frozen()
+        here = rowset_of(self._rows)
         position = row_position(int(row), len(here), what=self._what())
-        column = self._column(here, np.array([position]), decode=False)
+        column = here.read(self.name, np.array([position]), decode=False)
         if not isinstance(column, EncodedColumn):
             raise InvalidInputError(
                 f"{self.name!r} ({self.type.describe()}) stores arrays, not encoded samples\n"
@@ -190,30 +181,23 @@ class Tensor:
                 f" got {rows!r} for the row",
                 tensor=self.name,
             )
-        here = self._rows.frozen()
-        snapshot = here.selection().snapshot
+        here = rowset_of(self._rows)
+        snapshot = here.selection.snapshot
         position = np.array([row_position(int(rows), len(here), what=self._what())])
-        column = self._column(here, position, decode=False)
+        column = here.read(self.name, position, decode=False)
         return snapshot.spec(self.name).type.present_region(
             column, tuple(region), tensor=self.name, row=int(position[0])
         )
 
-    def positions(self, rows: Any) -> Int64Array:
-        """Positions that a slice, list, mask, Predicate or View names."""
-        return self._positions(self._rows, rows)
+    @property
+    def _spec(self) -> TensorSpec:
+        return rowset_of(self._rows).selection.snapshot.spec(self.name)
 
-    def _positions(self, here: Readable, rows: Any) -> Int64Array:
-        if hasattr(rows, "selection") or isinstance(rows, Predicate):
-            return here.positions_named(rows)
-        return positions_of(rows, len(here), what=self._what())
-
-    def _column(self, here: Readable, positions: Int64Array, *, decode: bool = True) -> Column:
-        """Read rows of ``here``, which is frozen: one read is of one version, whatever moves."""
-        physical = here.selection().physical(positions)
-        return here.reader().read(self.name, physical, decode=decode)
+    def _positions(self, here: RowSet, rows: Any) -> Int64Array:
+        return positions_named(here, rows, what=self._what())
 
     def _what(self) -> str:
-        return f"tensor {self.name!r} of {self._rows.selection().snapshot.url!r}"
+        return f"tensor {self.name!r} of {rowset_of(self._rows).url!r}"
 
     # Conditions
 
@@ -264,7 +248,12 @@ class Tensor:
     # Writing
 
     def __setitem__(self, rows: Any, values: Any) -> None:
-        self._rows.assign(self.name, rows, values)
+        assign(
+            session_to_write(self._rows, f"ds[{self.name!r}][rows] = values"),
+            self.name,
+            rows,
+            values,
+        )
 
     # Class labels
 
@@ -278,12 +267,6 @@ class Tensor:
         names = self._class_label("names").names
         known = max((code + 1 for code, name in enumerate(names) if name), default=0)
         return tuple(names[:known])
-
-    @property
-    def names_or_none(self) -> tuple[str, ...] | None:
-        """The class names; None for other types."""
-        sample_type = self.type
-        return tuple(sample_type.names) if isinstance(sample_type, ClassLabel) else None
 
     def codes(self, names: Sequence[str]) -> Int64Array:
         """The codes of class names.
@@ -304,17 +287,6 @@ class Tensor:
         assert isinstance(column, UniformColumn | RaggedColumn)
         return column.values
 
-    def read_codes(self) -> list[int | None]:
-        """The codes of all rows; None where NULL."""
-        here = self._rows.frozen()
-        column = self._column(here, np.arange(len(here)))
-        assert isinstance(column, UniformColumn)
-        codes: list[int | None] = column.values.tolist()
-        if column.valid is not None:
-            for position in np.flatnonzero(~column.valid).tolist():
-                codes[position] = None
-        return codes
-
     def add_names(self, names: Sequence[str]) -> None:
         """Add classes, which get the next codes. Staged.
 
@@ -329,7 +301,7 @@ class Tensor:
             ('cat', 'dog')
             >>> ds.discard()
         """
-        self._rows.change_names(self.name, "add", names)
+        self._change_names("add", names)
 
     def rename(self, old: str, new: str) -> None:
         """Give a class another name; its code and rows stay. Staged.
@@ -347,7 +319,7 @@ class Tensor:
             ('cat', 'dog')
             >>> ds.discard()
         """
-        self._rows.change_names(self.name, "rename", (old, new))
+        self._change_names("rename", (old, new))
 
     def drop_names(self, names: Sequence[str]) -> None:
         """Take classes away that no row has. Staged.
@@ -367,7 +339,11 @@ class Tensor:
             ('a', 'b')
             >>> ds.discard()
         """
-        self._rows.change_names(self.name, "drop", names)
+        self._change_names("drop", names)
+
+    def _change_names(self, how: NamesChange, names: Sequence[str]) -> None:
+        session = session_to_write(self._rows, f"ds[{self.name!r}].add_names(…)")
+        change_names(session, self.name, how, names)
 
     def _class_label(self, what: str) -> ClassLabel:
         sample_type = self.type
@@ -380,5 +356,16 @@ class Tensor:
         return sample_type
 
 
-ITERATED_AT_ONCE = 256
-"""Rows read together while iterating: bounded memory, and whole chunks in one read."""
+def session_to_write(rows: HasRows, instead: str) -> Session:
+    """Return where rows take changes.
+
+    Raises:
+        ReadOnlyError: They take none: they are a view's.
+    """
+    session = writer_of(rows)
+    if session is None:
+        here = rowset_of(rows)
+        raise ReadOnlyError(
+            f"a View of {here.url!r} is frozen at {here.version}\nassign to its dataset: {instead}"
+        )
+    return session

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tensorlake.dataset.commit_log import Log, commits_to
-from tensorlake.dataset.difference import diff_snapshots
-from tensorlake.dataset.history import Diff
+from tensorlake.dataset.difference import Difference, diff_snapshots
 from tensorlake.dataset.session import Session
 from tensorlake.errors import InvalidInputError, ReadOnlyError, UncommittedChangesError, shown
 from tensorlake.format import Entry
@@ -19,6 +18,7 @@ from tensorlake.reading import Snapshot
 from tensorlake.storage import runtime
 from tensorlake.versions import (
     FoundNames,
+    SavedView,
     Tag,
     commit_under,
     create_branch,
@@ -26,6 +26,7 @@ from tensorlake.versions import (
     loaded,
     readable_heads,
     readable_tags,
+    readable_views,
     resolve,
 )
 from tensorlake.versions import delete_tag as delete_tag_object
@@ -41,7 +42,7 @@ __all__ = [
     "log",
     "tag",
     "tags",
-    "with_warnings",
+    "views",
 ]
 
 T = TypeVar("T")
@@ -165,10 +166,15 @@ def _told_apart(
 
 def tags(session: Session) -> Mapping[str, Tag]:
     """The tags, by name; one that is damaged is left out, and warned of."""
-    return with_warnings(session, runtime.run(readable_tags(session.store)))
+    return _with_warnings(session, runtime.run(readable_tags(session.store)))
 
 
-def with_warnings(session: Session, names: FoundNames[T]) -> dict[str, T]:
+def views(session: Session) -> Mapping[str, SavedView]:
+    """The saved views, by name; one that is damaged is left out, and warned of."""
+    return _with_warnings(session, runtime.run(readable_views(session.store)))
+
+
+def _with_warnings(session: Session, names: FoundNames[T]) -> dict[str, T]:
     """Warn of tags and saved views that cannot be read; return those that can."""
     for name, error in names.unreadable.items():
         warnings.warn(
@@ -211,7 +217,7 @@ def _cited(session: Session, version: str | dt.datetime | None) -> tuple[str, En
     return resolved.branch, under
 
 
-def diff(session: Session, a: str | None, b: str | None) -> Diff:
+def diff(session: Session, a: str | None, b: str | None) -> Difference:
     """Compare two versions, or what is staged with its base."""
     if a is None and b is not None:
         raise InvalidInputError(f"diff(None, {b!r}): give the older version first")

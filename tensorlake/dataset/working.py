@@ -14,6 +14,7 @@ from typing import Any
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.history import Commit
 from tensorlake.dataset.open import open_dataset
+from tensorlake.dataset.rowset import session_of
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.versioning import tag
 from tensorlake.errors import InvalidInputError, VersionNotFoundError
@@ -50,7 +51,7 @@ class Work:
             InvalidInputError: A tag's name is taken, or none.
             ConflictError: Another commit changed the same.
         """
-        session = self.dataset.session
+        session = session_of(self.dataset)
         commit = self.done
         if commit is None:
             for name in tags:
@@ -94,7 +95,7 @@ def begin_work(
         'main@1'
     """
     dataset = open_dataset(url, branch, storage_options=storage_options)
-    session = dataset.session
+    session = session_of(dataset)
     if session.branch != branch or session.name != branch:
         raise VersionNotFoundError(
             f"{url!r} has no branch {branch!r}\nits branches: {', '.join(dataset.branches)}",

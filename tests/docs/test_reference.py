@@ -1,6 +1,7 @@
 """The reference pages name what there is."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,49 @@ def test_the_errors_page_names_every_error_with_its_code():
     assert {kind.__name__ for kind in kinds} - words_of("errors.md") == set()
 
 
-def test_the_sdk_page_names_every_method_of_a_dataset():
-    public = {name for name in dir(tl.Dataset) if not name.startswith("_")}
-    inner = {"assign", "change_names", "computed", "iter_column_batches", "positions_named"}
-    inner |= {"has_rows", "reader", "repin", "selection", "session", "stream"}
+@cache
+def handles() -> dict[str, object]:
+    """One of each thing that a user holds, as examples in the page call them."""
+    ds = tl.create("memory://reference-handles", {"x": "int64", "p/a": "int64", "p/b": "int64"})
+    ds.extend({"x": [1, 2], "p/a": [1, 2], "p/b": [3, 4]})
+    ds.commit("two rows")
+    return {
+        "ds": ds,
+        "view": ds.where("x > 1"),
+        "tensor": ds["x"],
+        "group": ds["p"],
+        "row": ds[0],
+        "diff": ds.diff("main@0", "main@1"),
+        "mixed": tl.mix({"one": (ds, 1)}),
+    }
 
-    assert public - inner - words_of("sdk.md") == set()
+
+@pytest.mark.parametrize("name", ["ds", "view", "tensor", "group", "row", "diff", "mixed"])
+def test_completion_offers_what_the_sdk_page_names(name):
+    handle = handles()[name]
+    offered = {one for one in dir(handle) if not one.startswith("_")}
+
+    assert offered - words_of("sdk.md") == set()
+
+
+@pytest.mark.parametrize("name", ["ds", "view"])
+def test_what_the_sdk_page_calls_is_there(name):
+    handle = handles()[name]
+    page = (REFERENCE / "sdk.md").read_text(encoding="utf-8")
+    called = set(re.findall(rf"(?<![\w/]){name}\.(\w+)(?!\.md)", page)) - {"md"}
+
+    assert len(called) > 5
+    assert called - {*dir(handle)} == set()
+
+
+def test_internal_names_are_not_offered():
+    inner = {"repin", "positions_named", "iter_column_batches", "selection", "reader", "stream"}
+    inner |= {"frozen", "change_names", "assign", "has_rows", "computed", "session", "steps"}
+    inner |= {"held_nbytes", "with_computed", "with_name", "names_or_none", "positions"}
+    inner |= {"read_codes", "snapshot"}
+
+    for handle in handles().values():
+        assert inner & {*dir(handle)} == set()
 
 
 def test_the_sdk_page_names_every_importer_and_the_loader_page_every_step():
@@ -54,7 +92,7 @@ def test_the_sdk_page_names_every_importer_and_the_loader_page_every_step():
 )
 def test_the_sdk_page_names_every_word_of_what_calls_return(kind):
     public = {name for name in dir(kind) if not name.startswith("_")}
-    inner = {"names_or_none", "of_entry", "positions", "read_codes", "tensor_names"}
+    inner = {"of_entry", "tensor_names"}
 
     assert public - inner - words_of("sdk.md") == set()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 
 DATASET = Path(__file__).parent / "v1_evolved"
 ROWS = 3000
@@ -73,7 +74,7 @@ def test_saved_views_open_with_their_rows_and_query(ds):
     largest = ds.views["largest"]
     assert largest.rows.tolist() == list(range(2999, 2989, -1))
     assert np.asarray(largest["twice"]).tolist() == list(range(2998, 2978, -2))
-    assert largest.steps[0].params == {"low": 1490}
+    assert rowset_of(largest).steps[0].params == {"low": 1490}
     assert len(largest.rerun()) == 10
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 
 DATASET = Path(__file__).parent / "v1_totals"
 ROWS = 1500
@@ -29,10 +30,10 @@ def test_every_row_reads(ds):
 
 def test_what_a_row_weighs_is_in_the_root_and_is_what_its_chunks_weigh(ds):
     entry = json.loads((DATASET / "branches" / "main" / "0000000002.json").read_bytes())
-    indexes = [ds.reader().index(name) for name in ("text", "number")]
+    indexes = [rowset_of(ds).reader().index(name) for name in ("text", "number")]
 
     assert len(entry["roots"]) == len(indexes)
     assert all(root["children"] and all(root["stored"]) for root in entry["roots"].values())
-    assert ds.reader().row_nbytes(["text", "number"]) == [
+    assert rowset_of(ds).reader().row_nbytes(["text", "number"]) == [
         int(index.extents.nbytes.sum()) // ROWS for index in indexes
     ]

@@ -82,7 +82,7 @@ STEPS = [
     Step(commit(lambda ds: ds.extend(columns(1, 2, 3))), rows(1, 2, 3), frozenset({"main"})),
     Step(commit(lambda ds: ds.extend(columns(*MANY))), rows(1, 2, 3, *MANY), frozenset({"main"})),
     Step(
-        commit(lambda ds: (ds.assign("x", 1, 7), ds.assign("s", 1, "row 7"))),
+        commit(lambda ds: (ds["x"].__setitem__(1, 7), ds["s"].__setitem__(1, "row 7"))),
         rows(1, 7, 3, *MANY),
         frozenset({"main"}),
     ),

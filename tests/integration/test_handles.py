@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.session import UncommittedChangesWarning
 from tensorlake.errors import InvalidStateError, ReadOnlyError
@@ -208,7 +209,7 @@ def test_a_pickled_view_shows_the_same_rows(dataset):
 
     assert again["x"][:].tolist() == [5, 1, 5]
     assert again.version == "main@1"
-    assert again.selection().digest == view.selection().digest
+    assert rowset_of(again).selection.digest == rowset_of(view).selection.digest
 
 
 def test_staged_changes_are_not_pickled(dataset):
@@ -302,7 +303,7 @@ def test_versions_tags_and_read_only_handles_refuse_every_write(folder, version)
         lambda: dataset.append({"x": 1}),
         lambda: dataset.extend({"x": [1]}),
         lambda: dataset.delete(0),
-        lambda: dataset.assign("x", 0, 1),
+        lambda: dataset["x"].__setitem__(0, 1),
         lambda: dataset["x"].__setitem__(0, 1),
         lambda: dataset.add_tensor("y", "int64", fill=0),
         lambda: dataset.drop_tensor("x"),

@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.format import seal
 from tensorlake.types import EncodedColumn, RaggedColumn
 
@@ -49,7 +50,11 @@ OTHER = loaded()
 def stored(dataset: Any, name: str) -> list[Any]:
     """Samples as stored, None where NULL, by our own reader."""
     rows = np.arange(len(dataset), dtype=np.int64)
-    column = dataset.reader().read(name, dataset.selection().physical(rows), decode=False)
+    column = (
+        rowset_of(dataset)
+        .reader()
+        .read(name, rowset_of(dataset).selection.physical(rows), decode=False)
+    )
     valid = [True] * len(column) if column.valid is None else column.valid.tolist()
     match column:
         case EncodedColumn():

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.storage import MemoryStore, runtime
 from tests.handles import create_on, open_on
 
@@ -26,7 +27,7 @@ def test_a_batch_takes_memory_when_the_first_of_its_pictures_is_here():
         grey = np.full((16, 16, 3), start, np.uint8)
         dataset.extend({"image": [grey] * CHUNK_ROWS})
         dataset.commit(f"rows from {start}")
-    chunks = open_on(store).reader().locate("image", np.arange(ROWS)).chunks
+    chunks = rowset_of(open_on(store)).reader().locate("image", np.arange(ROWS)).chunks
     later = {(key.pack.path, key.offset) for key in chunks[1:]}
     asked_for, may_come = set(), asyncio.Event()
     all_asked = threading.Event()

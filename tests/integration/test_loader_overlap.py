@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from tensorlake.dataset import rowset_of
 from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.storage import MemoryStore
 from tests.handles import create_on, open_on, wait_for_storage
@@ -44,14 +45,14 @@ class Reader:
     """A dataset's reader, of which a test does something in its own time."""
 
     def __init__(self, dataset):
-        self.dataset, self.reader = dataset, dataset.reader()
+        self.dataset, self.reader = dataset, rowset_of(dataset).reader()
 
     def __getattr__(self, name):
         return getattr(self.reader, name)
 
 
 def loader_by(reader, **arguments):
-    rows = SelectedRows(reader.dataset.selection(), reader)
+    rows = SelectedRows(rowset_of(reader.dataset).selection, reader)
     return make_loader(rows, framework="numpy", **arguments)
 
 
@@ -118,7 +119,7 @@ def test_pictures_are_decoded_while_another_chunk_of_their_batch_is_on_its_way(s
                 waited.append(decoding.wait(60))
             return self.reader.decode_chunk(tensor, key, *blobs)
 
-    last = dataset.reader().locate("image", np.array([ROWS - 1])).chunks[0]
+    last = rowset_of(dataset).reader().locate("image", np.array([ROWS - 1])).chunks[0]
     loader = loader_by(
         LastChunkLate(dataset),
         batch_size=ROWS,

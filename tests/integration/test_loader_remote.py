@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptionError
 from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.storage import MemoryStore, runtime
@@ -130,7 +131,7 @@ def test_what_is_in_flight_is_bounded_in_bytes():
         big.commit("a dozen")
     wait_for_storage()
     dataset = open_on(store)
-    dataset.reader().locate("x", np.arange(96))  # the index is read before
+    rowset_of(dataset).reader().locate("x", np.arange(96))  # the index is read before
     store.is_much, store.much, store.most_nbytes = asyncio.Event(), 48 << 20, 0
 
     rows = sum(len(batch["x"]) for batch in dataset.loader(batch_size=4, prefetch="1GiB"))
@@ -191,7 +192,7 @@ def test_a_loop_over_more_than_the_cache_holds_fetches_no_more_than_without_one(
             list(loader)
         return store.bytes_read
 
-    stored = open_on(store).reader().stored_nbytes("tokens", np.arange(ROWS))
+    stored = rowset_of(open_on(store)).reader().stored_nbytes("tokens", np.arange(ROWS))
 
     without, half, whole = fetched(0), fetched(256 << 10), fetched("1GB")
 
@@ -217,7 +218,7 @@ def test_neighbouring_chunks_are_fetched_once_together_and_a_second_epoch_fetche
 
 def test_rows_are_read_alone_when_chunks_do_not_fit_the_cache(store):
     dataset = open_on(store)
-    stored = dataset.reader().stored_nbytes("image", np.arange(ROWS))
+    stored = rowset_of(dataset).reader().stored_nbytes("image", np.arange(ROWS))
 
     batches, stats = epoch(dataset, cache=0)
     read = store.bytes_read
@@ -235,7 +236,7 @@ def test_rows_are_read_alone_when_chunks_do_not_fit_the_cache(store):
 def test_a_few_rows_of_many_cost_a_few_rows_of_bytes(store):
     dataset = open_on(store)
     view = dataset[[3, 150, 151, 399]]
-    stored = dataset.reader().stored_nbytes("image", np.arange(ROWS))
+    stored = rowset_of(dataset).reader().stored_nbytes("image", np.arange(ROWS))
     store.reset()
 
     (batch,), _ = epoch(view, columns=["image", "_row"])
@@ -261,7 +262,7 @@ def test_a_windowed_epoch_reads_each_chunk_about_once_with_room_for_one_window(s
     )
     state = loader.state_dict() | {"order": {"kind": "window", "block": 50, "window": 2}}
     loader.load_state_dict(state)  # a loader goes on in the order of its state
-    stored = open_on(store).reader().stored_nbytes("tokens", np.arange(ROWS))
+    stored = rowset_of(open_on(store)).reader().stored_nbytes("tokens", np.arange(ROWS))
     store.reset()
 
     rows = np.concatenate([batch["_row"] for batch in loader])
@@ -274,7 +275,7 @@ def test_a_windowed_epoch_reads_each_chunk_about_once_with_room_for_one_window(s
 @pytest.mark.parametrize("tensor", ["image", "label", "tokens"])
 def test_a_flipped_byte_is_an_error_and_never_a_batch(store, tensor):
     dataset = open_on(store)
-    key = dataset.reader().locate(tensor, np.arange(ROWS)).chunks[0]
+    key = rowset_of(dataset).reader().locate(tensor, np.arange(ROWS)).chunks[0]
     path = key.pack.path
     data = bytearray(runtime.run(store.get(path)))
     data[key.offset + key.nbytes - 3] ^= 1
@@ -287,9 +288,9 @@ def test_a_flipped_byte_is_an_error_and_never_a_batch(store, tensor):
 
 def test_an_object_that_is_gone_is_an_error_that_names_it(store):
     dataset = open_on(store)
-    key = dataset.reader().locate("tokens", np.arange(ROWS)).chunks[0]
+    key = rowset_of(dataset).reader().locate("tokens", np.arange(ROWS)).chunks[0]
     loader = make_loader(
-        SelectedRows(dataset.selection(), dataset.reader()),
+        SelectedRows(rowset_of(dataset).selection, rowset_of(dataset).reader()),
         framework="numpy",
         batch_size=8,
         columns=["tokens"],
@@ -316,7 +317,9 @@ def test_the_first_batch_of_a_shuffled_pass_reads_its_pictures_by_row(store):
 
 def test_nothing_is_asked_for_later_batches_before_the_first_one_has_its_rows(store):
     dataset = open_on(store)
-    chunks = [key.nbytes for key in dataset.reader().locate("image", np.arange(ROWS)).chunks]
+    chunks = [
+        key.nbytes for key in rowset_of(dataset).reader().locate("image", np.arange(ROWS)).chunks
+    ]
     store.reset()
 
     list(dataset.loader(batch_size=8, shuffle=True, columns=["image"], decode=DECODE))
@@ -331,7 +334,7 @@ def test_nothing_is_asked_for_later_batches_before_the_first_one_has_its_rows(st
 
 def test_the_first_batch_asks_once_for_where_the_pictures_of_a_chunk_are(store):
     dataset = open_on(store)
-    located = dataset.reader().locate("image", np.arange(ROWS))
+    located = rowset_of(dataset).reader().locate("image", np.arange(ROWS))
     headers = sorted((key.pack.path, key.header_nbytes) for key in located.chunks)
     store.reset()
 
@@ -361,7 +364,7 @@ def test_a_pass_left_after_its_first_batch_ends_with_nothing_held_back(store):
 
 def test_a_chunk_on_its_way_counts_once_against_prefetch(store):
     """Two batches wait for each chunk: were it counted for both, the third would not fit."""
-    chunks = open_on(store).reader().locate("image", np.arange(ROWS)).chunks
+    chunks = rowset_of(open_on(store)).reader().locate("image", np.arange(ROWS)).chunks
     asked = asyncio.Event()
     waited = []
 

@@ -149,7 +149,7 @@ def test_an_answer_that_is_lost_merges_exactly_once(fault, path):
     [
         lambda ds: ds.append({"x": 300, "s": "later"}),
         lambda ds: ds.delete([0]),
-        lambda ds: ds.assign("s", [0], ["later"]),
+        lambda ds: ds["s"].__setitem__([0], ["later"]),
         lambda ds: ds.add_tensor("y", "int64", fill=1),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset import RunsHereWarning
+from tensorlake.dataset import RunsHereWarning, rowset_of
 from tensorlake.errors import QueryLimitError, QuerySyntaxError
 from tensorlake.storage import counted
 from tensorlake_server import Settings, create_app
@@ -55,10 +55,12 @@ def address(lake: Path) -> Iterator[str]:
 
 def shown(view: tl.View) -> list[Any]:
     """All that a view says: its columns, its rows, and what it computes."""
-    computed = {name: list(map(repr, one.present())) for name, one in view.computed.items()}
-    rows = view.rows.tolist() if view.has_rows else None
+    computed = {
+        name: list(map(repr, one.present())) for name, one in rowset_of(view).computed.items()
+    }
+    rows = view.rows.tolist() if rowset_of(view).has_rows else None
     return [
-        view.selection().columns,
+        rowset_of(view).selection.columns,
         computed,
         rows,
         len(view),
@@ -107,7 +109,7 @@ def test_queries_over_queries_and_conditions_are_pushed_too(lake: Path, address:
     pairs = zip(views(tl.open(str(lake / "pets"))), views(tl.open(f"{address}/pets")), strict=True)
     for local, remote in pairs:
         assert shown(remote) == shown(local)
-        assert remote.steps is not None
+        assert rowset_of(remote).steps is not None
 
 
 def test_random_rows_are_named_by_their_text_on_both_sides(lake: Path, address: str) -> None:

@@ -24,6 +24,7 @@ from benchmarks.synthetic import (
     readable_rows,
     write_lake,
 )
+from tensorlake.dataset import rowset_of, session_of
 from tensorlake.errors import CorruptionError
 from tensorlake.format import (
     Entry,
@@ -91,8 +92,8 @@ def test_the_sizes_of_rows_of_all_tensors_take_one_look_down_their_trees(lake):
     """A loader asks for them first: leaves of all trees are sampled at once, or none at all."""
     tensors = ["sample", "vector", "label"]
     handle = open_on(lake.store)
-    height = max(root.height for root in handle.session.head.roots.values())
-    reader, without = handle.reader(), reader_without_totals(handle)
+    height = max(root.height for root in session_of(handle).head.roots.values())
+    reader, without = rowset_of(handle).reader(), reader_without_totals(handle)
     lake.store.reset()
 
     stated = reader.row_nbytes(tensors)
@@ -107,8 +108,8 @@ def test_the_sizes_of_rows_of_all_tensors_take_one_look_down_their_trees(lake):
 
 def test_rows_of_all_tensors_are_looked_up_in_one_look_down_their_trees(lake):
     handle = open_on(lake.store)
-    height = max(root.height for root in handle.session.head.roots.values())
-    reader = handle.reader()
+    height = max(root.height for root in session_of(handle).head.roots.values())
+    reader = rowset_of(handle).reader()
     tensors = ["sample", "vector", "label"]
     rows = readable_rows(lake.scale, 24)
     lake.store.reset()
@@ -280,7 +281,7 @@ def test_scattered_rows_read_their_blocks_and_each_is_verified():
 def test_an_entry_of_a_hundred_thousand_packs_stays_small():
     """format.md 48: each chunk of a tensor in a pack of its own."""
     dataset = create_on(MemoryStore(), {"x": "int64"})
-    (spec,) = dataset.session.committed.schema.tensors
+    (spec,) = session_of(dataset).committed.schema.tensors
     pages = MemoryPages()
     count = 100_000
     one = Extents.chunk(
@@ -292,7 +293,7 @@ def test_an_entry_of_a_hundred_thousand_packs_stays_small():
         packs=tuple(PackId(new_txid(), 0) for _ in range(count)),
     )
     root = runtime.run(tree.append(Root.of(Extents.empty()), many, pages, pages))
-    head = dataset.session.head
+    head = session_of(dataset).head
 
     entry = head.changed(seq=1, prev=head.digest, roots={spec.id: root}, physical=count)
 
@@ -311,7 +312,7 @@ def test_an_entry_after_64_rebases_in_a_row_fits():
         other.commit()
         dataset.commit()
 
-    entry = runtime.run(store.get(entry_path("main", dataset.session.head.seq)))
+    entry = runtime.run(store.get(entry_path("main", session_of(dataset).head.seq)))
 
     assert entry is not None
     assert len(entry) <= MAX_ENTRY_NBYTES
@@ -327,7 +328,7 @@ def test_a_version_vector_of_ten_thousand_branches_lies_in_a_page():
     dataset.commit()
     wait_for_storage()
     pages = LakePacks(store, new_txid())
-    head = dataset.session.head
+    head = session_of(dataset).head
     merged = {f"experiment/{number:05}": number for number in range(10_000)}
     entry = head.changed(
         seq=head.seq + 1, prev=head.digest, merged=merged, time=head.time + 1
@@ -342,12 +343,12 @@ def test_a_version_vector_of_ten_thousand_branches_lies_in_a_page():
     handle.append({"x": 2})
     commit = handle.commit()
 
-    newest = runtime.run(store.get(entry_path("main", handle.session.head.seq)))
+    newest = runtime.run(store.get(entry_path("main", session_of(handle).head.seq)))
     assert newest is not None
     assert len(newest) < 16_000
     read = Entry.from_bytes(newest, where=commit.version)
     assert "merged" in read.spilled
-    loaded = runtime.run(read.load(handle.session.packs, where=commit.version))
+    loaded = runtime.run(read.load(session_of(handle).packs, where=commit.version))
     assert loaded.merged == merged
     assert open_on(store)["x"][:].tolist() == [1, 2]
 

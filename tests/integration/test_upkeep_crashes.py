@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of, session_of
 from tensorlake.dataset.checking import check_store
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import DatasetNotFoundError
@@ -85,7 +86,12 @@ def test_an_optimization_that_stops_leaves_the_version_before_or_after(order_by)
         ds.optimize(order_by)
         assert ds.check().ok
         assert order_by is None or ds["number"][:].tolist() == sorted(ds["number"][:], reverse=True)
-        assert ds.reader().locate("text", np.arange(ds.session.committed.state.physical)).chunks
+        assert (
+            rowset_of(ds)
+            .reader()
+            .locate("text", np.arange(session_of(ds).committed.state.physical))
+            .chunks
+        )
 
     writes = crash_everywhere(objects, lambda store: open_on(store).optimize(order_by), look)
 
@@ -98,8 +104,8 @@ def test_a_repair_that_stops_leaves_what_was_there_or_what_it_mended():
     ds.extend({"number": np.arange(90), "data": [bytes([n]) * 200_000 for n in range(90)]})
     ds.commit()
     wait_for_storage()
-    state = ds.selection().snapshot.state
-    (page,) = state.roots[ds.selection().snapshot.spec("data").id].children
+    state = rowset_of(ds).selection.snapshot.state
+    (page,) = state.roots[rowset_of(ds).selection.snapshot.spec("data").id].children
     objects = runtime.run(snapshot_of(store))
     damaged = bytearray(objects[page.pack.path])
     damaged[page.offset + 40] ^= 1

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.checking import check_store
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.versioning import DamagedBranchWarning
@@ -82,7 +83,7 @@ def probes(objects) -> list[Opening]:
     main: list[Read] = [partial(cells, name) for name in columns]
     main += [
         messages,
-        lambda ds: run(read_descriptor(ds.session.store)),
+        lambda ds: run(read_descriptor(session_of(ds).store)),
         lambda ds: ds.row_ids,
         lambda ds: (list(ds.views), ds.views["large"].rows.tolist()),
         lambda ds: (sorted(ds.tags), branches(ds)),

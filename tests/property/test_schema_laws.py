@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import ConflictError, SchemaError
 from tensorlake.format import Schema, TensorSpec
@@ -230,7 +231,8 @@ def staged(ds: Dataset, history: list[Step]) -> None:
 
 def values_by_id(ds: Dataset) -> dict[str, list[float]]:
     return {
-        spec.id: ds[spec.name][:].tolist() for spec in ds.session.snapshot().state.schema.tensors
+        spec.id: ds[spec.name][:].tolist()
+        for spec in session_of(ds).snapshot().state.schema.tensors
     }
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.storage import MemoryStore
 from tests.handles import create_on, open_on, rows_of
@@ -121,7 +122,7 @@ def test_optimizing_at_any_moment_of_any_history_changes_nothing(history):
     world.optimize(None)
     world.check()
 
-    store = world.ds.session.store
+    store = session_of(world.ds).store
     for version, expected in versions.items():
         assert plain_rows(open_on(store, version)) == expected
 

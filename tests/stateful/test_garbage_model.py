@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import (
     ConflictError,
@@ -141,7 +142,7 @@ class Lake(RuleBasedStateMachine):
     def merge(self, data):
         handle, other = self.branch(data), self.branch(data)
         try:
-            handle.merge(other.session.branch, on_conflict="theirs")
+            handle.merge(session_of(other).branch, on_conflict="theirs")
         except (ConflictError, SnapshotExpiredError):
             return self.remember(open_on(self.store))
         return self.remember(handle)
@@ -178,10 +179,10 @@ class Lake(RuleBasedStateMachine):
         """Stage rows, store their packs, and sleep before the entry."""
         handle = self.branch(data)
         handle.extend({"x": [100], "text": ["asleep"]})
-        handle.session.transaction.stage.send_open()
-        handle.session.transaction.working()
-        handle.session.transaction.stage.send_open()
-        handle.session.transaction.stage.settle()
+        session_of(handle).transaction.stage.send_open()
+        session_of(handle).transaction.working()
+        session_of(handle).transaction.stage.send_open()
+        session_of(handle).transaction.stage.settle()
         self.asleep.append(handle)
 
     @precondition(lambda self: self.asleep)

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule
 
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CommitOutcomeUnknownError, ConflictError, StorageError
 from tensorlake.storage import MemoryStore, run
@@ -302,7 +303,7 @@ class WritersModel(RuleBasedStateMachine):
 
     @rule(writer=writers)
     def commit(self, writer: Writer) -> None:
-        transaction = writer.dataset.session.transaction
+        transaction = session_of(writer.dataset).transaction
         if transaction is None:
             return
         txid, base = transaction.txid, writer.base
@@ -335,7 +336,7 @@ class WritersModel(RuleBasedStateMachine):
 
     @rule(writer=writers, policy=st.sampled_from(POLICIES))
     def refresh(self, writer: Writer, policy: Any) -> None:
-        transaction = writer.dataset.session.transaction
+        transaction = session_of(writer.dataset).transaction
         try:
             writer.dataset.refresh(keep_staged=True, on_conflict=policy)
         except ConflictError:
@@ -347,7 +348,7 @@ class WritersModel(RuleBasedStateMachine):
             return
         self.learn()
         number = int(writer.dataset.version.partition("@")[2])
-        if transaction is not None and writer.dataset.session.transaction is None:
+        if transaction is not None and session_of(writer.dataset).transaction is None:
             is_published = transaction.txid not in self.by_txid and writer.is_in_doubt
             if is_published:
                 writer.net = Net()

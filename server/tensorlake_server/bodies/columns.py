@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tensorlake_query as tql
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import RowNotFoundError, TensorNotFoundError
 from tensorlake.types import (
     Array,
@@ -71,7 +72,7 @@ class TypedColumn:
 
 def column_names(readable: Readable) -> list[str]:
     """Name the columns, stored ones first."""
-    return [*readable.selection().columns, *readable.computed]
+    return list(rowset_of(readable).columns)
 
 
 def list_tensors(readable: Readable) -> list[TensorInfo]:
@@ -86,7 +87,7 @@ def column_type(readable: Readable, name: str) -> SampleType:
         TensorNotFoundError: There is none of this name.
     """
     check_names(readable, [name])
-    computed = readable.computed.get(name)
+    computed = rowset_of(readable).computed.get(name)
     return readable.schema[name] if computed is None else _type_of(computed.type)
 
 
@@ -144,7 +145,7 @@ def read_identity(readable: Readable, positions: npt.NDArray[np.int64]) -> dict[
 
 def read_rows(readable: Readable, positions: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
     """Say who the rows are: number in the version, and identity; None where a query made them."""
-    if not getattr(readable, "has_rows", True):  # only a View can be without
+    if not rowset_of(readable).has_rows:
         return [{"_row": None, "_row_id": None} for _ in positions]
     page = readable[positions]
     rows, ids = page.rows.tolist(), page.row_ids
@@ -158,11 +159,10 @@ def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64])
         TensorNotFoundError: There is none of this name.
     """
     check_names(readable, [name])
-    computed = readable.computed.get(name)
+    computed = rowset_of(readable).computed.get(name)
     if computed is not None:
         return _computed_column(name, computed.type, computed.take(positions).batch)
-    physical = readable.selection().physical(positions)
-    column = readable.reader().read(name, physical, decode=False)
+    column = rowset_of(readable).read(name, positions, decode=False)
     return TypedColumn(readable.schema[name], widened_column(column))
 
 
@@ -175,14 +175,15 @@ def identify_samples(
     fills and what a query computed lie nowhere and are named by version, view and position.
     """
     check_names(readable, [name])
-    selection = readable.selection()
+    rows = rowset_of(readable)
+    selection = rows.selection
     version = f"{selection.snapshot.digest} {view} {name}"
-    if name in readable.computed:
+    if name in rows.computed:
         return [f"{version} {position}" for position in positions.tolist()]
     # What a chunk reads as changes with the tensor's type, and with the codes of merged classes.
     spec = selection.snapshot.spec(name)
     read_as = [f"{spec.layout.kind} {spec.layout.dtype} {one.codes}" for one in spec.encodings]
-    located = readable.reader().locate(name, selection.physical(positions))
+    located = rows.reader().locate(name, selection.physical(positions))
     places = [
         version
         if key.is_fill

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptionError
 from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn, concat, take
 from tensorlake_server.bodies.cells import elements_shown
@@ -135,7 +136,7 @@ def _likely_sizes(
             assert kind.dtype is not None
             elements = math.prod(side for side in sides if side is not None)
             sizes += elements * kind.dtype.itemsize * _weight(kind, elements, weight)
-        elif name in readable.computed or sides.count(None) > 1:
+        elif name in rowset_of(readable).computed or sides.count(None) > 1:
             sizes[TRIED:] = np.inf
         else:
             packed = 1 if kind.is_media else MOST_PACKED * weight
@@ -145,7 +146,8 @@ def _likely_sizes(
 
 def _stored_sizes(readable: Readable, name: str, positions: Positions) -> Sizes:
     """Say how many stored bytes each row has, in the mean of its chunk."""
-    located = readable.reader().locate(name, readable.selection().physical(positions))
+    rows = rowset_of(readable)
+    located = rows.reader().locate(name, rows.selection.physical(positions))
     means = [key.nbytes / rows for key, rows in zip(located.chunks, located.rows, strict=True)]
     return np.asarray(means, dtype=np.float64)[located.chunk]
 

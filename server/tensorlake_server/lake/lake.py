@@ -16,7 +16,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
-from tensorlake.dataset import QueryLimits, begin_work, query_inside, replay_inside, saved_inside
+from tensorlake.dataset import (
+    QueryLimits,
+    begin_work,
+    query_inside,
+    replay_inside,
+    rowset_of,
+    saved_inside,
+    session_of,
+)
 from tensorlake.errors import (
     DatasetNotFoundError,
     InvalidInputError,
@@ -62,7 +70,7 @@ class Lake:
         self._stores: Kept[str, Store] = Kept(KEPT_STORES)
         least = settings.views_nbytes // KEPT_VIEWS
         self._views: Kept[tuple[str, str, str], View] = Kept(
-            settings.views_nbytes, size=lambda view: max(view.held_nbytes, least, 1)
+            settings.views_nbytes, size=lambda view: max(rowset_of(view).held_nbytes, least, 1)
         )
         self._store = open_store(self._url, storage_options=self._options)
         self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
@@ -131,7 +139,7 @@ class Lake:
         if handle is None:
             with self._found(name):
                 handle = self._opened(name, url, version)
-        actual = handle.selection().snapshot.digest
+        actual = rowset_of(handle).selection.snapshot.digest
         if digest is not None and not actual.startswith(digest):
             raise VersionNotFoundError(
                 f"{name!r} has another {handle.version} now ({actual[:8]}, not {digest[:8]})"
@@ -311,13 +319,13 @@ class Lake:
         if tip is not None:
             return tip
         handle = tl.open(url, version, read_only=True, storage_options=self._options)
-        session = handle.session
+        session = session_of(handle)
         if session.name == session.branch and session.mirror_of is None:
             self._tips.put((name, version), handle.version)
         key = (name, handle.version)
         kept = self._handles.get(key)
         if kept is not None:
-            if kept.selection().snapshot.digest == handle.selection().snapshot.digest:
+            if session_of(kept).committed.digest == session.committed.digest:
                 return kept
             self._handles.drop(lambda key: key[0] == name)  # the dataset was made anew
         self._handles.put(key, handle)
@@ -333,7 +341,7 @@ class Lake:
         handle = None if commit is None else self._handles.get((name, commit))
         if handle is None:
             return None
-        session = handle.session
+        session = session_of(handle)
         return handle if run(session.log.is_newest(session.head)) else None
 
     def _leads_out(self, name: str) -> bool:

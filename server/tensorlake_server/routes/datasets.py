@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from tensorlake.dataset import rowset_of, session_of
 from tensorlake.errors import (
     CorruptionError,
     SchemaError,
@@ -57,7 +58,7 @@ def describe_dataset(
 ) -> DatasetInfo | Response:
     """Describe one version: schema, rows, bytes."""
     dataset = lake_of(request).open(name, version)
-    digest = dataset.selection().snapshot.digest
+    digest = rowset_of(dataset).selection.snapshot.digest
     headers = cache_headers(None, etag_of("dataset", name, digest))
     info = DatasetInfo(
         name=name,
@@ -88,7 +89,7 @@ def list_versions(
 def list_branches(request: Request, name: DatasetPath) -> Branches:
     """List branches and the commits at their heads; one that is damaged is named, with why."""
     lake = lake_of(request)
-    store = lake.open(name).session.store
+    store = session_of(lake.open(name)).store
     return Branches(branches=[_branch(lake, name, one) for one in run(list_names(store))])
 
 

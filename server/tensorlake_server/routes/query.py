@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from tensorlake.dataset import complete_inside, explain_inside, query_inside
+from tensorlake.dataset import complete_inside, explain_inside, query_inside, rowset_of
 from tensorlake.errors import InvalidInputError
 from tensorlake_server.auth.view_token import ViewQuery, write_token
 from tensorlake_server.bodies.json import BodyRoute
@@ -55,7 +55,7 @@ def _run(request: Request, name: str, asked: QueryRequest, limits: QueryLimits) 
     query = ViewQuery(
         dataset=name,
         version=dataset.version,
-        digest=dataset.selection().snapshot.digest,
+        digest=rowset_of(dataset).selection.snapshot.digest,
         tql=view.tql or asked.tql,  # the text with its seed: evaluated again it gives the same
         params=asked.params,
     )

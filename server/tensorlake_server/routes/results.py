@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from fastapi import Response
 
+from tensorlake.dataset import rowset_of
 from tensorlake.storage import counted
 from tensorlake_server.bodies.columns import check_names, column_names, list_tensors
 from tensorlake_server.routes.rows import make_page
@@ -63,7 +64,7 @@ def write_result(
         "tql": text,
         "tensors": [tensor.model_dump() for tensor in list_tensors(view)],
         "rows": len(view),
-        "is_computed": not view.has_rows,
+        "is_computed": not rowset_of(view).has_rows,
         "cost": cost,
         "page": make_page(view, token, 0, limit, names, most_nbytes),
     }

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake_server.bodies.arrow import ARROW_TYPE, NPZ_TYPE, write_arrow, write_npz
 from tensorlake_server.bodies.cells import error_cell, make_cells
@@ -78,7 +79,7 @@ def read_page(
     readable = lake_of(request).readable(name, version=version, view=view, digest=digest)
     names = _chosen_names(readable, columns)
     media_type = choose_type(request.headers.get("accept", ""), (JSON_TYPE, *WRITERS))
-    digest = readable.selection().snapshot.digest
+    digest = rowset_of(readable).selection.snapshot.digest
     etag = etag_of("rows", name, digest, view, offset, limit, names, media_type, most_nbytes)
     headers = cache_headers(version if view is None else None, etag)
     known = not_modified(request, headers)

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptSampleError, TensorlakeError
 from tensorlake.types import EncodedColumn, take
 from tensorlake_server.bodies.columns import (
@@ -113,7 +114,7 @@ def _drawn_before(request: Request, asked: _Asked) -> Response | None:
     dataset = lake_of(request).kept(asked.name, asked.version)
     if dataset is None:
         return None
-    digest = dataset.selection().snapshot.digest
+    digest = rowset_of(dataset).selection.snapshot.digest
     if asked.digest is not None and not digest.startswith(asked.digest):
         return None
     thumbnails = thumbnails_of(request)
@@ -147,7 +148,7 @@ def _answer(request: Request, asked: _Asked) -> Response:
         thumbnails = thumbnails_of(request)
         thumbnails.put(sample, size, Frame.of_picture(shown))
         if asked.view is None:
-            thumbnails.note(readable.selection().snapshot.digest, tensor, row, sample)
+            thumbnails.note(rowset_of(readable).selection.snapshot.digest, tensor, row, sample)
     if shown.media_type == OCTETS:
         headers |= ATTACHMENT
     return _ranged(request, shown.data, headers, shown.media_type)

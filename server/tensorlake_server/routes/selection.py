@@ -41,6 +41,6 @@ async def select_rows(request: Request, name: DatasetPath, asked: AskedRows) -> 
 
 def _found(lake: AllowedLake, name: str, asked: AskedRows, limits: QueryLimits) -> bytes:
     with costed() as cost:
-        view = lake.rows(name, asked, limits).frozen()
+        view = lake.rows(name, asked, limits)
         found_inside(view, {})  # groups are computed when they are read
     return found_inside(view, {"cost": asdict(cost)})

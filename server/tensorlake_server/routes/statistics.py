@@ -21,7 +21,7 @@ import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 
 import tensorlake_query as tql
-from tensorlake.dataset import QueryLimits, query_inside
+from tensorlake.dataset import QueryLimits, query_inside, rowset_of
 from tensorlake.errors import QueryLimitError
 from tensorlake.types import ClassLabel, SegmentMask, Tags, Text, Timestamp
 from tensorlake_server.bodies.columns import check_names, column_type
@@ -83,7 +83,7 @@ def _answer(
 ) -> Response:
     readable = lake_of(request).readable(name, version=version, view=view)
     check_names(readable, [tensor])
-    digest = readable.selection().snapshot.digest
+    digest = rowset_of(readable).selection.snapshot.digest
     etag = etag_of("statistics", LAYOUT, name, digest, view, tensor)
     headers = cache_headers(version if view is None else None, etag)
     known = not_modified(request, headers)
@@ -227,7 +227,7 @@ class _Counting:
 
 
 def _taken(view: View, positions: npt.NDArray[np.int64]) -> tql.Batch:
-    return view.computed[VALUE].take(positions).batch
+    return rowset_of(view).computed[VALUE].take(positions).batch
 
 
 def _parts(positions: npt.NDArray[np.int64], sizes: tql.Batch) -> list[npt.NDArray[np.int64]]:

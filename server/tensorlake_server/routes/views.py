@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from tensorlake.dataset import saved_inside
+from tensorlake.dataset import rowset_of, saved_inside
 from tensorlake.storage import name_of_part, runtime
 from tensorlake.versions import authored_by, list_views
 from tensorlake_server.auth.view_token import ViewQuery, write_token
@@ -72,7 +72,7 @@ def open_saved(
     query = ViewQuery(
         dataset=name,
         version=opened.version,
-        digest=opened.selection().snapshot.digest,
+        digest=rowset_of(opened).selection.snapshot.digest,
         tql=opened.tql or "",
         saved=saved,
     )

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tensorlake.dataset import QueryLimits, insert_inside, note_condition, query_inside
+from tensorlake.dataset import (
+    QueryLimits,
+    change_names,
+    insert_inside,
+    note_condition,
+    query_inside,
+    session_of,
+)
 from tensorlake.errors import InvalidInputError, SchemaError, TensorlakeError
 from tensorlake.types import NO_DEFAULT, as_type, from_json
 from tensorlake.versions import authored_by
@@ -228,7 +235,7 @@ def _stage(dataset: Dataset, operation: Operation, limits: QueryLimits) -> None:
         case RenameTensor(tensor=tensor, to=to):
             dataset.rename_tensor(tensor, to)
         case AddNames(tensor=tensor, names=names):
-            dataset.change_names(tensor, "add", names)
+            change_names(session_of(dataset), tensor, "add", names)
         case Tag():
             pass  # it names what is published, once it is
         case _:
@@ -243,7 +250,7 @@ def _stage_update(dataset: Dataset, operation: Update, rows: list[int]) -> None:
         given = {operation.tensor: operation.values}
         values = parse_columns(given, dataset.schema)[operation.tensor]
     if len(rows) or values:
-        dataset.assign(operation.tensor, rows, values)
+        dataset[operation.tensor][rows] = values
 
 
 def _rows(dataset: Dataset, operation: Update | Delete, limits: QueryLimits) -> list[int]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorlake.dataset import rowset_of
 from tensorlake_server.bodies.columns import column_type
 
 if TYPE_CHECKING:
@@ -51,9 +52,10 @@ def measure_stored(readable: Readable, tensor: str) -> Stored:
     """Ask the chunk index what the rows' samples take; reads no sample."""
     rows = len(readable)
     is_encoded = column_type(readable, tensor).dtype is None
-    if tensor in readable.computed or rows == 0:
-        return Stored(rows, 0, 0, is_encoded, tensor in readable.computed, is_local=True)
-    selection, reader = readable.selection(), readable.reader()
+    shown = rowset_of(readable)
+    if tensor in shown.computed or rows == 0:
+        return Stored(rows, 0, 0, is_encoded, tensor in shown.computed, is_local=True)
+    selection, reader = shown.selection, shown.reader()
     first = selection.first_physical
     if first is not None:
         chunks, nbytes = reader.index(tensor).stored(np.array([[first, first + rows]]))

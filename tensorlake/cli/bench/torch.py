@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from tensorlake.cli.bench.run import Measured, digest_of
+from tensorlake.dataset import rowset_of
 from tensorlake.loader import Epoch, LoaderStats, Sample, decode
 from tensorlake.storage import usable_cores
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
@@ -32,7 +33,7 @@ SAMPLE_S = 0.05
 class Rows(Dataset[dict[str, Any]]):
     """A row is read when its number comes."""
 
-    def __init__(self, rows: tl.View, columns: tuple[ColumnPlan, ...]) -> None:
+    def __init__(self, rows: tl.Dataset | tl.View, columns: tuple[ColumnPlan, ...]) -> None:
         self.rows = rows
         self.columns = columns
 
@@ -54,8 +55,8 @@ class Rows(Dataset[dict[str, Any]]):
         return row
 
     def _stored(self, position: int, column: ColumnPlan, *, decode: bool) -> Column:
-        physical = self.rows.selection().physical(np.array([position], dtype=np.int64))
-        return self.rows.reader().read(column.name, physical, decode=decode)
+        physical = rowset_of(self.rows).selection.physical(np.array([position], dtype=np.int64))
+        return rowset_of(self.rows).reader().read(column.name, physical, decode=decode)
 
     def _picture(self, position: int, column: ColumnPlan) -> decode.Sample | None:
         stored = self._stored(position, column, decode=False)
@@ -116,10 +117,10 @@ class Stack:
 def measure_torch(run: BenchRun) -> Measured:
     """Stream by a DataLoader with worker processes."""
     with run.open() as rows:
-        return _measure(run, rows.frozen())
+        return _measure(run, rows)
 
 
-def _measure(run: BenchRun, rows: tl.View) -> Measured:
+def _measure(run: BenchRun, rows: tl.Dataset | tl.View) -> Measured:
     with rows.loader(**run.loader_arguments(rows)) as loader:
         columns = loader.columns  # what the loader makes of each column, for the same decoding
     dataset, stack = Rows(rows, columns), Stack(columns)

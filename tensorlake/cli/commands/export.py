@@ -15,7 +15,7 @@ import typer
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import At, Columns, Url, parse_columns
 from tensorlake.cli.terms import Terms
-from tensorlake.dataset import View
+from tensorlake.dataset import Dataset, View
 
 __all__ = ["export"]
 
@@ -53,7 +53,7 @@ def export(
             " (or jsonl, arrow)"
         )
     with terms.open(url, at=at, read_only=True) as ds:
-        view: View = ds.frozen() if query is None else ds.query(query)
+        view: Dataset | View = ds if query is None else ds.query(query)
         names = parse_columns(columns)
         getattr(view, f"to_{kind}")(dst, columns=names, overwrite=overwrite)
         if not terms.quiet:

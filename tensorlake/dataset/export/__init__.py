@@ -1,37 +1,23 @@
 """Out of a dataset: into other libraries' tables and into files that others read."""
 
-from tensorlake.dataset.export.arrays import SHAPES, VALUES, to_npz, to_numpy
-from tensorlake.dataset.export.arrow_columns import TYPE_KEY, arrow_array, arrow_field, arrow_type
+from tensorlake.dataset.export.arrays import to_npz, to_numpy
 from tensorlake.dataset.export.arrow_dataset import arrow_dataset, to_duckdb
 from tensorlake.dataset.export.arrow_stream import arrow_schema, check_columns, to_arrow, to_reader
 from tensorlake.dataset.export.coco import to_coco
-from tensorlake.dataset.export.frames import to_pandas, written_types
+from tensorlake.dataset.export.frames import to_pandas
 from tensorlake.dataset.export.huggingface import to_hf
 from tensorlake.dataset.export.mds import to_mds
 from tensorlake.dataset.export.parquet import to_parquet
-from tensorlake.dataset.export.text_tables import COMPRESSED, to_csv, to_jsonl
+from tensorlake.dataset.export.text_tables import to_csv, to_jsonl
 from tensorlake.dataset.export.webdataset import (
-    EMPTY_ROW,
-    SCHEMA_KEYWORD,
-    split_member,
     to_webdataset,
 )
 from tensorlake.dataset.export.zarr_group import to_zarr
 
 __all__ = [
-    "COMPRESSED",
-    "EMPTY_ROW",
-    "SCHEMA_KEYWORD",
-    "SHAPES",
-    "TYPE_KEY",
-    "VALUES",
-    "arrow_array",
     "arrow_dataset",
-    "arrow_field",
     "arrow_schema",
-    "arrow_type",
     "check_columns",
-    "split_member",
     "to_arrow",
     "to_coco",
     "to_csv",
@@ -46,5 +32,4 @@ __all__ = [
     "to_reader",
     "to_webdataset",
     "to_zarr",
-    "written_types",
 ]

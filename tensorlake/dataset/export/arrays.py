@@ -21,25 +21,23 @@ import numpy as np
 from tensorlake.dataset.export.arrow_stream import check_columns, check_in_memory
 from tensorlake.dataset.export.destination import new_file
 from tensorlake.dataset.export.samples import as_stored, plain_columns
+from tensorlake.dataset.file_layouts import SHAPES, VALUES
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, SampleType
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
-__all__ = ["SHAPES", "VALUES", "to_npz", "to_numpy"]
+__all__ = ["to_npz", "to_numpy"]
 
-VALUES, SHAPES = ".values", ".shapes"
 """What the two arrays of a ragged tensor are called behind its name."""
 
 TEXT_NBYTES_MAX = 4 << 30
 """NumPy pads text to the longest: what that may take in a file."""
 
 
-def to_numpy(rows: Exported, columns: Sequence[str] | None) -> dict[str, np.ndarray]:
+def to_numpy(view: RowSet, columns: Sequence[str] | None) -> dict[str, np.ndarray]:
     """Read columns as arrays, by name."""
-    view = rows.frozen()
     names = check_columns(view, columns)
     check_in_memory(view, names, call="to_numpy()")
     arrays: dict[str, np.ndarray] = {}
@@ -56,10 +54,9 @@ def to_numpy(rows: Exported, columns: Sequence[str] | None) -> dict[str, np.ndar
 
 
 def to_npz(
-    rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
+    view: RowSet, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write columns into an ``.npz`` file."""
-    view = rows.frozen()
     names = check_columns(view, columns)
     plain_columns(view, names, call="to_numpy()")
     check_in_memory(view, names, call="to_numpy()")
@@ -79,8 +76,8 @@ def to_npz(
                 np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def _stored(view: View, name: str) -> Column:
-    selection = view.selection()
+def _stored(view: RowSet, name: str) -> Column:
+    selection = view.selection
     physical = selection.physical(selection.all_positions())
     return view.reader().read(name, physical, decode=False)
 

@@ -20,23 +20,23 @@ from tensorlake.dataset.export.arrow_stream import (
     record_batches,
 )
 from tensorlake.dataset.predicate import Predicate
+from tensorlake.dataset.query import run_where
 from tensorlake.errors import missing_extra
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["arrow_dataset", "to_duckdb"]
 
 Arrow = Any  # pyarrow ships no types
 
 
-def arrow_dataset(rows: Exported) -> Arrow:
+def arrow_dataset(rows: RowSet) -> Arrow:
     """Show rows, as they are now, as a ``pyarrow.dataset.Dataset``."""
-    return _lake_dataset()(rows.frozen())
+    return _lake_dataset()(rows)
 
 
-def to_duckdb(rows: Exported, connection: Any) -> Any:
+def to_duckdb(rows: RowSet, connection: Any) -> Any:
     """Show rows as a relation of DuckDB."""
     try:
         import duckdb
@@ -55,7 +55,7 @@ def _lake_dataset() -> type[Any]:
     class LakeDataset(pads.Dataset):  # pyright: ignore[reportUntypedBaseClass] - pyarrow ships no types
         """Rows of one version, for whoever reads ``pyarrow.dataset``."""
 
-        def __init__(self, view: View) -> None:
+        def __init__(self, view: RowSet) -> None:
             self._view = view
 
         @property
@@ -88,11 +88,11 @@ def _lake_dataset() -> type[Any]:
             expr = translate(filter, self._view.schema, self.schema)
             return None if expr is None else Predicate(expr).tql
 
-        def _narrowed(self, condition: Any) -> View:
+        def _narrowed(self, condition: Any) -> RowSet:
             if condition is None or not self._view.has_rows:
                 return self._view
             expr = translate(condition, self._view.schema, self.schema)
-            return self._view if expr is None else self._view.where(Predicate(expr))
+            return self._view if expr is None else run_where(self._view, Predicate(expr), {})
 
         # What pyarrow's own methods of these names need is a dataset of files
 

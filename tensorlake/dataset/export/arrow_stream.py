@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.columns import unknown_column
-from tensorlake.dataset.export.arrow_columns import (
+from tensorlake.dataset.arrow_columns import (
     arrow_array,
     arrow_field,
     computed_array,
     computed_field,
 )
 from tensorlake.dataset.identity import row_id_texts
+from tensorlake.dataset.rows import unknown_column
 from tensorlake.dataset.struct_values import expand_names
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import widened_dtype
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
     from tensorlake.types import SampleType
 
 __all__ = [
@@ -63,32 +62,30 @@ VIRTUAL_COLUMNS = ("_row", "_row_id")
 """Columns that every row of a dataset has, and that come only when they are named."""
 
 
-def to_arrow(rows: Exported, columns: Sequence[str] | None = None) -> Arrow:
+def to_arrow(view: RowSet, columns: Sequence[str] | None = None) -> Arrow:
     """Read rows into a ``pyarrow.Table``."""
     import pyarrow as pa
 
-    view = rows.frozen()
     names = check_columns(view, columns)
     check_in_memory(view, names, call="to_arrow()")
     return pa.Table.from_batches(record_batches(view, names), arrow_schema(view, names))
 
 
-def to_reader(rows: Exported, columns: Sequence[str] | None = None) -> Arrow:
+def to_reader(view: RowSet, columns: Sequence[str] | None = None) -> Arrow:
     """Return a ``pyarrow.RecordBatchReader`` over rows, which reads a batch when it is asked."""
     import pyarrow as pa
 
-    view = rows.frozen()
     names = check_columns(view, columns)
     return pa.RecordBatchReader.from_batches(arrow_schema(view, names), record_batches(view, names))
 
 
-def check_columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
+def check_columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of columns asked for, all by default.
 
     Raises:
         TensorNotFoundError: There is no such column.
     """
-    known = (*view.selection().columns, *view.computed)
+    known = (*view.selection.columns, *view.computed)
     if columns is None:
         return known
     if isinstance(columns, str):
@@ -101,13 +98,13 @@ def check_columns(view: View, columns: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(columns))
 
 
-def check_in_memory(view: View, columns: Sequence[str], *, call: str) -> None:
+def check_in_memory(view: RowSet, columns: Sequence[str], *, call: str) -> None:
     """Refuse to read more into memory than anybody means to.
 
     Raises:
         InvalidInputError: The columns are larger; it names the largest, and ``columns=``.
     """
-    selection, reader = view.selection(), view.reader()
+    selection, reader = view.selection, view.reader()
     physical = selection.physical(selection.all_positions())
     sizes = {
         name: len(view) * _fixed_nbytes(one)
@@ -129,13 +126,13 @@ def check_in_memory(view: View, columns: Sequence[str], *, call: str) -> None:
     )
 
 
-def check_lists(view: View, columns: Sequence[str]) -> None:
+def check_lists(view: RowSet, columns: Sequence[str]) -> None:
     """Refuse arrays whose shape lists in a file would lose: (0, 5) would come back as (0, 0).
 
     Raises:
         UnsupportedFeatureError: It names the first row.
     """
-    selection, reader = view.selection(), view.reader()
+    selection, reader = view.selection, view.reader()
     physical = selection.physical(selection.all_positions())
     for name, one in view.schema.items():
         if name not in columns or one.layout != "ragged" or None not in one.shape[1:]:
@@ -156,7 +153,7 @@ def check_lists(view: View, columns: Sequence[str]) -> None:
             )
 
 
-def arrow_schema(view: View, columns: Sequence[str]) -> Arrow:
+def arrow_schema(view: RowSet, columns: Sequence[str]) -> Arrow:
     """Return the schema of columns."""
     import pyarrow as pa
 
@@ -174,7 +171,7 @@ def arrow_schema(view: View, columns: Sequence[str]) -> Arrow:
 
 
 def record_batches(
-    view: View, columns: Sequence[str], *, batch_rows: int = BATCH_ROWS_MAX
+    view: RowSet, columns: Sequence[str], *, batch_rows: int = BATCH_ROWS_MAX
 ) -> Iterator[Arrow]:
     """Read columns batch by batch, in the order of the rows."""
     import pyarrow as pa
@@ -194,10 +191,10 @@ def record_batches(
         start = stop
 
 
-def _array(view: View, name: str, positions: Int64Array) -> Arrow:
+def _array(view: RowSet, name: str, positions: Int64Array) -> Arrow:
     import pyarrow as pa
 
-    selection = view.selection()
+    selection = view.selection
     if name in view.computed:
         return computed_array(view.computed[name].take(positions))
     if name == "_row":
@@ -208,9 +205,9 @@ def _array(view: View, name: str, positions: Int64Array) -> Arrow:
     return arrow_array(view.schema[name], column)
 
 
-def _nbytes_of_rows(view: View, columns: Sequence[str], start: int, stop: int) -> Int64Array:
+def _nbytes_of_rows(view: RowSet, columns: Sequence[str], start: int, stop: int) -> Int64Array:
     """Bytes that each row takes in memory, nearly: of what is encoded, its share of the chunk."""
-    selection, reader, types = view.selection(), view.reader(), view.schema
+    selection, reader, types = view.selection, view.reader(), view.schema
     sizes = np.zeros(stop - start, dtype=np.int64)
     stored = [name for name in columns if name in types]
     physical = selection.physical(np.arange(start, stop, dtype=np.int64)) if stored else sizes

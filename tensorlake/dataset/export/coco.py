@@ -24,7 +24,7 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.types import BBox, ClassLabel, Image, InstanceMask, Keypoints, SampleType
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["to_coco"]
 
@@ -49,16 +49,15 @@ class _Parts:
 
 
 def to_coco(
-    rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
+    view: RowSet, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write pictures and their annotations into a folder."""
-    view = rows.frozen()
     names = check_columns(view, columns)
     plain_columns(view, names, call="to_coco()")
     parts = _parts({name: view.schema[name] for name in names})
     image = parts.types[parts.image]
     assert isinstance(image, Image), "it was chosen for that"
-    shapes = view[parts.image].shapes()
+    shapes = view.shapes(parts.image)
     content: dict[str, Any] = {"images": [], "annotations": []}
     if parts.boxes or "captions" not in parts.types:  # COCO's own files of captions have none
         content["categories"] = _categories(parts)

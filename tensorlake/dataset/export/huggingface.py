@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow_columns import arrow_type
+from tensorlake.dataset.arrow_columns import arrow_type
 from tensorlake.dataset.export.arrow_stream import (
     arrow_schema,
     check_columns,
@@ -31,7 +31,7 @@ from tensorlake.types import ClassLabel, Image, Polygon, SampleType, Tags
 from tensorlake.types import Sequence as SequenceType
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["to_hf"]
 
@@ -42,7 +42,7 @@ ARRAY_AXES = range(2, 6)
 """How many axes a feature ``Array2D`` … ``Array5D`` has."""
 
 
-def to_hf(rows: Exported, columns: Sequence[str] | None) -> Any:
+def to_hf(view: RowSet, columns: Sequence[str] | None) -> Any:
     """Read rows into a ``datasets.Dataset`` in memory."""
     try:
         import datasets
@@ -51,7 +51,6 @@ def to_hf(rows: Exported, columns: Sequence[str] | None) -> Any:
         raise missing_extra("to_hf()", "hf") from error
     import pyarrow as pa
 
-    view = rows.frozen()
     names = check_columns(view, columns)
     check_in_memory(view, names, call="to_hf()")
     types, schema = view.schema, arrow_schema(view, names)

@@ -39,7 +39,7 @@ from tensorlake.types import (
 )
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["to_mds"]
 
@@ -67,7 +67,7 @@ class _Column:
 
 
 def to_mds(
-    rows: Exported,
+    view: RowSet,
     dst: str | PathLike[str],
     *,
     columns: Sequence[str] | None,
@@ -78,7 +78,6 @@ def to_mds(
     if not 0 < shard_nbytes <= _SHARD_NBYTES_MAX:
         message = f"a shard of {shard_nbytes:,} bytes\ngive at most 4GiB: offsets have 32 bits"
         raise InvalidInputError(message, actual=shard_nbytes)
-    view = rows.frozen()
     names = check_columns(view, columns)
     plain_columns(view, names, call="to_mds()")
     written = [_column(name, view.schema[name]) for name in sorted(names)]

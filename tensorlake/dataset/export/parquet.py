@@ -18,18 +18,17 @@ from tensorlake.dataset.export.arrow_stream import (
 from tensorlake.dataset.export.destination import new_file
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["to_parquet"]
 
 
 def to_parquet(
-    rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
+    view: RowSet, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write rows into a Parquet file."""
     import pyarrow.parquet as pq
 
-    view = rows.frozen()
     names = check_columns(view, columns)
     check_lists(view, names)
     packed = {name for name, one in view.schema.items() if one.is_media}

@@ -12,7 +12,7 @@ from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import EncodedColumn, InstanceMask, SampleType
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["ROWS_AT_ONCE", "as_stored", "plain_columns", "stored_rows"]
 
@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 256
 """Rows read together: at 100 kB a picture a few chunks, and bounded where they are larger."""
 
 
-def plain_columns(view: View, columns: Sequence[str], *, call: str) -> None:
+def plain_columns(view: RowSet, columns: Sequence[str], *, call: str) -> None:
     """Refuse columns that are no tensors: what a query computed has no type to be written by."""
     for name in columns:
         if name in view.computed or name in VIRTUAL_COLUMNS:
@@ -33,9 +33,9 @@ def plain_columns(view: View, columns: Sequence[str], *, call: str) -> None:
         raise InvalidInputError(f"{call} has no columns to write")
 
 
-def stored_rows(view: View, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def stored_rows(view: RowSet, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Read rows: pictures as stored bytes, masks as runs, all others as users see them."""
-    selection, reader, types = view.selection(), view.reader(), view.schema
+    selection, reader, types = view.selection, view.reader(), view.schema
     for start in range(0, len(view), ROWS_AT_ONCE):
         positions = np.arange(start, min(len(view), start + ROWS_AT_ONCE), dtype=np.int64)
         physical = selection.physical(positions)

@@ -28,20 +28,17 @@ from tensorlake.dataset.export.arrow_stream import (
     record_batches,
 )
 from tensorlake.dataset.export.destination import new_file
+from tensorlake.dataset.file_layouts import COMPRESSED
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import Sequence as SequenceType
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
     from tensorlake.types import SampleType
 
-__all__ = ["COMPRESSED", "to_csv", "to_jsonl"]
+__all__ = ["to_csv", "to_jsonl"]
 
 Arrow = Any  # pyarrow ships no types
-
-COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-"""Compression by the ending of a file's name, by Arrow's names."""
 
 _PER_MINUTE = {"s": 60, "ms": 60 * 10**3, "us": 60 * 10**6, "ns": 60 * 10**9}
 _FIRST, _END = np.datetime64("0001-01-02"), np.datetime64("9999-12-31")
@@ -49,7 +46,7 @@ _FIRST, _END = np.datetime64("0001-01-02"), np.datetime64("9999-12-31")
 
 
 def to_csv(
-    rows: Exported,
+    rows: RowSet,
     dst: str | PathLike[str],
     *,
     columns: Sequence[str] | None,
@@ -84,7 +81,7 @@ def to_csv(
 
 
 def to_jsonl(
-    rows: Exported, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
+    rows: RowSet, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write rows into a file of JSON lines."""
     view, names = _columns(rows, columns, call="to_jsonl()")
@@ -104,12 +101,11 @@ def to_jsonl(
 
 
 def _columns(
-    rows: Exported, columns: Sequence[str] | None, *, call: str
-) -> tuple[View, tuple[str, ...]]:
+    view: RowSet, columns: Sequence[str] | None, *, call: str
+) -> tuple[RowSet, tuple[str, ...]]:
     """Freeze the rows, and refuse columns whose samples are bytes."""
     import pyarrow as pa
 
-    view = rows.frozen()
     names = check_columns(view, columns)
     if not names:
         raise InvalidInputError(f"{call} has no columns to write")
@@ -138,7 +134,7 @@ def _new_text(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Arrow]:
         yield file
 
 
-def _told(view: View, field: Arrow) -> str:
+def _told(view: RowSet, field: Arrow) -> str:
     known = view.schema.get(field.name)
     return str(field.type) if known is None else known.describe()
 
@@ -225,7 +221,7 @@ def _values(name: str, known: SampleType | None, column: Arrow, *, is_json: bool
     return column.to_pylist()
 
 
-def _json_values(view: View, name: str, column: Arrow) -> list[Any]:
+def _json_values(view: RowSet, name: str, column: Arrow) -> list[Any]:
     known = view.schema.get(name)
     is_json = known is not None and known.query_kind == "json"
     if name in view.computed:

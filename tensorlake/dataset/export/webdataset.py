@@ -34,6 +34,7 @@ import numpy as np
 from tensorlake.dataset.export.arrow_stream import check_columns
 from tensorlake.dataset.export.destination import new_folder
 from tensorlake.dataset.export.samples import plain_columns, stored_rows
+from tensorlake.dataset.file_layouts import EMPTY_ROW, SCHEMA_KEYWORD, split_member
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
     Bytes,
@@ -56,13 +57,10 @@ from tensorlake.types import (
 )
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
+    from tensorlake.dataset.rowset import RowSet
 
-__all__ = ["EMPTY_ROW", "SCHEMA_KEYWORD", "picture_ending", "split_member", "to_webdataset"]
+__all__ = ["picture_ending", "to_webdataset"]
 
-SCHEMA_KEYWORD = "TENSORLAKE.schema"
-EMPTY_ROW = "null"
-"""The field of a row that has no other; no tensor's field ends so."""
 
 PICTURE_ENDINGS = {"jpeg": "jpg", "jpeg2000": "jp2"}
 SAME_ENDINGS = {
@@ -74,7 +72,7 @@ SAME_ENDINGS = {
 
 
 def to_webdataset(
-    rows: Exported,
+    view: RowSet,
     dst: str | PathLike[str],
     *,
     columns: Sequence[str] | None,
@@ -82,7 +80,6 @@ def to_webdataset(
     overwrite: bool,
 ) -> None:
     """Write rows into shards of about ``shard_nbytes`` in a folder."""
-    view = rows.frozen()
     names = check_columns(view, columns)
     plain_columns(view, names, call="to_webdataset()")
     types = view.schema
@@ -144,19 +141,6 @@ class _Shards:
         if self._open is not None:
             self._open.close()
             self._open = None
-
-
-def split_member(path: str) -> tuple[str, str] | None:
-    """Split a member's path into the key and the field; None where it is no sample's.
-
-    >>> split_member("train/000017.seg.png"), split_member("__meta__.json")
-    (('train/000017', 'seg.png'), None)
-    """
-    folder, slash, name = path.rpartition("/")
-    stem, dot, field = name.partition(".")
-    if not dot or not stem or name.startswith("__"):
-        return None
-    return folder + slash + stem, field
 
 
 def _fields(name: str, sample_type: SampleType, fields: Mapping[str, str]) -> list[str]:

@@ -40,8 +40,7 @@ from tensorlake.types import (
 )
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.exported import Exported
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
 
 __all__ = ["to_zarr"]
 
@@ -58,7 +57,7 @@ MEDIA_ROWS_AT_ONCE = 64
 
 
 def to_zarr(
-    rows: Exported,
+    view: RowSet,
     dst: str | PathLike[str] | None,
     *,
     columns: Sequence[str] | None,
@@ -70,7 +69,6 @@ def to_zarr(
         from zarr.storage import MemoryStore
     except ImportError as error:
         raise missing_extra("to_zarr()", "zarr") from error
-    view = rows.frozen()
     names = check_columns(view, columns)
     plain_columns(view, names, call="to_zarr()")
     _check_places(names)
@@ -96,7 +94,7 @@ def _check_places(names: Sequence[str]) -> None:
                 )
 
 
-def _fill(group: Group, view: View, names: Sequence[str]) -> None:
+def _fill(group: Group, view: RowSet, names: Sequence[str]) -> None:
     group.attrs.update({"url": view.url, "version": view.version})
     for name in names:
         sample_type = view.schema[name]
@@ -119,9 +117,9 @@ def _is_one_array(sample_type: SampleType) -> bool:
     return sample_type.layout == "uniform" or sample_type.query_kind == "text"
 
 
-def _columns(view: View, name: str) -> Iterator[Column]:
+def _columns(view: RowSet, name: str) -> Iterator[Column]:
     """Read a tensor batch by batch; once, with no rows, where there are none."""
-    selection, reader, sample_type = view.selection(), view.reader(), view.schema[name]
+    selection, reader, sample_type = view.selection, view.reader(), view.schema[name]
     at_once = MEDIA_ROWS_AT_ONCE if sample_type.is_media else ROWS_AT_ONCE
     for start in range(0, max(1, len(view)), at_once):
         positions = np.arange(start, min(len(view), start + at_once), dtype=np.int64)

@@ -9,12 +9,12 @@ of items that are there already is refused, too.
 
 from typing import TYPE_CHECKING, Any
 
+from tensorlake.dataset import IngestReport, SkippedItem
 from tensorlake.dataset.ingest.arrays import huggingface, numpy, torch
 from tensorlake.dataset.ingest.coco import coco
 from tensorlake.dataset.ingest.idx import idx
 from tensorlake.dataset.ingest.images import images
 from tensorlake.dataset.ingest.json_lines import jsonl
-from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
 from tensorlake.dataset.ingest.tables import arrow, parquet
 from tensorlake.dataset.ingest.text_tables import csv
 from tensorlake.dataset.ingest.voc import voc

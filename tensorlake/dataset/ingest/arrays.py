@@ -12,15 +12,12 @@ from typing import Any, Unpack, cast
 import numpy as np
 from xxhash import xxh3_64_hexdigest
 
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.export import SHAPES, VALUES
-from tensorlake.dataset.ingest.arrow_types import infer_types, values_of
+from tensorlake.dataset import SHAPES, VALUES, Dataset, infer_types, picture_type, values_of
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles
-from tensorlake.dataset.schema_inference import picture_type
 from tensorlake.errors import InvalidInputError
 from tensorlake.errors import shown as shown_value
 from tensorlake.storage import public_url

@@ -13,17 +13,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset import Dataset, SkippedItem, codec_of_files
 from tensorlake.dataset.ingest.coco_file import CocoFile, Picture, read_coco
 from tensorlake.dataset.ingest.coco_masks import CocoMasks
 from tensorlake.dataset.ingest.files import unreadable_file
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
-from tensorlake.dataset.schema_inference import codec_of_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url

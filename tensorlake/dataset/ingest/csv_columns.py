@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake.dataset.schema_inference import is_float
+from tensorlake.dataset import is_float
 from tensorlake.errors import InvalidInputError
 
 __all__ = ["changed_values", "may_change_numbers", "type_of_text"]

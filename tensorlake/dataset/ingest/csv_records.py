@@ -18,10 +18,9 @@ from typing import IO
 
 import numpy as np
 
-from tensorlake.dataset.export import COMPRESSED
+from tensorlake.dataset import COMPRESSED, SkippedItem
 from tensorlake.dataset.ingest.found_files import Piece
 from tensorlake.dataset.ingest.line_files import PIECE_NBYTES, LineNumbers, decompressed
-from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import public_url

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from tensorlake.dataset.memory_blocks import MemoryBlocks
+from tensorlake.dataset import MemoryBlocks
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Buffer, opened_at_once, refuse_special
 

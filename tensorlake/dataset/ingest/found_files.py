@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import cast
 
-from tensorlake.dataset.export import COMPRESSED
+from tensorlake.dataset import COMPRESSED
 from tensorlake.dataset.ingest.files import walk_files
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.errors import InvalidInputError, shown

@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import numpy as np
 from xxhash import xxh3_64_hexdigest
 
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset import Dataset
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest

@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset import PICTURE_ENDINGS, Dataset, SkippedItem, codec_of_files
 from tensorlake.dataset.ingest.files import unreadable_file
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
@@ -28,11 +28,9 @@ from tensorlake.dataset.ingest.picture_folders import (
     is_stored,
     outer_folders,
 )
-from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, codec_of_files
 from tensorlake.errors import InvalidInputError, MissingTensorError
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url

@@ -23,16 +23,14 @@ from typing import Any, NoReturn, Unpack, cast
 
 import msgspec
 
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset import Dataset, SkippedItem, type_of_column
 from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.line_files import LineNumbers, cut_lines, read_lines
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.source import LoadedRows, Refused, given_settings, part_of
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.ingest.tables import ingest_pieces
 from tensorlake.dataset.ingest.tokens import Tokenized, Tokenizer
-from tensorlake.dataset.schema_inference import type_of_column
 from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.types import Array, Json, SampleType, Text, as_type
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from tensorlake.dataset.export import COMPRESSED
+from tensorlake.dataset import COMPRESSED
 from tensorlake.dataset.ingest.found_files import Piece
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Sequence
 
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
+from tensorlake.dataset import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
 
 __all__ = ["SEEN_ENDINGS", "check_classes", "is_split", "is_stored", "outer_folders"]

@@ -28,8 +28,7 @@ from typing import Any, cast
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from tensorlake.dataset.history import Commit
-from tensorlake.dataset.ingest.report import SkippedItem
+from tensorlake.dataset import Commit, SkippedItem
 from tensorlake.dataset.ingest.source import Item, Source
 from tensorlake.format import MAX_META_NBYTES, canonical_bytes
 from tensorlake.types import SampleType

@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.report import SkippedItem
-from tensorlake.dataset.open import create, exists, open_dataset
+from tensorlake.dataset import Dataset, SkippedItem, create, exists, open_dataset
 from tensorlake.quantities import plural
 from tensorlake.types import Bytes, Json, Text
 

@@ -18,8 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.history import Commit
+from tensorlake.dataset import Commit, Dataset
 from tensorlake.dataset.ingest.options import Mode
 from tensorlake.dataset.ingest.provenance import (
     MEMBER,

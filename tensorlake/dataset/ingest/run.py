@@ -19,13 +19,20 @@ from itertools import islice
 from os import PathLike
 from typing import Any
 
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset import (
+    Dataset,
+    IngestReport,
+    Progress,
+    SkippedItem,
+    create,
+    exists,
+    open_dataset,
+    session_of,
+)
 from tensorlake.dataset.ingest.options import IngestOptions, Mode, OnError
-from tensorlake.dataset.ingest.progress import Progress
 from tensorlake.dataset.ingest.provenance import MEMBER, Note
 from tensorlake.dataset.ingest.quarantine import Quarantine
 from tensorlake.dataset.ingest.reading import LoadedItems, Reading
-from tensorlake.dataset.ingest.report import IngestReport, SkippedItem
 from tensorlake.dataset.ingest.resumption import (
     Start,
     check_skipped,
@@ -33,7 +40,6 @@ from tensorlake.dataset.ingest.resumption import (
     find_start,
 )
 from tensorlake.dataset.ingest.source import DIGEST_NBYTES, Item, Refused, Source
-from tensorlake.dataset.open import create, exists, open_dataset
 from tensorlake.errors import (
     DatasetNotFoundError,
     InvalidInputError,
@@ -151,7 +157,7 @@ def run_ingest(
                 named = digest.hexdigest()
                 note = Note.of(start.run, source, batch.stop, named, items, unnoted)
                 message = f"ingest {source.kind}: {plural(rows, 'row')}"
-                dataset.session.commit(
+                session_of(dataset).commit(
                     CommitRequest(message, key=key, meta={MEMBER: note.to_json()})
                 )
                 noted, unnoted = batch.stop, []

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
-from tensorlake.dataset.ingest.report import SkippedItem
+from tensorlake.dataset import SkippedItem
 from tensorlake.types import as_type
 
 __all__ = ["DIGEST_NBYTES", "Item", "LoadedRows", "Refused", "Source", "given_settings", "part_of"]

@@ -7,30 +7,31 @@ group by row group; rows are in the order of the files' names, and of the groups
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
 from xxhash import xxh3_64_hexdigest
 
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.export import arrow_array, arrow_field, written_types
-from tensorlake.dataset.ingest.arrow_types import given_sample, infer_types, values_of
+from tensorlake.dataset import (
+    Dataset,
+    SkippedItem,
+    as_table,
+    infer_types,
+    values_of,
+)
 from tensorlake.dataset.ingest.found_files import Piece, find_files, names_below
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import LoadedRows, Source, given_settings, part_of
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.errors import InvalidInputError
-from tensorlake.types import Json, SampleType, as_type, holds_floats
+from tensorlake.types import SampleType, as_type
 
-__all__ = ["arrow", "as_table", "column_types", "parquet"]
+__all__ = ["arrow", "column_types", "parquet"]
 
 Arrow = Any  # pyarrow ships no types
 
-_UNNAMED_INDEX = "__index_level_0__"  # as pandas and Arrow name it
 ROWS_AT_ONCE = 4096
 """Rows of a table in memory that are converted together."""
 
@@ -260,105 +261,6 @@ def column_types(
 
 def _columns(table: Arrow, types: Mapping[str, SampleType]) -> dict[str, Any]:
     return {name: values_of(table, name, one) for name, one in types.items()}
-
-
-def as_table(src: Any) -> Arrow:
-    """Return what speaks Arrow as a table.
-
-    Raises:
-        InvalidInputError: It does not, or has a column of values of several types.
-    """
-    import pyarrow as pa
-
-    if isinstance(src, pa.Table):
-        return src
-    if hasattr(src, "__arrow_c_stream__"):
-        ours = _own_columns(src) if hasattr(src, "iloc") else {}
-        try:
-            table = pa.table(src.drop(columns=[*ours]) if ours else src)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # a column of objects of two kinds
-            told = "; ".join(str(one) for one in error.args)
-            message = f"{type(src).__name__} is no table of columns of one type each: {told}"
-            raise InvalidInputError(f"{message}\nbring the column to one type") from error
-        if ours:
-            fields = {one.name: (one, table[one.name]) for one in table.schema} | ours
-            names = dict.fromkeys((*(str(one) for one in src.columns), *fields))
-            schema = pa.schema([fields[name][0] for name in names])
-            table = pa.table([fields[name][1] for name in names], schema=schema)
-        table = _without_views(table)
-        # An index without a name, of anything but the numbers of the rows, is a column of its own.
-        if _UNNAMED_INDEX in table.column_names and "index" not in table.column_names:
-            table = table.rename_columns(
-                ["index" if name == _UNNAMED_INDEX else name for name in table.column_names]
-            )
-        # The index of ds.to_pandas(): where rows were, which the new dataset says by itself.
-        return table.drop_columns(["_row"]) if "_row" in table.column_names else table
-    if hasattr(src, "to_arrow_table"):  # DuckDB's relations
-        return src.to_arrow_table()
-    raise InvalidInputError(
-        f"tl.ingest.arrow takes a table, got {type(src).__name__}"
-        "\ngive a pyarrow.Table, a DataFrame, or what has __arrow_c_stream__",
-        actual=type(src).__name__,
-    )
-
-
-def _without_views(table: Arrow) -> Arrow:
-    """Bring polars' views of text and bytes to the types that every function of Arrow takes."""
-    import pyarrow as pa
-
-    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-    for at, field in enumerate(table.schema):
-        kind, column = field.type, table.column(at)
-        if str(kind) in plain:
-            table = table.set_column(
-                at, field.with_type(plain[str(kind)]), column.cast(plain[str(kind)])
-            )
-        elif pa.types.is_dictionary(kind) and str(kind.value_type) in plain:
-            text = plain[str(kind.value_type)]
-            chunks = [
-                pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(text))
-                for one in column.chunks
-            ]
-            made = pa.chunked_array(chunks, pa.dictionary(kind.index_type, text))
-            table = table.set_column(at, field.with_type(made.type), made)
-        elif (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and str(
-            kind.value_type
-        ) in plain:
-            items = pa.large_list(plain[str(kind.value_type)])
-            table = table.set_column(at, field.with_type(items), column.cast(items))
-    return table
-
-
-def _own_columns(frame: Any) -> dict[str, tuple[Arrow, Arrow]]:
-    """Columns of a DataFrame that Arrow's converter would change, as fields and arrays.
-
-    Those that `to_pandas` wrote, whose types are known, and objects: dicts, which are JSON, each
-    with its own members.
-    """
-    types = dict(written_types(frame))
-    for name in frame.columns:
-        if name not in types and frame[name].dtype == object:
-            given = [one for one in frame[name] if one is not None]
-            if any(map(_holds_dicts, given)):
-                types[name] = Json()
-    ours: dict[str, tuple[Arrow, Arrow]] = {}
-    for name, written in types.items():
-        is_float = written.dtype is not None and holds_floats(written.dtype)
-        has_null = bool(frame[name].isna().any()) and (written.nullable or not is_float)
-        sample_type = replace(written, nullable=True) if has_null else written
-        values: Any = frame[name]
-        if sample_type.is_media:  # whose samples are bytes, as stored
-            values = [
-                given_sample(sample_type, one) if isinstance(one, bytes) else one for one in values
-            ]
-        column = sample_type.convert(values, tensor=str(name), call="tl.ingest.arrow()")
-        field = arrow_field(str(name), sample_type)
-        ours[str(name)] = field, arrow_array(sample_type, column)
-    return ours
-
-
-def _holds_dicts(value: Any) -> bool:
-    return isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_dicts, value)))
 
 
 def _content_digest(table: Arrow) -> bytes:

@@ -15,15 +15,13 @@ from itertools import accumulate
 from os import PathLike
 from typing import Any, Unpack, cast
 
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.ingest.arrow_types import values_of
+from tensorlake.dataset import Dataset, SkippedItem, values_of
 from tensorlake.dataset.ingest.csv_columns import type_of_text
 from tensorlake.dataset.ingest.csv_reader import CsvReader, cell_values, of_another_encoding
 from tensorlake.dataset.ingest.csv_records import cut_records, first_record, records_of
 from tensorlake.dataset.ingest.found_files import Piece, find_files
 from tensorlake.dataset.ingest.line_files import LineNumbers, read_lines
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.source import LoadedRows, Refused, given_settings, part_of
 from tensorlake.dataset.ingest.source_files import SourceFiles
 from tensorlake.dataset.ingest.tables import (

@@ -15,14 +15,12 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset import PICTURE_ENDINGS, Dataset, SkippedItem, codec_of_files
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.ingest.source_files import SourceFiles
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, codec_of_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.storage import public_url
 from tensorlake.types import Array, BBox, ClassLabel, Image, SegmentMask

@@ -22,17 +22,21 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.export import EMPTY_ROW, SCHEMA_KEYWORD, split_member
-from tensorlake.dataset.ingest.arrow_types import given_sample
+from tensorlake.dataset import (
+    EMPTY_ROW,
+    PICTURE_ENDINGS,
+    SCHEMA_KEYWORD,
+    Dataset,
+    SkippedItem,
+    given_sample,
+    split_member,
+)
 from tensorlake.dataset.ingest.found_files import find_files, names_below
 from tensorlake.dataset.ingest.options import IngestOptions
-from tensorlake.dataset.ingest.report import SkippedItem
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source, given_settings
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
 from tensorlake.dataset.ingest.tar_index import END_NBYTES, TarIndex, index_tar
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url

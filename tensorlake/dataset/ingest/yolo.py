@@ -21,13 +21,12 @@ from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset import PICTURE_ENDINGS, Dataset, codec_of_files
 from tensorlake.dataset.ingest.found_files import source_path
 from tensorlake.dataset.ingest.options import IngestOptions
 from tensorlake.dataset.ingest.run import run_ingest
 from tensorlake.dataset.ingest.source import Source
 from tensorlake.dataset.ingest.source_files import SourceFiles, is_url
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, codec_of_files
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url

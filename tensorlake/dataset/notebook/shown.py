@@ -20,15 +20,15 @@ import numpy.typing as npt
 from tensorlake.dataset.describe import TENSORS_SHOWN, dataset_head, tensor_cells, view_repr
 from tensorlake.dataset.notebook.page import FAINT, Page, escaped, picture, safely, table
 from tensorlake.dataset.notebook.thumbnails import corners, thumbnail
+from tensorlake.dataset.rowset import everything
 from tensorlake.dataset.words import describe_sample, describe_value
 from tensorlake.errors import TensorlakeError
 from tensorlake.quantities import human_nbytes
 from tensorlake.types import BBox, EncodedColumn, Image, RaggedColumn, SampleType
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.dataset import Dataset
-    from tensorlake.dataset.tensor import Tensor
-    from tensorlake.dataset.view import View
+    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.session import Session
     from tensorlake.reading import Reader
 
 __all__ = ["READ_NBYTES_MAX", "dataset_html", "row_html", "tensor_html", "view_html"]
@@ -42,19 +42,19 @@ THUMBNAILS, ROWS, SAMPLES = 8, 5, 8
 SMALL_SIDE, LARGE_SIDE = 96, 320
 
 
-def dataset_html(dataset: Dataset) -> str:
+def dataset_html(session: Session) -> str:
     """Show a dataset."""
 
     def make() -> str:
-        page = Page(f"<div><b>{escaped(dataset_head(dataset))}</b></div>")
-        snapshot = dataset.selection().snapshot
+        page = Page(f"<div><b>{escaped(dataset_head(session))}</b></div>")
+        view = everything(session)
+        snapshot = view.selection.snapshot
         cells = tensor_cells(snapshot)
         rows = [[f"<b>{escaped(name)}</b>", *map(escaped, rest)] for name, *rest in cells]
         page.add(table(rows))
         more = len(snapshot.schema.tensors) - len(cells)
         if more:
             page.add(f"<div style='{FAINT}'>… {more} more tensors (ds.tensors)</div>")
-        view = dataset.frozen()
         name = next((name for name, one in view.schema.items() if isinstance(one, Image)), None)
         if name is not None and len(view):
             physical = _first(view, THUMBNAILS)
@@ -66,7 +66,7 @@ def dataset_html(dataset: Dataset) -> str:
     return safely(make, what="the dataset")
 
 
-def view_html(view: View) -> str:
+def view_html(view: RowSet) -> str:
     """Show a view."""
 
     def make() -> str:
@@ -96,16 +96,16 @@ def view_html(view: View) -> str:
     return safely(make, what="the view")
 
 
-def tensor_html(tensor: Tensor, frozen: Callable[[], View]) -> str:
-    """Show a tensor, of the rows of the view that ``frozen`` gives."""
+def tensor_html(name: str, head: Callable[[], str], shown: Callable[[], RowSet]) -> str:
+    """Show a tensor under a line of text, of the rows that ``shown`` gives."""
 
     def make() -> str:
-        view = frozen()
-        page = Page(f"<div><b>{escaped(repr(tensor))}</b></div>")
+        view = shown()
+        page = Page(f"<div><b>{escaped(head())}</b></div>")
         physical = _first(view, SAMPLES)
         if len(physical):
-            cells = _Cells(view.reader()).of(tensor.name, view.schema, physical, side=SMALL_SIDE)
-            tag = "span" if isinstance(tensor.type, Image) else "div"
+            cells = _Cells(view.reader()).of(name, view.schema, physical, side=SMALL_SIDE)
+            tag = "span" if isinstance(view.schema[name], Image) else "div"
             for one in cells:
                 page.add(f"<{tag}>{one}</{tag}>")
         return str(page)
@@ -146,9 +146,9 @@ def row_html(
     return safely(make, what="the row")
 
 
-def _first(view: View, count: int) -> Int64Array:
+def _first(view: RowSet, count: int) -> Int64Array:
     positions = np.arange(min(count, len(view)), dtype=np.int64)
-    return view.selection().physical(positions)
+    return view.selection.physical(positions)
 
 
 class _Cells:

@@ -81,7 +81,7 @@ def test_torch_makes_the_same_batch_as_ours_of_any_kind_of_rows(tmp_path, pets, 
     with asked.open() as rows:
         with rows.torch(**asked.loader_arguments(rows)) as loader:
             ours = next(iter(loader))
-            dataset, stack = Rows(rows.frozen(), loader.columns), Stack(loader.columns)
+            dataset, stack = Rows(rows, loader.columns), Stack(loader.columns)
         theirs = stack([dataset[n] for n in range(min(16, len(dataset)))])
 
     assert digest_of(theirs) == digest_of(ours)

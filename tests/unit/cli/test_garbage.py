@@ -5,6 +5,7 @@ import json
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 
 
 def test_expire_gives_up_old_versions_and_says_which(run, pets):
@@ -52,7 +53,7 @@ def test_gc_dry_run_leaves_no_fence(run, pets):
     shown = run("gc", pets, "--dry-run")
 
     assert shown.out.startswith("would delete 0 packs")
-    assert tl.open(pets).session.head.seq == 3
+    assert session_of(tl.open(pets)).head.seq == 3
 
 
 @pytest.mark.parametrize("command", [("expire", "--keep-last", "1")])
@@ -63,7 +64,7 @@ def test_without_a_terminal_nothing_is_given_up_unasked(run, pets, command):
 
     assert refused.code == 2
     assert "--yes" in refused.err
-    assert tl.open(pets).session.head.seq == 3
+    assert session_of(tl.open(pets)).head.seq == 3
 
 
 def test_gc_with_nothing_to_delete_does_not_ask(run, pets):

@@ -3,12 +3,13 @@
 import json
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.format import head_path
 from tensorlake.storage import runtime
 
 
 def spoil_hint(url: str) -> None:
-    runtime.run(tl.open(url).session.store.put(head_path("main"), b"nonsense"))
+    runtime.run(session_of(tl.open(url)).store.put(head_path("main"), b"nonsense"))
 
 
 def test_check_of_a_whole_dataset_ends_well(run, pets):

@@ -166,7 +166,7 @@ def test_a_row_that_is_not_there_is_an_index_error_with_the_count(dataset, row):
         lambda: dataset[[0, row]],
         lambda: dataset["n"][[row]],
         lambda: dataset.delete(row),
-        lambda: dataset.assign("n", row, 1),
+        lambda: dataset["n"].__setitem__(row, 1),
     ):
         with pytest.raises(tl.RowNotFoundError, match="3 rows") as caught:
             read()

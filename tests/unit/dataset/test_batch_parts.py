@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.batch_parts import PART_NBYTES, parts_of
-from tensorlake.dataset.memory_blocks import MemoryBlocks
+from tensorlake.dataset import session_of
+from tensorlake.dataset.memory_blocks import PART_NBYTES, MemoryBlocks, parts_of
 from tensorlake.errors import ShapeMismatchError, UnknownClassError
 from tensorlake.format import Schema
 from tensorlake.storage import MemoryStore
@@ -109,11 +109,11 @@ def test_a_block_is_not_given_out_again_while_a_view_of_it_lives():
 
 def test_calls_of_one_transaction_use_the_same_memory_again_and_the_next_one_its_own():
     ds = create_on(MemoryStore(), SCHEMA)
-    blocks = ds.session.blocks
+    blocks = session_of(ds).blocks
 
     ds.extend(large_batch())
     ds.extend(large_batch())
 
-    assert ds.session.blocks is blocks
+    assert session_of(ds).blocks is blocks
     ds.discard()
-    assert ds.session.blocks is not blocks
+    assert session_of(ds).blocks is not blocks

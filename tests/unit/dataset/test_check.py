@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import check_url, rowset_of, session_of
 from tensorlake.dataset.checking import CheckReport, check_store
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.format import Entry, entry_path, head_path, seal, tag_path
@@ -284,10 +285,8 @@ def test_samples_that_cannot_be_decoded_are_found_row_by_row():
 
 
 def test_a_dataset_too_damaged_to_be_opened_is_checked_by_url():
-    from tensorlake.dataset import check_url
-
     ds = tl.create("memory://check-by-url", {"x": "int64"})
-    damage(ds.session.store, entry_path("main", 0), 5)
+    damage(session_of(ds).store, entry_path("main", 0), 5)
 
     with pytest.raises(tl.CorruptionError):
         tl.open("memory://check-by-url")
@@ -312,10 +311,10 @@ def bulk(store: MemoryStore) -> Dataset:
 
 def spoil_index_of(ds: Dataset, name: str) -> int:
     """Damage every page of a tensor's index at the head; how many."""
-    snapshot = ds.selection().snapshot
+    snapshot = rowset_of(ds).selection.snapshot
     pages = snapshot.state.roots[snapshot.spec(name).id].children
     for ref in pages:
-        damage(ds.session.store, ref.pack.path, ref.offset + ref.nbytes // 2)
+        damage(session_of(ds).store, ref.pack.path, ref.offset + ref.nbytes // 2)
     return len(pages)
 
 
@@ -400,7 +399,7 @@ def test_row_selections_and_row_ids_are_made_out_from_older_versions():
     ds.delete(list(range(0, 200, 3)))
     ds.commit("scattered")
     before = rows_of(ds), ds.row_ids
-    state = ds.selection().snapshot.state
+    state = rowset_of(ds).selection.snapshot.state
     for ref in (*state.rows.children, *state.row_ids.children):
         damage(store, ref.pack.path, ref.offset + ref.nbytes // 2)
     assert state.row_ids.children

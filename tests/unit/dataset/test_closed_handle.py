@@ -24,9 +24,7 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
     "add_tensor": lambda ds: ds.add_tensor("y", "int64", fill=0),
     "alter_tensor": lambda ds: ds.alter_tensor("x", nullable=True),
     "append": lambda ds: ds.append({"x": 4, "label": "a"}),
-    "assign": lambda ds: ds.assign("x", [0], [9]),
     "branch": lambda ds: ds.branch("fix"),
-    "change_names": lambda ds: ds["label"].add_names(["c"]),
     "check": lambda ds: ds.check(repair=True, progress=False),
     "commit": lambda ds: ds.commit("none"),
     "delete": lambda ds: ds.delete([0]),
@@ -49,16 +47,17 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
     "upsert": lambda ds: ds.upsert({"x": [1], "label": ["b"]}, on="x"),
     # Not of a dataset by name, and changes all the same.
     "ds[name][rows] =": _assign_item,
+    "ds[name].add_names": lambda ds: ds["label"].add_names(["c"]),
     "expire(dry_run=True)": lambda ds: ds.expire(keep_last=1, dry_run=True),
     "gc(dry_run=True)": lambda ds: ds.gc(dry_run=True),
     "refresh(keep_staged=True)": lambda ds: ds.refresh(keep_staged=True),
     "view.save": lambda ds: ds.query("WHERE x > 1").save("large"),
 }
 READS = {
-    *("arrow_dataset", "at", "count", "diff", "filter", "follow", "frozen", "graph", "jax"),
-    *("iter_column_batches", "loader", "log", "order_by", "positions_named", "query", "reader"),
-    *("repin", "sample", "select", "selection", "show", "split", "stream", "summary", "take"),
-    *("torch", "where", "branches", "computed", "has_changes", "has_rows", "ingest_report"),
+    *("arrow_dataset", "at", "count", "diff", "filter", "follow", "graph", "jax"),
+    *("loader", "log", "order_by", "query"),
+    *("sample", "select", "show", "split", "summary", "take"),
+    *("torch", "where", "branches", "has_changes", "ingest_report"),
     *("nbytes", "row_ids", "rows", "schema", "tags", "tensors", "url", "version", "views"),
 }
 ENDS = {"close", "discard"}

@@ -3,6 +3,7 @@
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.session import Session
 from tensorlake.errors import SnapshotExpiredError, VersionNotFoundError
@@ -30,7 +31,7 @@ def source_with(commits: int = 5, store: Store | None = None) -> Dataset:
 
 
 def copied(ds: Dataset, target: Store, **how: object) -> Copied:
-    return runtime.run(copy_dataset(ds.session.store, target, **how))  # type: ignore[arg-type] as given
+    return runtime.run(copy_dataset(session_of(ds).store, target, **how))  # type: ignore[arg-type] as given
 
 
 def content(ds: Dataset) -> object:
@@ -76,7 +77,7 @@ def test_a_copy_may_go_its_own_way():
 @pytest.mark.parametrize("workers", [1, 3, 100])
 def test_workers_are_packs_under_way_at_once(workers: int):
     ds = source_with(8)
-    source = CountingStore(ds.session.store)
+    source = CountingStore(session_of(ds).store)
     target = MemoryStore()
 
     runtime.run(copy_dataset(source, target, workers=workers))
@@ -95,7 +96,7 @@ def packs_under_way(store: CountingStore) -> int:
 
 def test_a_long_log_is_planned_in_few_round_trips():
     ds = source_with(100)
-    source = CountingStore(ds.session.store)
+    source = CountingStore(session_of(ds).store)
 
     runtime.run(copy_dataset(source, MemoryStore(), dry_run=True))
 
@@ -206,7 +207,7 @@ def test_a_pack_collected_while_it_was_to_be_copied_makes_a_new_plan():
 
 
 async def _packs_of_head(ds: Dataset) -> set[object]:
-    return set(await packs_of(ds.session.head, ds.session.packs))
+    return set(await packs_of(session_of(ds).head, session_of(ds).packs))
 
 
 def test_the_source_is_pinned_while_it_is_copied_and_let_go_after():
@@ -225,7 +226,7 @@ def test_a_source_that_cannot_be_written_to_is_copied_all_the_same(tmp_path):
     ds = tl.create(str(folder), {"number": "int64"})
     ds.extend({"number": [1, 2]})
     ds.commit()
-    source = FaultyStore(ds.session.store)
+    source = FaultyStore(session_of(ds).store)
     source.inject(Fault.REFUSED, call="put_if_absent", path="tags/pin-")
     target = MemoryStore()
 
@@ -236,7 +237,7 @@ def test_a_source_that_cannot_be_written_to_is_copied_all_the_same(tmp_path):
 
 def test_a_damaged_pack_is_not_copied():
     ds = source_with(commits=1)
-    store = ds.session.store
+    store = session_of(ds).store
 
     async def packs() -> list[str]:
         return [meta.path async for meta in store.list("packs/")]
@@ -258,9 +259,9 @@ def test_another_dataset_at_the_target_is_never_touched():
     ds, other = source_with(), source_with(2)
 
     with pytest.raises(tl.InvalidInputError, match="nothing was written"):
-        copied(ds, other.session.store)
+        copied(ds, session_of(other).store)
     with pytest.raises(tl.InvalidInputError, match="another dataset"):
-        copied(ds, other.session.store, history=False)
+        copied(ds, session_of(other).store, history=False)
     assert len(reopened(other)) == 4
     assert reopened(other).check().ok
 
@@ -372,11 +373,11 @@ def packs_in(store: Store) -> set[str]:
 def test_readers_of_a_mirror_do_not_look_past_its_head():
     """HEAD is written last, so what stands after it is not said to be there yet."""
     ds, mirror = mirrored("head")
-    before = runtime.run(ds.session.store.get(head_path("main")))
+    before = runtime.run(session_of(ds).store.get(head_path("main")))
     ds.extend({"number": [3]})
     ds.commit("second")
     tl.copy(ds.url, mirror, mirror=True)
-    store = tl.open(mirror).session.store
+    store = session_of(tl.open(mirror)).store
     first = runtime.run(store.get("branches/main/0000000001.json")) or before or b""
     runtime.run(store.put(head_path("main"), first))  # as if the copy had stopped right before
 
@@ -405,7 +406,7 @@ def test_a_mirror_is_of_one_source_and_of_all_of_it():
 def test_a_session_on_a_mirror_says_what_it_mirrors():
     ds, mirror = mirrored("says")
 
-    session: Session = tl.open(mirror).session
+    session: Session = session_of(tl.open(mirror))
 
     assert session.mirror_of == ds.url
     assert not session.is_writable
@@ -465,7 +466,7 @@ def test_a_long_history_far_away_is_planned_in_few_round_trips():
     ds = source_with(commits=40)
     for number in range(40):
         ds.tag(f"tag-{number}")
-    counting = CountingStore(ds.session.store)
+    counting = CountingStore(session_of(ds).store)
 
     runtime.run(plan_history(counting, None))
 
@@ -476,7 +477,7 @@ def test_a_long_history_far_away_is_planned_in_few_round_trips():
 def test_what_others_leave_beside_the_tags_is_left_alone(path):
     ds = source_with(commits=1)
     ds.tag("first")
-    runtime.run(ds.session.store.put(path, b"somebody else's"))
+    runtime.run(session_of(ds).store.put(path, b"somebody else's"))
     target = MemoryStore()
 
     copied(ds, target)

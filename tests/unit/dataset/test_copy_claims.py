@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset import check_url
+from tensorlake.dataset import check_url, session_of
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError
 from tensorlake.format import COPYING, DESCRIPTOR, Descriptor, new_txid
 from tensorlake.storage import MemoryStore, Store, runtime
@@ -48,7 +48,7 @@ def source() -> tl.Dataset:
 
 
 def copied(ds: tl.Dataset, target: Store, **how: Any) -> None:
-    runtime.run(copy_dataset(ds.session.store, target, **how))
+    runtime.run(copy_dataset(session_of(ds).store, target, **how))
 
 
 def stopped(ds: tl.Dataset, target: Store, writes: int, **how: Any) -> bool:

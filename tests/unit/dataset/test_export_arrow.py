@@ -18,6 +18,7 @@ import pytest
 import simplejpeg
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import InvalidInputError, TensorNotFoundError
 
 FIELD = pc.field
@@ -328,13 +329,13 @@ def test_scan_travels_to_another_process_as_its_view(tmp_path):
 
 def test_duckdb_pushes_columns_and_conditions_down(ds, monkeypatch):
     read = []
-    reads = type(ds.reader()).read
+    reads = type(rowset_of(ds).reader()).read
 
     def noting(reader, tensor, physical, **options):
         read.append((tensor, len(physical)))
         return reads(reader, tensor, physical, **options)
 
-    monkeypatch.setattr(type(ds.reader()), "read", noting)
+    monkeypatch.setattr(type(rowset_of(ds).reader()), "read", noting)
 
     rows = ds.to_duckdb().filter("number IN (1, 3) AND label = 'dog'").project("number, text")
 

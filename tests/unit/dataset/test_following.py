@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.following import follow
 from tensorlake.errors import InvalidInputError
 
@@ -27,7 +28,7 @@ def test_commits_come_as_they_are_made_and_the_handle_stays():
         waits.append(seconds)
         commit(writer, f"commit {len(waits)}")
 
-    commits = follow(reader.session, poll_s=3.0, sleep=meanwhile)
+    commits = follow(session_of(reader), poll_s=3.0, sleep=meanwhile)
 
     assert [next(commits).message for _ in range(3)] == ["commit 1", "commit 2", "commit 3"]
     assert waits == [3.0, 3.0, 3.0]
@@ -39,7 +40,9 @@ def test_it_stops_when_nothing_came_for_the_time_given():
     times = iter(range(100))
     waits: list[float] = []
 
-    found = follow(ds.session, timeout_s=3, sleep=waits.append, clock=lambda: float(next(times)))
+    found = follow(
+        session_of(ds), timeout_s=3, sleep=waits.append, clock=lambda: float(next(times))
+    )
 
     assert list(found) == []
     assert len(waits) == 2

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
+from tensorlake.dataset.assignment import assign
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.incoming import holds_columns
 from tensorlake.errors import ShapeMismatchError
@@ -118,7 +120,7 @@ def test_values_for_a_view_whose_rows_went_are_dropped_with_them(dataset):
     view = dataset[[5, 0, 3, 1]]
     dataset.delete([0, 3])
 
-    assert dataset.assign("x", view, [50, 0, 30, 10]) == 2
+    assert assign(session_of(dataset), "x", view, [50, 0, 30, 10]) == 2
     dataset["pair"][view] = [[5, 6], [0, 0], [0, 0], [1, 2]]
 
     assert dataset["x"][:].tolist() == [10, 2, 4, 50]

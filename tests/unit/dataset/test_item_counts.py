@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CorruptSampleError, SchemaError, ShapeMismatchError
 from tensorlake.storage import MemoryStore
@@ -57,7 +58,7 @@ def uneven() -> Dataset:
     image = np.zeros((8, 8, 3), np.uint8)
     labels = [[1], [1, 2], [1]]
     dataset.extend({"boxes": [[BOX]] * 3, "image": [image] * 3, "label": labels})
-    transaction = dataset.session.staging()
+    transaction = session_of(dataset).staging()
     label = transaction.schema["label"]
     declared = replace(label, type=replace(label.type, per="boxes"))
     transaction.change_spec(declared, what="type")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset import mapping
+from tensorlake.dataset import mapping, rowset_of
 from tensorlake.errors import (
     DTypeMismatchError,
     InvalidInputError,
@@ -133,7 +133,7 @@ def test_slow_consumer_holds_the_readers_back(ds):
     from tensorlake.dataset.mapping_calls import Call, results
 
     call = Call.checked(count, ("x",), batch_size=1, engine="threads", workers=2, on_error="raise")
-    pieces = results(ds.frozen(), call)
+    pieces = results(rowset_of(ds), call)
     first = next(pieces)
 
     assert first.positions.tolist() == [0]

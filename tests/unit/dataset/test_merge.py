@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of, session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.merging import MergeConflict
 from tensorlake.errors import (
@@ -78,8 +79,8 @@ def test_their_new_rows_come_after_ours_and_no_chunk_is_copied(store, main, fix)
 
 
 def _chunks(ds: Dataset, name: str):
-    physical = ds.session.snapshot().physical(np.arange(len(ds)))
-    return ds.reader().locate(name, physical).chunks
+    physical = session_of(ds).snapshot().physical(np.arange(len(ds)))
+    return rowset_of(ds).reader().locate(name, physical).chunks
 
 
 def test_rows_deleted_by_either_are_gone(main, fix):
@@ -224,14 +225,14 @@ def test_a_fast_forward_never_shortens_the_axis(main, fix):
     main.delete([8])
     main.commit("gone")
     fix.merge("main")
-    physical = main.session.committed.state.physical
+    physical = session_of(main).committed.state.physical
     short = main.branch("short", at="main@1")
     short["x"][0] = 100
     short.commit("short")
     main.restore("main@1")
     main.merge("short")
 
-    assert main.session.committed.state.physical >= physical
+    assert session_of(main).committed.state.physical >= physical
     assert main["x"][:].tolist() == [100, 1, 2, 3, 4, 5, 6, 7]
 
 
@@ -260,7 +261,7 @@ def test_two_branches_append_merge_and_merge_again(main, fix):
     assert sorted(main["x"][:].tolist()) == [*range(8), 100, 101, 102, 200, 201, 202]
     assert rows_of(main) == rows_of(fix)
     assert not main.diff("fix", "main")
-    entry = run(BranchLog(main.session.store, "main").head())
+    entry = run(BranchLog(session_of(main).store, "main").head())
     assert entry is not None
     assert entry.merged["fix"] == 6
 

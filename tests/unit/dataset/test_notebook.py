@@ -9,6 +9,7 @@ import pytest
 import simplejpeg
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.dataset.notebook import page, shown
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
@@ -91,7 +92,9 @@ def test_dataset_shows_its_tensors_and_eight_thumbnails(ds):
 
 
 def test_row_shows_its_picture_with_the_boxes_drawn(ds):
-    (plain,) = Checked(shown.row_html("", ds.reader(), np.array([0]), ["image"], {})).pictures
+    (plain,) = Checked(
+        shown.row_html("", rowset_of(ds).reader(), np.array([0]), ["image"], {})
+    ).pictures
 
     (drawn,) = shown_as(ds[0]).pictures
 

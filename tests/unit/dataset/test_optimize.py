@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.format import ChunkKind
 from tensorlake.quantities import human_nbytes
@@ -127,14 +128,14 @@ def test_nothing_of_a_deleted_row_is_left_in_what_the_version_refers_to():
     ds.optimize()
 
     for name in ("data", "text", "vector"):
-        snapshot = ds.selection().snapshot
+        snapshot = rowset_of(ds).selection.snapshot
         spec = snapshot.spec(name)
         table = extents_of(ds, name)
-        keys = ds.reader().locate(name, snapshot.physical(np.arange(len(ds)))).chunks
+        keys = rowset_of(ds).reader().locate(name, snapshot.physical(np.arange(len(ds)))).chunks
         shown = [
             str(value)
             for key in keys
-            for value in _samples(ds.reader().decode_chunk(name, key, _blob(store, key)))
+            for value in _samples(rowset_of(ds).reader().decode_chunk(name, key, _blob(store, key)))
         ]
         assert not any(
             f"{what}-{n}'" in text or f"{what}-{n}" == text
@@ -157,7 +158,7 @@ def _samples(column):
 
 def _vectors(ds, store, keys):
     for key in keys:
-        column = ds.reader().decode_chunk("vector", key, _blob(store, key))
+        column = rowset_of(ds).reader().decode_chunk("vector", key, _blob(store, key))
         yield from column.values[:, 0].tolist()
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.ingest.progress import Progress
+from tensorlake.dataset.progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -23,8 +23,8 @@ def watched(monkeypatch) -> Terminal:
 
 @pytest.fixture
 def at_once(monkeypatch):
-    monkeypatch.setattr("tensorlake.dataset.ingest.progress.QUIET_S", -1)
-    monkeypatch.setattr("tensorlake.dataset.ingest.progress.REFRESH_S", -1)
+    monkeypatch.setattr("tensorlake.dataset.progress.QUIET_S", -1)
+    monkeypatch.setattr("tensorlake.dataset.progress.REFRESH_S", -1)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -78,7 +78,7 @@ def test_nothing_is_drawn_where_nobody_looks(monkeypatch, tmp_path):
 
 def test_short_calls_draw_nothing(tmp_path, monkeypatch):
     terminal = watched(monkeypatch)
-    monkeypatch.setattr("tensorlake.dataset.ingest.progress.QUIET_S", 3600)
+    monkeypatch.setattr("tensorlake.dataset.progress.QUIET_S", 3600)
 
     tl.ingest.arrow(_table(), tmp_path / "t.tl")
 

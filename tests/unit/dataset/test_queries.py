@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset import limits, query_inside
+from tensorlake.dataset import limits, query_inside, rowset_of
 from tensorlake.dataset.limits import half_of_memory
 
 
@@ -44,7 +44,7 @@ def ds(request):
 
 def count_reads(view, monkeypatch):
     """Count the samples that a view's reader is asked for, by column."""
-    reader = view.session.reader(view.selection().snapshot)
+    reader = rowset_of(view).session.reader(rowset_of(view).selection.snapshot)
     counts: dict[str, int] = {}
     plain = type(reader).read
 
@@ -57,7 +57,7 @@ def count_reads(view, monkeypatch):
 
 
 def test_a_computed_column_is_computed_for_the_rows_that_are_read(ds, monkeypatch):
-    counts = count_reads(ds.frozen(), monkeypatch)
+    counts = count_reads(rowset_of(ds), monkeypatch)
 
     view = ds.query("SELECT x, image[1:3, :2] AS crop, x * 2 AS twice WHERE x >= 4")
     assert counts == {"x": 10}
@@ -168,7 +168,7 @@ def test_a_table_is_a_parameter(ds, make):
     assert view["name"] == ["one", None]
     assert view["s"].tolist() == [1.0, 5.0]
     assert view["x"][:].tolist() == [1, 3]
-    assert not alone.has_rows
+    assert not rowset_of(alone).has_rows
     assert alone["name"] == [None, "none"]
 
 
@@ -266,7 +266,7 @@ def test_memory_is_limited_in_a_query_and_when_its_result_is_read(ds):
     assert "SAMPLE BY would hold 48,000,320 bytes more" in str(caught.value)
     assert str(caught.value).endswith("or allow more: ds.query(…, max_memory='64GiB')")
     assert view["h"][:2].sum() == 20
-    assert view.held_nbytes > 10 * 10_000 * 8
+    assert rowset_of(view).held_nbytes > 10 * 10_000 * 8
     assert wide[2:4]["s"][:].tolist() == [120, 180]
     with pytest.raises(tl.QueryLimitError, match="would hold"):
         wide["z"][:]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.dataset.tables import source_of
 from tensorlake.reading import MATERIALISED_ROWS_MAX
 from tensorlake.storage import counted
@@ -99,14 +100,16 @@ def test_nothing_is_said_of_many_rows_that_do_not_follow_each_other(many):
 def test_ranges_of_rows_cost_the_chunks_that_they_touch(ds):
     ds["score"][150] = -1  # cuts a chunk in two
     ds.extend({"label": ["cat"] * 5, "score": np.ones(5)})
-    view = ds.frozen()
+    view = rowset_of(ds)
     source = source_of(view)
     ranges = [(0, 1), (99, 100), (120, 130), (140, 150), (151, 160), (299, 305)]
 
     for chosen in range(1 << len(ranges)):
         some = [each for at, each in enumerate(ranges) if chosen >> at & 1]
         rows = np.concatenate([np.arange(0), *(np.arange(*each) for each in some)])
-        chunks = view.session.reader(view.selection().snapshot).chunks("score", rows)
+        chunks = (
+            rowset_of(view).session.reader(rowset_of(view).selection.snapshot).chunks("score", rows)
+        )
         cost = source.cost("score", np.array(some, np.int64).reshape(-1, 2))
         assert (cost.chunks, cost.nbytes) == (len(chunks), sum(key.nbytes for key in chunks))
 

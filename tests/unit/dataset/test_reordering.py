@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of, session_of
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import FaultyStore
 from tests.handles import create_on, open_on, reopened
@@ -21,7 +22,7 @@ def test_rows_in_another_order_keep_their_ids_and_values():
     ids, rows = content(ds)
     assert dict(zip(ids, rows, strict=True)) == before
     assert [one["label"] for one in rows] == sorted((r["label"] for r in rows), reverse=True)
-    assert ds.session.head.changes.rewrite
+    assert session_of(ds).head.changes.rewrite
     assert report.commits == 1
     assert content(reopened(ds)) == (ids, rows)
     assert ds.check().ok
@@ -34,7 +35,11 @@ def test_another_order_puts_what_belongs_together_into_one_chunk():
 
     ds.optimize(order_by="side")
 
-    located = ds.reader().locate("data", ds.selection().snapshot.physical(np.arange(32)))
+    located = (
+        rowset_of(ds)
+        .reader()
+        .locate("data", rowset_of(ds).selection.snapshot.physical(np.arange(32)))
+    )
     assert len(located.chunks) == 2  # 32 of 64 rows, in half of the chunks
     assert ds["side"][:].tolist() == [0] * 32 + [1] * 32
 

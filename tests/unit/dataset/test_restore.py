@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import (
     ConflictError,
@@ -67,13 +68,13 @@ def test_a_restored_version_is_not_told_as_no_change(main):
 
 
 def test_a_restore_keeps_row_ids_and_never_shortens_the_axis(main):
-    ids = main.at("main@1").frozen().row_ids
-    physical = main.session.committed.state.physical
+    ids = main.at("main@1").row_ids
+    physical = session_of(main).committed.state.physical
 
     main.restore("main@1")
 
-    assert list(main.frozen().row_ids) == list(ids)
-    assert main.session.committed.state.physical == physical
+    assert list(main.row_ids) == list(ids)
+    assert session_of(main).committed.state.physical == physical
     main.append({"x": 7, "label": "cat", "t": "h"})
     main["x"][0] = -1
     main.commit("goes on")

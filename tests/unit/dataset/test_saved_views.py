@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
 from tests.handles import create_on, open_on, rows_of
@@ -49,18 +50,18 @@ def test_rows_chosen_by_hand_keep_order_and_repeats(rows):
     again = tl.open(ds.url).views["hand"]
 
     assert again.rows.tolist() == rows
-    assert again.selection().digest == ds[rows].selection().digest
+    assert rowset_of(again).selection.digest == rowset_of(ds[rows]).selection.digest
 
 
 def test_a_view_of_everything_is_everything():
     ds = new()
-    view = ds.frozen()
+    view = ds[[*ds.schema]]
     view.save("all")
 
     again = ds.views["all"]
 
-    assert again.selection().rows is None
-    assert again.selection().digest == view.selection().digest
+    assert rowset_of(again).selection.rows is None
+    assert rowset_of(again).selection.digest == rowset_of(view).selection.digest
     assert len(again) == 10
 
 
@@ -100,7 +101,7 @@ def test_computed_columns_are_computed_again():
 
     again = tl.open(ds.url).views["twice"]
 
-    assert list(again.computed) == ["twice"]
+    assert list(rowset_of(again).computed) == ["twice"]
     assert np.asarray(again["twice"]).tolist() == [16, 18]
     assert again[1]["twice"] == 18
 
@@ -127,7 +128,7 @@ def test_array_parameters_are_kept_exactly():
     again = ds.views["nearest"]
 
     assert again.rows.tolist() == [2]
-    kept = again.steps[0].params["q"]
+    kept = rowset_of(again).steps[0].params["q"]
     assert kept.dtype == np.float32
     assert np.array_equal(kept, query)
 
@@ -287,7 +288,7 @@ def test_a_view_of_an_old_version_is_saved():
 def test_a_parameter_that_cannot_be_written_is_refused():
     ds = new()
     view = ds.query("WHERE note = $day", day="n1")
-    object.__setattr__(view.steps[0], "params", {"day": dt.date(2026, 1, 1)})
+    object.__setattr__(rowset_of(view).steps[0], "params", {"day": dt.date(2026, 1, 1)})
 
     with pytest.raises(tl.InvalidInputError, match=r"\$day .* date"):
         view.save("day")

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
+from tensorlake.dataset.assignment import assign
 from tensorlake.errors import (
     InvalidInputError,
     MissingTensorError,
@@ -190,7 +192,7 @@ def test_rows_of_a_view_get_values_by_identity(ds):
     view = tl.open(ds.url).query("WHERE id >= 1")
     ds.delete([1])
 
-    assert ds.assign("pose", view, [ROWS[0], ROWS[0]]) == 1
+    assert assign(session_of(ds), "pose", view, [ROWS[0], ROWS[0]]) == 1
     assert plain(ds["pose"][1]) == READ[0]
 
 

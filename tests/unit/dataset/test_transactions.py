@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.storage import MemoryStore
 from tests.handles import create_on, rows_of
@@ -56,7 +57,7 @@ def test_rows_staged_one_by_one_and_read_between_are_settled_when_they_are_publi
 
     dataset.commit()
 
-    roots = dataset.session.head.roots.values()
+    roots = session_of(dataset).head.roots.values()
     assert max(len(root.tail) for root in roots) <= 64
     assert [root.rows for root in roots] == [80, 80, 80]
     assert dataset["x"][:].tolist() == list(range(80))

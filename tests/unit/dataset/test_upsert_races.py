@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.upserting import Upserted
@@ -63,7 +64,7 @@ def test_a_key_that_another_appended_is_found(pair):
 
 def test_an_upsert_of_other_keys_is_sent_once(pair):
     late, theirs = pair
-    store = CountingStore(late.session.store)
+    store = CountingStore(session_of(late).store)
     mine = open_on(store)
     mine.upsert({"id": [7, 1], "a": [70, 11]}, on="id")
     theirs.upsert([{"id": 8, "a": 80}], on="id")

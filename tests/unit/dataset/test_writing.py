@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import TensorlakeError
 from tensorlake.storage import MemoryStore
@@ -328,7 +329,7 @@ def test_a_filled_tensor_takes_scattered_values_without_being_written_whole():
     expected[chosen] = chosen
     read = open_on(store)
     assert np.array_equal(read["y"][:], expected)
-    snapshot = read.session.committed
+    snapshot = session_of(read).committed
     assert len(snapshot.extents(snapshot.spec("y").id)) < 100
 
 

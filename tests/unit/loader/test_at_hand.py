@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import InvalidInputError, InvalidStateError
 from tensorlake.loader import SelectedRows, make_loader
 from tests.unit.loader.conftest import PLAIN, ROWS, loader_threads, rows_of, threads_left
@@ -138,15 +139,15 @@ def test_closing_from_another_thread_waits_for_what_is_being_made(pets):
 
     class SlowReader:
         def __getattr__(self, name):
-            return getattr(pets.reader(), name)
+            return getattr(rowset_of(pets).reader(), name)
 
         def locate(self, tensor, physical):
             if is_slow.is_set():
                 asked.set()
                 assert go_on.wait(60)
-            return pets.reader().locate(tensor, physical)
+            return rowset_of(pets).reader().locate(tensor, physical)
 
-    rows = SelectedRows(pets.selection(), SlowReader())
+    rows = SelectedRows(rowset_of(pets).selection, SlowReader())
     loader = make_loader(rows, framework="numpy", batch_size=8, columns=["tokens"])
     list(loader)
     is_slow.set()

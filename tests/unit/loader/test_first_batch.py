@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.storage import MemoryStore, runtime
 from tests.handles import create_on, open_on, wait_for_storage
@@ -62,9 +63,9 @@ class WatchedReader:
 
 
 def test_only_what_follows_next_is_planned_before_the_first_batch_is_made(dataset):
-    reader = WatchedReader(dataset.reader())
+    reader = WatchedReader(rowset_of(dataset).reader())
     loader = make_loader(
-        SelectedRows(dataset.selection(), reader),
+        SelectedRows(rowset_of(dataset).selection, reader),
         framework="numpy",
         batch_size=BATCH,
         shuffle=True,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import (
     CorruptSampleError,
     InvalidStateError,
@@ -69,14 +70,14 @@ def test_a_store_that_does_not_answer_ends_the_wait():
 
     class StuckReader:
         def __getattr__(self, name):
-            return getattr(dataset.reader(), name)
+            return getattr(rowset_of(dataset).reader(), name)
 
         def map_chunk(self, key):
             while not iterators or iterators[0].is_live:  # until nobody waits any more
                 time.sleep(0.01)
 
     loader = make_loader(
-        SelectedRows(dataset.selection(), StuckReader()),
+        SelectedRows(rowset_of(dataset).selection, StuckReader()),
         framework="numpy",
         batch_size=4,
         columns=["tokens"],

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.loader.runtime.threads import WorkerThreads
@@ -99,9 +100,11 @@ class FailingReader:
 
 
 def failing_loader(dataset, method, error, *, calls=0, **arguments):
-    reader = FailingReader(dataset.reader(), method, error, calls)
+    reader = FailingReader(rowset_of(dataset).reader(), method, error, calls)
     given = {"batch_size": 4, "shuffle": True, "cache": 0, "timeout": LONG_S} | arguments
-    return make_loader(SelectedRows(dataset.selection(), reader), framework="numpy", **given)
+    return make_loader(
+        SelectedRows(rowset_of(dataset).selection, reader), framework="numpy", **given
+    )
 
 
 # ---- every error arrives
@@ -114,7 +117,7 @@ def failing_loader(dataset, method, error, *, calls=0, **arguments):
 @pytest.mark.parametrize("method", ["locate", "map_chunk", "decode_chunk", "fetch"])
 @pytest.mark.parametrize("cache", [0, "1GB"])
 def test_what_a_reader_raises_reaches_the_loop(dataset, method, error, calls, cache):
-    if method == "fetch" and dataset.reader().store.is_local:
+    if method == "fetch" and rowset_of(dataset).reader().store.is_local:
         pytest.skip("a local dataset is read by chunks alone")
     if method == "fetch" and cache and calls:
         pytest.skip("only rows of the first batch are read by themselves, all at once")
@@ -179,7 +182,7 @@ def test_what_nobody_expects_of_a_thread_ends_the_pass(gated):
 @pytest.mark.parametrize("columns", [["n"], ["x"]], ids=["of chunks", "of rows"])
 def test_requests_that_others_cancel_are_an_error(gated, columns):
     dataset = open_on(gated)
-    dataset.reader().locate(columns[0], np.arange(ROWS))
+    rowset_of(dataset).reader().locate(columns[0], np.arange(ROWS))
     gated.shut()
     loader = dataset.loader(batch_size=4, columns=columns, shuffle=True, cache=0, timeout=LONG_S)
     iterator = iter(loader)
@@ -212,7 +215,7 @@ def test_a_pass_that_is_cancelled_while_it_asks_for_rows_says_that_storage_stopp
     fill(create_on(store, SCHEMA))
     wait_for_storage()
     dataset = open_on(store)
-    dataset.reader().locate("x", np.arange(ROWS))
+    rowset_of(dataset).reader().locate("x", np.arange(ROWS))
     store.shut()
 
     with pytest.raises(InvalidStateError, match="storage was stopped"):
@@ -284,7 +287,7 @@ def forget(loader, iterator):
 @pytest.mark.parametrize("columns", [["n"], ["x"]], ids=["chunks", "rows"])
 def test_a_pass_ends_though_its_store_never_answers(gated, columns, end):
     dataset = open_on(gated)
-    dataset.reader().locate(columns[0], np.arange(ROWS))
+    rowset_of(dataset).reader().locate(columns[0], np.arange(ROWS))
     gated.shut()
     loader = dataset.loader(batch_size=4, columns=columns, shuffle=True, cache=0, timeout=LONG_S)
     iterator = iter(loader)
@@ -300,9 +303,9 @@ def test_a_pass_ends_though_its_store_never_answers(gated, columns, end):
 @pytest.mark.parametrize("end", [close_loader, forget], ids=["closed", "forgotten"])
 def test_a_pass_ends_though_what_it_plans_or_reads_is_never_answered(gated, method, end):
     dataset = open_on(gated)
-    reader = SilentReader(dataset.reader(), method)
+    reader = SilentReader(rowset_of(dataset).reader(), method)
     loader = make_loader(
-        SelectedRows(dataset.selection(), reader),
+        SelectedRows(rowset_of(dataset).selection, reader),
         framework="numpy",
         batch_size=4,
         shuffle=True,
@@ -352,7 +355,9 @@ def test_an_iterator_collected_by_the_storage_loop_does_not_block_it(gated, monk
     dataset = open_on(gated)
     loader = dataset.loader(batch_size=4, shuffle=True, cache=0, timeout=LONG_S)
     for tensor in SCHEMA:
-        dataset.reader().locate(tensor, np.arange(ROWS))  # the plan is no longer at the gate
+        rowset_of(dataset).reader().locate(
+            tensor, np.arange(ROWS)
+        )  # the plan is no longer at the gate
     gated.shut()
     circle = [iter(loader)]
     circle.append(circle)

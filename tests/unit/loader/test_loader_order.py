@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import (
     InvalidStateError,
     StateMismatchError,
@@ -229,9 +230,9 @@ def test_a_state_re_pins_the_version_it_recorded_with_one_warning():
     dataset.commit("one less")
     loader = make_loader(
         SelectedRows(
-            dataset.selection(),
-            dataset.reader(),
-            repin=lambda _: (old.selection(), old.reader()),
+            rowset_of(dataset).selection,
+            rowset_of(dataset).reader(),
+            repin=lambda _: (rowset_of(old).selection, rowset_of(old).reader()),
         ),
         framework="numpy",
         batch_size=10,

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.sources.damaged_rows import shown_rows
 from tensorlake.storage import MemoryStore, open_store, run
@@ -58,8 +59,8 @@ def dataset(request, tmp_path: Path):
 
 
 def keys_of(dataset, tensor):
-    physical = dataset.selection().physical(np.arange(ROWS))
-    return dataset.reader().chunks(tensor, physical)
+    physical = rowset_of(dataset).selection.physical(np.arange(ROWS))
+    return rowset_of(dataset).reader().chunks(tensor, physical)
 
 
 def flip(dataset, pack, at, nbytes=1):
@@ -153,8 +154,8 @@ def test_a_damaged_header_loses_its_chunk_and_no_other(dataset):
 
 
 def keys_of_all(dataset, tensor):
-    physical = dataset.selection().physical(np.arange(len(dataset)))
-    return dataset.reader().chunks(tensor, physical)
+    physical = rowset_of(dataset).selection.physical(np.arange(len(dataset)))
+    return rowset_of(dataset).reader().chunks(tensor, physical)
 
 
 def test_positions_do_not_shift_and_places_are_kept_where_valid_is_asked_for(dataset):
@@ -217,7 +218,7 @@ def test_a_damaged_index_page_loses_the_rows_it_speaks_of(shuffle):
     for row in range(72):  # a commit adds an entry, and some twenty make a page
         dataset.append({"x": row, "y": row})
         dataset.commit()
-    snapshot = dataset.selection().snapshot
+    snapshot = rowset_of(dataset).selection.snapshot
     first, second, *_ = snapshot.state.roots[snapshot.spec("x").id].children
     lost = range(first.rows, first.rows + second.rows)
     damaged = flip(dataset, second.pack, second.offset + 40)

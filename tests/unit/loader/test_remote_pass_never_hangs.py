@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import InvalidStateError, StorageError
 from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.loader.frameworks.server import WireConverter, served_loader, written_batches
@@ -74,7 +75,7 @@ class Server:
                 runtime.run(forever())
             raise self.opening
         arguments = {"batch_size": request["global_batch_size"], "columns": request["columns"]}
-        rows = SelectedRows(self.dataset.selection(), self.dataset.reader())
+        rows = SelectedRows(rowset_of(self.dataset).selection, rowset_of(self.dataset).reader())
         loader = served_loader(rows, WireConverter(), arguments)
         state = request["state"]
         loader.load_state_dict(state | {"position": state["position"] + self.skipped})
@@ -84,7 +85,9 @@ class Server:
 
     def loader(self, **arguments):
         given = {"batch_size": BATCH, "timeout": LONG_S} | arguments
-        rows = SelectedRows(self.dataset.selection(), self.dataset.reader(), server=self)
+        rows = SelectedRows(
+            rowset_of(self.dataset).selection, rowset_of(self.dataset).reader(), server=self
+        )
         return make_loader(rows, framework="numpy", decode_on="server", **given)
 
     async def _pieces(self, data, cut):
@@ -108,7 +111,7 @@ def rows_of(batches):
 
 
 def stream_nbytes(dataset):
-    rows = SelectedRows(dataset.selection(), dataset.reader())
+    rows = SelectedRows(rowset_of(dataset).selection, rowset_of(dataset).reader())
     loader = served_loader(rows, WireConverter(), {"batch_size": BATCH, "columns": ["n"]})
     return sum(map(len, written_batches(loader, lambda error: {})))
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import RaggedBatchError
 from tensorlake.loader import NewerVersionWarning
 from tensorlake.loader.sources.shapes import shape_of_rows
@@ -138,7 +139,7 @@ def test_null_has_no_shape():
 
 def test_a_version_without_statistics_of_shapes_is_looked_up_in_headers():
     dataset = images(count=300)
-    reader = dataset.reader()
+    reader = rowset_of(dataset).reader()
 
     class WithoutStatistics:
         asked = 0
@@ -150,12 +151,12 @@ def test_a_version_without_statistics_of_shapes_is_looked_up_in_headers():
             WithoutStatistics.asked += len(physical)
             return reader.shapes(tensor, physical)
 
-    found = shape_of_rows(dataset.selection(), WithoutStatistics(), "image")
+    found = shape_of_rows(rowset_of(dataset).selection, WithoutStatistics(), "image")
 
     assert (found, WithoutStatistics.asked) == ((32, 32, 3), 300)
     dataset["image"][1] = pixels(1, (4, 4))
-    reader = dataset.reader()
-    assert shape_of_rows(dataset.selection(), WithoutStatistics(), "image") is None
+    reader = rowset_of(dataset).reader()
+    assert shape_of_rows(rowset_of(dataset).selection, WithoutStatistics(), "image") is None
     assert WithoutStatistics.asked == 300 + 64  # it stops where two differ
     dataset.discard()
 

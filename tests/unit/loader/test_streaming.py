@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import InvalidInputError, InvalidStateError
 from tensorlake.loader import SelectedRows, make_loader
 from tests.unit.loader.conftest import PLAIN, RESIZE, ROWS, rows_of
@@ -108,7 +109,7 @@ def test_a_pickled_loader_keeps_what_it_was_told(pets):
 
 def test_a_loader_of_no_dataset_is_not_pickled(pets):
     loader = make_loader(
-        SelectedRows(pets.selection(), pets.reader()),
+        SelectedRows(rowset_of(pets).selection, rowset_of(pets).reader()),
         framework="numpy",
         batch_size=4,
         columns=["_row"],

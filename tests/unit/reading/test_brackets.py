@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.storage import MemoryStore
 from tests.handles import create_on, open_on, plain, rows_of
@@ -75,7 +76,9 @@ def dataset(request, tmp_path) -> Generator[Dataset]:
         made.extend({name: values[part] for name, values in columns().items()})
         made.commit()
     yield (
-        tl.open(str(tmp_path / "lake")) if request.param == "local" else open_on(made.session.store)
+        tl.open(str(tmp_path / "lake"))
+        if request.param == "local"
+        else open_on(session_of(made).store)
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of, session_of
 from tensorlake.errors import StorageError
 from tensorlake.reading import ChunkCache, Reader
 from tensorlake.storage import MemoryStore
@@ -22,7 +23,7 @@ def test_the_cache_is_bounded_by_what_it_holds_in_memory():
     dataset.extend({"x": np.zeros(ROWS, np.int64)})
     dataset.commit()
     cache = ChunkCache(nbytes_max=4 << 20)
-    reader = Reader(dataset.session.committed, cache)
+    reader = Reader(session_of(dataset).committed, cache)
 
     for rows in np.split(np.arange(ROWS), 20):  # what is read at once may be too much to keep
         reader.read("x", rows)
@@ -113,7 +114,7 @@ def headers_read(store: CountingStore) -> list[int]:
 
 def test_threads_that_read_rows_of_the_same_chunks_ask_for_each_header_once(in_tail):
     store, blobs = in_tail
-    reader = open_on(store).reader()
+    reader = rowset_of(open_on(store)).reader()
     rows = np.random.default_rng(2).permutation(400)[:64]
     chunks = len(reader.locate("blob", rows).chunks)
     store.reset()
@@ -127,7 +128,7 @@ def test_threads_that_read_rows_of_the_same_chunks_ask_for_each_header_once(in_t
 
 def test_a_header_that_was_read_serves_later_reads_too(in_tail):
     store, blobs = in_tail
-    reader = open_on(store).reader()
+    reader = rowset_of(open_on(store)).reader()
     reader.read("blob", np.array([5, 110]))
     store.reset()
 
@@ -144,7 +145,7 @@ def test_threads_that_need_the_same_whole_chunk_read_it_once():
     dataset.extend({"blob": blobs})
     dataset.commit()
     wait_for_storage()
-    reader = open_on(store).reader()
+    reader = rowset_of(open_on(store)).reader()
     reader.locate("blob", np.arange(80))
     store.reset()
 
@@ -155,7 +156,7 @@ def test_threads_that_need_the_same_whole_chunk_read_it_once():
 def test_a_header_that_could_not_be_read_is_asked_for_again(in_tail):
     counting, blobs = in_tail
     store = FaultyStore(counting)
-    reader = open_on(store).reader()
+    reader = rowset_of(open_on(store)).reader()
     reader.locate("blob", np.array([5]))
     store.inject(Fault.REFUSED, call="get_range")
 
@@ -175,7 +176,7 @@ def test_class_codes_are_kept_narrow_and_handed_out_as_int64(num_classes, is_man
     dataset.extend({"label": codes.reshape(-1, 1) if is_many else codes})
     dataset.commit()
     cache = ChunkCache()
-    reader = Reader(dataset.session.committed, cache)
+    reader = Reader(session_of(dataset).committed, cache)
     rows = np.arange(len(codes))
 
     reads = [
@@ -207,7 +208,7 @@ def test_class_codes_that_a_merge_moved_are_told_in_full():
     dataset.extend({"label": ["ours 299"]})
     dataset.commit()
     dataset.merge("other")
-    reader = Reader(dataset.session.committed)
+    reader = Reader(session_of(dataset).committed)
 
     codes = reader.read_run("label", 0, 11)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CorruptionError, SnapshotExpiredError
 from tensorlake.format import entry_path
@@ -205,7 +206,7 @@ def test_what_a_version_shows_never_changes_under_later_commits():
     dataset = create_on(store, SCHEMA)
     commit_some(dataset)
     old = [open_on(store, f"main@{seq}") for seq in range(4)]
-    before = [(seen_by(one), one.selection().digest) for one in old]
+    before = [(seen_by(one), rowset_of(one).selection.digest) for one in old]
 
     dataset["x"][:] = -1
     dataset["tokens"][2] = np.zeros(256, np.uint16)
@@ -221,7 +222,7 @@ def test_what_a_version_shows_never_changes_under_later_commits():
     for seq, (seen, digest) in enumerate(before):
         again = open_on(store, f"main@{seq}")
         assert seen_by(again) == seen_by(old[seq]) == seen
-        assert again.selection().digest == digest
+        assert rowset_of(again).selection.digest == digest
 
 
 def seen_by(dataset: Dataset) -> list[object]:

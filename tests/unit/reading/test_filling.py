@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of, session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CorruptionError
 from tensorlake.format import Schema, TensorSpec
@@ -177,7 +178,7 @@ def test_the_fill_of_a_tensor_that_was_added_is_there(kind, tmp_path):
 def test_a_large_read_takes_the_memory_of_its_result_and_leaves_none_in_the_cache(codecs, tmp_path):
     dataset = stored(LocalStore(tmp_path, durability="none"), CODECS[codecs], numbers())
     cache = ChunkCache(nbytes_max=8 << 20)
-    reader = Reader(dataset.session.committed, cache)
+    reader = Reader(session_of(dataset).committed, cache)
     tracemalloc.start()
     try:
         found = reader.read("x", np.arange(ROWS))
@@ -227,7 +228,7 @@ def test_a_pack_that_is_cut_short_or_gone_is_named(is_there, tmp_path):
 def test_a_damaged_chunk_from_afar_is_named():
     store = MemoryStore()
     dataset = stored(store, "lz4", numbers())
-    key = dataset.reader().chunks("x", np.arange(ROWS))[-1]
+    key = rowset_of(dataset).reader().chunks("x", np.arange(ROWS))[-1]
     damaged = bytearray(run(store.get(key.pack.path)) or b"")
     damaged[key.offset + key.nbytes // 2] ^= 1
     run(store.put(key.pack.path, damaged))

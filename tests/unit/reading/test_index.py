@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import RowNotFoundError
 from tensorlake.format import (
     Extents,
@@ -218,7 +219,7 @@ def test_windows_of_a_chunk_that_an_update_cut_are_one_chunk():
     dataset["x"][1000:1010] = np.ones((10, 1024), np.uint8)
     dataset.commit()
 
-    located = dataset.reader().locate("x", np.array([999, 1000, 1010, 5]))
+    located = rowset_of(dataset).reader().locate("x", np.array([999, 1000, 1010, 5]))
 
     assert len(set(located.chunks)) == len(located.chunks)
     keys = [located.chunks[chunk] for chunk in located.chunk.tolist()]
@@ -237,7 +238,7 @@ def test_consecutive_rows_across_fills_updates_and_nulls_are_what_single_rows_ar
     dataset.add_tensor("z", "int16", fill=7)
     dataset.extend({"x": [1, None], "y": [1, 2], "z": [8, 9]})
     dataset.commit()
-    reader = dataset.reader()
+    reader = rowset_of(dataset).reader()
     for name in ("x", "y", "z"):
         for start, stop in ((0, 3002), (99, 104), (2990, 3002), (101, 102)):
             rows = np.arange(start, stop)
@@ -347,7 +348,7 @@ def test_the_root_says_what_a_row_weighs_as_its_pages_would():
     handle = open_on(store)
     store.reset()
 
-    stated = handle.reader().row_nbytes(["x", "y"])
+    stated = rowset_of(handle).reader().row_nbytes(["x", "y"])
 
     assert store.count() == 0
     assert stated == reader_without_totals(handle).row_nbytes(["x", "y"])

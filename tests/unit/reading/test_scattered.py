@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptionError
 from tensorlake.storage import counted, runtime
 
@@ -37,7 +38,7 @@ def rows() -> np.ndarray:
 
 def pack_of_chunks(ds) -> tuple[Path, int]:
     """The file that holds row 0, and where in it."""
-    key = ds.reader().locate("x", np.array([0])).chunks[0]
+    key = rowset_of(ds).reader().locate("x", np.array([0])).chunks[0]
     return Path(ds.url) / key.pack.path, key.offset + key.header_nbytes
 
 

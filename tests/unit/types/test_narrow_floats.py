@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import DTypeMismatchError, SchemaError
 from tensorlake.format import ChunkLayout, Features, TensorSpec, decode_chunk, encode_chunk
 from tensorlake.types import NARROW_FLOATS, from_json, is_widening, parse_dtype
@@ -203,7 +204,7 @@ def test_statistics_skip_chunks_of_bfloat16(make):
     plan = ds.query("WHERE x > 100").explain()
 
     assert len(ds.query("WHERE x > 100")) == 0
-    assert ds.selection().snapshot.zones("x").maximum.tolist() == [3.0]
+    assert rowset_of(ds).selection.snapshot.zones("x").maximum.tolist() == [3.0]
     assert plan
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import StorageError
 from tensorlake.storage import LocalStore
@@ -29,7 +30,7 @@ def dataset(tmp_path) -> Generator[Dataset]:
 
 
 def committed(dataset: Dataset) -> list[int]:
-    return open_on(dataset.session.store)["x"][:].tolist()
+    return open_on(session_of(dataset).store)["x"][:].tolist()
 
 
 def file_of(descriptor: int) -> Path:
@@ -187,7 +188,7 @@ def test_an_entry_counts_the_pack_that_is_on_its_way(tmp_path, dataset):
     dataset.append({"x": 1})
     dataset.commit()
 
-    packs = dataset.session.head.packs
+    packs = session_of(dataset).head.packs
     assert packs.count == len(packs_in(tmp_path)) == 2
     assert packs.nbytes == sum(pack.stat().st_size for pack in packs_in(tmp_path))
 

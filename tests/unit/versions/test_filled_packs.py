@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.batch_parts import PART_NBYTES, parts_of
+from tensorlake.dataset.memory_blocks import PART_NBYTES, parts_of
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.storage import LocalStore, MemoryStore, run
 from tensorlake.types import UniformColumn

@@ -55,7 +55,7 @@ def append(ds: Dataset) -> None:
 
 
 def test_a_commit_keeps_an_update_of_the_first_winner_in_the_chunk_that_it_replaces(objects):
-    dataset = open_on(overtaken(objects, lambda ds: ds.assign("x", 0, -1), append))
+    dataset = open_on(overtaken(objects, lambda ds: ds["x"].__setitem__(0, -1), append))
     dataset["x"][1] = -2
 
     dataset.commit()
@@ -83,7 +83,7 @@ def test_a_commit_follows_its_rows_across_a_rewrite_that_won_first(objects, reor
 
 
 def test_a_conflict_after_two_lost_races_names_both_winners(objects):
-    store = overtaken(objects, append, lambda ds: ds.assign("x", 3, -1))
+    store = overtaken(objects, append, lambda ds: ds["x"].__setitem__(3, -1))
     dataset = open_on(store)
     dataset["x"][3] = -2
 
@@ -98,7 +98,7 @@ def test_a_conflict_after_two_lost_races_names_both_winners(objects):
 
 
 def test_sorting_carries_over_an_update_of_the_first_winner(objects):
-    dataset = open_on(overtaken(objects, lambda ds: ds.assign("x", 0, -1), append))
+    dataset = open_on(overtaken(objects, lambda ds: ds["x"].__setitem__(0, -1), append))
 
     dataset.optimize(order_by="rank")
 
@@ -138,7 +138,7 @@ def test_compaction_leaves_chunks_alone_that_the_first_winner_changed(objects):
     for x in range(3):
         before.append({"x": 200 + x, "rank": 0})
         before.commit()
-    dataset = open_on(overtaken(objects, lambda ds: ds.assign("x", [8, 9], [-8, -9]), append))
+    dataset = open_on(overtaken(objects, lambda ds: ds["x"].__setitem__([8, 9], [-8, -9]), append))
 
     dataset.optimize()
     wait_for_storage()
@@ -154,7 +154,7 @@ def test_a_merge_keeps_what_both_winners_did(objects):
     before = open_on(objects)
     before["rank"][5] = 50
     before.commit()
-    dataset = open_on(overtaken(objects, lambda ds: ds.assign("x", 1, -1), append))
+    dataset = open_on(overtaken(objects, lambda ds: ds["x"].__setitem__(1, -1), append))
 
     dataset.merge("fix")
 
@@ -162,7 +162,7 @@ def test_a_merge_keeps_what_both_winners_did(objects):
 
 
 def test_a_restore_comes_after_both_winners(objects):
-    dataset = open_on(overtaken(objects, lambda ds: ds.assign("x", 1, -1), append))
+    dataset = open_on(overtaken(objects, lambda ds: ds["x"].__setitem__(1, -1), append))
 
     dataset.restore("main@1")
 

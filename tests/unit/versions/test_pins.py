@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import SnapshotExpiredError, StorageError, TransactionExpiredError
 from tensorlake.format import Entry, Fence, new_txid
@@ -61,7 +62,7 @@ async def pins_of(store) -> list[str]:
 
 
 def test_a_pin_stands_while_it_is_needed_and_is_then_really_deleted(store, dataset):
-    held = run(hold(store, dataset.session.head))
+    held = run(hold(store, session_of(dataset).head))
 
     assert len(held) == 1
     assert run(pins_of(store)) == []
@@ -72,7 +73,7 @@ def test_a_version_that_was_given_up_is_not_pinned(store, dataset):
     put_fence(store, "main", NOON - HOUR, expired_before=2)
 
     with pytest.raises(SnapshotExpiredError, match=r"main@1 .* was given up \(it was expired\)"):
-        run(hold(store, dataset.session.head))
+        run(hold(store, session_of(dataset).head))
 
     assert run(pins_of(store)) == []
 
@@ -82,17 +83,17 @@ def test_a_pin_no_newer_than_the_fence_is_late(store, dataset):
     fence = put_fence(store, "main", NOON)
 
     with pytest.raises(TransactionExpiredError, match="nothing was published"):
-        run(hold(store, dataset.session.head, head=fence))
+        run(hold(store, session_of(dataset).head, head=fence))
 
     earlier = put_fence(store, "main", NOON).changed(fence=Fence(microseconds(NOON - HOUR)))
-    assert len(run(hold(store, dataset.session.head, head=earlier))) == 1
+    assert len(run(hold(store, session_of(dataset).head, head=earlier))) == 1
 
 
 def test_a_pin_that_cannot_be_deleted_fails_nothing(store, dataset, caplog):
     faulty = FaultyStore(store)
     faulty.inject(Fault.REFUSED, call="delete", path="tags/pin-")
 
-    assert len(run(hold(faulty, dataset.session.head))) == 1
+    assert len(run(hold(faulty, session_of(dataset).head))) == 1
 
     assert "a collection will delete it" in caplog.text
     assert len(run(pins_of(store))) == 1
@@ -103,11 +104,11 @@ def test_a_pin_whose_answer_was_lost_is_looked_for(store, dataset):
     for fault in (Fault.ANSWER_LOST, Fault.NOT_STORED):
         faulty.inject(fault, call="put_if_absent", path="tags/pin-")
 
-        assert len(run(hold(faulty, dataset.session.head))) == 1
+        assert len(run(hold(faulty, session_of(dataset).head))) == 1
 
     faulty.inject(Fault.NOT_STORED, call="put_if_absent", path="tags/pin-", times=TRIES)
     with pytest.raises(StorageError):
-        run(hold(faulty, dataset.session.head))
+        run(hold(faulty, session_of(dataset).head))
     assert run(pins_of(store)) == []
 
 

@@ -8,6 +8,7 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, UnsupportedFeatureError
 from tensorlake.format import ChunkKind, Entry, PackId, Root
@@ -67,7 +68,7 @@ def references_of(store: MemoryStore, entry: Entry, **arguments) -> list[Referen
 
 
 def id_of(dataset: Dataset, tensor: str) -> str:
-    return dataset.session.committed.spec(tensor).id
+    return session_of(dataset).committed.spec(tensor).id
 
 
 def pack_paths(store: MemoryStore) -> set[str]:

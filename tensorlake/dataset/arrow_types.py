@@ -30,8 +30,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorlake.dataset.export import TYPE_KEY, arrow_type
-from tensorlake.dataset.schema_inference import PICTURE_ENDINGS, common_codec
+from tensorlake.dataset.arrow_columns import TYPE_KEY, arrow_type
+from tensorlake.dataset.image_endings import PICTURE_ENDINGS, common_codec
 from tensorlake.errors import (
     InvalidInputError,
     SchemaError,

@@ -1,12 +1,12 @@
-"""Saved views as users handle them: ``view.save(name)``, ``ds.views[name]``, ``view.rerun()``.
+"""Saving rows under a name, opening them again, and running again what led to them.
 
-A saved view is a name for rows of one version, in an order; opened, it is the same View, with the
-same rows, the same digest (so loaders resume over it) and, where a query led to it, the query.
+What is saved names rows of one version, in an order; opened, it has the same rows, the same digest
+(so loaders resume over it) and, where a query led to it, the query. `SavedViews` shows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from tensorlake.dataset.computed import Computed
 from tensorlake.dataset.limits import QueryLimits
 from tensorlake.dataset.pinned import unpinned_tables
 from tensorlake.dataset.query import NO_LIMITS, compiled_query, engine_errors, run_query
+from tensorlake.dataset.rowset import RowSet
 from tensorlake.dataset.steps import (
     ColumnsStep,
     QueryStep,
@@ -27,7 +28,6 @@ from tensorlake.dataset.steps import (
     steps_from_json,
     steps_to_json,
 )
-from tensorlake.dataset.view import View
 from tensorlake.errors import (
     InvalidInputError,
     InvalidStateError,
@@ -45,27 +45,23 @@ from tensorlake.versions import (
     check_text,
     read_descriptor,
     read_view,
-    readable_views,
     save_view,
     table_of,
 )
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.readable import Readable
     from tensorlake.dataset.session import Session
 
-__all__ = ["SavedViews", "replayed", "rerun", "save"]
+__all__ = ["open_saved", "replayed", "rerun", "save"]
 
 Int64Array = npt.NDArray[np.int64]
 
-QUERY_SHOWN = 60
 
-
-def save(view: View, name: str, message: str) -> View:
+def save(view: RowSet, name: str, message: str) -> RowSet:
     """Give a view's rows a name; the view as it is opened by that name."""
     check_text(message, what="the message")
     view.session.check_open()
-    selection = view.selection()
+    selection = view.selection
     snapshot = selection.snapshot
     snapshot.check_alive()
     url = view.url
@@ -126,63 +122,10 @@ def save(view: View, name: str, message: str) -> View:
         entry=entry,
         grace_s=descriptor.grace_s,
     )
-    return view.with_name(saved.name)
+    return replace(view, name=saved.name)
 
 
-class SavedViews(Mapping[str, View]):
-    """The saved views of a dataset, by name; opening one costs nothing of the others.
-
-    Example:
-        >>> import tensorlake as tl
-        >>> ds = tl.create("memory://doc-views", {"x": "int64"})
-        >>> ds.extend({"x": [1, 2, 3]})
-        >>> _ = ds.commit("three")
-        >>> _ = ds.query("WHERE x > 1").save("large")
-        >>> ds.views["large"]["x"][:]
-        array([2, 3])
-        >>> ds.views
-        1 view of 'memory://doc-views'
-          large  2 rows  main@1  WHERE x > 1
-    """
-
-    def __init__(
-        self, session: Session, limits: QueryLimits = NO_LIMITS, *, reaches_out: bool = True
-    ) -> None:
-        self._session = session
-        self._limits = limits
-        self._reaches_out = reaches_out
-
-    def __getitem__(self, name: str) -> View:
-        saved = runtime.run(read_view(self._session.store, name))
-        return _opened(self._session, saved, self._limits, reaches_out=self._reaches_out)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._all()))
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def __repr__(self) -> str:
-        found = sorted(self._all().items())
-        cells = [
-            (name, plural(one.rows.rows, "row"), one.version, _shown(one)) for name, one in found
-        ]
-        widths = [max((len(row[at]) for row in cells), default=0) for at in range(3)]
-        lines = [
-            "  ".join(
-                [*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]]
-            )
-            for row in cells
-        ]
-        head = f"{plural(len(found), 'view')} of {self._session.store.url!r}"
-        return "\n".join([head, *(f"  {line}".rstrip() for line in lines)])
-
-    def _all(self) -> dict[str, SavedView]:
-        found = runtime.run(readable_views(self._session.store))
-        return versioning.with_warnings(self._session, found)
-
-
-def rerun(view: View) -> View:
+def rerun(view: RowSet) -> RowSet:
     """Do again over the newest version of the view's branch what led to the view."""
     if view.steps is None:
         raise InvalidStateError(
@@ -190,24 +133,25 @@ def rerun(view: View) -> View:
             " nothing in another version\nonly a view that queries led to can be run again"
         )
     session = versioning.at(view.session, view.session.branch)
-    return replayed(View(session, _everything(session.committed), steps=()), view.steps)
+    whole = RowSet(session, _everything(session.committed), steps=())
+    return replayed(whole, view.steps)
 
 
 def replayed(
-    view: View, steps: Steps, limits: QueryLimits = NO_LIMITS, *, reaches_out: bool = True
-) -> View:
+    view: RowSet, steps: Steps, limits: QueryLimits = NO_LIMITS, *, reaches_out: bool = True
+) -> RowSet:
     """Do steps again, one after another, over what a view shows."""
-    here: Readable = view
+    here = view
     for step in steps:
         match step:
             case QueryStep(tql=text, params=params):
                 here = run_query(here, text, params, limits, reaches_out=reaches_out)
             case ColumnsStep(names=names):
-                here = here[list(names)]
-    return here.frozen()
+                here = here.with_columns(names)
+    return here
 
 
-def _tables(view: View) -> list[str]:
+def _tables(view: RowSet) -> list[str]:
     """Other datasets that the view's queries read at whatever version they are."""
     queries = [step.tql for step in view.steps or () if isinstance(step, QueryStep)]
     return [table for text in queries for table in unpinned_tables(text)]
@@ -220,7 +164,21 @@ def _segments(selection: Selection) -> RowSegments:
     return select_rows(selection.physical(selection.all_positions()))
 
 
-def _opened(session: Session, saved: SavedView, limits: QueryLimits, *, reaches_out: bool) -> View:
+def open_saved(
+    session: Session, name: str, limits: QueryLimits = NO_LIMITS, *, reaches_out: bool = True
+) -> RowSet:
+    """Open saved rows; the limits are those of computing their columns.
+
+    Raises:
+        ViewNotFoundError: There is none of that name.
+    """
+    saved = runtime.run(read_view(session.store, name))
+    return _opened(session, saved, limits, reaches_out=reaches_out)
+
+
+def _opened(
+    session: Session, saved: SavedView, limits: QueryLimits, *, reaches_out: bool
+) -> RowSet:
     there = versioning.at(session, saved.version)
     snapshot = there.committed
     if snapshot.digest != saved.digest:
@@ -241,7 +199,7 @@ def _opened(session: Session, saved: SavedView, limits: QueryLimits, *, reaches_
         steps = steps_from_json(saved.query, where=f"the view {saved.name!r}")
     last = next((s for s in reversed(steps or ()) if isinstance(s, QueryStep)), None)
     computed = [name for name in saved.columns if name not in snapshot.schema]
-    view = View(
+    view = RowSet(
         there,
         selection,
         tql=None if last is None else last.tql,
@@ -251,12 +209,12 @@ def _opened(session: Session, saved: SavedView, limits: QueryLimits, *, reaches_
     )
     if computed and steps is not None:
         made = _computed(view, steps, computed, limits, reaches_out=reaches_out)
-        view = view.with_computed(made)
+        view = replace(view, computed=made)
     return view
 
 
 def _computed(
-    view: View,
+    view: RowSet,
     steps: Steps,
     names: list[str],
     limits: QueryLimits,
@@ -268,10 +226,10 @@ def _computed(
     A column that depends on nothing but its row is computed for those rows alone. One that looks
     at other rows (a join, a window, a query over a query) needs what led to it to be done again.
     """
-    whole = View(view.session, _everything(view.selection().snapshot), steps=())
+    whole = RowSet(view.session, _everything(view.selection.snapshot), steps=())
     queries = [step for step in steps if isinstance(step, QueryStep)]
     if len(queries) == 1:
-        with engine_errors(view):
+        with engine_errors(view.url):
             source, query = compiled_query(
                 whole, queries[0].tql, queries[0].params, reaches_out=reaches_out
             )
@@ -297,7 +255,7 @@ def _computed(
 
 
 def _evaluated(
-    view: View,
+    view: RowSet,
     source: SelectionSource,
     query: tql.CompiledQuery,
     name: str,
@@ -305,7 +263,7 @@ def _evaluated(
     rows: Int64Array,
 ) -> tql.Batch:
     held = tql.Limits(memory_nbytes=limits.most_held_nbytes, advice=limits.advice)
-    with engine_errors(view):
+    with engine_errors(view.url):
         return query.evaluate(source, name, rows, held)
 
 
@@ -322,11 +280,3 @@ def _explanation(saved: SavedView) -> str:
         lines.append("rows were chosen by hand")
     lines += [str(step.get("tql", step.get("columns"))) for step in saved.query or ()]
     return "\n".join(lines)
-
-
-def _shown(saved: SavedView) -> str:
-    if saved.message:
-        return saved.message
-    texts = [str(step["tql"]) for step in saved.query or () if "tql" in step]
-    text = " → ".join(texts).replace("\n", " ") if texts else "rows chosen by hand"
-    return text if len(text) <= QUERY_SHOWN else f"{text[:QUERY_SHOWN]}…"
