@@ -10,6 +10,7 @@ needs is its own.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, cast
 
 from tensorlake_query.syntax import ast
@@ -22,6 +23,8 @@ from tensorlake_query.syntax.grammar import grammar
 
 MAX_TEXT = 262_144  # characters; long arrays belong in parameters
 SIGNS = frozenset({"LPAR", "RPAR", "LSQB", "RSQB", "COMMA", "COLON", "DOT"})  # without a meaning
+SHORT_TEXT = 1024  # characters, parsed in some ten milliseconds
+KEPT_TREES = 128  # of short texts, of some 10 kB each; the same query is often sent again
 CHECK_EVERY = 512  # tokens or nodes between two looks at the time limit: some 10 ms of parsing
 # Nested nodes. Later passes recurse, up to three frames a node, below Python's limit of 1000.
 MAX_DEPTH = 120
@@ -102,6 +105,18 @@ def accepted_after(text: str, start: str) -> frozenset[str]:
 
 
 def _parsed(text: str, start: str, check: Check | None = None) -> ast.Node:
+    if check is not None:
+        check(0)
+    return _short(text, start) if len(text) <= SHORT_TEXT else _anew(text, start, check)
+
+
+@lru_cache(maxsize=KEPT_TREES)
+def _short(text: str, start: str) -> ast.Node:
+    """Return the tree of a short text, which callers share: nodes are immutable."""
+    return _anew(text, start, None)
+
+
+def _anew(text: str, start: str, check: Check | None) -> ast.Node:
     if len(text) > MAX_TEXT:
         raise QueryLimitError(
             f"the query has {len(text):,} characters, more than {MAX_TEXT:,}",

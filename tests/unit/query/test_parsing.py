@@ -67,6 +67,10 @@ def test_a_compiled_grammar_is_named_after_its_text(tmp_path, monkeypatch):
     assert compiled_name() != before
 
 
+def test_a_short_text_is_parsed_once():
+    assert parse("WHERE x > 17") is parse("WHERE x > 17")
+
+
 def test_threads_share_the_parser():
     starts = Barrier(4)
 
@@ -96,7 +100,7 @@ def test_a_list_as_long_as_a_text_may_be_is_parsed():
     assert parsed.items[-1].span == ast.Span(len(text) - 9, len(text) - 1)
 
 
-def test_a_text_that_is_too_long_is_told_of_parameters():
+def test_the_error_of_a_text_that_is_too_long_names_parameters():
     with pytest.raises(QueryLimitError, match=r"x IN \$ids"):
         parse("WHERE x IN (" + "1," * LONGEST)
 
