@@ -1,6 +1,6 @@
 """The figures of tensorlake, each beside what it is compared to: ``make bench``.
 
-    data       the pictures, tokens and arrays that all contenders are given
+    data       the images, tokens and arrays that all contenders are given
     harness    Benchmark, Contender, Measurement; a fresh process for each run, rounds interleaved
     ingest     writing: JPEG files, COCO, float arrays (ingest_peers: other formats' writers)
     loading    reading to train: JPEG epochs, token rows

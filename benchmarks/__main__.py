@@ -90,7 +90,7 @@ def main() -> None:
     for key, value in describe_machine().items():
         print(f"{key:10} {value}")
     source = workspace.images or "generated"
-    print(f"{'pictures':10} {workspace.num_images} ({source}), {arguments.rounds} rounds")
+    print(f"{'images':10} {workspace.num_images} ({source}), {arguments.rounds} rounds")
     results = {}
     for benchmark in selected:
         runs = run_rounds(benchmark, workspace, rounds=arguments.rounds)

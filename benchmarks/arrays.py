@@ -60,7 +60,7 @@ THREADS = 2
 
 
 def pixels_file(workspace: Workspace) -> Path:
-    """Return the grey pixels of the pictures, 0 … 1, as a file of NumPy's."""
+    """Return the grey pixels of the images, 0 … 1, as a file of NumPy's."""
     import simplejpeg
 
     file = workspace.folder / "pixels.npy"
@@ -183,7 +183,7 @@ def _prepare(workspace: Workspace) -> None:
 BENCHMARKS = (
     Benchmark(
         name="array-raw",
-        question="256 MiB of float32 pixels, 16 KiB a row, from memory into a folder and back",
+        question="256 MiB of float32 pixels, 16 KiB per row, from memory into a folder and back",
         unit="MB/s",
         contenders=(
             Contender(PLAIN, by_file),

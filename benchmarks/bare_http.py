@@ -35,7 +35,7 @@ def pack_ranges(folder: Path, nbytes: int) -> list[Range]:
 def bare_http_epoch(
     workspace: Workspace, netloc: str, name: str, ranges: list[Range], *, in_flight: int
 ) -> Measurement:
-    """Receive ranges of a dataset's objects and decode all their pictures."""
+    """Receive ranges of a dataset's objects and decode all their images."""
     pictures = find_pictures(workspace)
     held = threading.local()
 

@@ -5,7 +5,7 @@
     decoded    by the functions that the loader uses, in two threads, as the bytes come
 
 So a figure of ours stands beside the least that its requests take on the machine, whose two cores
-the server shares. Nothing is verified, planned or put in order here. Where the pictures lie in the
+the server shares. Nothing is verified, planned or put in order here. Where the images lie in the
 objects is found by looking for the files' bytes.
 """
 
@@ -203,7 +203,7 @@ async def _read_call(store: S3Store, call: list[Range]) -> list[memoryview]:
 
 
 def bare_first_batch(workspace: Workspace, *, latency_ms: float) -> Measurement:
-    """Two trips of the first batch's ranges, headers then rows, and its pictures decoded."""
+    """Two trips of the first batch's ranges, headers then rows, and its images decoded."""
     warm_up()
 
     def first(ds: Dataset) -> None:
@@ -218,7 +218,7 @@ def bare_first_batch(workspace: Workspace, *, latency_ms: float) -> Measurement:
     headers = [one for one in noted if one not in set(rows)]
     count = sum(len(_within(one, pictures)) for one in small)
     if count < IMAGE_BATCH:
-        raise SystemExit(f"a first batch has {IMAGE_BATCH} pictures; {count} were asked for by row")
+        raise SystemExit(f"a first batch has {IMAGE_BATCH} images; {count} were asked for by row")
 
     async def read(store: S3Store) -> None:
         await asyncio.gather(*(_read_call(store, [one]) for one in headers))
@@ -239,7 +239,7 @@ def bare_first_batch(workspace: Workspace, *, latency_ms: float) -> Measurement:
 
 
 def bare_epoch(workspace: Workspace, *, latency_ms: float) -> Measurement:
-    """The ranges that chunks are read by, several in flight, and all pictures decoded."""
+    """The ranges that chunks are read by, several in flight, and all images decoded."""
     from dataclasses import replace
 
     warm_up()
@@ -265,7 +265,7 @@ def bare_epoch(workspace: Workspace, *, latency_ms: float) -> Measurement:
             await asyncio.gather(*map(one, chunks))
             done = decoder.count
         if done != len(jpeg_paths(workspace)):
-            raise SystemExit(f"{done} pictures were decoded of {len(jpeg_paths(workspace))}")
+            raise SystemExit(f"{done} images were decoded of {len(jpeg_paths(workspace))}")
 
     measured = time_reads(workspace, IMAGES, read, latency_ms=latency_ms)
     return replace(measured, amount=float(len(jpeg_paths(workspace))))
@@ -305,7 +305,7 @@ def pictures_of(
     pictures: dict[str, np.ndarray],
     halves: dict[tuple[str, int], memoryview],
 ) -> list[Any]:
-    """List the pictures of a part; one that two parts share, when the second of them is here."""
+    """List the images of a part; one that two parts share, when the second of them is here."""
     found: list[Any] = [
         block[start - part.start : stop - part.start] for start, stop in _within(part, pictures)
     ]
@@ -405,7 +405,7 @@ def _shared(
 
 
 class Decoder:
-    """Decodes pictures in threads, straight into a batch."""
+    """Decodes images in threads, straight into a batch."""
 
     def __init__(self) -> None:
         from tensorlake.loader.decode import choose_resampler
@@ -422,7 +422,7 @@ class Decoder:
         self._threads.shutdown()
 
     async def decode(self, samples: list[Any]) -> None:
-        """Decode pictures; on the loop, which answers others meanwhile."""
+        """Decode images; on the loop, which answers others meanwhile."""
         loop, first = asyncio.get_running_loop(), self.count
         self.count += len(samples)
         tasks = [

@@ -1,6 +1,6 @@
 """What every contender is given: the same bytes, made once in the workspace.
 
-Pictures are the JPEG files of a folder (``--images`` or ``TENSORLAKE_BENCH_IMAGES``; by default
+Images are the JPEG files of a folder (``--images`` or ``TENSORLAKE_BENCH_IMAGES``; by default
 ``../shared/data/imagenet300`` where it exists), each under several names until there are enough.
 Without such a folder they are generated: smooth colours with noise of several scales, which
 libjpeg finds about as hard as photographs. Labels are the file's number modulo ten.
@@ -89,7 +89,7 @@ class Workspace:
 
 
 def find_images(given: str | None) -> Path | None:
-    """Choose the folder of pictures: given, from the environment, beside the checkout, none."""
+    """Choose the folder of images: given, from the environment, beside the checkout, none."""
     named = given or os.environ.get(IMAGES_ENVIRONMENT)
     if named:
         return Path(named).resolve()
@@ -97,7 +97,7 @@ def find_images(given: str | None) -> Path | None:
 
 
 def jpeg_paths(workspace: Workspace) -> list[Path]:
-    """Return the pictures' files, laying them out on the first call."""
+    """Return the images' files, laying them out on the first call."""
     folder = workspace.folder / "jpegs"
     wanted = [folder / f"{number:05d}.jpg" for number in range(workspace.num_images)]
     if not wanted[-1].exists():
@@ -138,7 +138,7 @@ def _generated_jpeg(seed: int) -> bytes:
 
 
 def coco_files(workspace: Workspace) -> tuple[Path, Path]:
-    """Return a COCO file and its folder of pictures: real ones, repeated under other names."""
+    """Return a COCO file and its folder of images: real ones, repeated under other names."""
     folder = workspace.folder / "coco"
     file = folder / "instances.json"
     if not file.exists():

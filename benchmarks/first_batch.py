@@ -206,7 +206,7 @@ BENCHMARKS = (
     Benchmark(
         name="first-batch-billion",
         question=f"from opening to a first batch of {BATCH}, shuffled by windows; "
-        f"a request takes {LATENCY_MS:g} ms longer",
+        f"{LATENCY_MS:g} ms added latency per request",
         unit="ms",
         contenders=(
             Contender(FEW, partial(first_batch, rows=FEW_ROWS, shuffle=WINDOW)),

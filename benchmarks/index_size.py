@@ -38,7 +38,7 @@ MAX_ENTRY_KB = 262.144
 
 
 def index_pages(workspace: Workspace) -> Measurement:
-    """Encode a full leaf of pictures (80 a chunk), and the whole index of labels."""
+    """Encode a full leaf of images (80 a chunk), and the whole index of labels."""
     from benchmarks.synthetic import FULL, SMALL, extents_of_labels, extents_of_pictures
     from tensorlake.format import LIMITS, Extents, encode_page, tree
     from tensorlake.format import Root as Tree
@@ -60,9 +60,9 @@ def index_pages(workspace: Workspace) -> Measurement:
     table = extents_of_labels(scale.rows, 0)
     runtime.run(tree.append(Tree.of(Extents.empty()), table, labels, labels))
     facts = {
-        "picture B a chunk": sections[""] / len(extents),
-        "picture B a row, units": sections["units"] / extents.num_rows,
-        "picture B a chunk, statistics": sections["statistics"] / len(extents),
+        "image B per chunk": sections[""] / len(extents),
+        "image B per row, units": sections["units"] / extents.num_rows,
+        "image B per chunk, statistics": sections["statistics"] / len(extents),
         "label index KB": labels.nbytes / 1000,
         "leaf KB": len(page) / 1000,
     }
@@ -244,8 +244,8 @@ BENCHMARKS = (
             Contender("entries", entries),
         ),
         limits=(
-            Limit("encode a full leaf", "picture B a chunk", at_most=16),
-            Limit("encode a full leaf", "picture B a row, units", at_most=7),
+            Limit("encode a full leaf", "image B per chunk", at_most=16),
+            Limit("encode a full leaf", "image B per row, units", at_most=7),
             Limit("encode a full leaf", "label index KB", at_most=100),
             Limit("append a row of ten, commit", "KB a commit", at_most=40),
             Limit("append a row of ten, commit", "extent rewritten", at_most=3),

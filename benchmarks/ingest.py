@@ -2,7 +2,7 @@
 
 Taking in JPEGs is compared with the least that anybody could do: read each file, write it to the
 end of one file, and make that durable once; and, without fsync, with the writers of other formats,
-none of which calls it. A COCO file is compared with parsing it and reading its pictures. Arrays
+none of which calls it. A COCO file is compared with parsing it and reading its images. Arrays
 are compared with zarr-python at the same codec and the same chunk size, both without fsync, which
 zarr-python's local store does not do.
 """
@@ -97,7 +97,7 @@ def coco_by_tensorlake(workspace: Workspace, *, masks: bool) -> Measurement:
 
 
 def memory_of_ingestion(workspace: Workspace, *, times: int) -> Measurement:
-    """Take in the pictures under several names; the peak is the process's own, imports included."""
+    """Take in the images under several names; the peak is the process's own, imports included."""
     import tensorlake as tl
 
     paths = jpeg_paths(workspace)
@@ -155,7 +155,7 @@ def _floats(name: str, what: str, columns: int) -> Benchmark:
     """Make the benchmark of arrays of so many columns."""
     return Benchmark(
         name=name,
-        question=f"float32 rows of {what}, 1 MiB a chunk, no fsync",
+        question=f"float32 rows of {what}, 1 MiB per chunk, no fsync",
         unit="MB/s",
         contenders=(
             Contender("zarr-python", partial(floats_by_zarr, columns=columns)),
@@ -170,7 +170,7 @@ PEERS = jpeg_writers()
 BENCHMARKS = (
     Benchmark(
         name="ingest-jpeg",
-        question="JPEG files into a dataset, reading them included",
+        question="ingestion of JPEG files into a dataset, including reading them",
         unit="MB/s",
         contenders=(
             Contender("concatenate, one fsync", concatenate),
@@ -187,7 +187,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="ingest-coco",
-        question="a COCO file of 36,000 annotations of 5,000 pictures into a dataset, no fsync",
+        question="ingestion of a COCO file with 36,000 annotations of 5,000 images, no fsync",
         unit="img/s",
         contenders=(
             Contender("json.loads, read the files", parse_and_read_coco),
@@ -199,7 +199,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="ingest-jpeg-memory",
-        question="the memory that taking in JPEG files takes, once and eight times as many",
+        question="memory use of JPEG ingestion, for one and for eight times the files",
         unit="MB/s",
         contenders=(
             Contender("once", partial(memory_of_ingestion, times=1)),

@@ -33,7 +33,7 @@ def jpeg_writers() -> tuple[Contender, ...]:
 
 
 def prepare_writers(workspace: Workspace) -> None:
-    """Lay out the pictures, and install the peers that are not installed."""
+    """Lay out the images, and install the peers that are not installed."""
     jpeg_paths(workspace)
     for environment in (peer_called(OWN_ENVIRONMENT).environment, LOADERS):
         environment.make()

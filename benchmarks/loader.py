@@ -74,7 +74,7 @@ NO_OPENCV = Measurement(0, 0, note="OpenCV does not install")
 
 
 def bare_loop(workspace: Workspace, *, antialias: bool) -> Measurement:
-    """Decode and resize every picture in two threads, straight into a batch; nothing else."""
+    """Decode and resize every image in two threads, straight into a batch; nothing else."""
     import numpy as np
     import simplejpeg
     import torch  # noqa: F401 - it is what resizes, once it is loaded
@@ -203,7 +203,7 @@ def remote_jpegs(
     local = "tensorlake, local folder"
     return Benchmark(
         name=f"loader-jpeg-{latency_ms:g}ms",
-        question=f"a first, shuffled epoch of JPEGs; a request takes {latency_ms:g} ms longer",
+        question=f"a first, shuffled epoch of JPEGs; {latency_ms:g} ms added latency per request",
         unit="img/s",
         contenders=(
             Contender(local, first_epoch_locally),
@@ -301,7 +301,7 @@ BENCHMARKS = (
     remote_jpegs(50.0, of_local=0.80, of_peers=1.85, of_stock=35.0),
     Benchmark(
         name="loader-tokens-20ms",
-        question="a first, shuffled epoch of token rows; a request takes 20 ms longer",
+        question="a first, shuffled epoch of token rows; 20 ms added latency per request",
         unit="rows/s",
         contenders=(
             Contender(BARE_TOKENS, partial(bare_tokens, latency_ms=20.0)),
@@ -313,7 +313,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="loader-resume",
-        question="from opening to a first batch, at the start and in the middle of an epoch",
+        question="time from opening to the first batch, at the start and in the middle of an epoch",
         unit="ms",
         contenders=(
             Contender("from the start", partial(resumed_first_batch, is_resumed=False)),

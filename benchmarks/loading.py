@@ -110,7 +110,7 @@ def two_epochs(batches: Iterable[Any], count: Callable[[Any], int], wanted: int)
 
 
 def count_images(batch: dict[str, Any]) -> int:
-    """Count a batch's pictures, and see that they are what was asked for."""
+    """Count a batch's images, and see that they are what was asked for."""
     shape = tuple(batch["image"].shape)
     assert shape[1:] == (SIDE, SIDE, 3), shape
     return shape[0]
@@ -154,7 +154,7 @@ def jpegs_by_tensorlake(workspace: Workspace) -> Measurement:
 
 
 def image_loader(ds: Any, *, antialias: bool = True) -> Any:
-    """Return the loader of pictures that every benchmark uses."""
+    """Return the loader of images that every benchmark uses."""
     import tensorlake as tl
 
     return ds.torch(
@@ -167,7 +167,7 @@ def image_loader(ds: Any, *, antialias: bool = True) -> Any:
 
 
 def image_dataset(workspace: Workspace) -> Path:
-    """Return the dataset of the workspace's pictures, writing it on the first call."""
+    """Return the dataset of the workspace's images, writing it on the first call."""
     import tensorlake as tl
 
     target = workspace.lake / IMAGES

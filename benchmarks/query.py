@@ -181,7 +181,7 @@ def parse(_workspace: Workspace) -> Measurement:
 BENCHMARKS = (
     Benchmark(
         "query-label",
-        "Find the rows of one class of 80, in memory and warm, 10⁷ rows",
+        "Find the rows of one class of 80 among 10⁷ rows, in memory, warm",
         "queries",
         (
             Contender("tensorlake", label_ours),
@@ -192,7 +192,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "query-range",
-        "Find the rows of a range, a quarter of 200,000",
+        "Find the rows of a range that selects a quarter of 200,000",
         "queries",
         (
             Contender("tensorlake", range_ours),
@@ -220,7 +220,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "query-first",
-        "Find the first row that meets a condition, of few rows and of ten times as many",
+        "Find the first row that meets a condition, in a dataset and in one ten times as large",
         "queries",
         (
             Contender("tensorlake", lambda workspace: first_row(workspace, 1.0)),

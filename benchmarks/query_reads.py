@@ -1,7 +1,7 @@
 """What queries read: bytes, requests and round trips, counted at the store, over a fresh handle.
 
 Nothing is timed against a peer here. A range over sorted values should read the chunks that it can
-match; a condition on shapes, no picture; a label and ten pictures, a few round trips.
+match; a condition on shapes, no image; a label and ten images, a few round trips.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def clustered(workspace: Workspace) -> Measurement:
 
 
 def shapes(workspace: Workspace) -> Measurement:
-    """Find pictures by their height."""
+    """Find images by their height."""
     import tensorlake as tl
 
     pictures = [picture(32 + number % 64) for number in range(workspace.num_images)]
@@ -83,14 +83,14 @@ def shapes(workspace: Workspace) -> Measurement:
     )
     facts = {
         "kB": read / 1e3,
-        "of the pictures": read / sum(map(len, pictures)),
+        "of the images": read / sum(map(len, pictures)),
         "round trips": float(trips),
     }
     return Measurement(seconds, 1.0, facts=facts)
 
 
 def label_and_pictures(workspace: Workspace) -> Measurement:
-    """Find the rows of a class, and read ten of their pictures."""
+    """Find the rows of a class, and read ten of their images."""
     import tensorlake as tl
 
     num_rows = workspace.num_images * 4
@@ -121,7 +121,7 @@ def picture(height: int) -> bytes:
 BENCHMARKS = (
     Benchmark(
         "query-clustered",
-        "Find one row in a hundred by a range over sorted values: what is read",
+        "data read to find one row in a hundred by a range over sorted values",
         "queries",
         (Contender("tensorlake", clustered),),
         limits=(
@@ -131,14 +131,14 @@ BENCHMARKS = (
     ),
     Benchmark(
         "query-shape",
-        "Find pictures by their height: what is read",
+        "data read to find images by their height",
         "queries",
         (Contender("tensorlake", shapes),),
-        limits=(Limit("tensorlake", "of the pictures", at_most=0.1),),
+        limits=(Limit("tensorlake", "of the images", at_most=0.1),),
     ),
     Benchmark(
         "query-pictures",
-        "Find the rows of a class and read ten pictures: what is read",
+        "data read to find the rows of a class and read ten images",
         "queries",
         (Contender("tensorlake", label_and_pictures),),
         limits=(

@@ -119,7 +119,7 @@ def _prepare(workspace: Workspace) -> None:
 BENCHMARKS = (
     Benchmark(
         name="epoch-remote",
-        question=f"a first, shuffled epoch of JPEGs; a request takes {LATENCY_MS:g} ms longer",
+        question=f"a first, shuffled epoch of JPEGs; {LATENCY_MS:g} ms added latency per request",
         unit="img/s",
         contenders=(
             Contender("local folder", epoch_from_folder),
@@ -132,7 +132,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="first-batch-remote",
-        question=f"the first 64 pictures at {LATENCY_MS:g} ms a request",
+        question=f"the first 64 images, {LATENCY_MS:g} ms of latency per request",
         unit="ms",
         contenders=(
             Contender(TEN_REQUESTS, ten_requests),

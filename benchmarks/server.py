@@ -92,7 +92,7 @@ http {{
 
 
 def lake(workspace: Workspace) -> Path:
-    """Make the lake that is served: labels to query, small rows, pictures."""
+    """Make the lake that is served: labels to query, small rows, images."""
     import tensorlake as tl
 
     folder = workspace.folder / "served"
@@ -389,7 +389,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark(
         "server-streams",
-        "500 idle streams of events",
+        "500 idle event streams",
         "streams",
         (Contender("tensorlake", idle_streams),),
         limits=(Limit("tensorlake", "MB", at_most=300),),
@@ -397,7 +397,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark(
         "server-loader",
-        "An epoch of JPEG pictures through a server, and from local files",
+        "an epoch of JPEG images through a server, and from local files",
         "images",
         (
             Contender("http", loader_over_http),

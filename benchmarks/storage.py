@@ -233,14 +233,14 @@ def _beside(task: str, own: str) -> tuple[Goal, ...]:
 BENCHMARKS = (
     Benchmark(
         name="open-local",
-        question="opening a dataset in a folder, when it was open before",
+        question="reopening a dataset in a local folder",
         unit="ms",
         contenders=(Contender(OWN[0], open_dataset), *peer_contenders("open")),
         prepare=_prepare,
     ),
     Benchmark(
         name="commit-local",
-        question="appending a row of 1 KiB and making it a version, in a folder",
+        question="appending a row of 1 KiB and committing it, in a local folder",
         unit="ms",
         contenders=(
             Contender("two files, fsync", two_files_with_fsync),
@@ -255,14 +255,14 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="commit-ten-tensors",
-        question="appending a row to ten tensors and making it a version, in a folder, no fsync",
+        question="appending a row to ten tensors and committing it, in a local folder, no fsync",
         unit="ms",
         contenders=(Contender(OWN[0], append_to_ten_tensors),),
         limits=(Limit(OWN[0], "", at_most=3.0),),
     ),
     Benchmark(
         name="ingest-tokens",
-        question="rows of 1 KiB from memory into a folder",
+        question="ingestion of rows of 1 KiB from memory into a local folder",
         unit="MB/s",
         contenders=(
             Contender("one .npy file, fsync", plain_file),
@@ -276,7 +276,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="scattered-rows-local",
-        question="1000 scattered rows of 1 KiB from a folder",
+        question="1,000 random rows of 1 KiB from a local folder",
         unit="ms",
         contenders=(
             Contender("the same ranges by pread and xxh3", same_preads),
@@ -289,7 +289,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="scattered-rows-remote",
-        question=f"1000 scattered rows of 1 KiB, a request takes {LATENCY_MS:g} ms longer",
+        question=f"1,000 random rows of 1 KiB, {LATENCY_MS:g} ms added latency per request",
         unit="ms",
         contenders=(
             Contender("the same ranges by obstore, 128 in flight", partial(same_ranges, 128)),

@@ -1,4 +1,4 @@
-"""Opening, committing and scattered rows when a request takes 20 ms longer, beside other formats.
+"""Opening, committing and random rows with 20 ms of added latency, beside other formats.
 
 All are given the tokens of ``storage``, written to a folder and served by the latency server. What
 is opened "for the first time" finds no connection and no client; after that a process has both.
@@ -97,12 +97,12 @@ def _beside(task: str) -> tuple[Goal, ...]:
     return tuple(Goal(OWN[0], peer.name, at_least=1.0) for peer in PEERS if task in peer.tasks)
 
 
-_LONGER = f"a request takes {LATENCY_MS:g} ms longer"
+_LONGER = f"{LATENCY_MS:g} ms added latency per request"
 
 BENCHMARKS = (
     Benchmark(
         name="open-20ms",
-        question=f"opening a dataset that this process has opened before; {_LONGER}",
+        question=f"reopening a dataset in the same process; {_LONGER}",
         unit="ms",
         contenders=(
             Contender(ONE_REQUEST, one_request),
@@ -114,7 +114,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="commit-20ms",
-        question=f"appending a row of 1 KiB and making it a version; {_LONGER}",
+        question=f"appending a row of 1 KiB and committing it; {_LONGER}",
         unit="ms",
         contenders=(
             Contender(OWN[0], append),
@@ -126,7 +126,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="scattered-rows-20ms",
-        question=f"1000 scattered rows of 1 KiB, beside other formats; {_LONGER}",
+        question=f"1,000 random rows of 1 KiB, beside other formats; {_LONGER}",
         unit="ms",
         contenders=(
             Contender(OWN[0], rows_from_s3),

@@ -1,8 +1,8 @@
 """``python -m benchmarks.viewer``: the viewer's figures, in a real Chromium against a real server.
 
-    million   10⁶ rows of small pictures: how long until the first are seen
+    million   10⁶ rows of small images: how long until the first are seen
     scenes    2,000 photographs with their boxes: scrolling through them while thumbnails stream in
-    crowd     one picture with 5,000 boxes, dragged about
+    crowd     one image with 5,000 boxes, dragged about
 
 The lake is made once, under ``.benchmarks/viewer``. What the browser measures is in
 ``viewer/e2e/figures.bench.ts``: tasks of the page's main thread, from a performance trace, on the
@@ -168,7 +168,7 @@ def _make_million(url: str) -> None:
     images, labels = pictures * (BATCH // len(pictures)), np.arange(BATCH) % 2
     for _ in range(MILLION // BATCH):
         ds.extend({"image": images, "label": labels})
-    ds.commit("a million small pictures")
+    ds.commit("a million small images")
 
 
 def _make_scenes(url: str) -> None:

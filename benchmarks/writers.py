@@ -125,7 +125,7 @@ def long_ingestion(workspace: Workspace) -> Measurement:
 BENCHMARKS = (
     Benchmark(
         name="writers",
-        question=f"one-row commits to one branch; a request takes {LATENCY_MS:g} ms longer",
+        question=f"one-row commits to one branch; {LATENCY_MS:g} ms added latency per request",
         unit="commits/s",
         contenders=(
             Contender("one writer", one_writer),
