@@ -205,7 +205,7 @@ def _prepare(workspace: Workspace) -> None:
 BENCHMARKS = (
     Benchmark(
         name="first-batch-billion",
-        question=f"from opening to a first batch of {BATCH}, shuffled by windows; "
+        question=f"time from opening to a first batch of {BATCH}, shuffled by windows; "
         f"{LATENCY_MS:g} ms added latency per request",
         unit="ms",
         contenders=(

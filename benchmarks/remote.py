@@ -132,7 +132,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         name="first-batch-remote",
-        question=f"the first 64 images, {LATENCY_MS:g} ms of latency per request",
+        question=f"the first 64 images, {LATENCY_MS:g} ms latency per request",
         unit="ms",
         contenders=(
             Contender(TEN_REQUESTS, ten_requests),

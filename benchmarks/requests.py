@@ -82,7 +82,7 @@ def _measure(workspace: Workspace, *, is_commit: bool) -> Measurement:
 BENCHMARKS = (
     Benchmark(
         name="requests",
-        question=f"opening, and committing an appended row, {LATENCY_MS:g} ms of latency per request",
+        question=f"opening, and committing an appended row, {LATENCY_MS:g} ms latency per request",
         unit="ms",
         contenders=(
             Contender("one request", one_request),

@@ -373,7 +373,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark(
         "server-thumbnails",
-        "p99 at 200 requests a second: a kept thumbnail, and /healthz",
+        "p99 at 200 requests per second: a cached thumbnail, and /healthz",
         "answers",
         (Contender("thumbnail", thumbnails), Contender("healthz", health)),
         goals=(Goal("thumbnail", "healthz", 1 / 3),),

@@ -48,7 +48,7 @@ SUBJECT = "a noun as the subject"
 BANNED = {  # what is found -> what to write
     r"(?<![Tt]here )\b(?:is|are|was|were|be) (?:no(?! longer\b| more than\b| less than\b)"
     r"|none(?! of\b))\b": "is not a …",
-    rf"{START}(?:What|Who)\b{STATEMENT}": SUBJECT,
+    rf"{START}(?:What|Who)\b(?! would change){STATEMENT}": SUBJECT,
     r"(?:[,;:(—–] |\b(?:and|but|or|that|since|so|while|where|if|when|then) )"
     rf"what (?:is|are|was|were)\b{STATEMENT}": SUBJECT,
     r"\b[Ww]hoever\b": SUBJECT,
