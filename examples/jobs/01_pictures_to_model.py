@@ -1,6 +1,6 @@
-"""Pictures to a trained classifier, with augmentation, validation and an exact resume.
+"""Images to a trained classifier, with augmentation, validation and an exact resume.
 
-The run stops in the middle of its second epoch and goes on from what ``torch.save`` would keep.
+The run stops in the middle of its second epoch and resumes from what ``torch.save`` would store.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ from tensorlake.loader import Loader
 
 MNIST = Path(__file__).resolve().parents[1] / "data" / "mnist"
 
-# 1. Files become a dataset. Folders of JPEGs would be tl.ingest.images("photos/", url).
+# 1. Ingest files. For folders of JPEGs use tl.ingest.images("photos/", url).
 ds = tl.ingest.idx(
     MNIST / "t10k-images-idx3-ubyte.gz", MNIST / "t10k-labels-idx1-ubyte.gz", "memory://job1/digits"
 )
 
-# 2. Training and validation rows are views: nothing is copied, and new rows move none of these.
+# 2. Training and validation rows are views: nothing is copied, and new rows do not change them.
 parts = ds.split({"train": 0.9, "val": 0.1}, stratify="label")
 
 
@@ -52,13 +52,13 @@ for _ in range(2):
             break
 kept = [part.state_dict() for part in (model, optimizer, train)]
 
-# 4. Somewhere else, later: the stream is one more part to restore.
+# 4. Later, on another machine: the stream is one more part to restore.
 (model, optimizer), train = new_model(), train_stream()
 for part, state in zip((model, optimizer, train), kept, strict=True):
     part.load_state_dict(state)
 for batch in train:  # the rest of the second epoch
     step(model, optimizer, batch)
-assert set(seen_rows.values()) == {2}, "each row once an epoch, across the stop"
+assert set(seen_rows.values()) == {2}, "each row once per epoch, across the stop"
 
 right = 0
 with torch.inference_mode():

@@ -1,7 +1,7 @@
-"""One epoch on two ranks, stopped, and finished on three: nothing lost, nothing twice.
+"""One epoch on two ranks, stopped, and finished on three: no row is lost or repeated.
 
-Under ``torchrun`` a loader takes rank and world size from torch.distributed, and none of this is
-written down; here they are given, so that one process can show all ranks.
+Under ``torchrun`` a loader gets rank and world size from torch.distributed, and you do not pass
+them; here they are given, so that one process can simulate all ranks.
 """
 
 import json
@@ -47,7 +47,7 @@ states = [loader.state_dict() for loader in pair]
 assert states[0] == states[1]
 print(f"stopped after {len(before):,} rows; the state is {len(json.dumps(states[0]))} bytes")
 
-# A machine more: the rest of the epoch on three ranks of 100 rows each.
+# With another machine: the rest of the epoch on three ranks of 100 rows each.
 trio = [stream(rank, 3) for rank in range(3)]
 for loader in trio:
     loader.load_state_dict(states[0])

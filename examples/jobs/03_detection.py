@@ -1,7 +1,7 @@
-"""Detection on COCO: pictures of any size, any number of boxes, which move with the pictures.
+"""Detection on COCO: images of any size with any number of boxes, transformed together.
 
-``Letterbox`` and ``Flip`` are applied to a picture and to the boxes declared ``of`` it; a box that
-leaves the picture goes, and its label with it.
+``Letterbox`` and ``Flip`` are applied to an image and to the boxes declared ``of`` it; a box that
+leaves the image is dropped with its label.
 """
 
 from pathlib import Path
@@ -12,15 +12,15 @@ import tensorlake as tl
 
 COCO = Path(__file__).resolve().parents[1] / "data" / "coco"
 
-# 1. Boxes, labels per box, crowds, masks: what COCO has becomes tensors of one dataset.
+# 1. Boxes, labels per box, crowds and masks become tensors of one dataset.
 ds = tl.ingest.coco(COCO / "instances.json", COCO / "images", "memory://job3/coco")
 print(ds)
 
-# 2. Pictures with at least one box, and without crowds. No pixel is read for this.
+# 2. Images with at least one box, and without crowds. This reads no pixels.
 view = ds.query("WHERE LENGTH(boxes) > 0 AND NOT ANY(iscrowd)")
-print(f"{len(view)} of {len(ds)} pictures have boxes and no crowd")
+print(f"{len(view)} of {len(ds)} images have boxes and no crowd")
 
-# 3. Pictures are stacked; boxes and labels are lists of one array a picture.
+# 3. Images are stacked; boxes and labels are lists with one array per image.
 train = view.torch(
     batch_size=4,
     shuffle=True,
@@ -45,5 +45,5 @@ for batch in train:
 
 largest = max(targets, key=lambda target: len(target["boxes"]))
 counted = torch.bincount(largest["labels"], minlength=len(names))
-told = ", ".join(f"{int(n)} {names[code]}" for code, n in enumerate(counted) if n)
-print(f"the fullest picture of the last batch: {told}")
+listed = ", ".join(f"{int(n)} {names[code]}" for code, n in enumerate(counted) if n)
+print(f"the image with the most boxes in the last batch: {listed}")

@@ -1,8 +1,8 @@
 """Language-model data: JSON lines → tokens in rows of one length → a weighted mix, resumed exactly.
 
-The text is this repository's: pages of its documentation and files of its source, as bytes. A
-tokenizer of another library stands where ``encode`` does; two bytes a token hold vocabularies up to
-65,536.
+The text is that of this repository: pages of its documentation and files of its source, as bytes.
+Replace ``encode`` by the tokenizer of another library; two bytes per token allow vocabularies of up
+to 65,536.
 """
 
 import json
@@ -51,13 +51,13 @@ def stream() -> Loader:
     )
 
 
-# Train for 20 steps; the state names both sources' versions, and how far each has got.
+# Train for 20 steps; the state records the versions of both sources and their progress.
 train = stream()
 taken = [int(batch["_source"].sum()) for batch in islice(train, 20)]
 state = train.state_dict()
 print(f"{sum(taken)} of 1,000 rows were code; the state is {len(json.dumps(state))} bytes")
 
-# What the uninterrupted run sees next is what a resumed one sees, to the byte.
+# A resumed run sees the same next batch as the uninterrupted one, to the byte.
 uninterrupted = next(iter(train))
 resumed = stream()
 resumed.load_state_dict(state)

@@ -1,7 +1,7 @@
-"""JAX on a sharded mesh: batches are global arrays, and the state is saved beside the model's.
+"""JAX on a sharded mesh: batches are global arrays, and the state is saved with the model's.
 
-On one host the mesh has its devices; on many, each process makes its part of the global batch, and
-nothing here changes.
+The same code runs on one host, whose devices form the mesh, and on many, where each process makes
+its part of the global batch.
 """
 
 from pathlib import Path

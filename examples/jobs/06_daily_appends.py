@@ -1,6 +1,6 @@
-"""Many workers append pairs of picture and caption, some of them twice; training reads a view.
+"""Many workers append pairs of image and caption, some of them twice; training reads a view.
 
-Each shard is one commit with a key: a worker that was killed, or started again by mistake, commits
+Each shard is one commit with a key: a worker that was killed, or restarted by mistake, commits
 the same key and publishes nothing. Writers of different rows never conflict.
 """
 
@@ -30,9 +30,7 @@ def work(shard: int) -> None:
     with tl.open(URL) as ds:
         ds.extend(
             {
-                "image": [
-                    COCO / "images" / one["file_name"] for one in mine
-                ],  # stored as they come
+                "image": [COCO / "images" / one["file_name"] for one in mine],  # stored unchanged
                 "caption": [f"a photo of {', '.join(things[one['id']])}" for one in mine],
                 "score": np.array([0.1 * len(things[one["id"]]) for one in mine], np.float32),
             }
@@ -46,7 +44,7 @@ ds = tl.open(URL)
 assert len(ds) == len(listing["images"])
 print(f"{len(ds)} pairs in {len(ds.log()) - 1} commits, from {SHARDS + 2} runs of {SHARDS} workers")
 
-# What is good enough is a saved view: a name that everyone opens, which later appends do not move.
+# Save the good pairs as a view: a name that everyone can open, unaffected by later appends.
 ds.query("WHERE score > 0.28 AND SHAPE(image)[0] >= 256").save("clip-v1")
 good = tl.open(URL).views["clip-v1"]
 loader = good.torch(

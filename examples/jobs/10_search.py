@@ -1,7 +1,7 @@
-"""Find passages by what they mean, among those that meet a condition: exact, without an index.
+"""Find passages by meaning, among those that meet a condition: exact, without an index.
 
-The text is this repository's documentation, cut at its headings. A passage's vector counts its
-words by their hash; a model of language stands where ``embed`` does.
+The text is this repository's documentation, split at its headings. A passage's vector counts its
+words by their hash; replace ``embed`` by a language model.
 """
 
 import re
@@ -24,7 +24,7 @@ def embed(texts: list[str]) -> np.ndarray:
     return np.sqrt(vectors)
 
 
-# 1. Passages, with what a condition asks for.
+# 1. Passages, with the columns for conditions.
 ds = tl.create("memory://job10/passages", {"text": tl.Text(), "kind": "str", "page": "str"})
 for page in sorted(DOCS.rglob("*.md")):
     passages = [one for one in page.read_text(encoding="utf-8").split("\n## ") if one.strip()]
@@ -34,7 +34,7 @@ for page in sorted(DOCS.rglob("*.md")):
     )
 ds.commit("passages of the documentation")
 
-# 2. Vectors are a column that is filled where it lacks; the same call tomorrow embeds what is new.
+# 2. Fill missing vectors; the same call tomorrow embeds only new passages.
 ds.map(
     lambda batch: {"vec": embed(batch["text"])},
     columns=["text"],
@@ -44,7 +44,7 @@ ds.map(
 )
 ds.commit("vectors")
 
-# 3. The nearest of those that meet the condition. Of the others nothing is read but their kind.
+# 3. The nearest passages that meet the condition. For the others, only their kind is read.
 question = embed(["assign the labels that are wrong on a branch, and see what changed"])[0]
 hits = ds.query(
     "SELECT text, page, COSINE_SIMILARITY(vec, $q) AS score"
@@ -54,7 +54,7 @@ hits = ds.query(
 for hit in hits:
     print(f"{hit['score']:.2f}  {hit['page']}: {hit['text'].splitlines()[0]}")
 
-# The same by hand: exact means that there is nothing to tune, and nothing missed.
+# The same by hand: the search is exact, so there is nothing to tune and nothing is missed.
 vectors = ds.where("kind = 'how-to'")["vec"].read()
 cosines = vectors @ question / np.linalg.norm(vectors, axis=1) / np.linalg.norm(question)
 assert np.allclose(np.sort(cosines)[-3:][::-1], hits["score"][:])

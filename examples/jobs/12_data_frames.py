@@ -1,7 +1,7 @@
-"""pandas and Arrow: aggregate in TQL, go on in a DataFrame, write back by row, join.
+"""pandas and Arrow: aggregate in TQL, continue in a DataFrame, write back by row, join.
 
 A query reads the columns it names and never the pixels; a DataFrame's index is the row number, so
-what was computed there finds its way back.
+results can be written back.
 """
 
 from pathlib import Path
@@ -14,23 +14,23 @@ COCO = Path(__file__).resolve().parents[1] / "data" / "coco"
 
 ds = tl.ingest.coco(COCO / "instances.json", COCO / "images", "memory://job12/coco")
 
-# 1. Questions are answered where the data are; what comes back is small.
+# 1. Aggregate in the query; only small results are returned.
 sizes = ds.query(
-    "SELECT SHAPE(image)[0] AS height, COUNT(*) AS pictures, AVG(LENGTH(boxes)) AS boxes"
-    " GROUP BY SHAPE(image)[0] ORDER BY pictures DESC LIMIT 3"
+    "SELECT SHAPE(image)[0] AS height, COUNT(*) AS images, AVG(LENGTH(boxes)) AS boxes"
+    " GROUP BY SHAPE(image)[0] ORDER BY images DESC LIMIT 3"
 ).to_pandas()
 print(sizes)
 
-# 2. Out, computed in pandas, and back by row number.
+# 2. Export, compute in pandas, and write back by row number.
 frame = ds.query("SELECT image_id, LENGTH(boxes) AS boxes, SHAPE(image)[1] AS width").to_pandas()
 frame["crowded"] = frame["boxes"] / frame["width"]
 ds.add_tensor("crowded", "float64", fill=0.0)
 ds["crowded"][frame.index] = frame["crowded"]
-ds.commit("boxes a pixel of width")
+ds.commit("boxes per pixel of width")
 fullest = ds.query("ORDER BY crowded DESC LIMIT 1")
-print(f"picture {fullest['image_id'][0]} has {fullest['crowded'][0]:.3f} boxes a pixel of width")
+print(f"image {fullest['image_id'][0]} has {fullest['crowded'][0]:.3f} boxes per pixel of width")
 
-# 3. A table that lies elsewhere joins by any column.
+# 3. Join with another table by any column.
 review = pd.DataFrame({"image_id": frame["image_id"][:4], "grade": ["a", "b", "a", "c"]})
 graded = ds.query(
     "SELECT image_id, grade, crowded FROM this JOIN $review AS r USING (image_id)"
@@ -40,6 +40,6 @@ graded = ds.query(
 print(graded.to_pandas())
 assert sorted(graded["image_id"][:].tolist()) == sorted(review["image_id"][[0, 2]])
 
-# 4. And a table becomes a dataset.
+# 4. Ingest a table.
 kept = tl.ingest.arrow(review, "memory://job12/review")
 assert kept["grade"][:] == ["a", "b", "a", "c"]
