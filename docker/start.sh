@@ -1,9 +1,9 @@
 #!/bin/sh
-# Starts the one server of a container. What it serves, and how, comes from the environment:
-#   TENSORLAKE_URL           a dataset, or a folder or bucket of datasets; /lake when nothing says otherwise
+# Starts the server of a container, configured by environment variables:
+#   TENSORLAKE_URL           a dataset, or a folder or bucket of datasets; default /lake
 #   TENSORLAKE_SERVE_…       any option of `tensorlake serve`; docs/reference/rest.md lists them
-#   TENSORLAKE_SIGNING_KEY   the same for all replicas of a lake, so that each reads the views of the others
-# Without a token file (TENSORLAKE_SERVE_AUTH) everybody who reaches the port may read, and nobody writes.
+#   TENSORLAKE_SIGNING_KEY   a key shared by all replicas of a lake, so that each accepts the views of the others
+# Without a token file (TENSORLAKE_SERVE_AUTH), every client that reaches the port can read, and none can write.
 set -eu
 
 : "${TENSORLAKE_SERVE_HOST:=0.0.0.0}" "${TENSORLAKE_SERVE_PORT:=8300}"
@@ -13,5 +13,5 @@ if [ -z "${TENSORLAKE_SERVE_AUTH:-}" ]; then
 fi
 export TENSORLAKE_SERVE_HOST TENSORLAKE_SERVE_PORT
 
-# exec: the server is the container's own process, so that the signal that stops it reaches it, and it drains.
+# exec: the server is the container's own process, so that it receives the stop signal and drains.
 exec tensorlake serve "${TENSORLAKE_URL:-/lake}" "$@"

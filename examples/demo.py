@@ -1,13 +1,13 @@
-"""From files to a trained model: what ``make demo`` shows, on data that lies in this repository.
+"""From files to a trained model: the program of ``make demo``, on data in this repository.
 
-    1  digits and street scenes become datasets        create, extend, commit
-    2  wrong labels are found and corrected            branch, assignment, transaction, diff
-    3  the lake answers questions                      TQL
-    4  a small network learns from the stream          views, torch loader
-    5  a stream stops in the middle and goes on        state_dict, load_state_dict
+    1  ingest digits and street scenes                 create, extend, commit
+    2  correct wrong labels                            branch, assignment, transaction, diff
+    3  query the lake                                  TQL
+    4  train a small network from the stream           views, torch loader
+    5  stop a stream in the middle and resume it       state_dict, load_state_dict
 
-Run it again and it starts afresh: the lake (``.demo``) is its own to delete. Nothing here needs a
-network, an account or a service.
+Each run starts afresh: it deletes its lake (``.demo``) first. It needs no network, account or
+service.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EPOCHS = 4
 BATCH = 100
 SEED = 7
 SAME_SIZE = tl.decode.Resize(28, 28)
-"""Digits have one size, but their type allows any; a batch is stacked once that is settled."""
+"""Digits have one size, but their type allows any; this step makes a batch stackable."""
 
 
 def main() -> None:
@@ -50,27 +50,27 @@ def main() -> None:
     started = time.perf_counter()
     print(f"tensorlake, from files to a trained model · lake: {lake}/ · data: examples/data/")
 
-    heading(1, "Files become datasets")
+    heading(1, "Ingest files")
     digits = ingest_digits(lake)
     scenes = ingest_scenes(lake)
 
-    heading(2, "Labels are corrected; every version is kept")
+    heading(2, "Correct labels; every version is kept")
     fixed = correct_labels(digits)
 
-    heading(3, "Questions, in TQL (the first one also loads the language)")
+    heading(3, "Query with TQL (the first query also loads the language)")
     ask(fixed, scenes)
 
-    heading(4, "A network learns from the stream")
+    heading(4, "Train a network from the stream")
     train(seen(fixed), unseen(fixed))
 
-    heading(5, "A stream stops in the middle, and goes on")
+    heading(5, "Stop a stream in the middle, and resume it")
     stop_and_resume(seen(fixed), f"{lake}/digits")
 
-    print(f"\nAll of this took {time.perf_counter() - started:.0f} s. Now look at it:  make serve")
+    print(f"\nAll of this took {time.perf_counter() - started:.0f} s. Now browse it:  make serve")
 
 
 def ingest_digits(lake: Path) -> tl.Dataset:
-    """Put MNIST's test set into a dataset: arrays, encoded as PNG on the way in."""
+    """Ingest MNIST's test set: arrays, encoded as PNG."""
     images = read_idx(DATA / "mnist" / "t10k-images-idx3-ubyte.gz")[..., np.newaxis]
     labels = read_idx(DATA / "mnist" / "t10k-labels-idx1-ubyte.gz")
     with timed() as clock:
@@ -80,12 +80,12 @@ def ingest_digits(lake: Path) -> tl.Dataset:
         )
         digits.extend({"image": images, "label": labels})
         commit = digits.commit("MNIST's test set")
-    line("digits", f"{len(digits):,} pictures and labels → {commit.version}", clock)
+    line("digits", f"{len(digits):,} images and labels → {commit.version}", clock)
     return digits
 
 
 def ingest_scenes(lake: Path) -> tl.Dataset:
-    """Put the COCO pictures into a dataset: JPEG files as they are, with their boxes."""
+    """Ingest the COCO images: JPEG files as they are, with their boxes."""
     with timed() as clock:
         scenes = tl.ingest.coco(
             str(DATA / "coco" / "instances.json"), str(DATA / "coco" / "images"), f"{lake}/scenes"
@@ -96,9 +96,9 @@ def ingest_scenes(lake: Path) -> tl.Dataset:
 
 
 def correct_labels(digits: tl.Dataset) -> tl.Dataset:
-    """Relabel four digits on a branch, and show what differs from main."""
+    """Relabel four digits on a branch, and show the differences from main."""
     rows = list(DISPUTED)
-    print("  four digits whose label people dispute, and what the test set says they are:\n")
+    print("  four digits with disputed labels, and their labels in the test set:\n")
     draw([digits[row]["image"][..., 0] for row in rows])
     names = digits["label"].names
     print("".join(f"      {names[int(code)]:<17}" for code in digits["label"][rows]), "\n")
@@ -106,14 +106,14 @@ def correct_labels(digits: tl.Dataset) -> tl.Dataset:
     with fixed.transaction("four labels that people read differently"):
         for row, name in DISPUTED.items():
             fixed["label"][row] = name
-    show("what 'fixed' changes", fixed.diff("main"))
+    show("changes of 'fixed'", fixed.diff("main"))
     for commit in fixed.log():
         print(f"    {commit.version:10} {commit.message}")
     return fixed
 
 
 def ask(digits: tl.Dataset, scenes: tl.Dataset) -> None:
-    """Run a few queries; none of them decodes a picture."""
+    """Run a few queries; none of them decodes an image."""
     for dataset, text in (
         (digits, "WHERE label IN ('3', '8')"),
         (scenes, "WHERE CONTAINS(label, 'dog') OR CONTAINS(label, 'horse')"),
@@ -126,12 +126,12 @@ def ask(digits: tl.Dataset, scenes: tl.Dataset) -> None:
 
 
 def seen(digits: tl.Dataset) -> tl.View:
-    """Choose the rows to learn from: nine of ten."""
+    """Return the training rows: nine of ten."""
     return digits[np.arange(len(digits)) % 10 != 9]
 
 
 def unseen(digits: tl.Dataset) -> tl.View:
-    """Choose the rows held out: every tenth."""
+    """Return the held-out rows: every tenth."""
     return digits[9::10]
 
 
@@ -156,7 +156,7 @@ def train(training: tl.View, held_out: tl.View) -> None:
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=0.005, total_steps=EPOCHS * len(loader)
     )
-    line(f"{len(training):,} rows", f"to learn from, {len(held_out):,} held out")
+    line(f"{len(training):,} rows", f"for training, {len(held_out):,} held out")
     started = time.perf_counter()
     for epoch in range(loader.epoch, EPOCHS):
         total = 0.0
@@ -171,7 +171,7 @@ def train(training: tl.View, held_out: tl.View) -> None:
         line(f"epoch {epoch + 1}", f"loss {total / len(loader):.3f}", clock, rows=len(training))
     seconds = time.perf_counter() - started
     accuracy = test(model, held_out)
-    line("unseen", f"{accuracy:.1%} of the held-out digits read rightly")
+    line("unseen", f"{accuracy:.1%} of the held-out digits classified correctly")
     if accuracy < ACCURACY_GOAL or seconds > TRAIN_LIMIT_S:
         raise SystemExit(
             f"demo: expected ≥ {ACCURACY_GOAL:.0%} in < {TRAIN_LIMIT_S} s,"
@@ -190,12 +190,12 @@ def test(model: nn.Module, held_out: tl.View) -> float:
 
 
 def scaled(images: torch.Tensor) -> torch.Tensor:
-    """Bring uint8 pictures to floats around zero."""
+    """Scale uint8 images to floats around zero."""
     return images.float().div(255).sub(0.13).div(0.31)
 
 
 def stop_and_resume(training: tl.View, url: str) -> None:
-    """Stop an epoch after a third, go on with nothing but the state, and compare every batch."""
+    """Stop an epoch after a third, resume from the state alone, and compare every batch."""
 
     def new_loader(view: tl.View) -> tl.Loader:
         return view.torch(
@@ -226,12 +226,12 @@ def stop_and_resume(training: tl.View, url: str) -> None:
         for name in ("_row", "image", "label")
     )
     if not same:
-        raise SystemExit("demo: the resumed stream differs from the one that ran through")
+        raise SystemExit("demo: the resumed stream differs from the uninterrupted one")
     line("resumed", f"{len(rest)} batches in a fresh loader, identical to the last byte", clock)
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """Read MNIST's format: a magic number that ends in ndim, the shape, the bytes."""
+    """Read the IDX format of MNIST: a magic number that ends in ndim, the shape, the bytes."""
     content = gzip.decompress(path.read_bytes())
     ndim = content[3]
     shape = np.frombuffer(content, ">i4", count=ndim, offset=4)
@@ -271,7 +271,7 @@ def show(label: str, value: object) -> None:
 
 
 def draw(pictures: list[np.ndarray]) -> None:
-    """Draw grey pictures side by side, two pixels above each other in one letter."""
+    """Draw grey images side by side, two pixels above each other in one letter."""
     shades = " ▄▀█"
     small = [(p.reshape(14, 2, 14, 2).mean(axis=(1, 3)) > 96).astype(int) for p in pictures]
     for top in range(0, 14, 2):

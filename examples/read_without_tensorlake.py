@@ -3,10 +3,11 @@
     python read_without_tensorlake.py FOLDER [BRANCH[@NUMBER]]
 
 A second reader, written from docs/reference/format.md alone: NumPy for arrays, numcodecs for
-Zstandard and Blosc, xxhash for checksums. It checks every digest and checksum on its way, and gives
-samples as they are stored: numbers and arrays as NumPy arrays, pictures, text and JSON as bytes,
-NULL as None. What it was not taught (dtypes that NumPy lacks, reserved kinds of chunks) it refuses
-by name. It is as slow as it is short; what it shows is that your data does not need us.
+Zstandard and Blosc, xxhash for checksums. It verifies every digest and checksum that it reads, and
+returns samples as stored: numbers and arrays as NumPy arrays, images, text and JSON as bytes, NULL
+as None. Unsupported features (dtypes that NumPy lacks, reserved kinds of chunks) raise an error
+that names them. It is short rather than fast; it shows that your data does not depend on this
+library.
 """
 
 import base64
@@ -38,7 +39,7 @@ Columns = dict[str, Any]
 
 def check(holds: object, what: str) -> None:
     if not holds:
-        raise ValueError(f"damaged, or not as the format says: {what}")
+        raise ValueError(f"damaged, or not in the specified format: {what}")
 
 
 def know(what: str, value: Any, known: Collection[Any]) -> None:
