@@ -158,7 +158,7 @@ def noise_dataset(workspace: Workspace) -> Path:
 def run_case(workspace: Workspace, *, title: str) -> Measurement:
     """Stream an epoch, or some seconds of it, and look at what the stats name."""
     import tensorlake as tl
-    from tensorlake.loader.runtime.bottleneck import find_bottleneck
+    from tensorlake.loader.runtime.stats import find_bottleneck
     from tensorlake.testing import latency_server
 
     warm_up()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake_query.binding.compile import Statement, bind_statement
+from tensorlake_query.binding.compile import bind_statement
 from tensorlake_query.binding.scope import Environment
 from tensorlake_query.execution.batches import compute
 from tensorlake_query.execution.columns import Meter, SourceReader
@@ -23,8 +23,17 @@ from tensorlake_query.execution.subqueries import ResultSource
 from tensorlake_query.functions.registry import Function
 from tensorlake_query.planning.estimate import expected_reads
 from tensorlake_query.planning.explain import explain
-from tensorlake_query.planning.plan import Aggregate, Nothing, Output, Scan, Ungroup, Window, chain
-from tensorlake_query.planning.relations import This
+from tensorlake_query.planning.plan import (
+    Aggregate,
+    Nothing,
+    Output,
+    Scan,
+    Statement,
+    This,
+    Ungroup,
+    Window,
+    chain,
+)
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import (
     QueryError,

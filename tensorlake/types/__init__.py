@@ -7,6 +7,7 @@ A `SampleType` turns Python values into a `Column` and a column into what users 
 they decode only their own media, import their codecs when first used, and know nothing of storage.
 """
 
+from tensorlake.types import builtin as _builtin  # noqa: F401 fills the registry
 from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
 from tensorlake.types.base.buffers import join_adjoining
 from tensorlake.types.base.casting import ragged_column, to_array, uniform_values

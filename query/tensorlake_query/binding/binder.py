@@ -8,7 +8,7 @@ allow it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from tensorlake_query.functions.scalar.operators import (
 from tensorlake_query.functions.scalar.rows import ROW_COLUMNS
 from tensorlake_query.functions.text.patterns import bind_like
 from tensorlake_query.functions.window.windows import WINDOWS, WindowCall, bind_window
-from tensorlake_query.planning.relations import Names
+from tensorlake_query.planning.plan import Names, Statement
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import (
     QueryNameError,
@@ -56,15 +56,6 @@ from tensorlake_query.values.times import interval_of_text, moment_of_text
 from tensorlake_query.values.types import BOOL, describe, number
 
 
-class BoundStatement(Protocol):
-    """A bound query, as far as an expression that holds it needs to know."""
-
-    @property
-    def columns(self) -> Mapping[str, ColumnType]:
-        """Names and types of its outputs."""
-        ...
-
-
 class Binder:
     """Binds the expressions of one query over what its FROM gives."""
 
@@ -72,7 +63,7 @@ class Binder:
         self.text = env.text
         self.schema = names.schema
         self.windows: list[WindowCall] | None = None  # None where window functions may not stand
-        self.bind_statement: Callable[[ast.Statement], BoundStatement] | None = None
+        self.bind_statement: Callable[[ast.Statement], Statement] | None = None
         self.seed = env.seed
         self._names = names
         self._env = env

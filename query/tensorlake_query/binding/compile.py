@@ -7,10 +7,6 @@ WHERE sees the columns of the source; GROUP BY, HAVING, ORDER BY, ARRANGE BY and
 the aliases of the SELECT list, where no column has the name.
 """
 
-from collections.abc import Mapping
-
-from msgspec import Struct
-
 from tensorlake_query.binding.binder import Binder
 from tensorlake_query.binding.from_clause import Side, bind_source
 from tensorlake_query.binding.group_clause import Aliases, Grouping
@@ -21,54 +17,34 @@ from tensorlake_query.binding.set_operation import combined_schema
 from tensorlake_query.planning.plan import (
     Aggregate,
     Arrange,
+    Combined,
+    Derived,
     Distinct,
     Expand,
     Filter,
     Limit,
+    Names,
     Output,
     Plan,
     Project,
+    Relation,
     Sample,
     Scan,
     Sort,
+    Statement,
     Ungroup,
     Window,
+    base_of,
 )
-from tensorlake_query.planning.relations import Combined, Derived, Names, Relation, base_of
 from tensorlake_query.planning.rules import optimized
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryNameError, QueryTypeError
 from tensorlake_query.syntax.printer import print_expr
 from tensorlake_query.values.bound import Bound, ColumnRef, show
-from tensorlake_query.values.source import ColumnType
 from tensorlake_query.values.stacks import element_type
 from tensorlake_query.values.types import describe
 
 SPLIT = "split"  # Deep Lake's UNGROUP BY SPLIT
-
-
-class Statement(Struct, frozen=True):
-    """A bound query.
-
-    Attributes:
-        plan: what it does.
-        base: what plain source its result is rows of; None for groups and values.
-        is_star: whether its columns are all of that source's, as they are.
-    """
-
-    plan: Project
-    base: object | None
-    is_star: bool
-
-    @property
-    def columns(self) -> Mapping[str, ColumnType]:
-        """Names and types of the outputs, in order."""
-        return {output.name: output.type for output in self.plan.outputs}
-
-    @property
-    def selects_rows(self) -> bool:
-        """Whether the result is rows of a source."""
-        return self.base is not None
 
 
 def bind_statement(query: ast.Statement, env: Environment) -> Statement:

@@ -14,7 +14,7 @@ from tensorlake_query.binding.scope import Environment
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.conditional import unified
 from tensorlake_query.functions.scalar.operators import bind_compare, conjunction
-from tensorlake_query.planning.relations import Derived, Joined, Names, Relation, This
+from tensorlake_query.planning.plan import Derived, Joined, Names, Relation, This
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryNameError, QueryTypeError, joined, listed, nearest
 from tensorlake_query.syntax.printer import print_expr, print_name

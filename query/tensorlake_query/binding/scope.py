@@ -6,7 +6,7 @@ from typing import cast
 from msgspec import Struct, field, structs
 
 from tensorlake_query.functions.registry import Function
-from tensorlake_query.planning.relations import Derived, Other, Relation, Schema, This
+from tensorlake_query.planning.plan import Derived, Other, Relation, Schema, This
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import (
     NOT_RECURSIVE,

@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 from msgspec import structs
 
-from tensorlake_query.binding.compile import Statement
 from tensorlake_query.binding.set_operation import kept_rows
 from tensorlake_query.execution.batches import (
     BATCH_GROWTH,
@@ -41,22 +40,28 @@ from tensorlake_query.functions.text.search import WORDS_COST, Corpus
 from tensorlake_query.planning.plan import (
     Aggregate,
     Arrange,
+    Combined,
+    Derived,
     Distinct,
     Expand,
     Filter,
+    Joined,
     Limit,
     Nothing,
+    Other,
     Plan,
     Project,
+    Relation,
     Sample,
     Scan,
     Sort,
+    Statement,
+    This,
     TopK,
     Ungroup,
     Window,
     chain,
 )
-from tensorlake_query.planning.relations import Combined, Derived, Joined, Other, Relation, This
 from tensorlake_query.planning.zone_maps import candidate_ranges
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import Bound, CorpusRef, QueryRef

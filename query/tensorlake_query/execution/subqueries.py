@@ -11,8 +11,7 @@ import numpy as np
 
 from tensorlake_query.execution.batches import values_of
 from tensorlake_query.execution.evaluate import Scope, evaluate
-from tensorlake_query.planning.plan import Output
-from tensorlake_query.planning.relations import Joined
+from tensorlake_query.planning.plan import Joined, Output
 from tensorlake_query.values.bound import ColumnRef
 from tensorlake_query.values.lineage import Lineage, lineage_of
 from tensorlake_query.values.source import (

@@ -7,8 +7,7 @@ after it, which only `EXPLAIN ANALYZE` can tell.
 
 from collections.abc import Iterator
 
-from tensorlake_query.planning.plan import Plan, Scan, chain, expressions
-from tensorlake_query.planning.relations import Other, This
+from tensorlake_query.planning.plan import Other, Plan, Scan, This, chain, expressions
 from tensorlake_query.planning.zone_maps import candidate_ranges
 from tensorlake_query.syntax.printer import print_name
 from tensorlake_query.values.bound import columns_of

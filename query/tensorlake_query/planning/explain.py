@@ -8,14 +8,19 @@ from collections.abc import Callable, Iterator
 from tensorlake_query.planning.plan import (
     Aggregate,
     Arrange,
+    Combined,
+    Derived,
     Distinct,
     Expand,
     Filter,
+    Joined,
     Limit,
     Nothing,
+    Other,
     Output,
     Plan,
     Project,
+    Relation,
     Sample,
     Scan,
     Sort,
@@ -25,7 +30,6 @@ from tensorlake_query.planning.plan import (
     chain,
     expressions,
 )
-from tensorlake_query.planning.relations import Combined, Derived, Joined, Other, Relation
 from tensorlake_query.syntax.printer import print_expr, print_name
 from tensorlake_query.values.bound import CodesRef, ColumnRef, show, walk_bound
 from tensorlake_query.values.order import SortKey

@@ -13,7 +13,7 @@
 An `Apply` keeps the syntax it came from, so that plans and errors can show it. Its arguments line
 up with `ast.operands(syntax)`; with no syntax it is a conversion the binder added, and shows as its
 only argument. These, and a plan's steps, are msgspec structs for the reason that syntax trees are
-(`ast/expressions.py`): they are defined at the first query.
+(`ast/nodes.py`): they are defined at the first query.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -126,7 +126,7 @@ def hold_contest(run: BenchRun, opponent: str) -> Contest:
 
 
 def _in_fresh_process(run: BenchRun) -> Measured:
-    command = [sys.executable, "-m", "tensorlake.cli.bench.run"]
+    command = [sys.executable, "-m", "tensorlake.cli.bench"]
     asked = msgspec.json.encode(run)
     ended = subprocess.run(command, input=asked, stdout=subprocess.PIPE, check=False)  # noqa: S603 - ourselves
     if ended.returncode:

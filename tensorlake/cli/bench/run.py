@@ -1,6 +1,6 @@
 """One measured run of ``tensorlake bench``: what is asked, and how a dataset is streamed for it.
 
-    BenchRun (JSON, by stdin) ─► python -m tensorlake.cli.bench.run ─► Measured (JSON, to stdout)
+    BenchRun (JSON, by stdin) ─► python -m tensorlake.cli.bench ─► Measured (JSON, to stdout)
 
 Without an opponent the command measures in its own process. Beside another each contender gets a
 fresh one, so that neither finds what the other has imported, cached or started. Credentials go by
@@ -10,18 +10,14 @@ stdin: what is in a command line, every user of the machine can read.
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
-import typer
 
 import tensorlake as tl
-from tensorlake.cli.exits import exits_cleanly
 from tensorlake.loader import Epoch, measure_epochs
 
 if TYPE_CHECKING:
@@ -157,23 +153,3 @@ def _differs(sample_type: SampleType, *, is_sized: bool) -> bool:
     """Whether samples cannot be stacked: NULL among them, or shapes that differ."""
     shape = sample_type.shape
     return sample_type.nullable or None in (shape[2:] if is_sized else shape)
-
-
-@exits_cleanly
-def measure() -> None:
-    """Measure what stdin asks for, and say on stdout what came of it."""
-    run = msgspec.json.decode(sys.stdin.buffer.read(), type=BenchRun)
-    if run.contender == OURS:
-        measured = measure_ours(run)
-    else:
-        from tensorlake.cli.bench.torch import measure_torch
-
-        measured = measure_torch(run)
-    sys.stdout.buffer.write(msgspec.json.encode(measured))
-
-
-if __name__ == "__main__":
-    try:
-        measure()
-    except typer.Exit as ended:
-        sys.exit(ended.exit_code)

@@ -18,22 +18,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.errors import InvalidInputError
 from tensorlake.format.chunk.codec import (
     GROWING_NBYTES,
     MAX_COMPRESSED_NBYTES,
-    Codec,
     decode,
-    default_codecs,
     encode,
-    is_raw,
-    parse_codecs,
     raw_codecs,
 )
 from tensorlake.format.chunk.header import (
@@ -43,6 +38,7 @@ from tensorlake.format.chunk.header import (
     read_header,
     write_header,
 )
+from tensorlake.format.chunk.layout import KIND_NAMES, ChunkLayout
 from tensorlake.format.chunk.units import UNIT_MEAN_NBYTES, Units, checksums_of, rows_per_unit
 from tensorlake.format.pages.statistics import Statistics, statistics_of
 from tensorlake.format.spec.checksum import checksum_of
@@ -52,134 +48,19 @@ from tensorlake.types import (
     Column,
     EncodedColumn,
     RaggedColumn,
-    SampleType,
     UniformColumn,
     as_ragged,
     join_adjoining,
     offsets_of,
-    parse_dtype,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
 
-__all__ = ["ChunkBlob", "ChunkKind", "ChunkLayout", "decode_chunk", "encode_chunk"]
+__all__ = ["ChunkBlob", "decode_chunk", "encode_chunk"]
 
-_KINDS = {
-    "uniform": ChunkKind.UNIFORM,
-    "ragged": ChunkKind.RAGGED,
-    "encoded": ChunkKind.ENCODED,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
 _COLUMNS = {UniformColumn: "uniform", RaggedColumn: "ragged", EncodedColumn: "encoded"}
-
-
-_dtype_named = lru_cache(maxsize=64)(parse_dtype)  # of names alone, asked for at every chunk
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkLayout:
-    """How chunks of a tensor are encoded; a tensor keeps every layout that it ever had.
-
-    Attributes:
-        dtype: NumPy's name of the elements' dtype; None for text, JSON and bytes.
-        shape: Shape of a decoded sample; None is any length.
-        codecs: The pipeline, as Zarr v3 codec JSON.
-        codes: The class code that each stored class code means; None where they mean themselves.
-    """
-
-    kind: ChunkKind
-    dtype: str | None
-    shape: tuple[int | None, ...]
-    codecs: tuple[Codec, ...]
-    codes: tuple[int, ...] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        sample_type: SampleType,
-        *,
-        codecs: str | Iterable[Mapping[str, Any]] | None = None,
-    ) -> Self:
-        """Return the layout of a type's chunks, with its default codecs or these."""
-        dtype = sample_type.dtype
-        stored = None if sample_type.layout == "encoded" else dtype
-        return cls(
-            _KINDS[sample_type.layout],
-            None if dtype is None else dtype.name,
-            sample_type.shape,
-            default_codecs(sample_type) if codecs is None else parse_codecs(codecs, stored),
-        )
-
-    @property
-    def row_nbytes(self) -> int:
-        """Bytes of one sample of a uniform chunk before its codecs."""
-        return math.prod(length or 0 for length in self.shape) * self.element_dtype.itemsize
-
-    @property
-    def element_dtype(self) -> np.dtype:
-        """Dtype of the payload before its codecs: bytes for encoded samples."""
-        is_bytes = self.kind is ChunkKind.ENCODED or self.dtype is None
-        return np.dtype(np.uint8) if is_bytes else _dtype_named(self.dtype)
-
-    @property
-    def is_raw(self) -> bool:
-        """Whether the payload is the samples themselves."""
-        return is_raw(self.codecs)
-
-    @property
-    def codec_name(self) -> str:
-        """What compresses the payload, as people call it; "none" when nothing does."""
-        return "none" if self.is_raw else str(self.codecs[-1]["name"])
-
-    def with_codes_mapped(self, column: Column, *, where: str = "a chunk") -> Column:
-        """Return a decoded column with its class codes as `codes` has them; NULLs stay zero.
-
-        Raises:
-            CorruptionError: A code is beyond the table.
-        """
-        if self.codes is None or isinstance(column, EncodedColumn):
-            return column
-        stored = column.values
-        if stored.size and not 0 <= int(stored.min()) <= int(stored.max()) < len(self.codes):
-            beyond = int(stored.max()) if int(stored.max()) >= len(self.codes) else stored.min()
-            raise damaged(where, f"class code {beyond} is not among {len(self.codes)} codes")
-        values = np.asarray(self.codes, dtype=stored.dtype)[stored]
-        if isinstance(column, UniformColumn) and column.valid is not None:
-            values[~column.valid] = 0
-        return replace(column, values=values)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the layout as JSON."""
-        written: dict[str, Any] = {
-            "kind": _NAMES[self.kind],
-            "dtype": self.dtype,
-            "shape": list(self.shape),
-            "codecs": [dict(codec) for codec in self.codecs],
-        }
-        return written if self.codes is None else written | {"codes": list(self.codes)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote.
-
-        Raises:
-            SchemaError: It is no layout of this version.
-        """
-        try:
-            dtype = None if data["dtype"] is None else parse_dtype(data["dtype"])
-            shape = tuple(None if length is None else int(length) for length in data["shape"])
-            kind = _KINDS[data["kind"]]
-            codecs = parse_codecs(list(data["codecs"]), dtype)
-            codes = _parse_codes(data.get("codes"), dtype)
-        except (KeyError, TypeError, ValueError) as error:
-            raise SchemaError(
-                f"{dict(data)!r} is no encoding of chunks: {error}"
-                "\nthe schema was written by another program, or is damaged",
-                actual=dict(data),
-            ) from error
-        return cls(kind, None if dtype is None else dtype.name, shape, codecs, codes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,21 +185,10 @@ def decode_chunk(
         raise damaged(where, str(error)) from error
 
 
-def _parse_codes(value: Any, dtype: np.dtype | None) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    if dtype is None or dtype.kind not in "iu" or not isinstance(value, list):
-        raise ValueError(f"only integers have codes, {dtype} has not")
-    codes: list[Any] = value
-    if not all(type(code) is int and 0 <= code <= np.iinfo(dtype).max for code in codes):
-        raise ValueError(f"codes are whole numbers of {dtype}, 0 or more")
-    return tuple(codes)
-
-
 def _check_column(column: Column, layout: ChunkLayout) -> None:
     name = _COLUMNS[type(column)]
     problem = ""
-    if name != _NAMES.get(layout.kind):
+    if name != KIND_NAMES.get(layout.kind):
         problem = f"is {name}"
     elif len(column) > MAX_CHUNK_ROWS:
         problem = f"has {len(column):,} rows; a chunk has at most {MAX_CHUNK_ROWS:,}"
@@ -334,7 +204,7 @@ def _check_column(column: Column, layout: ChunkLayout) -> None:
         problem = f"has shapes {column.shapes.shape}"
     if problem:
         raise InvalidInputError(
-            f"a column for {_NAMES.get(layout.kind)} chunks of {layout.dtype} {layout.shape} "
+            f"a column for {KIND_NAMES.get(layout.kind)} chunks of {layout.dtype} {layout.shape} "
             f"{problem}\nconvert it by the tensor's type first",
             expected=layout.to_json(),
             actual=problem,
@@ -395,7 +265,7 @@ def _decode(
     payload: Sequence[memoryview], header: ChunkHeader, layout: ChunkLayout, *, is_compressed: bool
 ) -> Column:
     if header.kind is not layout.kind:
-        raise ValueError(f"it is {_NAMES[header.kind]}, not {_NAMES.get(layout.kind)}")
+        raise ValueError(f"it is {KIND_NAMES[header.kind]}, not {KIND_NAMES.get(layout.kind)}")
     codecs = layout.codecs if is_compressed else layout.codecs[:1]
     dtype = layout.element_dtype
     if header.kind is ChunkKind.UNIFORM:

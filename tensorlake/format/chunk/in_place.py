@@ -19,7 +19,7 @@ from tensorlake.format.spec.damage import damaged
 if TYPE_CHECKING:
     import numpy as np
 
-    from tensorlake.format.chunk.chunk import ChunkLayout
+    from tensorlake.format.chunk.layout import ChunkLayout
     from tensorlake.types import Buffer
 
 __all__ = ["check_in_place", "decode_chunk_into"]

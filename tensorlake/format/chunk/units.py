@@ -24,7 +24,7 @@ from tensorlake.types import Buffer, Column, EncodedColumn, UniformColumn, offse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tensorlake.format.chunk.chunk import ChunkLayout
+    from tensorlake.format.chunk.layout import ChunkLayout
 
 __all__ = [
     "Units",

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import SchemaError, TensorNotFoundError, did_you_mean
-from tensorlake.format.chunk.chunk import ChunkLayout
+from tensorlake.format.chunk.layout import ChunkLayout
 from tensorlake.format.spec.damage import damaged
 from tensorlake.types import ClassLabel, Column, SampleType, as_type, expand_structs, from_json
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format.chunk.chunk import ChunkKind
+from tensorlake.format.chunk.header import ChunkKind
 from tensorlake.format.index.units import UnitTable
 from tensorlake.format.pages.pack_table import PACK_NBYTES, PackTable, pack_column
 from tensorlake.format.pages.pages import Page, PageKind, SectionArray, require_columns

@@ -58,6 +58,7 @@ __all__ = [
     "VALID",
     "ColumnPlan",
     "Kind",
+    "MakeBatch",
     "Planning",
     "as_stored",
     "plan_columns",
@@ -65,6 +66,8 @@ __all__ = [
 ]
 
 CAST = "end decode={{{name!r}: […]}} with tl.decode.Cast('int32')"
+MakeBatch: TypeAlias = Callable[[], dict[str, Any]]
+"""Makes one batch; called once, by the consumer."""
 ROW = "_row"
 VALID = "_valid"
 # Looks up the smallest and largest stored shape of a tensor; for errors only.

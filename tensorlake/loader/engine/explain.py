@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.batch_schema import ColumnPlan
     from tensorlake.loader.plan.selection import Selection
     from tensorlake.loader.plan.sharding import Sharding
-    from tensorlake.loader.runtime.bottleneck import Stage
+    from tensorlake.loader.runtime.stats import Stage
 
 __all__ = ["describe_loader", "describe_plan"]
 

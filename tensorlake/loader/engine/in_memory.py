@@ -26,8 +26,9 @@ from tensorlake.loader.sources.batch_group import shares_by_segment
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
+    from tensorlake.loader.config.batch_schema import MakeBatch
     from tensorlake.loader.plan.sharding import Share
-    from tensorlake.loader.sources.batch_group import Group, MakeBatch
+    from tensorlake.loader.sources.batch_group import Group
     from tensorlake.loader.stages.assemble import Assembler
 
 __all__ = ["PassAtHand"]

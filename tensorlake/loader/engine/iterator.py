@@ -18,9 +18,9 @@ from tensorlake.loader.runtime.counters import Stopwatch
 from tensorlake.loader.runtime.shutdown import closed
 
 if TYPE_CHECKING:
+    from tensorlake.loader.config.batch_schema import MakeBatch
     from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.runtime.counters import Counters
-    from tensorlake.loader.sources.batch_group import MakeBatch
 
 __all__ = ["BatchIterator", "Pass"]
 

@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.engine.iterator import Pass
     from tensorlake.loader.plan.mix_order import AnyOrder
+    from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.plan.state import LoaderState
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.chunk_cache import ChunkCache
-    from tensorlake.loader.sources.rows import OrderedRows, Plan
+    from tensorlake.loader.sources.rows import OrderedRows
     from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
     from tensorlake.loader.stages.stack import Outputs
 

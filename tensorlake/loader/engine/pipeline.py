@@ -40,13 +40,13 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import StorageTimeoutError
+from tensorlake.loader.config.batch_schema import MakeBatch
 from tensorlake.loader.engine.memory_budget import Budget, batch_nbytes_of
 from tensorlake.loader.runtime.handoff import Countdown, Outcome
 from tensorlake.loader.runtime.shutdown import closed, ended, started, stopped
 from tensorlake.loader.runtime.threads import Task, WorkerThreads
 from tensorlake.loader.sources.batch_group import (
     Group,
-    MakeBatch,
     Piece,
     expect_own,
     pieces_by_chunk,
@@ -59,12 +59,12 @@ from tensorlake.loader.stages.sparse_reads import Read, RowReader
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
+    from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Reader, Selection
     from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.sources.chunk_cache import ChunkCache
-    from tensorlake.loader.sources.rows import Plan
     from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
     from tensorlake.loader.stages.assemble import Assembler, Assembly
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tensorlake.loader.runtime.bottleneck import shown_share
-from tensorlake.loader.runtime.stats import LoaderStats
+from tensorlake.loader.runtime.stats import LoaderStats, shown_share
 
 if TYPE_CHECKING:
     from tensorlake.loader.plan.state import Place

@@ -114,11 +114,11 @@ def _group(framework: str, *, starts: bool = False) -> Group | None:
     for name in ("jax", "torch") if framework == "jax" else ("torch", "jax"):
         group = None
         if name == "torch" and "torch.distributed" in sys.modules:
-            from tensorlake.loader.frameworks.torch import torch_group
+            from tensorlake.loader.engine.torch_group import torch_group
 
             group = torch_group()
         elif name == "jax" and "jax" in sys.modules:
-            from tensorlake.loader.frameworks.jax import jax_group
+            from tensorlake.loader.engine.jax_group import jax_group
 
             group = jax_group(starts=starts and framework == "jax")
         if group is not None:

@@ -12,9 +12,6 @@ samples are skipped: ``_valid`` says which rows count, so nothing is compiled an
 from __future__ import annotations
 
 import math
-import time
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +19,8 @@ import jax
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.config.rank_check import Group
 
-__all__ = ["JaxConverter", "jax_group", "placed_by"]
-
-READ_TIMEOUT_MS = 60_000  # of a text that is there
-_counted: Counter[str] = Counter()  # of this process: its service may have no counters
+__all__ = ["JaxConverter", "placed_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,66 +49,6 @@ class JaxConverter:
         if self.sharding is not None:
             return jax.make_array_from_process_local_data(self.sharding, value)
         return jax.device_put(value, self.device)
-
-
-def jax_group(*, starts: bool = False) -> Group | None:
-    """Return the processes of this program, if they are joined by now.
-
-    Args:
-        starts: Whether JAX may start its devices, as a pass does anyway: where nothing but they
-            knows of other processes. After that ``jax.distributed.initialize()`` is refused.
-    """
-    # neither of the two has a public name
-    from jax._src.distributed import global_state
-    from jax._src.xla_bridge import backends_are_initialized
-
-    if global_state.client is not None:
-        board = ServiceBoard(global_state.client)
-        return Group(global_state.process_id, global_state.num_processes, board)
-    if not (starts or backends_are_initialized()) or jax.process_count() == 1:
-        return None
-    return Group(jax.process_index(), jax.process_count())
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceBoard:
-    """Texts in JAX's coordination service."""
-
-    client: Any  # jaxlib's DistributedRuntimeClient, which has no public name
-
-    def post(self, key: str, text: str) -> None:
-        """Put a text."""
-        self.client.key_value_set(key, text)
-
-    def wait(self, keys: Sequence[str], timeout_s: float) -> None:
-        """Wait until texts are there, or until the time is up."""
-        deadline = time.monotonic() + timeout_s
-        for key in keys:
-            left_ms = max(1, int(1000 * (deadline - time.monotonic())))
-            try:
-                self.client.blocking_key_value_get(key, left_ms)
-            except jax.errors.JaxRuntimeError as error:
-                if "DEADLINE_EXCEEDED" not in str(error):
-                    raise
-
-    def has(self, key: str) -> bool:
-        """Tell whether a text is there now."""
-        folder, _, name = key.rpartition("/")
-        found = self.client.key_value_dir_get(f"{folder}/")
-        return any(one.rpartition("/")[2] == name for one, _ in found)
-
-    def read(self, keys: Sequence[str]) -> list[str]:
-        """Return texts that are there."""
-        return [self.client.blocking_key_value_get(key, READ_TIMEOUT_MS) for key in keys]
-
-    def delete(self, key: str) -> None:
-        """Take a text away, if it is there."""
-        self.client.key_value_delete(key)
-
-    def count(self, key: str) -> int:
-        """Return how often this was called for a key before."""
-        _counted[key] += 1
-        return _counted[key] - 1
 
 
 def placed_by(sharding: Any) -> tuple[tuple[int, int], int]:

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import cache
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import DupFd
@@ -39,6 +38,7 @@ from tensorlake.loader.config.rank_board import (
 from tensorlake.loader.config.rank_check import Board, Group
 from tensorlake.loader.engine.loader import Loader, made_again
 from tensorlake.loader.engine.rank import Standing
+from tensorlake.loader.engine.torch_group import torch_group
 from tensorlake.loader.frameworks.numbered_batches import BatchNumbers, NumberedBatches, only_batch
 from tensorlake.loader.frameworks.torch_workers import (
     Move,
@@ -50,7 +50,7 @@ from tensorlake.loader.frameworks.torch_workers import (
 from tensorlake.loader.plan.sharding import Sharding
 from tensorlake.types import is_narrow_float
 
-__all__ = ["TorchConverter", "TorchLoader", "device_of", "torch_group"]
+__all__ = ["TorchConverter", "TorchLoader", "device_of"]
 
 
 class TorchLoader(Loader, IterableDataset[Any]):
@@ -212,21 +212,6 @@ class TorchConverter:
         return moved
 
 
-def torch_group() -> Group | None:
-    """Return the processes that ``init_process_group`` has joined; None before, or without it."""
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return None
-    # the store that the process group was made with has no public name
-    store = distributed.distributed_c10d._get_default_store()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    worker, board = get_worker_info(), None
-    if worker is None and store is not None:
-        board = StoreBoard(store)
-    elif worker is not None and worker.id == 0:  # it must not use its parent's connection
-        board = parent_board()
-    return Group(distributed.get_rank(), distributed.get_world_size(), board)
-
-
 def _board_of_process() -> Board | None:
     group = torch_group()
     return None if group is None else group.board
@@ -256,40 +241,6 @@ def _made_in_child(
     assert isinstance(loader, TorchLoader)
     loader._passes, loader._compared = passes, compared  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
     return loader
-
-
-@dataclass(frozen=True, slots=True)
-class StoreBoard:
-    """Texts in a store of torch.distributed."""
-
-    store: Any  # torch.distributed.Store
-
-    def post(self, key: str, text: str) -> None:
-        """Put a text."""
-        self.store.set(key, text)
-
-    def wait(self, keys: Sequence[str], timeout_s: float) -> None:
-        """Wait until texts are there, or until the time is up."""
-        try:
-            self.store.wait(list(keys), timedelta(seconds=timeout_s))
-        except RuntimeError:  # stores have no error of their own for it: who asks looks again
-            self.store.check(list(keys))  # raises where the store itself is gone
-
-    def has(self, key: str) -> bool:
-        """Tell whether a text is there now."""
-        return self.store.check([key])
-
-    def read(self, keys: Sequence[str]) -> list[str]:
-        """Return texts that are there."""
-        return [text.decode() for text in self.store.multi_get(list(keys))]
-
-    def delete(self, key: str) -> None:
-        """Take a text away, if it is there."""
-        self.store.delete_key(key)
-
-    def count(self, key: str) -> int:
-        """Return how often this was called for a key before."""
-        return self.store.add(key, 1) - 1
 
 
 DIVIDERS = frozenset({"DataLoaderDispatcher", "IterableDatasetShard"})

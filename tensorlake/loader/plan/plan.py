@@ -16,7 +16,7 @@ The arithmetic is specified in docs/reference/plan.md and changes only with ``PL
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -33,6 +33,7 @@ __all__ = [
     "SEED_STOP",
     "AccessPlan",
     "Order",
+    "Plan",
     "PlanKey",
     "Shuffle",
     "build_access_plan",
@@ -48,6 +49,19 @@ BLOCK_NBYTES = 2 << 20  # with 16 requests in flight, past the break-even of a r
 WINDOW_NBYTES = 128 << 20  # two windows, one in use and one on its way, are the prefetch's 256 MiB
 
 Shuffle = bool | Literal["full", "window"]
+
+
+class Plan(Protocol):
+    """The order of one epoch."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many places it has."""
+        ...
+
+    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the position at each of some ascending places."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

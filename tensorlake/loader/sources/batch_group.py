@@ -8,29 +8,28 @@ no step of Python is paid per row or even per batch. All the mapping is done her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorlake.loader.config.batch_schema import MakeBatch
 from tensorlake.loader.runtime.handoff import Outcome
-from tensorlake.loader.sources.chunk_cache import ChunkCache, TensorChunks, loaded_chunk
+from tensorlake.loader.sources.chunk_cache import ChunkCache, GroupRows, TensorChunks, loaded_chunk
 from tensorlake.loader.sources.damaged_rows import place_rows
 
 if TYPE_CHECKING:
+    from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
     from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
-    from tensorlake.loader.sources.rows import Plan
     from tensorlake.types import Column
 
 __all__ = [
     "Group",
-    "GroupRows",
-    "MakeBatch",
     "Piece",
     "add_own",
     "expect_own",
@@ -39,24 +38,10 @@ __all__ = [
     "shares_by_segment",
 ]
 
-MakeBatch: TypeAlias = Callable[[], dict[str, Any]]  # called once, by the consumer
 GROUP_NBYTES = 4 << 20  # of batch memory: enough to share the cost of a group out
 SEGMENT_ROWS = 1 << 16
 SEGMENT_GROUPS = 16
 COUNTED_CHUNKS = 8  # chunks a row up to which counting all is faster than sorting the rows
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRows:
-    """Where the rows of a group are, for one tensor."""
-
-    chunk: Int64Array  # ordinals of the cache
-    row_in_chunk: Int64Array
-    used: Int64Array  # the different ordinals
-
-    def part(self, rows: Int64Array) -> GroupRows:
-        """Keep some rows; ``used`` stays that of all."""
-        return GroupRows(self.chunk[rows], self.row_in_chunk[rows], self.used)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

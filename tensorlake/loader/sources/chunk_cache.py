@@ -21,13 +21,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.loader.sources.gather import address_of
 from tensorlake.types import Buffer, Column, EncodedColumn, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
     from tensorlake.loader.plan.selection import Int64Array
 
-__all__ = ["ChunkCache", "LoadedChunk", "TensorChunks", "column_nbytes", "loaded_chunk"]
+__all__ = [
+    "ChunkCache",
+    "GroupRows",
+    "LoadedChunk",
+    "TensorChunks",
+    "column_nbytes",
+    "loaded_chunk",
+]
 
 FIRST_SIZE = 64
 ANY_ROW = np.iinfo(np.int64).max
@@ -43,6 +49,19 @@ class LoadedChunk:
     nbytes: int  # of memory; 0 when mapped
     is_constant: bool  # a fill: its one sample is every row's
     lost: NDArray[np.bool_] | None = None  # rows that are damaged, and left out
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """Where the rows of a group are, for one tensor."""
+
+    chunk: Int64Array  # ordinals of the cache
+    row_in_chunk: Int64Array
+    used: Int64Array  # the different ordinals
+
+    def part(self, rows: Int64Array) -> GroupRows:
+        """Keep some rows; ``used`` stays that of all."""
+        return GroupRows(self.chunk[rows], self.row_in_chunk[rows], self.used)
 
 
 @dataclass(slots=True)
@@ -242,6 +261,11 @@ def loaded_chunk(column: Column, blob: Buffer, *, is_constant: bool = False) -> 
 
 def _lies_in(values: NDArray[np.generic], blob: Buffer) -> bool:
     return len(blob) > 0 and np.may_share_memory(values, np.frombuffer(blob, dtype=np.uint8))
+
+
+def address_of(values: NDArray[np.generic]) -> int:
+    """Return where a C-contiguous array of rows starts in memory."""
+    return values.ctypes.data
 
 
 def column_nbytes(column: Column) -> int:

@@ -26,8 +26,7 @@ from tensorlake.types import concat, take
 if TYPE_CHECKING:
     from tensorlake.loader.config.batch_schema import ColumnPlan
     from tensorlake.loader.plan.selection import Int64Array, Reader
-    from tensorlake.loader.sources.batch_group import GroupRows
-    from tensorlake.loader.sources.chunk_cache import ChunkCache, TensorChunks
+    from tensorlake.loader.sources.chunk_cache import ChunkCache, GroupRows, TensorChunks
     from tensorlake.types import Buffer, Column
 
 __all__ = [

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.chunk_cache import LoadedChunk
 
-__all__ = ["RowGather", "address_of", "prepare_gather"]
+__all__ = ["RowGather", "prepare_gather"]
 
 Values: TypeAlias = NDArray[np.generic]
 Int64Array: TypeAlias = NDArray[np.int64]
@@ -76,11 +76,6 @@ class RowGather:
         for number, (chunk, row) in enumerate(places):
             batch[number] = self.arrays[chunk][row]
         return batch
-
-
-def address_of(values: Values) -> int:
-    """Return where a C-contiguous array of rows starts in memory."""
-    return values.ctypes.data
 
 
 def prepare_gather(

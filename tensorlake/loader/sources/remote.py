@@ -40,11 +40,10 @@ from tensorlake.storage import LostStreamError, error_of_problem, runtime
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
-    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.config.batch_schema import ColumnPlan, MakeBatch
     from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.plan.state import LoaderState
     from tensorlake.loader.runtime.counters import Counters
-    from tensorlake.loader.sources.batch_group import MakeBatch
 
 __all__ = ["BatchServer", "RemotePass", "RemoteSetup", "check_remote"]
 

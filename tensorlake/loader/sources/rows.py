@@ -19,14 +19,21 @@ from tensorlake.errors import (
     VersionNotFoundError,
 )
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
-from tensorlake.loader.plan.plan import Order, PlanKey, Shuffle, build_access_plan, choose_order
-from tensorlake.loader.plan.selection import Int64Array, Reader, Selection, Snapshot
+from tensorlake.loader.plan.plan import (
+    Order,
+    Plan,
+    PlanKey,
+    Shuffle,
+    build_access_plan,
+    choose_order,
+)
+from tensorlake.loader.plan.selection import Reader, Selection, Snapshot
 from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.read_strategy import row_nbytes_of
 from tensorlake.loader.sources.remote import BatchServer
 
-__all__ = ["OrderedRows", "Plan", "Repin", "SelectedRows", "refuse_staged", "rows_of_version"]
+__all__ = ["OrderedRows", "Repin", "SelectedRows", "refuse_staged", "rows_of_version"]
 
 Repin = Callable[[str], tuple[Selection, Reader]]
 
@@ -62,19 +69,6 @@ def rows_of_version(repin: Repin, version: str, *, given: Snapshot) -> tuple[Sel
             expected=version,
             actual=given.version,
         ) from error
-
-
-class Plan(Protocol):
-    """The order of one epoch."""
-
-    @property
-    def num_rows(self) -> int:
-        """How many places it has."""
-        ...
-
-    def at(self, places: Int64Array) -> Int64Array:
-        """Return the position at each of some ascending places."""
-        ...
 
 
 class OrderedRows(Protocol):

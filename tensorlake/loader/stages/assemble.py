@@ -45,10 +45,11 @@ from tensorlake.loader.stages.gather_lists import (
 from tensorlake.loader.stages.transform import RowTransform
 
 if TYPE_CHECKING:
+    from tensorlake.loader.config.batch_schema import MakeBatch
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.runtime.threads import WorkerThreads
-    from tensorlake.loader.sources.batch_group import Group, MakeBatch, Piece
+    from tensorlake.loader.sources.batch_group import Group, Piece
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.chunk_cache import ChunkCache, TensorChunks
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.plan.virtual_columns import VirtualValues
-    from tensorlake.loader.sources.batch_group import Group, GroupRows
-    from tensorlake.loader.sources.chunk_cache import LoadedChunk, TensorChunks
+    from tensorlake.loader.sources.batch_group import Group
+    from tensorlake.loader.sources.chunk_cache import GroupRows, LoadedChunk, TensorChunks
     from tensorlake.types import Buffer, Column, SampleType
 
 __all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid", "pick_virtual"]

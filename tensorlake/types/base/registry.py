@@ -1,8 +1,9 @@
 """The registry of sample types: from names, dtypes and JSON to types.
 
-Built-in types are here from the start. A plug-in is a distribution with an entry point in the
-group ``tensorlake.types``: its name is the kind, its object a `SampleType` class. It is loaded
-when a schema first names a kind that is not known (docs/how-to/add-a-type.md).
+``types/builtin.py`` fills the table with the built-in types; this module imports none of them. A
+plug-in is a distribution with an entry point in the group ``tensorlake.types``: its name is the
+kind, its object a `SampleType` class. It is loaded when a schema first names an unknown kind
+(docs/how-to/add-a-type.md).
 """
 
 from __future__ import annotations
@@ -15,66 +16,38 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError, did_you_mean
 from tensorlake.types.base.base import SampleType
 from tensorlake.types.base.dtypes import DTYPE_NAMES
-from tensorlake.types.scalar.array import Array
-from tensorlake.types.scalar.binary import Bytes
-from tensorlake.types.scalar.class_label import ClassLabel
-from tensorlake.types.scalar.embedding import Embedding
-from tensorlake.types.scalar.json import Json
-from tensorlake.types.scalar.scalar import Bool, Scalar
-from tensorlake.types.scalar.sequence import Sequence
-from tensorlake.types.scalar.struct import Struct
-from tensorlake.types.scalar.tags import Tags
-from tensorlake.types.scalar.text import Text
-from tensorlake.types.scalar.timestamp import Timestamp
-from tensorlake.types.scalar.uuid import Uuid
-from tensorlake.types.vision.bbox import BBox
-from tensorlake.types.vision.bbox3d import BBox3D
-from tensorlake.types.vision.binary_mask import BinaryMask
-from tensorlake.types.vision.image import Image
-from tensorlake.types.vision.instance_mask import InstanceMask
-from tensorlake.types.vision.keypoints import Keypoints
-from tensorlake.types.vision.polygon import Polygon
-from tensorlake.types.vision.segment_mask import SegmentMask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["as_type", "from_json", "register"]
+__all__ = ["as_type", "fill", "from_json", "register"]
 
 _ENTRY_POINTS = "tensorlake.types"
-_BUILT_IN: tuple[type[SampleType], ...] = (
-    Array,
-    BBox,
-    BBox3D,
-    BinaryMask,
-    Bool,
-    Bytes,
-    ClassLabel,
-    Embedding,
-    Image,
-    InstanceMask,
-    Json,
-    Keypoints,
-    Polygon,
-    Scalar,
-    SegmentMask,
-    Sequence,
-    Tags,
-    Text,
-    Timestamp,
-    Uuid,
-)
-_types: dict[str, type[SampleType]] = {one.kind: one for one in _BUILT_IN}
-_SHORT: dict[Any, type[SampleType]] = {
-    "str": Text,
-    "text": Text,
-    "json": Json,
-    "bytes": Bytes,
-    "bool": Bool,
-    str: Text,
-    bytes: Bytes,
-    bool: Bool,
-}
+_types: dict[str, type[SampleType]] = {}
+_short: dict[Any, Callable[[], SampleType]] = {}
+_groups: list[type] = []
+_scalars: list[Callable[[Any], SampleType]] = []
+
+
+def fill(
+    types: Iterable[type[SampleType]],
+    *,
+    short: Mapping[Any, Callable[[], SampleType]],
+    groups: Iterable[type],
+    scalar: Callable[[Any], SampleType],
+) -> None:
+    """Fill the table, once, with the types that come with tensorlake (`builtin.py`).
+
+    Args:
+        types: Known by their kinds.
+        short: Short forms such as ``"str"``, each with what makes its type.
+        groups: Classes that are declared like types, and are stored as several tensors.
+        scalar: Makes the type of a dtype, or raises `SchemaError`.
+    """
+    _types.update((one.kind, one) for one in types)
+    _short.update(short)
+    _groups.extend(groups)
+    _scalars.append(scalar)
 
 
 def register(sample_type: type[SampleType]) -> type[SampleType]:
@@ -126,7 +99,7 @@ def as_type(value: Any) -> SampleType:
     """
     if isinstance(value, SampleType):
         return value
-    if isinstance(value, Struct):
+    if isinstance(value, tuple(_groups)):
         raise SchemaError(
             f"{value.describe()} is a group of tensors, and stands in a schema or a Struct alone"
             "\nfor lists of structs write Sequence(Struct({…}))",
@@ -140,16 +113,14 @@ def as_type(value: Any) -> SampleType:
                 f"{value.__name__} needs parameters: {error}\nwrite them: {value.__name__}(…)",
                 actual=value,
             ) from error
-    if isinstance(value, (str, type)) and value in _SHORT:
-        return _SHORT[value]()
+    if isinstance(value, (str, type)) and value in _short:
+        return _short[value]()
     if isinstance(value, (str, type, np.dtype)):
-        if value is np.bool_ or value == np.dtype(np.bool_):
-            return Bool()
         try:
-            return Scalar(value)
+            return _scalars[0](value)
         except SchemaError:
             pass  # told below, with the other short forms
-    names = (*DTYPE_NAMES, *(name for name in _SHORT if isinstance(name, str)), *_types)
+    names = (*DTYPE_NAMES, *(name for name in _short if isinstance(name, str)), *_types)
     raise SchemaError(
         f"{value!r} is not a type of samples{did_you_mean(value, names)}"
         "\ngive a type such as tl.Image(), a dtype name such as 'float32', or 'str'",

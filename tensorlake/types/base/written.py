@@ -8,12 +8,9 @@ What is printed makes an equal type again, unless a tuple is cut because it is l
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from tensorlake.types.base.base import SampleType
 
 __all__ = ["written"]
 
@@ -21,8 +18,11 @@ MAX_ITEMS = 12
 """Of a tuple, such as class names: a schema of a thousand classes is still read on one page."""
 
 
-def written(sample_type: SampleType) -> str:
-    """Write a type as Python: what it must be given by position, else what is not its default."""
+def written(sample_type: Any) -> str:
+    """Write a `SampleType` as Python: required parameters by position, else what is not default.
+
+    Untyped, since base.py imports this module.
+    """
     parts: list[str] = []
     own_first = sorted(fields(sample_type), key=lambda one: one.kw_only is True)
     for place, one in enumerate(own_first):

@@ -25,6 +25,7 @@ from tensorlake.types.base.encoded import Encoded
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
 from tensorlake.types.base.join import count_items, join_items, split_items
 from tensorlake.types.base.region import Region, part_of
+from tensorlake.types.base.registry import as_type, from_json
 from tensorlake.types.scalar.struct import Struct
 
 __all__ = ["Sequence"]
@@ -55,8 +56,6 @@ class Sequence(Encoded, SampleType):
         return object.__new__(cls)
 
     def __post_init__(self) -> None:
-        from tensorlake.types.base.registry import as_type, from_json
-
         item = from_json(self.of) if isinstance(self.of, Mapping) else as_type(self.of)
         if item.has_default:
             raise SchemaError(

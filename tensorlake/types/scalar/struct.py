@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensorlake.errors import SchemaError
 from tensorlake.types.base.base import NO_DEFAULT, SampleType
+from tensorlake.types.base.registry import as_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,8 +98,6 @@ def _tensors(group: str, struct: Struct) -> Iterator[tuple[str, SampleType]]:
 
 
 def _field(value: Any, *, nullable: bool, default: Any) -> Field:
-    from tensorlake.types.base.registry import as_type
-
     if isinstance(value, Struct):
         if not nullable and default is NO_DEFAULT:
             return value

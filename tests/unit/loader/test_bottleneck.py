@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tensorlake.loader import LoaderStats
-from tensorlake.loader.runtime.bottleneck import find_bottleneck
+from tensorlake.loader.runtime.stats import find_bottleneck
 
 # What counts for whom, in a stream of 1000 rows that took ten seconds.
 STREAM = LoaderStats(wall_s=10.0, batches=10, rows=1000, threads=2, start_s=0.2, blocked_s=9.0)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlake.loader.sources.batch_group import Group, GroupRows, Piece, expect_own
+from tensorlake.loader.sources.batch_group import Group, Piece, expect_own
+from tensorlake.loader.sources.chunk_cache import GroupRows
 
 CHUNK_ROWS = 5
 ROWS = st.lists(st.integers(0, 60), min_size=1, max_size=40, unique=True)

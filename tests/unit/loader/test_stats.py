@@ -12,9 +12,9 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.loader import LoaderStats
-from tensorlake.loader.runtime.bottleneck import find_bottleneck
 from tensorlake.loader.runtime.clocks import Times, thread_times
 from tensorlake.loader.runtime.counters import Counters, Stopwatch
+from tensorlake.loader.runtime.stats import find_bottleneck
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
 from tests.handles import create_on, open_on, wait_for_storage

@@ -11,8 +11,7 @@ from typing import TypeVar, cast
 import numpy as np
 from msgspec import structs
 
-from tensorlake_query.syntax.ast.clauses import Statement
-from tensorlake_query.syntax.ast.expressions import Array, Expr, Literal, Node, parts_of
+from tensorlake_query.syntax.ast.nodes import Array, Expr, Literal, Node, Statement, parts_of
 
 N = TypeVar("N", bound=Node)
 
