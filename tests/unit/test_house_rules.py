@@ -24,7 +24,7 @@ SOURCE_SUFFIXES = {".py", ".ts", ".svelte", ".css", ".lark"}
 TEXT_SUFFIXES = SOURCE_SUFFIXES | {".md", ".toml", ".txt", ".json", ".yaml", ".yml", ".html", ""}
 PACKAGES = ("tensorlake", "query/tensorlake_query", "server/tensorlake_server")
 HEAVY = (  # noqa: SIM905 a list literal would be one word a line
-    "torch jax tensorflow pyarrow fastapi uvicorn rich typer PIL simplejpeg zarr s3fs fsspec "
+    "torch jax tensorflow pyarrow lark fastapi uvicorn rich typer PIL simplejpeg zarr s3fs fsspec "
     "aiohttp httpx pandas moto boto3 av cv2"
 ).split()
 # The words of the style page: one word per idea, defined in the glossary before it is used.
