@@ -15,9 +15,18 @@ LAKE ?= .demo
 ARGS ?=
 GROUP ?=
 
-# The groups of test-extras, and what each installs beside torch; the tests of a group are in tests/extras/GROUP.
-EXTRAS := trainers
-EXTRAS_trainers := lightning==2.6.6 transformers==5.23.0 accelerate==1.15.0
+# The groups of test-extras, and what each installs, in the versions of constraints/GROUP.txt and after torch where its tests
+# need that; they are in tests/extras/GROUP.
+EXTRAS := torch tf ray flwr media graphs lerobot trainers
+EXTRAS_torch := torchdata
+EXTRAS_tf := tensorflow-cpu
+EXTRAS_ray := ray[data]
+EXTRAS_flwr := flwr
+EXTRAS_media := pillow imagecodecs
+EXTRAS_graphs := torch_geometric
+EXTRAS_lerobot := lerobot
+EXTRAS_trainers := lightning transformers accelerate
+TORCH_EXTRAS := torch ray graphs lerobot trainers
 
 BIN := $(VENV)/bin
 PYTEST_TWO := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -87,7 +96,7 @@ test-times: setup ## seconds of the default suite by room, held to tests/budgets
 	$(PYTEST_TWO) -p tests.room_times --durations=30 $(ARGS)
 
 ifeq ($(GROUP),)
-test-extras: setup ## the tests that need a heavy extra (GROUP=trainers: with what it needs)
+test-extras: setup ## the tests with other libraries (GROUP=torch|tf|ray|flwr|media|graphs|lerobot|trainers: in its own environment)
 	@echo "groups that are tested in an environment of their own (make test-extras GROUP=…): $(EXTRAS); now what is installed in $(VENV)"
 	$(BIN)/python -m pytest -m extras $(ARGS)
 else ifeq ($(EXTRAS_$(GROUP)),)
@@ -95,16 +104,26 @@ test-extras:
 	@echo "make: there is no group '$(GROUP)'; there are: $(EXTRAS)" >&2; exit 1
 else
 test-extras: .venv-extras-$(GROUP)/.ok
-	.venv-extras-$(GROUP)/bin/python -m pytest -m extras tests/extras/$(GROUP) $(ARGS)
+	EXTRAS_GROUP=$(GROUP) .venv-extras-$(GROUP)/bin/python -m pytest -m extras tests/extras/$(GROUP) $(ARGS)
 endif
 
-# A group's packages may need other versions of ours than make setup installs: each has an environment, torch first.
-.venv-extras-%/.ok: Makefile pyproject.toml constraints.txt
+# A group's packages may need other versions of ours than make setup installs: each has an environment, torch first, and kept.
+# Where they do not resolve, the group has failed: what is known about it is in the comments of its constraints.
+.venv-extras-%/.ok: Makefile pyproject.toml constraints/%.txt
 	@if command -v uv >/dev/null; then test -x $(@D)/bin/python || uv venv --quiet --seed --python "$(PYTHON)" $(@D); \
 	else test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D); fi
-	$(@D)/bin/python -m pip install --quiet $(TORCH)
-	$(@D)/bin/python -m pip install --quiet -c constraints.txt -e . pytest pytest-timeout hypothesis
-	$(@D)/bin/python -m pip install --quiet -c constraints.txt $(EXTRAS_$*)
+	@: >$(@D)/torch.txt
+	@install() { \
+	  echo "pip install $$*"; \
+	  $(@D)/bin/python -m pip install --quiet --no-compile -c constraints/$*.txt -c $(@D)/torch.txt "$$@"; \
+	}; \
+	torch_first() { \
+	  install $(TORCH) && $(@D)/bin/python -c \
+	    'from importlib.metadata import version; print("torch==" + version("torch"))' >$(@D)/torch.txt; \
+	}; \
+	{ $(if $(filter $*,$(TORCH_EXTRAS)),torch_first,true) && install -e . pytest pytest-timeout hypothesis && install $(EXTRAS_$*); } || { \
+	  echo "make: group '$*' was not tested, so it has failed: its packages cannot be installed here" >&2; \
+	  sed -n 's/^# //p' constraints/$*.txt >&2; exit 1; }
 	@touch $@
 
 soak: setup ## the tests that take minutes each, hours together: docs/explanation/soak.md

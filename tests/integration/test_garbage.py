@@ -173,6 +173,12 @@ def expire_it(store: Store) -> None:
 
 CITING: list[Callable[[Dataset], None]] = [tag_it, view_it, branch_it, restore_it, merge_it]
 GIVING_UP: list[Callable[[Store], None]] = [end_it, expire_it]
+PAIRS = [
+    pytest.param(cite, give_up, marks=pytest.mark.slow if (number + other) % 2 else ())
+    for number, cite in enumerate(CITING)
+    for other, give_up in enumerate(GIVING_UP)
+]
+"""Every way to cite, and every way to give up; each pair of them in the slow suite."""
 
 
 def a_small_lake(clock: Clock) -> MemoryStore:
@@ -189,9 +195,8 @@ def a_small_lake(clock: Clock) -> MemoryStore:
     return store
 
 
-@pytest.mark.parametrize("is_asleep", [False, True])
-@pytest.mark.parametrize("give_up", GIVING_UP)
-@pytest.mark.parametrize("cite", CITING)
+@pytest.mark.parametrize("is_asleep", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("cite", "give_up"), PAIRS)
 def test_citing_while_the_version_is_swept_is_valid_or_an_error(cite, give_up, is_asleep):
     """format.md 15 and 40: before each request of the citing, all of a sweep.
 
@@ -235,8 +240,7 @@ def test_citing_while_the_version_is_swept_is_valid_or_an_error(cite, give_up, i
     assert len(outcomes) > 1, "a sweep must have come too early for some"
 
 
-@pytest.mark.parametrize("give_up", GIVING_UP)
-@pytest.mark.parametrize("cite", CITING)
+@pytest.mark.parametrize(("cite", "give_up"), PAIRS)
 def test_a_sweep_with_a_citing_between_any_of_its_steps_takes_nothing_of_it(cite, give_up):
     """format.md 15 and 40: before each step of the collector, all of the citing, then giving up."""
     origin_clock = Clock()
@@ -259,7 +263,7 @@ def test_a_sweep_with_a_citing_between_any_of_its_steps_takes_nothing_of_it(cite
             assert [row["x"] for row in rows_of(views[name])] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("give_up", GIVING_UP)
+@pytest.mark.parametrize("give_up", [end_it, pytest.param(expire_it, marks=pytest.mark.slow)])
 def test_what_is_published_between_two_listings_is_seen_by_one_of_them(give_up):
     """format.md 40: a branch whose pin is gone when tags are listed is among the heads."""
     origin_clock = Clock()
@@ -333,6 +337,7 @@ def test_a_branch_that_ends_while_a_writer_commits_leaves_one_of_them_failed():
             break
 
 
+@pytest.mark.slow  # dozens of commits, and a schema of 150 tensors
 def test_every_kind_of_reference_survives_collections():
     """format.md 18: all kinds, the clock moved past grace, everything read in full."""
     clock = Clock()

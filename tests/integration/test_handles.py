@@ -123,6 +123,9 @@ def test_a_forked_child_of_a_process_that_used_s3_is_told_so_at_once(s3):
     assert dataset["x"][:].tolist() == [1]
 
 
+FORKS = 12
+
+
 @needs_fork
 def test_a_child_forked_while_threads_read_is_not_stuck(dataset, hurried):
     """Locks that a thread of the parent held at the fork are held by nobody in the child."""
@@ -140,14 +143,14 @@ def test_a_child_forked_while_threads_read_is_not_stuck(dataset, hurried):
     try:
         statuses = [
             in_a_forked_child(lambda: dataset["x"][:].tolist() == list(range(100)) or os._exit(3))
-            for _ in range(40)
+            for _ in range(FORKS)
         ]
     finally:
         stop.set()
         for thread in threads:
             thread.join(60)
 
-    assert statuses == [0] * 40
+    assert statuses == [0] * FORKS
 
 
 @needs_fork

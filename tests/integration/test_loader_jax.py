@@ -139,6 +139,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow  # two processes, each of which compiles
 def test_what_a_process_reads_follows_from_its_devices(tmp_path):
     with fill_pets(str(tmp_path / "pets.tl")) as dataset:
         url = dataset.url

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.format import Extents, PackId, RowIdRuns, select_rows
@@ -17,9 +17,10 @@ from tensorlake.versions.rows.alignment import (
     windows,
 )
 from tensorlake.versions.rows.ranges import ranges_of, rows_in
+from tests.examples import examples
 
 ROWS = 40
-FEW = settings(max_examples=40, deadline=None)
+FEW = examples(15)
 some_rows = st.sets(st.integers(0, ROWS - 1)).map(lambda rows: np.array(sorted(rows), np.int64))
 # An axis: each row id once, in any order; (0, 0) is a dead row, of which there may be many.
 ids = st.permutations([(txid, offset) for txid in (1, 2, 3) for offset in range(9)]).flatmap(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.errors import CorruptionError
@@ -19,6 +19,7 @@ from tensorlake.types import (
     slice_rows,
     take,
 )
+from tests.examples import examples
 
 CODECS = st.sampled_from([None, "raw", "lz4", "zstd"])
 
@@ -109,7 +110,7 @@ def test_take_slice_and_concat_are_those_of_lists(case, data):
     assert as_list(sample_type, joined) == model[start:stop] + [model[r] for r in rows] + model
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(columns(), CODECS, st.booleans(), st.integers(1, 255))
 def test_every_byte_of_a_chunk_matters(case, codecs, verify, mask):
     sample_type, _, column = case

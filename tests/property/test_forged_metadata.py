@@ -8,7 +8,7 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.errors import CorruptionError, UnsupportedError
@@ -35,6 +35,7 @@ from tensorlake.format import (
     select_rows,
 )
 from tensorlake.format.trees.nodes import read_inner, write_inner
+from tests.examples import examples
 from tests.memory_pages import MemoryPages
 
 TXID = "0123456789abcdef" * 2
@@ -130,7 +131,7 @@ def altered(draw, value):
 
 @pytest.mark.parametrize(("table", "root"), ROOTS, ids=lambda item: getattr(item, "__name__", ""))
 @given(data=st.data())
-@settings(max_examples=300)
+@examples(100)
 def test_a_forged_root_is_read_or_reported(table, root, data):
     value = data.draw(altered(root.to_json()))
 
@@ -143,7 +144,7 @@ def test_a_forged_root_is_read_or_reported(table, root, data):
 
 
 @given(altered(ENTRY.to_json()))
-@settings(max_examples=300)
+@examples(100)
 def test_a_forged_entry_is_read_or_reported(value):
     try:
         read = Entry.from_bytes(seal(value), where="main@1")
@@ -167,7 +168,7 @@ def test_a_forged_descriptor_is_read_or_reported(value):
     ids=["extents", "row segments", "row ids"],
 )
 @given(data=st.data())
-@settings(max_examples=200)
+@examples(80)
 def test_a_forged_page_is_read_or_reported(table, data):
     columns = dict(table.to_columns())
     name = data.draw(st.sampled_from(sorted(columns)))
@@ -196,7 +197,7 @@ def test_a_forged_page_is_read_or_reported(table, data):
 
 
 @given(data=st.data())
-@settings(max_examples=200)
+@examples(80)
 def test_a_forged_inner_page_is_read_or_reported(data):
     pages = MemoryPages()
     ref = write_inner([child(5), child(6), child(7)], pages)

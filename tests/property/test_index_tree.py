@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.format import (
@@ -18,6 +18,7 @@ from tensorlake.format import (
     TreeLimits,
     tree,
 )
+from tests.examples import examples
 from tests.memory_pages import MemoryPages, wait
 
 SMALL = TreeLimits(
@@ -150,7 +151,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=80)
+@examples(25)
 def test_tree_of_extents_is_the_array_it_stands_for(steps):
     model = Model()
 
@@ -175,7 +176,7 @@ def test_tree_of_extents_is_the_array_it_stands_for(steps):
 
 
 @given(st.lists(st.integers(1, 25), min_size=1, max_size=20))
-@settings(max_examples=30)
+@examples(10)
 def test_predicates_see_every_row_that_pruning_may_not_drop(bulks):
     model = Model()
     for count in bulks:

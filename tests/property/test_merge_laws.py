@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorlake as tl
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.storage import MemoryStore
+from tests.examples import examples
 from tests.handles import create_on, rows_of
 
 ROWS = 12
 NAMES = ["cat", "dog", "emu", "owl", "yak", "zebra"]
-FEW = settings(max_examples=12, deadline=None)
+FEW = examples(6)
 
 Rows = dict[int, dict[str, object]]
 

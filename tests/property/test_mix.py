@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan
@@ -20,6 +20,7 @@ from tensorlake.loader.sources.mix.plan import (
 )
 from tensorlake.loader.sources.mix.spans import SPAN_PLACES, Spans
 from tensorlake.loader.sources.mix.weights import assign_places, count_taken, places_until, units_of
+from tests.examples import examples
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "plan.md"
 
@@ -98,7 +99,7 @@ def test_the_end_of_a_source_is_the_first_place_that_has_its_rows(own_units, sou
     assert count_taken(own_units, places - 1)[source] == rows - 1
 
 
-@settings(max_examples=20)  # sources of a few rows walk long cycles: 50 ms a plan
+@examples(10)  # sources of a few rows walk long cycles: 50 ms a plan
 @given(
     st.lists(st.tuples(st.integers(1, 60), st.floats(0.05, 10)), min_size=1, max_size=4),
     st.sampled_from(["first", "all"]),
@@ -124,7 +125,7 @@ def test_each_source_gives_every_row_once_before_any_again(sources, stop, order,
     assert all(ends) if stop == "all" else any(ends)
 
 
-@settings(max_examples=20)  # as above
+@examples(10)  # as above
 @given(st.integers(0, 2000), st.integers(0, 2000), st.sampled_from(["first", "all", "never"]))
 def test_any_part_of_a_mix_equals_that_part_of_the_whole(start, stop, until):
     plan = plan_of([30, 7, 400], [1, 2.5, 3], until)

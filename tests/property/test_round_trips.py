@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import simplejpeg
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 
 import tensorlake as tl
 from tensorlake.errors import SchemaError, UnsupportedFeatureError
+from tests.examples import examples
 
 NUMBERS = itertools.count()
 JPEG = simplejpeg.encode_jpeg(np.zeros((4, 6, 3), np.uint8))
@@ -173,7 +174,7 @@ def came_back(ds, kind, folder, url):
 
 @pytest.mark.parametrize("kind", ["arrow", "pandas", "parquet", "csv", "jsonl", "webdataset"])
 def test_what_goes_out_comes_back_equal_or_is_refused_by_name(tmp_path, kind):
-    @settings(max_examples=25, deadline=None, database=None)
+    @examples(10, database=None)
     @given(tables(kind))
     def check(table):
         schema, columns = table
@@ -205,7 +206,7 @@ def test_what_goes_out_comes_back_equal_or_is_refused_by_name(tmp_path, kind):
     check()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(
     st.lists(
         st.dictionaries(st.sampled_from("abc"), JSON | st.none(), min_size=1),
@@ -239,7 +240,7 @@ def plain(value):
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(st.lists(st.lists(TEXT, min_size=2, max_size=2), min_size=1, max_size=5))
 def test_csv_holds_the_cells_that_pythons_reader_reads(tmp_path_factory, rows):
     path, url = tmp_path_factory.mktemp("cells") / "a.csv", f"memory://round-{next(NUMBERS)}"

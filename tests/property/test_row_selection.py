@@ -1,7 +1,7 @@
 """Row selections are arrays of physical rows, stored in less."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.format import (
@@ -16,6 +16,7 @@ from tensorlake.format import (
     select_rows,
     tree,
 )
+from tests.examples import examples
 from tests.memory_pages import MemoryPages, wait
 
 SMALL = TreeLimits(leaf_entries=8, fan_out=4, root_children=5, tail_entries=3, merge_width=2)
@@ -98,7 +99,7 @@ def test_rows_and_physical_rows_are_inverse(physical, seed):
 
 
 @given(selections(), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 2**32)), max_size=4))
-@settings(max_examples=60)
+@examples(25)
 def test_deleting_rows_leaves_the_others_in_order(physical, deletions):
     pages = MemoryPages()
     reader = PageReader(pages)

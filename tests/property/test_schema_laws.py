@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.dataset import session_of
@@ -26,6 +26,7 @@ from tensorlake.versions.rows.schema_rules import (
     CombineRule,
     combine_schemas,
 )
+from tests.examples import examples
 from tests.handles import create_on, open_on
 
 NAMES = ["a", "b", "c", "z"]
@@ -237,7 +238,7 @@ def values_by_id(ds: Dataset) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("is_rebase", [True, False])
-@settings(max_examples=25)
+@examples(10)
 @given(mine=steps, others=steps, policy=st.sampled_from(["ours", "theirs"]))
 def test_every_tensor_keeps_its_own_values_or_both_are_told(is_rebase, mine, others, policy):
     store = MemoryStore()

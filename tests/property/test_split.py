@@ -7,11 +7,12 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorlake as tl
 from tensorlake.errors import InvalidInputError, TensorNotFoundError, UnsupportedFeatureError
+from tests.examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::tensorlake.EmptySideWarning")  # few rows
 NUMBER = itertools.count()
@@ -46,7 +47,7 @@ def sides(ds, shares, **options) -> dict[int, str]:
     return dict(pairs)
 
 
-@settings(max_examples=25)
+@examples(10)
 @given(
     rows=st.integers(1, 60),
     more=st.integers(1, 60),
@@ -64,7 +65,7 @@ def test_row_keeps_its_side_when_rows_are_added(rows, more, shares, seed, how):
     assert {x: after[x] for x in before} == before
 
 
-@settings(max_examples=25)
+@examples(10)
 @given(shares=SHARES, gone=st.sets(st.integers(0, 39), max_size=30), group=st.booleans())
 def test_row_keeps_its_side_when_others_go_and_in_every_view(shares, gone, group):
     ds = dataset(40)
@@ -80,7 +81,7 @@ def test_row_keeps_its_side_when_others_go_and_in_every_view(shares, gone, group
     assert sides(ds, shares, **how) == {x: s for x, s in before.items() if x not in gone}
 
 
-@settings(max_examples=25)
+@examples(10)
 @given(rows=st.integers(1, 200), shares=SHARES, seed=st.integers(0, 99))
 def test_exact_shares_hold_to_one_row(rows, shares, seed):
     parts = dataset(rows).split(shares, seed=seed, exact=True)
@@ -89,7 +90,7 @@ def test_exact_shares_hold_to_one_row(rows, shares, seed):
         assert abs(len(parts[name]) - share * rows) <= 1
 
 
-@settings(max_examples=25)
+@examples(10)
 @given(rows=st.integers(1, 200), shares=SHARES, seed=st.integers(0, 99), exact=st.booleans())
 def test_stratified_shares_hold_in_each_class(rows, shares, seed, exact):
     ds = dataset(rows)
@@ -102,7 +103,7 @@ def test_stratified_shares_hold_in_each_class(rows, shares, seed, exact):
         assert (np.abs(counts - share * of_class) <= (1 if exact else 4)).all()
 
 
-@settings(max_examples=25)
+@examples(10)
 @given(shares=SHARES, seed=st.integers(0, 99), exact=st.booleans())
 def test_rows_of_a_group_stay_together(shares, seed, exact):
     parts = dataset(60).split(shares, seed=seed, group="who", exact=exact)

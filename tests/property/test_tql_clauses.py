@@ -8,10 +8,11 @@ import math
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake_query import ColumnType, compile_query
+from tests.examples import examples
 from tests.unit.query.array_source import ArraySource, samples
 
 KINDS = {
@@ -33,7 +34,7 @@ ROWS = st.lists(
     ),
     max_size=8,
 )
-BRIEF = settings(max_examples=25)  # each runs its query twice
+BRIEF = examples(10)  # each runs its query twice
 KEYS = st.sampled_from(["i", "t", "l", "f"])
 
 
@@ -313,7 +314,7 @@ def test_a_sample_is_of_the_rows_and_the_same_for_the_same_seed(rows, seed, coun
         assert len(found) == len(set(found)) == min(count, len(rows))
 
 
-@settings(max_examples=5)
+@examples(2)
 @given(st.integers(0, 2**31))
 def test_rows_are_drawn_in_proportion_to_their_weights(seed):
     rows = [{"i": 0, "f": 0.0, "t": "", "l": n, "r": []} for n in (0, 1, 2)]

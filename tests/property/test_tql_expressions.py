@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorlake_query import ColumnType, compile_query
+from tests.examples import examples
 from tests.unit.query.array_source import ArraySource, samples
 
 KINDS = {
@@ -231,7 +232,7 @@ def stored(name, value):
     return np.reshape(value, (2, 2)) if name == "m" and value is not None else value
 
 
-@settings(max_examples=200)
+@examples(80)
 @given(ROWS, EXPRESSIONS)
 def test_an_expression_is_what_python_makes_of_it(rows, expression):
     check(rows, expression)

@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tensorlake_query import QueryError, compile_query
+from tests.examples import examples
 from tests.unit.query.pets import pets
 
 SOURCE = pets(zone_rows=3)
@@ -130,7 +131,7 @@ def answer_everywhere(expression):
     answer(f"SELECT a.tiny FROM this AS a JOIN this AS b ON a.label = b.label AND {expression}")
 
 
-@settings(max_examples=60)  # each is run in a dozen places
+@examples(25)  # each is run in a dozen places
 @given(EXPRESSIONS)
 def test_any_expression_in_any_place(expression):
     answer_everywhere(expression)
@@ -167,7 +168,7 @@ def test_any_parameter(value):
     answer("LIMIT $p", p=value)
 
 
-@settings(max_examples=12)  # each parses up to 200,000 characters
+@examples(5)  # each parses up to 200,000 characters
 @given(st.sampled_from(DEEP), st.integers(1, 20_000))
 def test_any_depth_ends_before_the_limit_of_a_test(piece, times):
     """Were it quadratic, 200,000 characters would take hours."""

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorlake_query import ColumnType, QueryTypeError, compile_query
+from tests.examples import examples
 from tests.unit.query.array_source import ArraySource, samples
 
 KINDS = {
@@ -109,7 +110,7 @@ def check_running(rows):
     assert found["stars"] == [len(frame_of(row, rows)) for row in rows]
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(TABLES)
 def test_a_running_aggregate_is_that_of_the_rows_so_far(rows):
     check_running(rows)
@@ -122,7 +123,7 @@ def test_very_many_running_aggregates_are_those_of_the_rows_so_far(rows):
     check_running(rows)
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(TABLES)
 def test_an_aggregate_of_distinct_values_counts_each_once(rows):
     asked = {

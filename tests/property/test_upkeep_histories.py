@@ -6,13 +6,14 @@ The oracle is a plain list of rows (format.md 11): what a branch shows after eac
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorlake as tl
 from tensorlake.dataset import session_of
 from tensorlake.dataset.dataset import Dataset
 from tensorlake.storage import MemoryStore
+from tests.examples import examples
 from tests.handles import create_on, open_on, rows_of
 
 SCHEMA = {
@@ -106,7 +107,7 @@ def plain_rows(ds: Dataset) -> list[Row]:
     return rows_of(ds)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(6)
 @given(steps)
 def test_optimizing_at_any_moment_of_any_history_changes_nothing(history):
     """format.md 11; and every version that there was reads as it did (10)."""
@@ -127,7 +128,7 @@ def test_optimizing_at_any_moment_of_any_history_changes_nothing(history):
         assert plain_rows(open_on(store, version)) == expected
 
 
-@settings(max_examples=12, deadline=None)
+@examples(5)
 @given(
     st.sets(st.integers(0, 29), max_size=30),
     st.lists(st.integers(1, 9), min_size=1, max_size=8),

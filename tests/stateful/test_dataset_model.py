@@ -364,7 +364,7 @@ def listed(rows: list[Row], kinds: dict[str, str]) -> list[list[Any]]:
 
 
 DatasetModel.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=20,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

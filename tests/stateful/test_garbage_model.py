@@ -246,7 +246,7 @@ class Lake(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(12, 30), pytest.param(150, 50, marks=pytest.mark.soak)]
+    ("examples", "steps"), [(6, 30), pytest.param(150, 50, marks=pytest.mark.soak)]
 )
 def test_collections_change_nothing_that_may_be_read(examples, steps):
     run_state_machine_as_test(

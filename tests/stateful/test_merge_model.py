@@ -314,7 +314,7 @@ def _cells(
 
 TestMerging = Merging.TestCase
 TestMerging.settings = settings(
-    max_examples=20,
+    max_examples=10,
     stateful_step_count=16,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

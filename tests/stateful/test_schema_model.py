@@ -315,7 +315,7 @@ def check(ds: Dataset, tensors: dict[str, Tensor]) -> None:
 
 
 SchemaModel.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=20,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

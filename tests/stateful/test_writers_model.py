@@ -462,7 +462,7 @@ def cells_of(dataset: Dataset) -> list[dict[str, int]]:
 
 
 WritersModel.TestCase.settings = settings(
-    max_examples=15,
+    max_examples=10,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

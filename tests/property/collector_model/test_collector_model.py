@@ -16,6 +16,16 @@ from tests.property.collector_model.model import FIXED, RULES, Case, explore
 LONGEST = "branch of dev, two gc"
 """More than a million worlds, where the others have 150,000 at most."""
 
+LONG = {
+    "branch and a view of its head",
+    "tag + branch end + two gc",
+    "two creators of one branch",
+    "two gc that expire apart",
+    "writer + two gc",
+    "writer on a new branch, two gc",
+}
+"""Tens of thousands of worlds; the others hold all rules in fewer."""
+
 CASES = {one.name: one for one in all_cases()}
 
 LOSING = {
@@ -41,7 +51,14 @@ LOSING = {
 """The smallest case that loses data without a rule."""
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != LONGEST])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in LONG else ())
+        for name in CASES
+        if name != LONGEST
+    ],
+)
 def test_nothing_is_lost_in_any_interleaving(name):
     found = explore(CASES[name])
 
@@ -58,6 +75,7 @@ def test_without_this_rule_data_is_lost(rule):
 def test_every_rule_and_every_case_is_there():
     assert LOSING.keys() == RULES.keys()
     assert len(CASES) >= 35
+    assert CASES.keys() > LONG
 
 
 def test_the_models_collector_takes_the_steps_of_the_implementation():

@@ -87,6 +87,7 @@ def test_torch_makes_the_same_batch_as_ours_of_any_kind_of_rows(tmp_path, pets, 
     assert digest_of(theirs) == digest_of(ours)
 
 
+@pytest.mark.slow  # several processes, each of which imports torch
 def test_both_are_shown_beside_each_other_with_ratio_and_conditions(run, pets, tmp_path):
     page = tmp_path / "bench.html"
     columns = ("--columns", "image,boxes,label", "--decode", "16")
@@ -110,6 +111,7 @@ def test_both_are_shown_beside_each_other_with_ratio_and_conditions(run, pets, t
     assert "<title>torch</title>" in text or "too short to plot" in text
 
 
+@pytest.mark.slow  # several processes, each of which imports torch
 def test_a_query_and_a_bound_of_batches_hold_for_both(run, pets):
     answer = run(
         *("bench", pets, "--query", "WHERE label = 'cat'", "--columns", "tokens"),

@@ -3,10 +3,13 @@
 import subprocess
 import sys
 
+import pytest
+
 import tensorlake as tl
 from tests.commands import tensorlake
 
 
+@pytest.mark.slow  # a server that starts from nothing
 def test_serve_says_where_the_viewer_is_and_ends_with_a_signal(tmp_path):
     tl.create(str(tmp_path / "small.tl"), {"x": "int64"}).close()
     command = [sys.executable, "-m", "tensorlake", "serve", str(tmp_path), "--port", "0"]

@@ -29,6 +29,7 @@ def test_what_is_not_there_fails_before_a_server_starts(notes, run):
     assert "'z'" in wrong.err
 
 
+@pytest.mark.slow  # a server that starts from nothing
 def test_the_link_leads_to_the_version_and_the_rows_asked_for(notes):
     command = [sys.executable, "-m", "tensorlake_server", notes, "--port", "0"]
     command += ["--place", "at=main%401&q=WHERE+x+%3E+1"]

@@ -162,10 +162,10 @@ def test_names_differ_by_case_and_slash_and_not_by_their_unicode_form(store):
     assert dataset.at("e\u0301").version == dataset.at("é").version
 
 
-def test_forty_commits_of_appends_updates_and_deletes_equal_a_list(store):
+def test_twenty_commits_of_appends_updates_and_deletes_equal_a_list(store):
     rng = np.random.default_rng(0)
     dataset, model = create_on(store, {"x": "int64"}), list[int]()
-    for number in range(40):
+    for number in range(20):
         new = (np.arange(rng.integers(1, 500)) + number * 10_000).tolist()
         dataset.extend({"x": new})
         model += new

@@ -63,7 +63,7 @@ def test_files_are_cut_between_records_and_not_within_values(ingest, monkeypatch
     assert ds.ingest_report.rows == 200
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.lists(st.text('ab,"\n\r', max_size=6), min_size=2, max_size=2), max_size=12),
     st.integers(1, 40),
@@ -413,7 +413,7 @@ def test_blank_lines_are_skipped_where_there_are_several_columns(ingest):
 CELLS = st.sampled_from(["", '""', "a", '"a"', "1", '"x\ny"', "-2.5", "NA", '" "'])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 2).flatmap(
         lambda width: st.lists(

@@ -159,6 +159,7 @@ if sys.argv[2] == "fork":
 """
 
 
+@pytest.mark.slow  # interpreters that start and end
 @pytest.mark.parametrize(("how", "warned"), [("exit", 1), ("fork", 0)])
 def test_staged_changes_at_the_end_of_the_interpreter_are_reported_once(url, how, warned):
     done = subprocess.run(

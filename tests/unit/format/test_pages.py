@@ -108,7 +108,7 @@ def test_locations_of_a_media_index_take_at_most_20_bytes_an_extent():
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_every_flipped_byte_is_noticed_or_has_no_effect(data):
     """format.md's test 19, for pages."""
     columns = sample_columns(60)
@@ -159,7 +159,7 @@ def forged(page, edit):
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_forged_section_tables_cost_no_memory(data):
     """format.md's test 19: no huge allocation, whatever a length says."""
     page = encode_page(PageKind.EXTENTS, sample_columns(60), entries=60, rows=1)

@@ -11,6 +11,7 @@ An empty spelling is that of ours, `-` means that there is none. Answers and pag
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -198,6 +199,7 @@ def page(answers):
     return head + "".join(parts)
 
 
+@cache
 def recorded_answers():
     return json.loads((HERE / "answers.json").read_text(encoding="utf-8"))
 

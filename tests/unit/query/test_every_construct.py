@@ -19,7 +19,13 @@ from tensorlake_query import (
     UniformBatch,
 )
 from tests.unit.query.array_source import ArraySource, samples
-from tests.unit.query.test_conformance import answer, ask, language, source
+from tests.unit.query.test_conformance import (
+    answer,
+    ask,
+    language,
+    recorded_answers,
+    source,
+)
 
 OF_EVERY_KIND = {
     "a_text": (ColumnType("text", None, ()), ["x"] * 4),
@@ -49,12 +55,13 @@ TAKES_EVERY_KIND = {
 
 
 def answered():
-    """Return the lines that are answered, each once."""
+    """Return the lines that are answered, by the record that test_conformance holds us to."""
     found = {query: (group, what) for group, what, query, _ in language()}
+    recorded = recorded_answers()
     return [
         pytest.param(group, what, query, id=f"{group}: {what}")
         for query, (group, what) in found.items()
-        if "error" not in answer(query)
+        if "error" not in recorded[query]
     ]
 
 

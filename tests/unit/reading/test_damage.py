@@ -25,7 +25,7 @@ SCHEMA = {
     "text": tl.Text(nullable=True),
     "label": tl.ClassLabel(["cat", "dog"]),
 }
-STRIDE = 151
+STRIDE = 401
 """Bytes between two flips of the default suite; `make soak` flips each."""
 
 
@@ -116,7 +116,7 @@ def test_each_damaged_byte_of_the_newest_entry_is_reported(store):
     data = objects_of(store)[path]
     twin = copy_of(store, path, data)
 
-    for _, changed, _, _ in [*flips(data, 7), *cuts(data, 35)]:
+    for _, changed, _, _ in [*flips(data, 31), *cuts(data, 155)]:
         run(twin.put(path, changed))
         with pytest.raises(CorruptionError, match="0000000003"):
             open_on(twin)

@@ -220,7 +220,7 @@ PATHS = st.lists(
 
 
 @examples(
-    max_examples=120,
+    max_examples=40,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(name=PATHS, route=st.sampled_from(["", "/rows", "/versions", "/tags", "/diff?a=main@1"]))

@@ -36,7 +36,7 @@ json_values = st.recursive(
     max_leaves=6,
 )
 fewer = settings(
-    max_examples=60,
+    max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

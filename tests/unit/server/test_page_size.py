@@ -61,7 +61,7 @@ def pages(client: httpx.Client, path: str, params: dict[str, str]) -> list[list[
 
 
 @pytest.mark.parametrize("name", ["texts", "blobs", "boxes"])
-@pytest.mark.parametrize("most", [1, 50_000, 250_000, 1_000_000, 64 << 20])
+@pytest.mark.parametrize("most", [1, 250_000, 64 << 20])
 def test_every_row_is_in_one_page_of_a_bounded_size(
     bounded: Callable[[int], httpx.Client], name: str, most: int
 ) -> None:

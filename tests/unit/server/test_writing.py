@@ -327,7 +327,7 @@ operations = st.fixed_dictionaries(
 
 
 @examples(
-    max_examples=150,
+    max_examples=50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(body=st.fixed_dictionaries({"operations": st.lists(operations, max_size=2)}) | json_values)

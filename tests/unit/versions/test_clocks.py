@@ -132,14 +132,14 @@ def test_one_commit_by_a_clock_a_year_ahead_hides_no_later_one(store, clock):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{0}, {3}, {1, 2, 3, 4}, {0, 1, 2}, set(range(2, 60))],
+    [{0}, {3}, {1, 2, 3, 4}, {0, 1, 2}, set(range(2, 20))],
     ids=["first", "one", "some", "from the first on", "most"],
 )
 def test_a_disk_that_had_the_wrong_clock_too_hides_no_later_version(clock, wrong):
     """A machine on its own, a year ahead for a while: its files are dated by the same clock."""
     store = MemoryStore(clock=clock)
     marks = []
-    for number in range(64):
+    for number in range(24):
         clock.now = NOON + number * HOUR + YEAR * (number in wrong)
         if number == 0:
             create_on(store, SCHEMA)
@@ -149,7 +149,7 @@ def test_a_disk_that_had_the_wrong_clock_too_hides_no_later_version(clock, wrong
 
     times = [one.time for one in open_on(store).log()]
     assert times == sorted(times, reverse=True)
-    assert times[0] < NOON + 64 * HOUR
+    assert times[0] < NOON + 24 * HOUR
     for number, mark in enumerate(marks):
         known = max((one for one in range(number + 1) if one not in wrong), default=None)
         if known is None:

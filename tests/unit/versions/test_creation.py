@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
+import tensorlake as tl
 from tensorlake.errors import InvalidInputError, UnsupportedStoreError
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import Data, MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
+from tests.damage import objects_of
 from tests.handles import create_on, open_on
+
+NAMES = tuple(f"{'long':_<200} {number}" for number in range(200))
+"""Of classes: 40 kB, so a schema that has them is a page of a pack."""
 
 
 class CarelessStore(MemoryStore):
@@ -32,14 +37,17 @@ def test_a_store_that_cannot_decide_between_writers_is_refused():
 @pytest.mark.parametrize("fault", [Fault.NOT_STORED, Fault.ANSWER_LOST, Fault.LANDS_LATER])
 @pytest.mark.parametrize("path", [DESCRIPTOR, "packs/", "branches/main/"])
 def test_a_store_that_does_not_say_how_a_write_went_ends_no_creation(fault, path):
-    store = FaultyStore(MemoryStore())
+    memory = MemoryStore()
+    store = FaultyStore(memory)
     store.inject(fault, call="put_if_absent", path=path)
 
-    ds = create_on(store, {f"x{number}": "int64" for number in range(1000)})  # its schema is a page
-    ds.append({f"x{number}": number for number in range(1000)})
+    ds = create_on(store, {"x": "int64", "label": tl.ClassLabel(NAMES)})
+    assert any(name.startswith("packs/") for name in objects_of(memory))
+    ds.append({"x": 3, "label": NAMES[-1]})
     ds.commit("row")
 
-    assert open_on(store)["x999"][:].tolist() == [999]
+    assert open_on(store)["x"][:].tolist() == [3]
+    assert open_on(store)["label"].names == NAMES
 
 
 @pytest.mark.parametrize("fault", [Fault.NOT_STORED, Fault.ANSWER_LOST, Fault.LANDS_LATER])

@@ -20,10 +20,11 @@ from tests.interrupts import interrupted_at
 WITHIN = frozenset({stage.__file__, unsent.__file__})
 
 
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("pack_nbytes", "fault"), [(1, None), (1, Fault.NOT_STORED), (stage.PACK_NBYTES, None)]
 )
-def test_an_interrupt_at_any_step_leaves_out_no_pack(monkeypatch, pack_nbytes, fault):
+def test_an_interrupt_at_any_step_leaves_out_no_pack(monkeypatch, pack_nbytes, fault, stride):
     monkeypatch.setattr(stage, "PACK_NBYTES", pack_nbytes)  # 1: each chunk fills one
     step, was_interrupted = 1, True
 
@@ -41,7 +42,7 @@ def test_an_interrupt_at_any_step_leaves_out_no_pack(monkeypatch, pack_nbytes, f
         read = open_on(store)
         assert read["x"][:].tolist() == [0, 1, 2], f"interrupted at step {step}"
         assert read["text"][:] == dataset["text"][:] == ["0", "1", "2"]
-        step += 1
+        step += stride
 
     assert step > 30
 
