@@ -7,12 +7,14 @@ lets it load from its own host alone.
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute
 
 import tensorlake_query as tql
 from tensorlake.errors import TensorlakeError
@@ -70,6 +72,7 @@ PROBLEM: dict[str, Any] = {
     "description": "what went wrong, as RFC 9457 problem JSON",
     "content": {PROBLEM_TYPE: {"schema": component(ProblemInfo)}},
 }
+PROBLEMS: dict[int | str, dict[str, Any]] = {"4XX": PROBLEM, "5XX": PROBLEM}
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -100,7 +103,7 @@ def create_app(settings: Settings) -> FastAPI:
                 under_way=under_way,
             )
         ],
-        responses={"4XX": PROBLEM, "5XX": PROBLEM},
+        responses=PROBLEMS,
     )
     tql.parse("WHERE true")  # builds the parser now, not in the first query
     app.state.settings = settings
@@ -120,24 +123,36 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.thumbnails = Thumbnails(settings.thumbnails_nbytes)
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
+    app.router.routes.extend(prepared_routes())
+    add_components(app, [TransactionRequest, ProblemInfo])
+    _add_viewer(app, settings)
+    return app
+
+
+@cache
+def prepared_routes() -> tuple[BaseRoute, ...]:
+    """Return the routes of the API, which every application of the process shares.
+
+    They hold nothing of one lake: they find it in the state of the application that is asked.
+    FastAPI takes longer to prepare them than an application takes for everything else.
+    """
+    router = APIRouter(route_class=BodyRoute, responses=PROBLEMS)
     # Routes are tried in this order, and an epoch asks for a thousand objects: they come first.
     asking = (objects, datasets, rows, query, selection, views, samples, statistics, stream)
     for module in (*asking, writing, refs, events):
-        app.include_router(module.router, dependencies=CHECKED)
-    add_components(app, [TransactionRequest, ProblemInfo])
-    app.add_api_route(
+        router.include_router(module.router, dependencies=CHECKED)
+    router.add_api_route(
         "/v1/session", open_session, methods=["POST"], status_code=204, dependencies=CHECKED
     )
-    app.add_api_route(
+    router.add_api_route(
         "/v1/openapi.json", read_openapi, include_in_schema=False, dependencies=CHECKED
     )
     operation = {"/healthz": healthz, "/readyz": readyz, "/metrics": read_metrics}
     for route, answer in operation.items():
-        app.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)
-    _add_viewer(app, settings)
-    for route in app.routes:  # FastAPI prepares them when it first looks: now, not in a request
+        router.add_api_route(route, answer, methods=["GET", "HEAD"], include_in_schema=False)
+    for route in router.routes:  # FastAPI prepares one when it first looks: now, not in a request
         route.matches(NO_REQUEST)
-    return app
+    return tuple(router.routes)
 
 
 def open_session(request: Request, asked: SessionRequest) -> Response:
