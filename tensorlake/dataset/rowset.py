@@ -11,7 +11,7 @@ the handles knows them: they show their rows through two attributes, as NumPy's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -189,6 +189,9 @@ class RowSet:
 
     def take(self, positions: Int64Array) -> RowSet:
         """Keep the rows at some positions, chosen by hand."""
+        return self._taken(positions, None)
+
+    def _taken(self, positions: Int64Array, steps: Steps | None) -> RowSet:
         if not self.has_rows:
             return RowSet(
                 self.session,
@@ -201,15 +204,14 @@ class RowSet:
             self.session,
             self.selection.with_rows(positions),
             computed=take_all(self.computed, positions),
+            steps=steps,
             tql=self.tql,
         )
 
     def take_step(self, positions: Int64Array, tql: str) -> RowSet:
         """Keep the rows at some positions, which a query over these finds as well."""
-        taken = self.take(positions)
-        if not self.has_rows or self.steps is None:
-            return taken
-        return replace(taken, steps=(*self.steps, QueryStep(tql, {})))
+        steps = None if self.steps is None else (*self.steps, QueryStep(tql, {}))
+        return self._taken(positions, steps)
 
     def with_columns(self, names: Sequence[str]) -> RowSet:
         """Keep some of the columns.

@@ -49,7 +49,6 @@ class Tensor:
     def __init__(self, rows: HasRows, name: str) -> None:
         self._rows = rows
         self.name = name
-        rowset_of(rows).selection.snapshot.spec(name)
 
     @property
     def type(self) -> SampleType:
