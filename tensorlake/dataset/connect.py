@@ -240,9 +240,12 @@ def _grace_s(grace: Duration) -> int:
 def _options(
     storage_options: Mapping[str, Any] | None, durability: Durability, token: str | None
 ) -> dict[str, Any]:
-    if storage_options is not None and not isinstance(storage_options, Mapping):
+    if storage_options is not None and not (
+        isinstance(storage_options, Mapping)
+        and all(isinstance(name, str) for name in storage_options)  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+    ):
         raise InvalidInputError(
-            f"storage_options= is a dict by fsspec's key names, got {storage_options!r:.60}"
+            f"storage_options= is a dict by fsspec's key names, got {shown(storage_options)}"
             '\nwrite storage_options={"endpoint_url": "https://…"}',
             argument="storage_options",
         )

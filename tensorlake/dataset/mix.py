@@ -126,13 +126,13 @@ def mix(
         >>> next(iter(mixed.loader(batch_size=8)))["_source"]
         array([0, 0, 1, 0, 0, 0, 1, 0])
     """
-    if by == "tokens":
+    if isinstance(by, str) and by == "tokens":  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise UnsupportedFeatureError(
             f"mix(by={by!r}) is not supported by this version\nby='rows' is: for shares of tokens"
             " divide each weight by its source's mean length",
             actual=by,
         )
-    if by != "rows":
+    if not isinstance(by, str) or by != "rows":  # pyright: ignore[reportUnnecessaryIsInstance] - likewise
         raise InvalidInputError(f"by is 'rows', got {shown(by)}", argument="by", actual=by)
     if not isinstance(stop, str) or stop not in get_args(MixStop):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise InvalidInputError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorlake.dataset.connect import Durability, connect, connect_new
 from tensorlake.dataset.dataset import Dataset
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
 from tensorlake.quantities import Duration
 
 __all__ = ["create", "open_dataset"]
@@ -53,6 +53,10 @@ def create(
     """
     if (schema is None) == (like is None):
         raise SchemaError("give a schema {'name': type, …}, or like=another_dataset; one of both")
+    if like is not None and not hasattr(like, "schema"):
+        raise SchemaError(
+            f"like= is an open dataset, got {shown(like)}\nwrite like=tl.open(url)", actual=like
+        )
     session = connect_new(
         url,
         schema if schema is not None or like is None else like.schema,

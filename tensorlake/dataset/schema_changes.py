@@ -16,7 +16,7 @@ import numpy as np
 from tensorlake.dataset.schema_checks import count_rows_of_classes, find_null
 from tensorlake.dataset.session import Session
 from tensorlake.dataset.struct_values import expand_names, flattened, members_of
-from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.format import TensorSpec, canonical_bytes
 from tensorlake.quantities import plural
 from tensorlake.reading import Reader
@@ -317,4 +317,6 @@ def _code(label: ClassLabel, name: str, tensor: str) -> int:
 def _listed(names: Sequence[str], call: str) -> list[str]:
     if isinstance(names, str):
         raise InvalidInputError(f"{call}({names!r}): give a list of names, [{names!r}]")
+    if not isinstance(names, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        raise InvalidInputError(f"{call} takes a list of names, got {shown(names)}")
     return list(names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
@@ -50,6 +50,8 @@ def udf(
     """
     import tensorlake_query as tql
 
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        raise InvalidInputError(f"udf() takes the function's name first, got {shown(name)}")
     if tql.is_function(name):
         raise InvalidInputError(
             f"{name.upper()} is a function of the language\nchoose another name"
