@@ -17,7 +17,7 @@ from benchmarks.scale import open_on, requests_of, settle
 from tensorlake.dataset import session_of
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.dataset import Dataset
+    from tensorlake.dataset.handles.dataset import Dataset
     from tensorlake.format import PageRef
     from tensorlake.storage import Store
     from tensorlake.testing import CountingStore
@@ -113,8 +113,8 @@ def _wide_dataset(workspace: Workspace) -> tuple[CountingStore, Dataset]:
 
 
 def new_dataset(store: Store, tensors: int) -> Dataset:
-    from tensorlake.dataset.dataset import Dataset
-    from tensorlake.dataset.session import Session
+    from tensorlake.dataset.core.session import Session
+    from tensorlake.dataset.handles.dataset import Dataset
     from tensorlake.format import Schema
     from tensorlake.storage import runtime
     from tensorlake.versions import create_dataset

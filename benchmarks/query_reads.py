@@ -25,8 +25,8 @@ class Counted:
     """A dataset in memory, opened anew for each question, and what its store was asked for."""
 
     def __init__(self, schema: Mapping[str, Any], columns: Mapping[str, Any]) -> None:
-        from tensorlake.dataset.dataset import Dataset
-        from tensorlake.dataset.session import Session
+        from tensorlake.dataset.core.session import Session
+        from tensorlake.dataset.handles.dataset import Dataset
         from tensorlake.format import Schema
         from tensorlake.storage import MemoryStore, runtime
         from tensorlake.testing import CountingStore

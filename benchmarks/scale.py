@@ -19,7 +19,7 @@ from benchmarks.harness import Benchmark, Contender, Limit, Measurement, stopwat
 from tensorlake.dataset import rowset_of, session_of
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.dataset import Dataset
+    from tensorlake.dataset.handles.dataset import Dataset
     from tensorlake.storage import Store
     from tensorlake.testing import CountingStore
 
@@ -39,8 +39,8 @@ class Lake:
 
 def open_on(store: Store) -> Dataset:
     """Open as ``tl.open`` does, the descriptor beside the log."""
-    from tensorlake.dataset.dataset import Dataset
-    from tensorlake.dataset.session import Session
+    from tensorlake.dataset.core.session import Session
+    from tensorlake.dataset.handles.dataset import Dataset
     from tensorlake.storage import runtime
     from tensorlake.versions import Resolved, read_descriptor, resolve
 

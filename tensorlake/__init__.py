@@ -22,7 +22,7 @@ from tensorlake.errors import __all__ as _error_names
 from tensorlake.errors import no_such_name
 
 if TYPE_CHECKING:
-    from tensorlake import errors
+    from tensorlake import errors, ingest
     from tensorlake.dataset import (
         Commit,
         DamagedBranchWarning,
@@ -46,14 +46,13 @@ if TYPE_CHECKING:
         delete,
         exists,
         infer_schema,
-        ingest,
         list_datasets,
         open_dataset,
         udf,
     )
-    from tensorlake.dataset.concat import concat
-    from tensorlake.dataset.mix import Mix, mix
-    from tensorlake.dataset.resuming import loader_from_state
+    from tensorlake.dataset.handles.concat import concat
+    from tensorlake.dataset.handles.mix import Mix, mix
+    from tensorlake.dataset.transform.resume import loader_from_state
     from tensorlake.loader import (
         NewerVersionWarning,
         NullColumnWarning,
@@ -121,9 +120,12 @@ _HOMES = {
         "udf",
     ),
     "tensorlake.loader": ("NewerVersionWarning", "NullColumnWarning", "ShortBatchWarning"),
-    "tensorlake.dataset.concat": ("concat",),
-    "tensorlake.dataset.resuming": ("loader_from_state",),  # likewise
-    "tensorlake.dataset.mix": ("Mix", "mix"),  # with all of the loader, which datasets do not need
+    "tensorlake.dataset.handles.concat": ("concat",),
+    "tensorlake.dataset.transform.resume": ("loader_from_state",),  # likewise
+    "tensorlake.dataset.handles.mix": (
+        "Mix",
+        "mix",
+    ),  # with all of the loader, which datasets do not need
     "tensorlake.types": (
         "Array",
         "BBox",
@@ -158,7 +160,7 @@ _MODULES = {
     "collate": "tensorlake.loader.config.collate",
     "decode": "tensorlake.loader.decode",
     "errors": "tensorlake.errors",
-    "ingest": "tensorlake.dataset.ingest",
+    "ingest": "tensorlake.ingest",
     "testing": "tensorlake.testing",
 }
 

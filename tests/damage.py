@@ -18,8 +18,8 @@ from typing import Any
 
 import tensorlake as tl
 from tensorlake.dataset import session_of
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.session import Session
+from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import CorruptionError
 from tensorlake.storage import Buffer, MemoryStore, ObjectMeta, run
 from tensorlake.versions import Resolved, resolve

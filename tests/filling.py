@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.session import Session
+from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.format import PackedBlob, Schema, TensorSpec, read_directory
 from tensorlake.storage import Buffer, Store, runtime
 from tensorlake.versions import create_dataset

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tensorlake.dataset import rowset_of
-from tensorlake.dataset.dataset import Dataset, View
+from tensorlake.dataset.handles.dataset import Dataset, View
 from tensorlake.errors import StorageError
 from tensorlake.format import PackId
 from tensorlake.storage import Buffer, Data, MemoryStore, ObjectMeta, Store, StoredObject, run

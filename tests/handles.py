@@ -14,8 +14,8 @@ import numpy as np
 
 import tensorlake as tl
 from tensorlake.dataset import session_of
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.session import Session
+from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.format import Schema
 from tensorlake.reading import Reader, Snapshot
 from tensorlake.storage import MemoryStore, Store, runtime

@@ -20,9 +20,9 @@ import pyarrow.json
 import simplejpeg
 
 import tensorlake as tl
-import tensorlake.dataset.ingest
+import tensorlake.ingest
 
-PRELOADED = (pyarrow.json, simplejpeg, tensorlake.dataset.ingest)
+PRELOADED = (pyarrow.json, simplejpeg, tensorlake.ingest)
 """What an ingestion imports, so that a process forked with it starts at once."""
 
 FILE_EVENTS = {"open", "os.rename", "os.link", "os.mkdir", "os.remove", "os.scandir", "os.listdir"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.format import Extents
 from tensorlake.storage import Store, runtime
 from tensorlake.versions import stored_chunks, table_of

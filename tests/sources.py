@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tensorlake as tl
-from tests.unit.dataset.test_ingest_annotations import VOC, jpeg
+from tests.unit.ingest.test_annotations import VOC, jpeg
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,32 @@
 """The façade: what users hold."""
 
-from tensorlake.dataset.arrow_tables import as_table
-from tensorlake.dataset.arrow_types import given_sample, infer_types, values_of
-from tensorlake.dataset.checking import check_url
-from tensorlake.dataset.commit_log import Log
-from tensorlake.dataset.confined import (
+from tensorlake.dataset.core.buffers import MemoryBlocks
+from tensorlake.dataset.core.connect import delete, exists, has_remains, list_datasets
+from tensorlake.dataset.core.progress import Progress
+from tensorlake.dataset.core.rowset import RowSet, rowset_of, session_of
+from tensorlake.dataset.core.session import UncommittedChangesWarning
+from tensorlake.dataset.display.viewer import check_server_is_installed, check_viewer_is_built
+from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
+from tensorlake.dataset.handles.open import create, open_dataset
+from tensorlake.dataset.handles.row import Group, Row
+from tensorlake.dataset.handles.tensor import Tensor
+from tensorlake.dataset.history.commit import Commit
+from tensorlake.dataset.history.ingest_report import IngestReport, SkippedItem
+from tensorlake.dataset.history.log import Log
+from tensorlake.dataset.history.merge import MergeConflict, MergeReport
+from tensorlake.dataset.history.versions import DamagedBranchWarning, DamagedTagWarning
+from tensorlake.dataset.maintenance.check import check_url
+from tensorlake.dataset.maintenance.copy import copy
+from tensorlake.dataset.query.predicate import Predicate
+from tensorlake.dataset.query.udf import udf
+from tensorlake.dataset.query.warnings import (
+    EmptySideWarning,
+    QueryWarning,
+    RunsHereWarning,
+    SkippedRowsWarning,
+    SlowFilterWarning,
+)
+from tensorlake.dataset.remote.sandbox import (
     QueryLimits,
     complete_inside,
     explain_inside,
@@ -16,10 +38,10 @@ from tensorlake.dataset.confined import (
     saved_inside,
     serve_loader,
 )
-from tensorlake.dataset.connect import delete, exists, has_remains, list_datasets
-from tensorlake.dataset.copying import copy
-from tensorlake.dataset.dataset import Dataset, Diff, Updated, View
-from tensorlake.dataset.file_layouts import (
+from tensorlake.dataset.remote.write_session import Work, begin_work
+from tensorlake.dataset.write.arrow_tables import as_table
+from tensorlake.dataset.write.arrow_types import given_sample, infer_types, values_of
+from tensorlake.dataset.write.file_layouts import (
     COMPRESSED,
     EMPTY_ROW,
     SCHEMA_KEYWORD,
@@ -27,31 +49,14 @@ from tensorlake.dataset.file_layouts import (
     VALUES,
     split_member,
 )
-from tensorlake.dataset.history import Commit
-from tensorlake.dataset.image_endings import PICTURE_ENDINGS, codec_of_files
-from tensorlake.dataset.ingest_report import IngestReport, SkippedItem
-from tensorlake.dataset.memory_blocks import MemoryBlocks
-from tensorlake.dataset.merging import MergeConflict, MergeReport
-from tensorlake.dataset.open import create, open_dataset
-from tensorlake.dataset.predicate import Predicate
-from tensorlake.dataset.progress import Progress
-from tensorlake.dataset.query_warnings import (
-    EmptySideWarning,
-    QueryWarning,
-    RunsHereWarning,
-    SkippedRowsWarning,
-    SlowFilterWarning,
+from tensorlake.dataset.write.image_endings import PICTURE_ENDINGS, codec_of_files
+from tensorlake.dataset.write.infer_schema import (
+    infer_schema,
+    is_float,
+    picture_type,
+    type_of_column,
 )
-from tensorlake.dataset.row import Group, Row
-from tensorlake.dataset.rowset import RowSet, rowset_of, session_of
-from tensorlake.dataset.schema_changes import change_names
-from tensorlake.dataset.schema_inference import infer_schema, is_float, picture_type, type_of_column
-from tensorlake.dataset.session import UncommittedChangesWarning
-from tensorlake.dataset.showing import check_server_is_installed, check_viewer_is_built
-from tensorlake.dataset.tensor import Tensor
-from tensorlake.dataset.user_functions import udf
-from tensorlake.dataset.versioning import DamagedBranchWarning, DamagedTagWarning
-from tensorlake.dataset.working import Work, begin_work
+from tensorlake.dataset.write.schema import change_names
 from tensorlake.storage import WrongClockWarning
 
 __all__ = [

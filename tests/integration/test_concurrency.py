@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError, InvalidStateError, TensorlakeError
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import FaultyStore

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import DatasetNotFoundError, NotFoundError
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import FaultyStore, SimulatedCrash

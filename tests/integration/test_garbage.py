@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import TensorlakeError
 from tensorlake.storage import MemoryStore, Store, run
 from tensorlake.testing import SimulatedCrash

@@ -15,8 +15,8 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.session import UncommittedChangesWarning
+from tensorlake.dataset.core.session import UncommittedChangesWarning
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import InvalidStateError, ReadOnlyError
 from tensorlake.testing import S3Server, s3_server
 

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import NotFoundError, TransactionExpiredError
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore, SimulatedCrash

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError, InvalidInputError, UncommittedChangesError
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore

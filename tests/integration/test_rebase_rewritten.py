@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError, InvalidStateError, TransactionExpiredError
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import FaultyStore
 from tests.handles import create_on, open_on, wait_for_storage
-from tests.unit.versions.test_fences import HOUR, NOON, Clock, put_fence
+from tests.unit.versions.log.test_fences import HOUR, NOON, Clock, put_fence
 
 
 @pytest.fixture

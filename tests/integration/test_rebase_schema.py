@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError
 from tensorlake.storage import MemoryStore
 from tests.handles import labelled_store, open_on, reopened

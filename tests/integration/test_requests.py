@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.format import Entry, entry_path, head_path
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import CountingStore, latency_server

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset import showing
+from tensorlake.dataset.display import viewer as showing
 
 PATIENCE_S = 60
 

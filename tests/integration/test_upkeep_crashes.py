@@ -11,8 +11,8 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of, session_of
-from tensorlake.dataset.checking import check_store
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
+from tensorlake.dataset.maintenance.check import check_store
 from tensorlake.errors import DatasetNotFoundError
 from tensorlake.storage import MemoryStore, Store, runtime
 from tensorlake.testing import FaultyStore, SimulatedCrash

@@ -15,9 +15,9 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import session_of
-from tensorlake.dataset.checking import check_store
-from tensorlake.dataset.dataset import Dataset
-from tensorlake.dataset.versioning import DamagedBranchWarning
+from tensorlake.dataset.handles.dataset import Dataset
+from tensorlake.dataset.history.versions import DamagedBranchWarning
+from tensorlake.dataset.maintenance.check import check_store
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import MemoryStore, run
 from tensorlake.versions import read_descriptor

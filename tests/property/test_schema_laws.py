@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorlake.dataset import session_of
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError, SchemaError
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.storage import MemoryStore

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError
 from tensorlake.storage import MemoryStore
 from tests.handles import create_on, open_on, plain, rows_of

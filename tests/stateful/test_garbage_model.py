@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from tensorlake.dataset import session_of
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import (
     ConflictError,
     InvalidStateError,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import tensorlake as tl
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import SchemaError
 from tensorlake.storage import MemoryStore
 from tensorlake.types import is_widening

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule
 
 from tensorlake.dataset import session_of
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import CommitOutcomeUnknownError, ConflictError, StorageError
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore

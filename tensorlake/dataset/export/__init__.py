@@ -1,18 +1,18 @@
 """Out of a dataset: into other libraries' tables and into files that others read."""
 
-from tensorlake.dataset.export.arrays import to_npz, to_numpy
 from tensorlake.dataset.export.arrow_dataset import arrow_dataset, to_duckdb
 from tensorlake.dataset.export.arrow_stream import arrow_schema, check_columns, to_arrow, to_reader
 from tensorlake.dataset.export.coco import to_coco
-from tensorlake.dataset.export.frames import to_pandas
 from tensorlake.dataset.export.huggingface import to_hf
 from tensorlake.dataset.export.mds import to_mds
+from tensorlake.dataset.export.numpy import to_npz, to_numpy
+from tensorlake.dataset.export.pandas import to_pandas
 from tensorlake.dataset.export.parquet import to_parquet
-from tensorlake.dataset.export.text_tables import to_csv, to_jsonl
+from tensorlake.dataset.export.text import to_csv, to_jsonl
 from tensorlake.dataset.export.webdataset import (
     to_webdataset,
 )
-from tensorlake.dataset.export.zarr_group import to_zarr
+from tensorlake.dataset.export.zarr import to_zarr
 
 __all__ = [
     "arrow_dataset",

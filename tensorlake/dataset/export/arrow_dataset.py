@@ -19,12 +19,12 @@ from tensorlake.dataset.export.arrow_stream import (
     check_columns,
     record_batches,
 )
-from tensorlake.dataset.predicate import Predicate
-from tensorlake.dataset.query import run_where
+from tensorlake.dataset.query.predicate import Predicate
+from tensorlake.dataset.query.run import run_where
 from tensorlake.errors import missing_extra
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["arrow_dataset", "to_duckdb"]
 

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.arrow_columns import (
+from tensorlake.dataset.core.indexing import unknown_column
+from tensorlake.dataset.core.row_identity import row_id_texts
+from tensorlake.dataset.core.structs import expand_names
+from tensorlake.dataset.write.arrow_columns import (
     arrow_array,
     arrow_field,
     computed_array,
     computed_field,
 )
-from tensorlake.dataset.identity import row_id_texts
-from tensorlake.dataset.rows import unknown_column
-from tensorlake.dataset.struct_values import expand_names
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import widened_dtype
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.core.rowset import RowSet
     from tensorlake.types import SampleType
 
 __all__ = [

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns
-from tensorlake.dataset.export.destination import new_folder
+from tensorlake.dataset.export.files import new_folder
 from tensorlake.dataset.export.samples import plain_columns, stored_rows
 from tensorlake.dataset.export.webdataset import picture_ending
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import BBox, ClassLabel, Image, InstanceMask, Keypoints, SampleType
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["to_coco"]
 

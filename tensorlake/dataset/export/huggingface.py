@@ -9,7 +9,7 @@
     ragged arrays, Tags, Sequence, Polygon     lists (of lists)
 
 The features are made first and cast to last, so ``datasets`` itself checks that the values are
-theirs. Labels of classes that were dropped close up, as in `arrow_columns.py`.
+theirs. Labels of classes that were dropped close up, as in `write/arrow_columns.py`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.arrow_columns import arrow_type
 from tensorlake.dataset.export.arrow_stream import (
     arrow_schema,
     check_columns,
     check_in_memory,
     record_batches,
 )
+from tensorlake.dataset.write.arrow_columns import arrow_type
 from tensorlake.errors import missing_extra
 from tensorlake.types import ClassLabel, Image, Polygon, SampleType, Tags
 from tensorlake.types import Sequence as SequenceType
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["to_hf"]
 

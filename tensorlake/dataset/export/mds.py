@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns
-from tensorlake.dataset.export.destination import new_folder
+from tensorlake.dataset.export.files import new_folder
 from tensorlake.dataset.export.samples import plain_columns, stored_rows
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
@@ -39,7 +39,7 @@ from tensorlake.types import (
 )
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["to_mds"]
 

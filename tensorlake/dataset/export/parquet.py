@@ -1,6 +1,6 @@
 """One Parquet file: a row group for each batch of the stream, so memory stays bounded.
 
-Columns are those of Arrow (`arrow_columns.py`). Media are not compressed a second time.
+Columns are those of Arrow (`write/arrow_columns.py`). Media are not compressed a second time.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tensorlake.dataset.export.arrow_stream import (
     check_lists,
     record_batches,
 )
-from tensorlake.dataset.export.destination import new_file
+from tensorlake.dataset.export.files import new_file
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["to_parquet"]
 

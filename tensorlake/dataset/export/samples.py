@@ -12,7 +12,7 @@ from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import EncodedColumn, InstanceMask, SampleType
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["ROWS_AT_ONCE", "as_stored", "plain_columns", "stored_rows"]
 

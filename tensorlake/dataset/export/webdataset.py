@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns
-from tensorlake.dataset.export.destination import new_folder
+from tensorlake.dataset.export.files import new_folder
 from tensorlake.dataset.export.samples import plain_columns, stored_rows
-from tensorlake.dataset.file_layouts import EMPTY_ROW, SCHEMA_KEYWORD, split_member
+from tensorlake.dataset.write.file_layouts import EMPTY_ROW, SCHEMA_KEYWORD, split_member
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
     Bytes,
@@ -57,7 +57,7 @@ from tensorlake.types import (
 )
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.rowset import RowSet
+    from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["picture_ending", "to_webdataset"]
 

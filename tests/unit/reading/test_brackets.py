@@ -10,7 +10,7 @@ from PIL import Image
 
 import tensorlake as tl
 from tensorlake.dataset import session_of
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore
 from tests.handles import create_on, open_on, plain, rows_of
 

@@ -10,7 +10,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import CorruptionError, SnapshotExpiredError
 from tensorlake.format import entry_path
 from tensorlake.storage import LocalStore, MemoryStore, Store, run

@@ -10,7 +10,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of, session_of
-from tensorlake.dataset.dataset import Dataset
+from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import CorruptionError
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.reading import ChunkCache, Reader

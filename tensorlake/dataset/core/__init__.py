@@ -1,0 +1,1 @@
+"""The core: sessions, `RowSet`, steps, and values read by position."""

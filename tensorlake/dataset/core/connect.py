@@ -1,0 +1,364 @@
+"""From a URL to a session: making, finding and opening datasets, below the handles of users."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from typing import Any, Literal, TypeAlias
+
+from tensorlake.dataset.core.session import Place, Session
+from tensorlake.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    SchemaError,
+    TensorlakeError,
+    VersionNotFoundError,
+    shown,
+)
+from tensorlake.format import COPYING, DESCRIPTOR, MAIN, Descriptor, Schema, entry_path
+from tensorlake.quantities import Duration, duration_of
+from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, place_text, runtime
+from tensorlake.versions import (
+    BranchLog,
+    Resolved,
+    create_dataset,
+    read_descriptor,
+    resolve,
+    what_remains,
+)
+
+__all__ = [
+    "Durability",
+    "connect",
+    "connect_new",
+    "delete",
+    "exists",
+    "has_remains",
+    "list_datasets",
+    "reconnect",
+]
+
+Durability: TypeAlias = Literal["fsync", "none"]
+LEAST_GRACE_S = 60
+DAY_S = 86_400
+
+
+def connect_new(
+    url: str | PathLike[str],
+    schema: Mapping[str, Any] | None,
+    *,
+    exist_ok: bool = False,
+    grace: Duration = "24h",
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
+    durability: Durability = "fsync",
+) -> Session:
+    """Make a dataset, as ``tl.create`` says, and begin a session on its branch ``main``."""
+    declared, grace_s = _declared(schema), _grace_s(grace)
+    options = _options(storage_options, durability, token)
+    store = _open_store(url, options)
+    if isinstance(store, LakeStore):  # the server makes it: where it may lie is its business
+        types = {spec.name: spec.type.to_json() for spec in declared.tensors}
+        runtime.run(store.make_dataset(types, grace=_grace_text(grace, grace_s), exist_ok=exist_ok))
+        return _open(store, _resolve(store, None, options), options=options)
+    created = runtime.run(
+        create_dataset(store, declared.to_json(), grace_s=grace_s, exist_ok=exist_ok)
+    )
+    session = _open(store, created, options=options)
+    if exist_ok:
+        _check_same(session, declared)
+    return session
+
+
+def connect(
+    url: str | PathLike[str],
+    version: str | dt.datetime | None = None,
+    *,
+    read_only: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
+    durability: Durability = "fsync",
+) -> Session:
+    """Begin a session on a branch or version of a dataset, as ``tl.open`` says."""
+    options = _options(storage_options, durability, token)
+    store = _open_store(url, options)
+    return _open(store, _resolve(store, version, options), read_only=read_only, options=options)
+
+
+def exists(
+    url: str | PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
+) -> bool:
+    """Tell whether there is a dataset at a URL.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> tl.exists("memory://doc-exists")
+        False
+    """
+    store = _open_store(url, _options(storage_options, "fsync", token))
+    return runtime.run(store.head(DESCRIPTOR)) is not None
+
+
+def list_datasets(
+    url: str | PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
+) -> list[str]:
+    """Name the datasets under a URL, in order; itself, as ``"."``, when it is one.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> for name in ("cats", "dogs"):
+        ...     tl.create(f"memory://doc-list/{name}", {"x": "int64"}).close()
+        >>> tl.list("memory://doc-list")
+        ['cats', 'dogs']
+    """
+    store = _open_store(url, _options(storage_options, "fsync", token))
+    if isinstance(store, LakeStore):
+        return runtime.run(store.dataset_names())
+    return runtime.run(_list(store))
+
+
+list_datasets.__module__, list_datasets.__name__ = "tensorlake", "list"  # as users type it
+list_datasets.__qualname__ = "list"
+
+
+def delete(
+    url: str | PathLike[str],
+    *,
+    confirm: str | PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
+) -> None:
+    """Remove a dataset and everything in it, for good.
+
+    A copy that was stopped, and what a deletion left that was, are removed in the same way.
+
+    Args:
+        url: Where it is.
+        confirm: The same URL again.
+        storage_options: Credentials and endpoint, by fsspec's key names.
+        token: For a server.
+
+    Raises:
+        InvalidInputError: ``confirm`` is another text; nothing was removed.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> tl.create("memory://doc-delete-dataset", {"x": "int64"}).close()
+        >>> tl.delete("memory://doc-delete-dataset", confirm="memory://doc-delete-dataset")
+        >>> tl.exists("memory://doc-delete-dataset")
+        False
+    """
+    url, confirm = place_text(url, what="url"), place_text(confirm, what="confirm")
+    if confirm != url:
+        raise InvalidInputError(
+            f"delete({url!r}) removes every version for good; to confirm give confirm={url!r},"
+            f" not {confirm!r}"
+        )
+    options = _options(storage_options, "fsync", token)
+    store = _open_store(url, options)
+    marks = (DESCRIPTOR, *LAST_DELETED)
+    if not any(runtime.run(store.head(mark)) is not None for mark in marks):
+        raise _not_found(store, options)
+    if isinstance(store, LakeStore):
+        runtime.run(store.remove_dataset())
+        return
+    runtime.run(_delete(store))
+
+
+def has_remains(
+    url: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> bool:
+    """Tell whether ``delete`` finds something at a URL that is not a dataset."""
+    store = _open_store(url, _options(storage_options, "fsync", None))
+    return runtime.run(what_remains(store)) is not None
+
+
+def reconnect(place: Place) -> Session:
+    """Open what a pickled handle stood for; credentials come from the environment."""
+    store = _open_store(place.url, place.options)
+    entry = runtime.run(BranchLog(store, place.branch).existing(place.number))
+    if entry.digest != place.digest:
+        version = f"{place.branch}@{place.number}"
+        raise VersionNotFoundError(
+            f"{place.url!r} has another {version} than the one that was pickled: the dataset was"
+            " deleted and created again\nopen it anew: tl.open(url)",
+            version=version,
+            expected=place.digest,
+            actual=entry.digest,
+        )
+    resolved = Resolved(place.branch, entry, is_writable=place.is_writable, name=place.name)
+    return _open(store, resolved, options=place.options, read_only=place.is_read_only)
+
+
+def _declared(given: Any) -> Schema:
+    if not isinstance(given, Mapping) or not given:
+        raise SchemaError(f"a schema is {{'name': type, …}}, not empty; got {given!r}")
+    return Schema.new(given)
+
+
+def _check_same(session: Session, declared: Schema) -> None:
+    wanted = {spec.name: spec.type for spec in declared.tensors}
+    found = {spec.name: spec.type for spec in session.committed.schema.tensors}
+    if found != wanted:
+        raise SchemaError(
+            f"{session.store.url!r} exists with another schema: {found!r}, not {wanted!r}\n"
+            "open it with tl.open, or choose another URL",
+            expected=wanted,
+            actual=found,
+        )
+
+
+def _grace_text(grace: Duration, grace_s: int) -> str:
+    """As it goes to a server, which reads five digits: above a day in minutes, rounded up."""
+    if isinstance(grace, str):
+        return grace
+    return f"{grace_s}s" if grace_s <= DAY_S else f"{-(-grace_s // 60)}min"
+
+
+def _grace_s(grace: Duration) -> int:
+    seconds = int(duration_of(grace, what="grace").total_seconds())
+    if seconds < LEAST_GRACE_S:
+        raise InvalidInputError(
+            f"grace={shown(grace)}: give a duration of at least '1min', such as '24h'",
+            argument="grace",
+            actual=grace,
+        )
+    return seconds
+
+
+def _options(
+    storage_options: Mapping[str, Any] | None, durability: Durability, token: str | None
+) -> dict[str, Any]:
+    if storage_options is not None and not (
+        isinstance(storage_options, Mapping)
+        and all(isinstance(name, str) for name in storage_options)  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+    ):
+        raise InvalidInputError(
+            f"storage_options= is a dict by fsspec's key names, got {shown(storage_options)}"
+            '\nwrite storage_options={"endpoint_url": "https://…"}',
+            argument="storage_options",
+        )
+    options = dict(storage_options or {})
+    return {"storage_options": options, "durability": durability, "token": token}
+
+
+def _open_store(url: str | PathLike[str], options: Mapping[str, Any]) -> Store:
+    url = place_text(url, what="url")
+    if is_lake_url(url):
+        return LakeStore(url, options.get("token"))
+    if options.get("token") is not None:
+        raise InvalidInputError(
+            f"token= is for servers (http://…), not for {url!r}\ngive storage_options="
+        )
+    return open_store(
+        url,
+        storage_options=options.get("storage_options") or None,
+        durability=options.get("durability", "fsync"),
+    )
+
+
+def _resolve(
+    store: Store, version: str | dt.datetime | None, options: Mapping[str, Any]
+) -> Resolved:
+    """Read the descriptor beside the log: 4 requests in 2 round trips for a branch's head."""
+
+    async def both() -> Resolved | None:
+        import asyncio
+
+        descriptor, resolved = await asyncio.gather(
+            read_descriptor(store), resolve(store, version), return_exceptions=True
+        )
+        if descriptor is None:
+            return None
+        for outcome in (descriptor, resolved):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        assert isinstance(descriptor, Descriptor)
+        assert isinstance(resolved, Resolved)
+        if descriptor.mirror_of is None:
+            return resolved
+        followed = await resolve(store, version, follows_hint=True)
+        return replace(followed, mirror_of=descriptor.mirror_of)
+
+    resolved = runtime.run(both())
+    if resolved is None:
+        raise _not_found(store, options)
+    return resolved
+
+
+def _open(
+    store: Store, resolved: Resolved, *, options: Mapping[str, Any], read_only: bool = False
+) -> Session:
+    # Secrets stay out of a pickle: a handle opened elsewhere finds its own credentials.
+    public = {"durability": options.get("durability", "fsync")}
+    kept = {k: v for k, v in (options.get("storage_options") or {}).items() if k in PUBLIC_OPTIONS}
+    options = {**public, "storage_options": kept}
+    return Session(store, resolved, read_only=read_only, options=options)
+
+
+PUBLIC_OPTIONS = frozenset({"endpoint_url", "anon", "region"})
+
+
+def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError:
+    told = runtime.run(what_remains(store))
+    if told is not None:
+        return DatasetNotFoundError(told, dataset=store.url)
+    parent, _, name = store.url.rstrip("/").rpartition("/")
+    around: list[str] = []
+    if isinstance(store, LakeStore):
+        with suppress(TensorlakeError):  # a hint must not hide the error
+            around = runtime.run(store.neighbours())
+    elif parent and not parent.endswith("/"):  # the folder above, not the root of a scheme
+        with suppress(TensorlakeError):  # a hint must not hide the error
+            around = runtime.run(_list(_open_store(parent, options), depth=1))
+    near = difflib.get_close_matches(name, around, n=1)
+    shown = ", ".join(repr(one) for one in around[:SHOWN_AROUND])
+    under = f"(beside it: {shown}); " if around else ""
+    hint = f"did you mean {f'{parent}/{near[0]}'!r}? " if near else ""
+    return DatasetNotFoundError(
+        f"no tensorlake dataset at {store.url!r}\n"
+        f"{under}{hint}to make a new one: tl.create(url, schema)",
+        dataset=store.url,
+        near=near,
+    )
+
+
+LAST_DELETED = (COPYING, entry_path(MAIN, 0))
+
+SHOWN_AROUND = 5
+LIST_DEPTH = 4
+"""How many folders deep datasets are looked for: lakes are shallow, each folder a request."""
+
+
+async def _list(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> list[str]:
+    """Name the datasets under a prefix: a folder with a descriptor is one, and not looked into."""
+    if await store.head(f"{prefix}{DESCRIPTOR}") is not None:
+        return [prefix.rstrip("/") or "."]
+    if depth == 0:
+        return []
+    folders = await store.folders(prefix)
+    if "packs" in folders and await store.head(f"{prefix}{COPYING}") is not None:
+        return []  # a copy under way: none of its folders is looked into
+    factories = [partial(_list, store, f"{prefix}{folder}/", depth=depth - 1) for folder in folders]
+    return [name for found in await runtime.gather_bounded(factories, limit=16) for name in found]
+
+
+async def _delete(store: Store) -> None:
+    # The descriptor first: a delete that dies half-way leaves no dataset that seems whole. What
+    # says that something remains goes last: delete() goes on there, create() makes nothing of it.
+    await store.delete(DESCRIPTOR)
+    paths = [meta.path async for meta in store.list("") if meta.path not in LAST_DELETED]
+    await runtime.gather_bounded([lambda p=path: store.delete(p) for path in paths], limit=32)
+    for path in LAST_DELETED:
+        await store.delete(path)

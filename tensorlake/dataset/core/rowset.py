@@ -1,0 +1,292 @@
+"""RowSet: rows × columns of one version, as everything below the façade takes and returns them.
+
+A frozen value of a session, the rows and columns selected of one snapshot, columns that a query
+computed, and what led to them. A ``Dataset`` or ``View`` is a handle around it, and nothing below
+the handles knows them: they show their rows through two attributes, as NumPy's ``__array__`` does.
+
+    __rowset__    the rows and columns that it shows now; a RowSet shows itself
+    __session__   where it stages changes; only what takes changes, a Dataset, has it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.core.computed import Computed, take_all
+from tensorlake.dataset.core.connect import reconnect
+from tensorlake.dataset.core.indexing import unknown_column
+from tensorlake.dataset.core.row_identity import row_id_texts
+from tensorlake.dataset.core.session import Place, Session
+from tensorlake.dataset.core.steps import ColumnsStep, QueryStep, Steps
+from tensorlake.dataset.core.stored_columns import StoredColumn
+from tensorlake.dataset.core.structs import expand_names
+from tensorlake.reading import Reader, Selection
+from tensorlake.types import EncodedColumn
+
+if TYPE_CHECKING:
+    from tensorlake.types import Column, SampleType
+
+__all__ = [
+    "BATCH_ROWS",
+    "ITERATED_AT_ONCE",
+    "HasDatasets",
+    "HasRows",
+    "HasSession",
+    "HasViews",
+    "RowSet",
+    "everything",
+    "has_rows",
+    "rowset_of",
+    "session_of",
+    "writer_of",
+]
+
+Int64Array = npt.NDArray[np.int64]
+ViewT_co = TypeVar("ViewT_co", covariant=True)
+DatasetT_co = TypeVar("DatasetT_co", covariant=True)
+
+BATCH_ROWS = 1024
+"""Rows read together when a whole dataset is copied."""
+
+ITERATED_AT_ONCE = 256
+"""Rows read together while iterating: bounded memory, and whole chunks in one read."""
+
+
+class HasRows(Protocol):
+    """What shows rows: a Dataset, a View, a RowSet."""
+
+    @property
+    def __rowset__(self) -> RowSet: ...
+
+
+class HasViews(HasRows, Protocol[ViewT_co]):
+    """What shows rows, and wraps others as views of its own kind."""
+
+    def __view__(self, rows: RowSet) -> ViewT_co:
+        """Wrap rows."""
+        ...
+
+
+class HasSession(Protocol):
+    """What takes changes: a Dataset."""
+
+    @property
+    def __session__(self) -> Session: ...
+
+
+class HasDatasets(HasSession, Protocol[DatasetT_co]):
+    """What takes changes, and makes handles of its own kind."""
+
+    def __dataset__(self, session: Session) -> DatasetT_co:
+        """Make a handle on a session; this one, where the session is its own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSet:
+    """Rows and columns of one version.
+
+    Attributes:
+        session: Whose version it is.
+        selection: The rows, and the stored columns.
+        computed: Columns that a query computed, by name.
+        steps: What led to it, to be done again; None where rows were chosen by hand.
+        tql: The query it came from, in canonical form; None when it was not a query.
+        name: The name it was saved under, if it was.
+        explanation: Prints how the query is evaluated.
+        has_rows: Whether rows of the dataset stand behind it; not those of an aggregate.
+    """
+
+    session: Session
+    selection: Selection
+    computed: Mapping[str, Computed] = field(default_factory=dict[str, Computed])
+    steps: Steps | None = None
+    tql: str | None = None
+    name: str | None = None
+    explanation: object = None
+    has_rows: bool = True
+
+    @property
+    def __rowset__(self) -> RowSet:
+        return self
+
+    def __len__(self) -> int:
+        if not self.has_rows:
+            return len(next(iter(self.computed.values()), ()))
+        return self.selection.num_rows
+
+    @property
+    def url(self) -> str:
+        """Where the dataset is."""
+        return self.session.store.url
+
+    @property
+    def version(self) -> str:
+        """The version read; with staged changes, the one that they are based on."""
+        return self.selection.snapshot.version
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns: stored ones, then computed ones."""
+        return (*self.selection.columns, *self.computed)
+
+    @property
+    def schema(self) -> dict[str, SampleType]:
+        """The types of the stored columns, by name."""
+        snapshot = self.selection.snapshot
+        return {name: snapshot.spec(name).type for name in self.selection.columns}
+
+    @property
+    def rows(self) -> Int64Array:
+        """Positions of the rows in their version, int64."""
+        return self.selection.row_numbers(self.selection.all_positions())
+
+    @property
+    def row_ids(self) -> list[str]:
+        """Identities of the rows: stable under every change but deletion."""
+        return row_id_texts(self.selection)
+
+    @property
+    def held_nbytes(self) -> int:
+        """Bytes that it keeps in memory for as long as it is kept, about."""
+        rows = self.selection.rows
+        own = sum(one.nbytes for one in self.computed.values())
+        shared = max((one.held for one in self.computed.values()), default=0)
+        return own + shared + (0 if rows is None else rows.nbytes)
+
+    def reader(self) -> Reader:
+        """Make a reader of the snapshot."""
+        return self.session.reader(self.selection.snapshot)
+
+    def read(
+        self, name: str, positions: Int64Array | None = None, *, decode: bool = True
+    ) -> Column:
+        """Read a stored column of some rows; None: of all."""
+        if positions is None:
+            positions = self.selection.all_positions()
+        return self.reader().read(name, self.selection.physical(positions), decode=decode)
+
+    def shapes(self, name: str, positions: Int64Array | None = None) -> Int64Array:
+        """Read the shapes of samples, int64 (n, ndim), −1 where NULL; lists have their lengths."""
+        if positions is None:
+            positions = self.selection.all_positions()
+        count = self.selection.snapshot.spec(name).type.item_counter
+        if count is None:
+            return self.reader().shapes(name, self.selection.physical(positions))
+        lengths = np.full((len(positions), 1), -1, dtype=np.int64)
+        for start in range(0, len(positions), ITERATED_AT_ONCE):
+            column = self.read(name, positions[start : start + ITERATED_AT_ONCE], decode=False)
+            assert isinstance(column, EncodedColumn), "lists are stored joined"
+            for at, sample in enumerate(column.samples):
+                if column.valid is None or column.valid[at]:
+                    lengths[start + at] = count(sample)
+        return lengths
+
+    def take(self, positions: Int64Array) -> RowSet:
+        """Keep the rows at some positions, chosen by hand."""
+        return self._taken(positions, None)
+
+    def _taken(self, positions: Int64Array, steps: Steps | None) -> RowSet:
+        if not self.has_rows:
+            return RowSet(
+                self.session,
+                self.selection,
+                computed=take_all(self.computed, positions),
+                tql=self.tql,
+                has_rows=False,
+            )
+        return RowSet(
+            self.session,
+            self.selection.with_rows(positions),
+            computed=take_all(self.computed, positions),
+            steps=steps,
+            tql=self.tql,
+        )
+
+    def take_step(self, positions: Int64Array, tql: str) -> RowSet:
+        """Keep the rows at some positions, which a query over these finds as well."""
+        steps = None if self.steps is None else (*self.steps, QueryStep(tql, {}))
+        return self._taken(positions, steps)
+
+    def with_columns(self, names: Sequence[str]) -> RowSet:
+        """Keep some of the columns.
+
+        Raises:
+            TensorNotFoundError: One of them does not exist.
+        """
+        known = self.columns
+        names = expand_names(names, known)
+        for name in names:
+            if name not in known:
+                raise unknown_column(name, known)
+        return RowSet(
+            self.session,
+            self.selection.with_columns(tuple(n for n in names if n not in self.computed)),
+            computed={n: self.computed[n] for n in names if n in self.computed},
+            tql=self.tql,
+            has_rows=self.has_rows,
+            steps=None if self.steps is None else (*self.steps, ColumnsStep(tuple(names))),
+        )
+
+    def column_batches(self) -> Iterator[dict[str, StoredColumn]]:
+        """Read all rows in batches of stored columns, as ``extend`` of another one takes them."""
+        selection, reader, types = self.selection, self.reader(), self.schema
+        for start in range(0, selection.num_rows, BATCH_ROWS):
+            positions = np.arange(start, min(selection.num_rows, start + BATCH_ROWS))
+            physical = selection.physical(positions)
+            yield {
+                name: StoredColumn(types[name], reader.read(name, physical, decode=False))
+                for name in selection.columns
+            }
+
+    def __reduce__(self) -> tuple[Callable[..., RowSet], tuple[Any, ...]]:
+        place = self.session.place(self.selection.snapshot)
+        made: dict[str, Any] = {
+            "computed": self.computed,
+            "steps": self.steps,
+            "tql": self.tql,
+            "name": self.name,
+            "explanation": self.explanation,
+            "has_rows": self.has_rows,
+        }
+        return reopen_rows, (place, self.selection.columns, self.selection.rows, made)
+
+
+def reopen_rows(
+    place: Place, columns: tuple[str, ...], rows: Int64Array | None, made: dict[str, Any]
+) -> RowSet:
+    """Open rows and columns again, as unpickling does."""
+    session = reconnect(place)
+    return RowSet(session, Selection(session.committed, columns, rows), **made)
+
+
+def everything(session: Session) -> RowSet:
+    """All rows and tensors that a session shows now, staged changes included."""
+    snapshot = session.snapshot()
+    names = tuple(spec.name for spec in snapshot.schema.tensors)
+    return RowSet(session, Selection(snapshot, names), steps=())
+
+
+def rowset_of(rows: HasRows) -> RowSet:
+    """Return the rows and columns that a Dataset or View shows now; they stay as they are."""
+    return rows.__rowset__
+
+
+def has_rows(value: object) -> bool:
+    """Whether a value shows rows of a dataset."""
+    return hasattr(value, "__rowset__")
+
+
+def session_of(dataset: HasSession) -> Session:
+    """Return the session of a Dataset, which its reads and changes go through."""
+    return dataset.__session__
+
+
+def writer_of(rows: HasRows) -> Session | None:
+    """Return where a handle stages changes; None for what takes none, such as a View."""
+    return getattr(rows, "__session__", None)

@@ -1,0 +1,399 @@
+"""What stands behind a dataset handle: a branch's log, the version read, and what is staged.
+
+A session is shared by a ``Dataset`` and the views made from it. Reads go through ``snapshot()``:
+the committed version, or the transaction's working copy while changes are staged. Staging is under
+one lock; reads may come from any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlake.dataset.core.buffers import MemoryBlocks
+from tensorlake.dataset.core.cells import CellComparison
+from tensorlake.dataset.core.item_counts import check_rows, paired
+from tensorlake.errors import InvalidStateError, ReadOnlyError
+from tensorlake.format import Entry
+from tensorlake.reading import ChunkCache, Reader, Snapshot
+from tensorlake.storage import ForkLock, LocalStore, Store, runtime
+from tensorlake.versions import (
+    BranchLog,
+    CommitKeys,
+    CommitRequest,
+    OnConflict,
+    PackReader,
+    Published,
+    Resolved,
+    State,
+    Transaction,
+    check_writable,
+    commit_under,
+    loaded,
+    move_transaction,
+    publish_transaction,
+)
+
+__all__ = ["Place", "Session", "UncommittedChangesWarning"]
+
+
+class UncommittedChangesWarning(UserWarning):
+    """A handle was closed, or just ended, with staged changes, which are gone."""
+
+    __module__ = "tensorlake"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a handle stands, as a pickle says it: the version, no secrets, nothing staged."""
+
+    url: str
+    branch: str
+    number: int
+    digest: str
+    name: str
+    is_writable: bool
+    is_read_only: bool
+    options: Mapping[str, Any]
+
+
+class Session:
+    """One handle's place in a dataset.
+
+    Attributes:
+        store: Where the dataset is.
+        branch: Whose log the handle stands on.
+        name: The version as the user called it.
+        is_writable: Whether changes may be staged.
+        options: How to open the store again: never holds secrets that repr would show.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        resolved: Resolved,
+        *,
+        read_only: bool = False,
+        options: Mapping[str, Any] | None = None,
+        chunks: ChunkCache | None = None,
+    ) -> None:
+        self.store = store
+        self.branch = resolved.branch
+        self.name = resolved.name
+        self.is_writable = resolved.is_writable and not read_only
+        self.mirror_of = resolved.mirror_of
+        self.why_read_only = "it was opened with read_only=True" if read_only else None
+        if self.mirror_of is not None:
+            self.is_writable = False
+            self.why_read_only = f"it mirrors {self.mirror_of!r}, and only tl.copy writes to it"
+        self.options = dict(options or {})
+        self.packs = PackReader(store)
+        self.packs.read_for(f"{resolved.branch}@{resolved.entry.seq}")
+        self.chunks = chunks or ChunkCache()
+        self.log = BranchLog(store, self.branch, follows_hint=self.mirror_of is not None)
+        self._keys = CommitKeys(self.log)
+        self.lock = ForkLock()
+        self._head = self._loaded(resolved.entry)
+        self._committed = self._snapshot_of(self._head)
+        self._transaction: Transaction | None = None
+        self._working: Snapshot | None = None
+        self.blocks = (
+            MemoryBlocks()
+        )  # what is staged is copied to them; given up when it is no longer
+        self._when_dropped: weakref.finalize[Any, Any] | None = None
+        """Warns where the handle, or the interpreter, ends before what is staged is committed."""
+        self._changes_seen = 0
+        self._is_committing = False
+        self.reads: tuple[str, ...] = ()
+        """Names of columns that what is staged now is computed from."""
+        self.is_closed = False
+
+    @property
+    def head(self) -> Entry:
+        """The log entry the handle stands on."""
+        return self._head
+
+    @property
+    def committed(self) -> Snapshot:
+        """The version the handle stands on, without staged changes."""
+        return self._committed
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """What is staged; None when nothing is."""
+        transaction = self._transaction
+        return transaction if transaction is not None and transaction.has_changes else None
+
+    def snapshot(self) -> Snapshot:
+        """What a read sees now: the staged changes too."""
+        if self.transaction is None:
+            return self._committed
+        with self.lock:
+            transaction = self.transaction
+            if transaction is None:
+                return self._committed
+            if self._working is None or self._working.state is not transaction.working():
+                self._changes_seen += 1
+                self._working = Snapshot(
+                    transaction.working(),
+                    transaction.packs,
+                    version=self._committed.version,
+                    digest=f"{self._committed.digest}+{transaction.txid}.{self._changes_seen}",
+                    is_staged=True,
+                    holds=transaction,
+                    before=self._working or self._committed,
+                )
+            return self._working
+
+    def place(self, snapshot: Snapshot) -> Place:
+        """Say where a snapshot of this session is found again, in any process.
+
+        Raises:
+            InvalidStateError: It shows staged changes.
+        """
+        if snapshot.is_staged:
+            raise InvalidStateError(
+                f"a handle of {self.store.url!r} with staged changes cannot be pickled:"
+                " they belong to this process\ncommit or discard them first"
+            )
+        branch, _, number = snapshot.version.rpartition("@")
+        return Place(
+            url=self.store.url,
+            branch=branch,
+            number=int(number),
+            digest=snapshot.digest,
+            name=self.name,
+            is_writable=self.is_writable,
+            is_read_only=self.why_read_only is not None,
+            options=self.options,
+        )
+
+    def reader(self, snapshot: Snapshot) -> Reader:
+        """Make a reader of a snapshot; chunks read are shared by the session's readers."""
+        return Reader(snapshot, self.chunks)
+
+    def staging(self) -> Transaction:
+        """Begin, or go on with, staging changes. Call with the lock held.
+
+        Raises:
+            ReadOnlyError: The handle cannot write.
+        """
+        self.check_open()
+        if not self.is_writable:
+            advice = f"a branch is writable: ds.branch('fix', at={self.name!r})"
+            if self.mirror_of is not None:
+                advice = "write to that dataset, or tl.copy it without mirror=True"
+            raise ReadOnlyError(
+                f"this handle is at {self.name!r} of {self.store.url!r} and cannot write"
+                + (f": {self.why_read_only}\n" if self.why_read_only else "\n")
+                + advice,
+                version=self.name,
+            )
+        if self._is_committing:
+            raise InvalidStateError("a commit of this handle is under way in another thread")
+        check_writable(self._head, url=self.store.url)
+        if self._transaction is None:
+            if isinstance(self.store, LocalStore):
+                self.store.check_writable()  # elsewhere it would cost a request
+            self._transaction = Transaction(
+                self.store, self._head, self.packs, self._committed.state
+            )
+            self._when_dropped = weakref.finalize(
+                self, _warn_of_loss, self.store.url, self._transaction, os.getpid()
+            )
+            schema = self._committed.schema
+            self._transaction.reads = frozenset(schema[name].id for name in self.reads)
+        if self._transaction.doubt.seq is not None:
+            raise InvalidStateError(
+                f"whether the last commit on this handle of {self.store.url!r} was published is"
+                " unknown; what is staged now could be lost\n"
+                "call ds.commit() again: it looks for the commit first; or ds.discard()",
+                txid=self._transaction.txid,
+            )
+        return self._transaction
+
+    def commit(self, request: CommitRequest) -> Entry:
+        """Publish what is staged; the head when nothing is, the first commit when ``key`` is known.
+
+        Raises:
+            ConflictError: Another commit changed the same; everything stays staged.
+        """
+        with self.lock:
+            self.check_open()
+            if self._is_committing:
+                raise InvalidStateError("a commit of this handle is under way in another thread")
+            transaction = self.transaction
+            if request.key is not None:
+                # With nothing staged the commit asked for may be newer than the handle.
+                newest = (
+                    self._head if transaction else runtime.run(self.log.newest_from(self._head))
+                )
+                known = runtime.run(self._keys.find(newest, request.key))
+                if known is not None:
+                    self.discard()
+                    return known
+            if transaction is None:
+                return self._head
+            transaction.working()  # here: reads of other threads also seal what waits
+            self._is_committing = True
+        try:
+            published = publish_transaction(
+                transaction,
+                self.log,
+                request,
+                differ=self._comparison(),
+                verify=self._refuse_uneven,
+            )
+        finally:
+            self._is_committing = False
+        with self.lock:
+            self._stand_on(published.entry, published.state)
+            self._keys.note_published(published.entry)
+        return published.entry
+
+    def discard(self) -> None:
+        """Forget everything staged; views of it are stale from now on."""
+        with self.lock:
+            if self._working is not None:
+                self._working.retire()
+            self._end_transaction()
+
+    def stand_on(self, published: Published) -> None:
+        """Move to a commit of this branch that was just published."""
+        with self.lock:
+            self._stand_on(published.entry, published.state)
+
+    def refresh(self) -> None:
+        """Move to the branch's newest entry."""
+        with self.lock:
+            self.check_open()
+            newest = runtime.run(self.log.newest_from(self._head))
+            if newest.seq != self._head.seq:
+                self._stand_on(self._loaded(newest))
+
+    def rebase(self, on_conflict: OnConflict) -> None:
+        """Move to the branch's newest entry with all that is staged.
+
+        Raises:
+            ConflictError: A commit in between changed the same; nothing moved.
+        """
+        with self.lock:
+            self.check_open()
+            if self._is_committing:
+                raise InvalidStateError("a commit of this handle is under way in another thread")
+            transaction = self.transaction
+            if transaction is None:
+                self.refresh()
+                return
+            between = runtime.run(self.log.all_after(self._head.seq))
+            if not between:
+                return
+            if transaction.is_among(between):
+                self._stand_on(self._loaded(between[-1]))  # a commit in doubt was published
+                return
+            move_transaction(
+                transaction,
+                self.log,
+                between,
+                differ=self._comparison(),
+                on_conflict=on_conflict,
+            )
+            self._head, self._working = transaction.base, None
+            self._committed = self._snapshot_of(self._head)
+            if not transaction.has_changes:
+                self._end_transaction()
+
+    def _refuse_uneven(self, transaction: Transaction) -> None:
+        """Refuse rows with more labels than boxes, or fewer, where either was assigned."""
+        if not paired(transaction.schema) or not (assigned := transaction.assigned()):
+            return
+        working = Snapshot(
+            transaction.working(),
+            transaction.packs,
+            version=self._committed.version,
+            digest=f"{self._committed.digest}+{transaction.txid}",
+            is_staged=True,
+            holds=transaction,
+        )
+        check_rows(
+            self.reader(working),
+            assigned,
+            call="commit()",
+            advice="assign the other too, ds[{name!r}][{row}] = … or ds[{items!r}][{row}] = …, and"
+            " commit again; or ds.discard()",
+        )
+
+    def _comparison(self) -> CellComparison:
+        return CellComparison(self.packs, self.chunks)
+
+    def close(self) -> None:
+        """Give the handle back; warn when staged changes are lost by it."""
+        if self.is_closed:
+            return
+        if self.transaction is not None:
+            warnings.warn(
+                f"{self.store.url!r} was closed with staged changes, which are gone;"
+                " call ds.commit() or ds.discard() first",
+                UncommittedChangesWarning,
+                stacklevel=3,
+            )
+            self.discard()
+        self.is_closed = True
+
+    def _stand_on(self, entry: Entry, state: State | None = None) -> None:
+        # Snapshots of the working copy stay readable: they hold the transaction.
+        before = self._working or self._committed
+        self._end_transaction()
+        self._head = entry
+        self._committed = (
+            self._snapshot_of(entry, before=before)
+            if state is None
+            else Snapshot(
+                state,
+                self.packs,
+                version=f"{self.branch}@{entry.seq}",
+                digest=entry.digest,
+                before=before,
+            )
+        )
+
+    def _end_transaction(self) -> None:
+        if self._when_dropped is not None:
+            self._when_dropped.detach()
+        self._transaction, self._working, self._when_dropped = None, None, None
+        self.blocks = MemoryBlocks()
+
+    def _snapshot_of(self, entry: Entry, *, before: Snapshot | None = None) -> Snapshot:
+        if entry.kind != "commit":
+            entry = self._loaded(runtime.run(commit_under(self.store, self.branch, entry)))
+        return Snapshot.of_entry(entry, self.packs, branch=self.branch, before=before)
+
+    def _loaded(self, entry: Entry) -> Entry:
+        return runtime.run(loaded(entry, self.packs)) if entry.spilled else entry
+
+    def check_open(self) -> None:
+        """Refuse what changes the dataset, or moves the handle, once it was closed.
+
+        Raises:
+            InvalidStateError: It was.
+        """
+        if self.is_closed:
+            raise InvalidStateError(
+                f"this handle of {self.store.url!r} is closed; open the dataset again with tl.open"
+            )
+
+
+def _warn_of_loss(url: str, transaction: Transaction, pid: int) -> None:
+    """Say that a handle ended with staged changes; a forked copy of it loses nothing."""
+    if transaction.has_changes and pid == os.getpid():
+        warnings.warn_explicit(  # no line of the user's is at fault: the handle just ended
+            f"the last handle of {url!r} ended with staged changes, which are gone;"
+            " call ds.commit() or ds.discard() before, or use: with tl.open(…) as ds",
+            UncommittedChangesWarning,
+            filename=url,
+            lineno=0,
+        )

@@ -1,0 +1,1 @@
+"""Handles: `Dataset`, `View`, `Tensor` and `Row`; all rooms below know `RowSet` alone."""

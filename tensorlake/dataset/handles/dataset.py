@@ -1,0 +1,453 @@
+"""Dataset and View: what users hold. A Dataset follows its branch, a View is frozen.
+
+Both are handles around rows and columns of a version, and `Rows` is what they share. Writing is
+staged, seen by one Dataset alone, and published by one ``commit``: others see all or nothing. They
+are in one module because each makes the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.core.connect import reconnect
+from tensorlake.dataset.core.indexing import row_position
+from tensorlake.dataset.core.rowset import RowSet, everything
+from tensorlake.dataset.display.repr import dataset_repr, view_repr, views_text
+from tensorlake.dataset.handles import schema as evolving
+from tensorlake.dataset.handles import upkeep as maintained
+from tensorlake.dataset.handles import versions as versioned
+from tensorlake.dataset.handles import viewing as view_values
+from tensorlake.dataset.handles import writing
+from tensorlake.dataset.handles.row import Row, column_of, row_at
+from tensorlake.dataset.handles.rows import RowNames, Rows
+from tensorlake.dataset.handles.tensor import Tensor
+from tensorlake.dataset.history import versions as versioning
+from tensorlake.dataset.history.diff import UpdatedRows, transitions
+from tensorlake.dataset.query import assignment
+from tensorlake.dataset.query.predicate import Predicate
+from tensorlake.errors import InvalidInputError, TensorNotFoundError
+from tensorlake.quantities import plural
+from tensorlake.versions import Tag, stored_chunks
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.session import Place, Session
+    from tensorlake.dataset.history.diff import Difference
+    from tensorlake.dataset.history.ingest_report import IngestReport
+
+__all__ = ["Dataset", "Diff", "SavedViews", "Updated", "View"]
+
+
+class View(Rows):
+    """Rows × columns of one version.
+
+    Rows may repeat and stand in any order; columns may be renamed tensors of the version or values
+    that a query computed. A view holds row numbers and computed values, never the data of tensors.
+    """
+
+    def __init__(self, rows: RowSet) -> None:
+        self._rows = rows
+
+    @property
+    def __rowset__(self) -> RowSet:
+        return self._rows
+
+    def __view__(self, rows: RowSet) -> View:
+        return View(rows)
+
+    def __dataset__(self, session: Session) -> Dataset:
+        return Dataset(session)
+
+    @property
+    def tql(self) -> str | None:
+        """The query it came from, in canonical form; None when it was not a query."""
+        return self._rows.tql
+
+    @property
+    def name(self) -> str | None:
+        """The name it was saved under, if it was."""
+        return self._rows.name
+
+    @overload
+    def __getitem__(self, key: str) -> Any: ...  # a column, or the values of a computed one
+
+    @overload
+    def __getitem__(self, key: int | np.integer) -> Row: ...  # pyright: ignore[reportOverlappingOverload] - a NumPy integer has __array__, too
+
+    @overload
+    def __getitem__(self, key: RowNames | list[str] | tuple[str, ...]) -> View: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read by what the key is.
+
+        An int gives a ``Row``; a name a ``Tensor``, a ``Group`` of them, or the values of a column
+        that a query computed; several names, a slice, a list of ints, a mask, a Predicate or a
+        View give a ``View``.
+        """
+        return _read(self, self._rows, key)
+
+    def __repr__(self) -> str:
+        return view_repr(self._rows)
+
+    def _repr_html_(self) -> str:
+        from tensorlake.dataset.display.html import view_html
+
+        return view_html(self._rows)
+
+    def __reduce__(self) -> tuple[Callable[..., View], tuple[RowSet]]:
+        return View, (self._rows,)
+
+    item = view_values.item
+    explain = view_values.explain
+    save = view_values.save
+    rerun = view_values.rerun
+    materialize = view_values.materialize
+
+
+class Dataset(Rows):
+    """A dataset at one branch or version; made by ``tl.create`` and ``tl.open``.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-dataset", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.commit("three").version
+        'main@1'
+        >>> ds["x"][ds["x"] > 1]
+        array([2, 3])
+    """
+
+    ingest_report: IngestReport | None = None
+    """What the ingestion that made this handle did."""
+
+    def __init__(self, session: Session) -> None:
+        self.__session__ = session
+
+    @property
+    def __rowset__(self) -> RowSet:
+        return everything(self.__session__)
+
+    def __view__(self, rows: RowSet) -> View:
+        return View(rows)
+
+    def __dataset__(self, session: Session) -> Dataset:
+        return self if session is self.__session__ else Dataset(session)
+
+    @overload
+    def __getitem__(self, key: str) -> Tensor: ...  # a Group, where several names begin so
+
+    @overload
+    def __getitem__(self, key: int | np.integer) -> Row: ...  # pyright: ignore[reportOverlappingOverload] - a NumPy integer has __array__, too
+
+    @overload
+    def __getitem__(self, key: RowNames | list[str] | tuple[str, ...]) -> View: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read as of now: a column follows the handle, rows and views stay at their version."""
+        return column_of(self, key) if isinstance(key, str) else _read(self, self.__rowset__, key)
+
+    def __len__(self) -> int:
+        transaction, committed = self.__session__.transaction, self.__session__.committed
+        return committed.num_rows if transaction is None else transaction.num_rows
+
+    def __repr__(self) -> str:
+        return dataset_repr(self.__session__)
+
+    def _repr_html_(self) -> str:
+        from tensorlake.dataset.display.html import dataset_html
+
+        return dataset_html(self.__session__)
+
+    summary = writing.summary
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the chunks that this version shows."""
+        snapshot = self.__session__.committed
+        tables = (snapshot.extents(spec.id) for spec in snapshot.schema.tensors)
+        return sum(int(stored_chunks(extents).nbytes.sum()) for extents in tables)
+
+    # Staging rows
+
+    append = writing.append
+    extend = writing.extend
+    delete = writing.delete
+    upsert = writing.upsert
+    map = writing.map
+    execute = writing.execute
+
+    # The schema
+
+    add_tensor = evolving.add_tensor
+    drop_tensor = evolving.drop_tensor
+    rename_tensor = evolving.rename_tensor
+    alter_tensor = evolving.alter_tensor
+
+    # Publishing
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything is staged."""
+        return self.__session__.transaction is not None
+
+    commit = writing.commit
+    discard = writing.discard
+    transaction = writing.transaction
+    refresh = writing.refresh
+
+    # Versions
+
+    at = versioned.at
+    branch = versioned.branch
+    log = versioned.log
+    graph = versioned.graph
+    follow = versioned.follow
+    tag = versioned.tag
+    delete_tag = versioned.delete_tag
+    merge = versioned.merge
+    restore = versioned.restore
+    revert = versioned.revert
+    delete_branch = versioned.delete_branch
+
+    def diff(self, a: str | None = None, b: str | None = None) -> Diff:
+        """Compare versions by row identity.
+
+        Without arguments what is staged; with one, from that version to this handle's; with two,
+        from the first to the second.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-diff", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2]})
+            >>> _ = ds.commit("two rows")
+            >>> ds["x"][0] = 5
+            >>> changed = ds.diff().updated["x"]
+            >>> changed.before[:].tolist(), changed.after[:].tolist()
+            ([1], [5])
+            >>> ds.discard()
+        """
+        return _diff_of(versioning.diff(self.__session__, a, b))
+
+    @property
+    def branches(self) -> list[str]:
+        """Names of the branches; one that is damaged is named too, and warned of."""
+        return versioning.branches(self.__session__)
+
+    @property
+    def tags(self) -> Mapping[str, Tag]:
+        """The tags, by name."""
+        return versioning.tags(self.__session__)
+
+    @property
+    def views(self) -> SavedViews:
+        """The saved views, by name: ``ds.views["sharp"]`` opens one."""
+        return SavedViews(self.__session__)
+
+    # Upkeep
+
+    optimize = maintained.optimize
+    expire = maintained.expire
+    gc = maintained.gc
+    check = maintained.check
+
+    # The handle
+
+    def close(self) -> None:
+        """Give the handle back; staged changes are lost, with a warning.
+
+        It takes no changes from then on. What was read of it stays readable: rows, Views and
+        loaders that outlive a ``with`` go on at their version.
+
+        >>> import tensorlake as tl
+        >>> with tl.create("memory://doc-close", {"x": "int64"}) as ds:
+        ...     ds.extend({"x": [1, 2]})
+        ...     commit = ds.commit("two")
+        ...     view = ds[:1]
+        >>> view["x"][:]
+        array([1])
+        """
+        self.__session__.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Dataset], tuple[Place]]:
+        return _reopen, (self.__session__.place(self.__session__.snapshot()),)
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """The rows whose value of one tensor differs, before and after.
+
+    Attributes:
+        before: The tensor over those rows in the older version.
+        after: The same rows, in the same order, in the newer one.
+        view_before: Those rows of the older version, with all of its tensors.
+        view_after: And of the newer.
+    """
+
+    before: Tensor
+    after: Tensor
+    view_before: View
+    view_after: View
+
+    @property
+    def rows_before(self) -> npt.NDArray[np.int64]:
+        """Their row numbers in the older version."""
+        return self.view_before.rows
+
+    @property
+    def rows_after(self) -> npt.NDArray[np.int64]:
+        """Their row numbers in the newer version, in the same order."""
+        return self.view_after.rows
+
+    def __len__(self) -> int:
+        return len(self.after)
+
+    @property
+    def __rowsets__(self) -> UpdatedRows:
+        before, after = self.view_before.__rowset__, self.view_after.__rowset__
+        return UpdatedRows(self.before.name, self.after.name, before, after)
+
+    def __repr__(self) -> str:
+        return f"Updated({plural(len(self), 'row')} of {self.after.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What differs between two versions, by row identity.
+
+    Attributes:
+        added: A View of rows only the newer version has.
+        removed: A View of rows only the older version has.
+        updated: Tensors with changed cells, by name.
+        schema: Changes of the schema, one line each.
+    """
+
+    added: View
+    removed: View
+    updated: Mapping[str, Updated]
+    schema: tuple[str, ...]
+    before: str
+    after: str
+
+    def __bool__(self) -> bool:
+        return bool(len(self.added) or len(self.removed) or self.updated or self.schema)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the lines of ``repr``."""
+        return iter(repr(self).splitlines())
+
+    def __repr__(self) -> str:
+        lines = [f"{self.before} → {self.after}"]
+        lines += [f" {change}" for change in self.schema]
+        if len(self.added):
+            lines.append(f" {plural(len(self.added), 'row')} added")
+        if len(self.removed):
+            lines.append(f" {plural(len(self.removed), 'row')} removed")
+        width = max(map(len, self.updated), default=0)
+        for name, updated in self.updated.items():
+            count = plural(len(updated), "row")
+            shown = transitions(updated.__rowsets__)
+            lines.append(f" {name:<{width}}  {count} updated{shown}")
+        if not self:
+            lines.append(" no difference")
+        return "\n".join(lines)
+
+
+class UpdatedTensors(dict[str, Updated]):
+    """What was updated, by tensor; a tensor that is not among it says what is."""
+
+    def __init__(self, before: str, after: str) -> None:
+        super().__init__()
+        self._between = f"from {before} to {after}"
+
+    def __missing__(self, name: str) -> Updated:
+        raise TensorNotFoundError(
+            f"no row of {name!r} was updated {self._between}"
+            f"\nupdated: {', '.join(self) or 'nothing'}; new rows are diff.added",
+            tensor=name,
+        )
+
+
+class SavedViews(Mapping[str, View]):
+    """The saved views of a dataset, by name; opening one costs nothing of the others.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-views", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> _ = ds.query("WHERE x > 1").save("large")
+        >>> ds.views["large"]["x"][:]
+        array([2, 3])
+        >>> ds.views
+        1 view of 'memory://doc-views'
+          large  2 rows  main@1  WHERE x > 1
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __getitem__(self, name: str) -> View:
+        from tensorlake.dataset.query.saved_views import open_saved
+
+        return View(open_saved(self._session, name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(versioning.views(self._session)))
+
+    def __len__(self) -> int:
+        return len(versioning.views(self._session))
+
+    def __repr__(self) -> str:
+        return views_text(self._session)
+
+
+def _reopen(place: Place) -> Dataset:
+    return Dataset(reconnect(place))
+
+
+def _read(handle: Rows, rows: RowSet, key: Any) -> Any:
+    """Read by what the key is."""
+    if isinstance(key, str):
+        computed = rows.computed.get(key)
+        return column_of(handle, key) if computed is None else computed.present()
+    if isinstance(key, bool | np.bool_):
+        raise InvalidInputError(
+            f"a dataset cannot be indexed by {key!r}\n"
+            'a condition is written ds["label"] == "cat"; a mask has one bool a row'
+        )
+    if isinstance(key, int | np.integer):
+        return row_at(rows, row_position(int(key), len(rows), what=repr(rows.url)))
+    if isinstance(key, Sequence) and key and all(isinstance(name, str) for name in key):
+        return View(rows.with_columns([str(name) for name in key]))
+    if isinstance(key, Predicate):
+        from tensorlake.dataset.query.run import run_where
+
+        return View(run_where(rows, key, {}))
+    return View(rows.take(assignment.positions_named(rows, key)))
+
+
+def _diff_of(found: Difference) -> Diff:
+    """Wrap what was found between two versions."""
+    updated = UpdatedTensors(found.before, found.after)
+    for name, rows in found.updated.items():
+        before, after = View(rows.before), View(rows.after)
+        tensors = Tensor(before, rows.name_before), Tensor(after, rows.name_after)
+        updated[name] = Updated(*tensors, before, after)
+    return Diff(
+        added=View(found.added),
+        removed=View(found.removed),
+        updated=updated,
+        schema=found.schema,
+        before=found.before,
+        after=found.after,
+    )

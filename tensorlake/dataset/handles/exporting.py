@@ -1,0 +1,499 @@
+"""The ways out of a Dataset and a View, methods of both: loaders, other libraries, files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Protocol, overload
+
+import numpy as np
+
+from tensorlake.quantities import parse_nbytes
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.rowset import HasRows
+    from tensorlake.loader import Framework, Loader
+
+__all__ = [
+    "arrow_dataset",
+    "arrow_schema",
+    "arrow_stream",
+    "jax",
+    "loader",
+    "to_arrow",
+    "to_coco",
+    "to_csv",
+    "to_duckdb",
+    "to_hf",
+    "to_jsonl",
+    "to_mds",
+    "to_numpy",
+    "to_pandas",
+    "to_parquet",
+    "to_webdataset",
+    "to_zarr",
+    "torch",
+]
+
+
+class HasLoader(Protocol):
+    """What a loader is made of."""
+
+    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader: ...
+
+
+def to_pandas(self: HasRows, columns: Sequence[str] | None = None) -> Any:  # noqa: D417 - a method: self
+    """Read rows into a pandas DataFrame whose index is ``_row``.
+
+    Args:
+        columns: Only these; ``_row_id`` may be among them.
+
+    Raises:
+        InvalidInputError: It would be more than 4 GiB.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-pandas", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_pandas()["x"].sum()
+        np.int64(6)
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    return export.to_pandas(self.__rowset__, columns)
+
+
+def to_arrow(self: HasRows, columns: Sequence[str] | None = None) -> Any:  # noqa: D417 - a method: self
+    """Read rows into a ``pyarrow.Table``; how each type comes out is in docs/reference/sdk.md.
+
+    Args:
+        columns: Only these; ``_row`` and ``_row_id`` may be among them.
+
+    Raises:
+        InvalidInputError: It would be more than 4 GiB; what streams is
+            ``pyarrow.RecordBatchReader.from_stream(ds)``.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-arrow", {"y": tl.ClassLabel(["cat", "dog"])})
+        >>> ds.extend({"y": ["dog", "cat"]})
+        >>> ds.to_arrow(columns=["_row", "y"]).to_pylist()
+        [{'_row': 0, 'y': 'dog'}, {'_row': 1, 'y': 'cat'}]
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    return export.to_arrow(self.__rowset__, columns)
+
+
+def arrow_dataset(self: HasRows) -> Any:
+    """Show the rows as a ``pyarrow.dataset.Dataset``, which reads what is asked of it.
+
+    DuckDB, polars and pyarrow's own scanner name columns and conditions; only those columns
+    are read, and conditions that TQL can answer choose the rows before.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-arrow-dataset", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.arrow_dataset().to_table(columns=["x"]).to_pydict()
+        {'x': [1, 2, 3]}
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    return export.arrow_dataset(self.__rowset__)
+
+
+def to_duckdb(self: HasRows, connection: Any = None) -> Any:  # noqa: D417 - a method: self
+    """Show the rows as a DuckDB relation, over `arrow_dataset`: nothing is copied before.
+
+    Args:
+        connection: Of DuckDB; None: its default one.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-duckdb", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_duckdb().filter("x > 1").fetchall()
+        [(2,), (3,)]
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    return export.to_duckdb(self.__rowset__, connection)
+
+
+def to_hf(self: HasRows, columns: Sequence[str] | None = None) -> Any:  # noqa: D417 - a method: self
+    """Read rows into a ``datasets.Dataset`` of Hugging Face; pictures as they are stored.
+
+    Its features are the tensors' types; ``tl.ingest.huggingface`` makes tensors of them again.
+
+    Args:
+        columns: Only these; ``_row`` and ``_row_id`` may be among them.
+
+    Raises:
+        InvalidInputError: It would be more than 4 GiB.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-hf", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_hf()["x"][1]
+        2
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    return export.to_hf(self.__rowset__, columns)
+
+
+@overload
+def to_numpy(
+    self: HasRows, dst: None = None, *, columns: Sequence[str] | None = None
+) -> dict[str, np.ndarray]: ...
+@overload
+def to_numpy(
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> None: ...
+def to_numpy(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str] | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> dict[str, np.ndarray] | None:
+    """Read columns into arrays by name, or write them into an ``.npz`` file.
+
+    Tensors of one shape are an array, labels their codes; of all others there is an array of
+    objects in memory. A file has ragged ones as ``x.values`` and ``x.shapes``, text as NumPy's,
+    and no form for bytes. ``tl.ingest.numpy`` makes the tensors again.
+
+    Args:
+        dst: Path of the file, which appears when it is whole. None: arrays in memory.
+        columns: Only these.
+        overwrite: Whether to replace what is there.
+
+    Raises:
+        InvalidInputError: It would be more than 4 GiB, or numbers are NULL.
+        UnsupportedFeatureError: A file has no form for a tensor; ``columns=`` leaves it out.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-numpy", {"x": "int64", "name": "str"})
+        >>> ds.extend({"x": [1, 2], "name": ["one", "two"]})
+        >>> ds.to_numpy()["x"]
+        array([1, 2])
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    if dst is None:
+        return export.to_numpy(self.__rowset__, columns)
+    return export.to_npz(self.__rowset__, dst, columns=columns, overwrite=overwrite)
+
+
+def to_zarr(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str] | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> Any:
+    """Write a zarr group, an array for each tensor, and return it, open for reading.
+
+    Ragged tensors and bytes are groups of ``values`` and ``shapes`` or ``offsets``; which is
+    in docs/reference/sdk.md.
+
+    Args:
+        dst: Path of a folder, which appears when it is whole. None: in memory.
+        columns: Only these tensors.
+        overwrite: Whether to replace what is there.
+
+    Raises:
+        InvalidInputError: There is something at ``dst``, or in memory it would be over 4 GiB.
+        UnsupportedFeatureError: zarr has no form for a tensor; ``columns=`` leaves it out.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-zarr", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_zarr()["x"][:]
+        array([1, 2, 3])
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    return export.to_zarr(self.__rowset__, dst, columns=columns, overwrite=overwrite)
+
+
+def arrow_stream(self: HasRows, requested_schema: object = None) -> object:
+    """Hand out all columns as a stream (the Arrow PyCapsule protocol), batch by batch."""
+    from tensorlake.dataset import export
+
+    return export.to_reader(self.__rowset__).__arrow_c_stream__(requested_schema)
+
+
+def arrow_schema(self: HasRows) -> object:
+    """Hand out the schema that the stream has."""
+    from tensorlake.dataset import export
+
+    here = self.__rowset__
+    return export.arrow_schema(here, export.check_columns(here, None)).__arrow_c_schema__()
+
+
+def to_parquet(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a Parquet file, a row group at a time; ``tl.ingest.parquet`` makes the same again.
+
+    Args:
+        dst: Path of the file. It appears when it is whole.
+        columns: Only these; ``_row`` and ``_row_id`` may be among them.
+        overwrite: Whether to replace what is there.
+
+    Raises:
+        InvalidInputError: There is something at ``dst``.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-parquet", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_parquet("x.parquet")
+        >>> tl.ingest.parquet("x.parquet", "memory://doc-to-parquet-again")["x"][:]
+        array([1, 2, 3])
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    export.to_parquet(self.__rowset__, dst, columns=columns, overwrite=overwrite)
+
+
+def to_csv(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    delimiter: str = ",",
+    overwrite: bool = False,
+) -> None:
+    """Write a CSV file; one whose name ends in ``.gz`` or ``.zst`` is compressed.
+
+    Args:
+        dst: Path of the file. It appears when it is whole.
+        columns: Only these; ``_row`` and ``_row_id`` may be among them.
+        delimiter: What stands between values.
+        overwrite: Whether to replace what is there.
+
+    Raises:
+        UnsupportedFeatureError: A column is arrays, lists or bytes; ``columns=`` leaves it out.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-csv", {"y": tl.ClassLabel(["cat", "dog"])})
+        >>> ds.extend({"y": ["dog", "cat"]})
+        >>> ds.to_csv("pets.csv", columns=["_row", "y"])
+        >>> print(Path("pets.csv").read_text().strip())
+        "_row","y"
+        0,"dog"
+        1,"cat"
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    export.to_csv(self.__rowset__, dst, columns=columns, delimiter=delimiter, overwrite=overwrite)
+
+
+def to_jsonl(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write JSON lines, an object a row; ``.gz`` or ``.zst`` at the end of the name compresses.
+
+    Args:
+        dst: Path of the file. It appears when it is whole.
+        columns: Only these; ``_row`` and ``_row_id`` may be among them.
+        overwrite: Whether to replace what is there.
+
+    Raises:
+        InvalidInputError: A number is NaN or infinite, which JSON has no form for.
+        UnsupportedFeatureError: A column is bytes; ``columns=`` leaves it out.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-jsonl", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_jsonl("x.jsonl")
+        >>> from pathlib import Path
+        >>> Path("x.jsonl").read_text().splitlines()
+        ['{"x": 1}', '{"x": 2}', '{"x": 3}']
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    export.to_jsonl(self.__rowset__, dst, columns=columns, overwrite=overwrite)
+
+
+def to_webdataset(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    shard_size: str = "256MiB",
+    overwrite: bool = False,
+) -> None:
+    """Write WebDataset shards into a folder; pictures are the bytes that are stored.
+
+    Args:
+        dst: Path of the folder. It appears when it is whole.
+        columns: Only these tensors.
+        shard_size: Bytes of samples a shard.
+        overwrite: Whether to replace what is there.
+
+    Raises:
+        UnsupportedFeatureError: Shards have no form for a tensor; ``columns=`` leaves it out.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-webdataset", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_webdataset("shards")
+        >>> tl.ingest.webdataset("shards", "memory://doc-to-webdataset-again").count()
+        3
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    nbytes = parse_nbytes(shard_size, name="shard_size", least=1)
+    export.to_webdataset(
+        self.__rowset__, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite
+    )
+
+
+def to_mds(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    shard_size: str = "64MiB",
+    overwrite: bool = False,
+) -> None:
+    """Write MosaicML's MDS into a folder; pictures are the bytes that are stored.
+
+    Args:
+        dst: Path of the folder. It appears when it is whole.
+        columns: Only these tensors.
+        shard_size: Bytes a shard.
+        overwrite: Whether to replace what is there.
+
+    Raises:
+        InvalidInputError: A value is NULL, which MDS has no form for.
+        UnsupportedFeatureError: MDS has no form for a tensor; ``columns=`` leaves it out.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-mds", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_mds("mds")
+        >>> from pathlib import Path
+        >>> Path("mds/index.json").exists()
+        True
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    nbytes = parse_nbytes(shard_size, name="shard_size", least=1)
+    export.to_mds(self.__rowset__, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite)
+
+
+def to_coco(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a COCO folder: ``annotations.json``, and the stored pictures in ``images/``.
+
+    The picture, its boxes, their classes, masks and keypoints are found by their types;
+    other tensors are left out.
+
+    Args:
+        dst: Path of the folder. It appears when it is whole.
+        columns: Only these tensors, where a type is there twice.
+        overwrite: Whether to replace what is there.
+
+    Raises:
+        InvalidInputError: There is no picture, or not as many classes as boxes.
+
+    Example:
+        >>> import numpy as np
+        >>> import tensorlake as tl
+        >>> schema = {"image": tl.Image("png"), "boxes": tl.BBox()}
+        >>> ds = tl.create("memory://doc-to-coco", schema)
+        >>> ds.append({"image": np.zeros((8, 8, 3), np.uint8), "boxes": [[0, 0, 4, 4]]})
+        >>> ds.to_coco("coco")
+        >>> tl.ingest.coco("coco/annotations.json", "coco/images", "memory://doc-to-coco-again").count()
+        1
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    export.to_coco(self.__rowset__, dst, columns=columns, overwrite=overwrite)
+
+
+def torch(self: HasLoader, **arguments: Any) -> Loader:
+    """Stream batches of torch tensors; arguments in docs/reference/loader.md.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-stream-torch", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> for batch in ds.torch(batch_size=2):
+        ...     print(batch["x"].tolist())
+        [1, 2]
+        [3]
+        >>> ds.discard()
+    """
+    return self.__loader__("torch", arguments)
+
+
+def jax(self: HasLoader, **arguments: Any) -> Loader:
+    """Stream batches of JAX arrays; arguments in docs/reference/loader.md.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-stream-jax", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> [batch["x"].tolist() for batch in ds.jax(batch_size=2)]
+        [[1, 2], [3]]
+        >>> ds.discard()
+    """
+    return self.__loader__("jax", arguments)
+
+
+def loader(self: HasLoader, **arguments: Any) -> Loader:
+    """Stream batches of NumPy arrays; arguments in docs/reference/loader.md.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-stream-loader", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> [batch["x"].tolist() for batch in ds.loader(batch_size=2)]
+        [[1, 2], [3]]
+        >>> ds.discard()
+    """
+    return self.__loader__("numpy", arguments)

@@ -1,0 +1,189 @@
+"""``tl.mix``: several datasets or views streamed as one, each with a weight.
+
+    web  ─ 0.6 ─┐
+    code ─ 0.3 ─┼─► one order, whatever the number of ranks ─► ds.torch(), .jax(), .loader()
+    wiki ─ 0.1 ─┘
+
+Any stretch of the order holds the weights to within a row or two (docs/reference/plan.md). Batches
+have ``_source``, the number of each row's source, and ``_row``, its row there. Each source gives
+all its rows before one of them again, in epochs of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NoReturn, cast, get_args
+
+import numpy as np
+
+from tensorlake.dataset.core.rowset import rowset_of
+from tensorlake.dataset.display.hints import no_such
+from tensorlake.dataset.handles import exporting as exported
+from tensorlake.dataset.handles.dataset import View
+from tensorlake.dataset.handles.rows import Rows, repin_of
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
+from tensorlake.loader import (
+    Framework,
+    Loader,
+    MixRows,
+    MixSource,
+    MixStop,
+    Weight,
+    check_columns,
+    check_weights,
+    make_loader,
+)
+
+__all__ = ["Mix", "mix"]
+
+PAIR = 2
+SHOWN_ITEMS = 3
+
+
+class Mix:
+    """Several sources as one stream; made by ``tl.mix``.
+
+    Attributes:
+        sources: The views mixed, by name, as they were when the mix was made.
+        weights: Their weights.
+        stop: When an epoch ends.
+    """
+
+    def __init__(
+        self, given: Mapping[str, Rows], weights: Mapping[str, Weight], stop: MixStop
+    ) -> None:
+        self.sources = {name: View(rowset_of(one)) for name, one in given.items()}
+        self.weights = dict(weights)
+        self.stop: MixStop = stop
+        self._given = dict(given)
+
+    torch, jax, loader = exported.torch, exported.jax, exported.loader
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sources' names; ``_source`` of a batch is an index into them."""
+        return tuple(self.sources)
+
+    def __len__(self) -> int:
+        if self.stop == "never":
+            raise TypeError("a mix with stop='never' has no length\ngive stop='first' or 'all'")
+        return self._rows().num_places
+
+    def __repr__(self) -> str:
+        lines = [f"Mix of {len(self.sources)} sources, by rows, stop={self.stop!r}"]
+        for name, view in self.sources.items():
+            weight = self.weights[name]
+            shown = "a function" if callable(weight) else f"{weight:g}"
+            lines.append(f"  {name}  {shown}  {len(view):,} rows of {view.url!r} {view.version}")
+        return "\n".join(lines)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_such(self, name)
+
+    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
+        """Make a loader of a framework."""
+        rows = self._rows()
+        chosen = arguments.get("columns")
+        names = rows.selection.columns if chosen is None else chosen
+        check_columns(rows.sources, [name for name in names if not name.startswith("_")])
+        remake = partial(_made_again, self, framework, arguments)
+        return make_loader(rows, framework=framework, remake=remake, **arguments)
+
+    def _rows(self) -> MixRows:
+        sources = [
+            MixSource(name, rows.selection, rows.reader(), repin_of(self._given[name]))
+            for name, rows in ((name, rowset_of(view)) for name, view in self.sources.items())
+        ]
+        return MixRows(tuple(sources), tuple(self.weights.values()), self.stop)
+
+
+def mix(
+    sources: Mapping[str, tuple[Rows, Weight]],
+    *,
+    by: Literal["rows", "tokens"] = "rows",
+    stop: MixStop = "first",
+) -> Mix:
+    """Mix datasets or views into one stream, each with a weight.
+
+    Args:
+        sources: By name, a dataset or view and its weight: a number above 0, or a function of the
+            place in the order (asked at every 65,536th), which needs ``stop="never"``.
+        by: What weights count: rows.
+        stop: An epoch ends when the first source has given all its rows, when each has given
+            them at least once, or never.
+
+    Raises:
+        InvalidInputError: A weight, a source or a word is none.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> web, code = (tl.create(f"memory://doc-{n}", {"x": "int64"}) for n in ("web", "code"))
+        >>> web.extend({"x": range(300)}); code.extend({"x": range(100)})
+        >>> mixed = tl.mix({"web": (web, 0.75), "code": (code, 0.25)})
+        >>> len(mixed)
+        399
+        >>> next(iter(mixed.loader(batch_size=8)))["_source"]
+        array([0, 0, 1, 0, 0, 0, 1, 0])
+    """
+    if isinstance(by, str) and by == "tokens":  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        raise UnsupportedFeatureError(
+            f"mix(by={by!r}) is not supported by this version\nby='rows' is: for shares of tokens"
+            " divide each weight by its source's mean length",
+            actual=by,
+        )
+    if not isinstance(by, str) or by != "rows":  # pyright: ignore[reportUnnecessaryIsInstance] - likewise
+        raise InvalidInputError(f"by is 'rows', got {shown(by)}", argument="by", actual=by)
+    if not isinstance(stop, str) or stop not in get_args(MixStop):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        raise InvalidInputError(
+            f"stop is one of 'first', 'all', 'never', got {shown(stop)}", actual=stop
+        )
+    if not isinstance(sources, Mapping) or not sources:
+        raise InvalidInputError(
+            f"mix() takes {{'name': (dataset, weight), …}}, got {_brief(sources)}"
+            "\nwrite tl.mix({'web': (web, 0.7), 'code': (code, 0.3)})",
+            actual=sources,
+        )
+    given: dict[str, Rows] = {}
+    weights: dict[str, Weight] = {}
+    for name, pair in sources.items():
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f"a source of the mix is named by a string, got {shown(name)}"
+                "\nwrite tl.mix({'web': (ds, 0.5), …})",
+                actual=name,
+            )
+        given[name], weight = _pair(name, pair)
+        weights[name] = weight.item() if isinstance(weight, np.generic) else weight
+    check_weights(weights, {name: len(one) for name, one in given.items()}, stop)
+    return Mix(given, weights, stop)
+
+
+def _pair(name: str, pair: object) -> tuple[Rows, Any]:
+    if isinstance(pair, Sequence) and len(pair) == PAIR and isinstance(pair[0], Rows):
+        if not rowset_of(pair[0]).has_rows:
+            raise InvalidInputError(
+                f"source {name!r} of the mix is an aggregate: it has no rows\nmix a view of rows"
+            )
+        return pair[0], pair[1]
+    raise InvalidInputError(
+        f"source {name!r} of the mix is a pair (dataset or view, weight), got {_brief(pair)}"
+        f"\nwrite tl.mix({{{name!r}: (ds, 0.5), …}})",
+        actual=pair,
+    )
+
+
+def _brief(given: object) -> str:
+    """A value in a message: of datasets and views only that they are."""
+    if isinstance(given, Rows):
+        return f"a {type(given).__name__} of {given.url!r}"
+    if isinstance(given, list | tuple):
+        items = cast("list[object]", given)
+        more = ", …" if len(items) > SHOWN_ITEMS else ""
+        kind = "list" if isinstance(given, list) else "tuple"
+        return f"a {kind} of {', '.join(map(_brief, items[:SHOWN_ITEMS])) or 'nothing'}{more}"
+    return shown(given)
+
+
+def _made_again(mixed: Mix, framework: Framework, arguments: Any, **replaced: Any) -> Loader:
+    return mixed.__loader__(framework, arguments | replaced)

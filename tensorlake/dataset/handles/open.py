@@ -1,0 +1,117 @@
+"""Making and opening datasets by URL: a handle around the session of ``connect``."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+from tensorlake.dataset.core.connect import Durability, connect, connect_new
+from tensorlake.dataset.handles.dataset import Dataset
+from tensorlake.errors import SchemaError, shown
+from tensorlake.quantities import Duration
+
+__all__ = ["create", "open_dataset"]
+
+
+def create(
+    url: str | PathLike[str],
+    schema: Mapping[str, Any] | None = None,
+    *,
+    exist_ok: bool = False,
+    like: Dataset | None = None,
+    grace: Duration = "24h",
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
+    durability: Durability = "fsync",
+) -> Dataset:
+    """Make a dataset and open its branch ``main``.
+
+    Args:
+        url: Local path, ``s3://``, ``gs://``, ``az://``, ``memory://``, or ``http(s)://`` of a
+            dataset behind a tensorlake server.
+        schema: Types by tensor name. A dtype name is short for Scalar, ``"str"`` for Text.
+        exist_ok: Open it when it is there already, provided that its schema is this one.
+        like: Take the schema of another dataset.
+        grace: How long a transaction may stay unpublished: ``"30min"``, ``"24h"``, ``"7d"``, a
+            timedelta, or seconds.
+        storage_options: Credentials and endpoint, by fsspec's key names.
+        token: For a server; the environment's ``TENSORLAKE_TOKEN`` when it is left out.
+        durability: ``"none"`` leaves out the fsyncs of a local folder.
+
+    Raises:
+        InvalidInputError: There is a dataset at this URL.
+        SchemaError: A name or type cannot be.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> tl.create("memory://doc-create", {"x": "float32", "label": tl.ClassLabel(["a", "b"])})
+        Dataset 'memory://doc-create' main@0 · 0 rows
+          x      Scalar(float32)        () float32
+          label  ClassLabel(2: a, b)    () int64
+    """
+    if (schema is None) == (like is None):
+        raise SchemaError("give a schema {'name': type, …}, or like=another_dataset; one of both")
+    if like is not None and not hasattr(like, "schema"):
+        raise SchemaError(
+            f"like= is an open dataset, got {shown(like)}\nwrite like=tl.open(url)", actual=like
+        )
+    session = connect_new(
+        url,
+        schema if schema is not None or like is None else like.schema,
+        exist_ok=exist_ok,
+        grace=grace,
+        storage_options=storage_options,
+        token=token,
+        durability=durability,
+    )
+    return Dataset(session)
+
+
+def open_dataset(
+    url: str | PathLike[str],
+    version: str | dt.datetime | None = None,
+    *,
+    read_only: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
+    durability: Durability = "fsync",
+) -> Dataset:
+    """Open a dataset: its branch ``main``, or a version.
+
+    Args:
+        url: Where it is.
+        version: A branch (writable), a commit ``main@12``, a tag, or an aware datetime.
+        read_only: Refuse to stage changes.
+        storage_options: Credentials and endpoint, by fsspec's key names.
+        token: For a server; the environment's ``TENSORLAKE_TOKEN`` when it is left out.
+        durability: ``"none"`` leaves out the fsyncs of a local folder.
+
+    Raises:
+        DatasetNotFoundError: There is none; the message names datasets near it.
+        VersionNotFoundError: It has no such version.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> tl.create("memory://doc-open", {"x": "int64"}).close()
+        >>> with tl.open("memory://doc-open") as ds:
+        ...     ds.append({"x": 1})
+        ...     print(ds.commit("one row").version)
+        main@1
+        >>> tl.open("memory://doc-open", version="main@0").count()
+        0
+    """
+    session = connect(
+        url,
+        version,
+        read_only=read_only,
+        storage_options=storage_options,
+        token=token,
+        durability=durability,
+    )
+    return Dataset(session)
+
+
+open_dataset.__module__, open_dataset.__name__ = "tensorlake", "open"  # as users type it
+open_dataset.__qualname__ = "open"

@@ -1,0 +1,218 @@
+"""What a Dataset and a View share: reading, choosing, exporting and streaming rows.
+
+All of it is said of the RowSet that the handle shows: a View's is frozen, a Dataset's follows the
+handle, staged changes included. Methods that are longer than a line are functions of the modules
+beside this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.core.rowset import HasRows, RowSet, everything, writer_of
+from tensorlake.dataset.core.structs import members_of
+from tensorlake.dataset.display.hints import no_such
+from tensorlake.dataset.handles import exporting as exported
+from tensorlake.dataset.handles import selecting as selectable
+from tensorlake.dataset.handles.row import Row, row_at
+from tensorlake.dataset.handles.tensor import Tensor
+from tensorlake.dataset.history import versions as versioning
+from tensorlake.dataset.query.predicate import Predicate
+from tensorlake.errors import InvalidInputError
+from tensorlake.types import SampleType
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.transform.loaders import Repin
+    from tensorlake.loader import Framework, Loader
+    from tensorlake.reading import Reader, Selection
+
+__all__ = ["RowNames", "Rows", "repin_of"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+class HasArray(Protocol):
+    """What NumPy makes an array of: an array, a tensor of torch, a Series of pandas."""
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return it as an array."""
+        ...
+
+
+RowNames: TypeAlias = "slice | Sequence[int] | HasArray | Predicate | Rows"
+"""What names several rows, in brackets and to be deleted."""
+
+
+class Rows:
+    """Rows and columns that can be read, queried and streamed."""
+
+    @property
+    def __rowset__(self) -> RowSet:
+        """The rows and columns that this shows now."""
+        raise NotImplementedError
+
+    # What it is
+
+    def __len__(self) -> int:
+        return len(self.__rowset__)
+
+    def count(self) -> int:
+        """How many rows there are.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-count", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3]})
+            >>> ds.where("x > 1").count()
+            2
+            >>> ds.discard()
+        """
+        return len(self)
+
+    @property
+    def url(self) -> str:
+        """Where the dataset is."""
+        return self.__rowset__.url
+
+    @property
+    def schema(self) -> Mapping[str, SampleType]:
+        """The types of the columns, by name."""
+        return self.__rowset__.schema
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The columns that are stored, by name."""
+        return {name: Tensor(self, name) for name in self.__rowset__.selection.columns}
+
+    @property
+    def version(self) -> str:
+        """The version read; with staged changes, the one they stand on."""
+        return self.__rowset__.version
+
+    @property
+    def rows(self) -> Int64Array:
+        """Positions of the rows in their version, int64."""
+        return self.__rowset__.rows
+
+    @property
+    def row_ids(self) -> list[str]:
+        """Identities of the rows: stable under every change but deletion."""
+        return self.__rowset__.row_ids
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is a column of this name; rows are found by conditions."""
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f"'in' asks for a column by its name, got {name!r}\n"
+                'rows are found by conditions: len(ds[ds["x"] == 3]) > 0'
+            )
+        rows = self.__rowset__
+        columns = rows.selection.columns
+        return name in rows.columns or bool(members_of(name, columns))
+
+    def __iter__(self) -> Iterator[Row]:
+        rows = self.__rowset__
+        for position in range(len(rows)):
+            yield row_at(rows, position)
+
+    def __getitems__(self, positions: Sequence[int]) -> list[dict[str, Any]]:
+        """Read many rows at once, as torch's map-style fetcher asks."""
+        from tensorlake.dataset.transform.loaders import rows_at
+
+        return rows_at(self.__rowset__, positions)
+
+    # Choosing rows and columns
+
+    query = selectable.query
+    where = selectable.where
+    select = selectable.select
+    order_by = selectable.order_by
+    filter = selectable.filter
+    take = selectable.take
+    sample = selectable.sample
+    split = selectable.split
+
+    # Other libraries and files
+
+    to_pandas = exported.to_pandas
+    to_arrow = exported.to_arrow
+    arrow_dataset = exported.arrow_dataset
+    to_duckdb = exported.to_duckdb
+    to_hf = exported.to_hf
+    to_numpy = exported.to_numpy
+    to_zarr = exported.to_zarr
+    to_parquet = exported.to_parquet
+    to_csv = exported.to_csv
+    to_jsonl = exported.to_jsonl
+    to_webdataset = exported.to_webdataset
+    to_mds = exported.to_mds
+    to_coco = exported.to_coco
+    __arrow_c_stream__ = exported.arrow_stream
+    __arrow_c_schema__ = exported.arrow_schema
+
+    # Streaming and looking
+
+    torch = exported.torch
+    jax = exported.jax
+    loader = exported.loader
+
+    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
+        """Make a loader of a framework: what ``torch()``, ``jax()`` and ``loader()`` call."""
+        from tensorlake.dataset.transform.loaders import stream
+
+        remake = partial(_made_again, self, framework, arguments)
+        return stream(self.__rowset__, framework, arguments, repin=repin_of(self), remake=remake)
+
+    def show(self, *, write: bool = False, open: bool = True) -> str:  # noqa: A002 - as webbrowser
+        """Look at the rows in a browser, and return the address of the page.
+
+        A private server starts beside this process and ends with it. In a notebook the page is
+        shown in the cell. A dataset on a branch shows the newest version of the branch.
+
+        Args:
+            write: Let the page save views.
+            open: False only returns the address.
+
+        Raises:
+            MissingExtraError: The extra ``server`` is not installed.
+            UnsupportedFeatureError: The viewer was not built.
+            InvalidStateError: A view whose rows no query tells: ``view.save(name).show()``.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-show", {"x": "int64"})
+            >>> ds.show(open=False)  # doctest: +IGNORE_EXCEPTION_DETAIL
+            Traceback (most recent call last):
+            InvalidInputError: 'memory://doc-show' lives in this process, …
+        """
+        from tensorlake.dataset.display.viewer import show
+
+        return show(self.__rowset__, is_view=writer_of(self) is None, write=write, is_opened=open)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_such(self, name)
+
+
+def repin_of(rows: HasRows) -> Repin | None:
+    """Return how a loader reaches the version that its state recorded; None for a View's rows."""
+    session = writer_of(rows)
+    if session is None:
+        return None
+
+    def at(version: str) -> tuple[Selection, Reader]:
+        then = everything(versioning.at(session, version))
+        return then.selection, then.reader()
+
+    return at
+
+
+def _made_again(
+    rows: Rows, framework: Framework, arguments: dict[str, Any], **replaced: Any
+) -> Loader:
+    """Make the same loader in another process."""
+    return rows.__loader__(framework, arguments | replaced)

@@ -1,0 +1,120 @@
+"""Changing a dataset's schema, as its handle offers it: staged, and published with what else is.
+
+Older versions keep the schema they had, and no chunk is rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tensorlake.dataset.core.rowset import HasSession
+from tensorlake.dataset.write import schema as schema_changes
+from tensorlake.types import NO_DEFAULT, SampleType
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+__all__ = [
+    "add_tensor",
+    "alter_tensor",
+    "drop_tensor",
+    "rename_tensor",
+]
+
+
+def add_tensor(
+    self: HasSession, name: str, sample_type: SampleType | str | Any, fill: Any = NO_DEFAULT
+) -> None:
+    """Stage a new tensor. Rows that exist get ``fill``, else the type's default, else NULL.
+
+    A ``Struct`` adds a tensor for each of its fields.
+
+    Raises:
+        SchemaError: The name is taken, or there is neither fill nor default nor NULL.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-add-tensor", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.add_tensor("grade", "int8", fill=7)
+        >>> ds["grade"][:]
+        array([7, 7, 7], dtype=int8)
+        >>> ds.discard()
+    """
+    schema_changes.add_tensor(self.__session__, name, sample_type, fill)
+
+
+def drop_tensor(self: HasSession, name: str) -> None:
+    """Stage that a tensor is gone, or a group of them; older versions keep it.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-drop-tensor", {"x": "int64", "y": "int64"})
+        >>> ds.extend({"x": [1], "y": [2]})
+        >>> ds.drop_tensor("y")
+        >>> list(ds.schema)
+        ['x']
+        >>> ds.discard()
+    """
+    schema_changes.drop_tensor(self.__session__, name)
+
+
+def rename_tensor(self: HasSession, old: str, new: str) -> None:
+    """Stage another name for a tensor, or a group of them; data and identity stay.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-rename-tensor", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.rename_tensor("x", "n")
+        >>> ds["n"][:]
+        array([1, 2, 3])
+        >>> ds.discard()
+    """
+    schema_changes.rename_tensor(self.__session__, old, new)
+
+
+def alter_tensor(  # noqa: D417 - a method: self
+    self: HasSession,
+    name: str,
+    *,
+    nullable: bool | None = None,
+    dtype: DTypeLike | None = None,
+    shape: Sequence[int | None] | None = None,
+    codec: Literal["any"] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Stage another type, or other metadata, for a tensor. No chunk is rewritten.
+
+    Args:
+        name: The tensor.
+        nullable: Whether samples may be NULL. False needs that none is: rows are looked at
+            where statistics leave it open.
+        dtype: A wider one: each value that is stored must be one of its values.
+        shape: The same lengths, or None where samples may differ from now on.
+        codec: "any": pictures of other codecs are taken too, beside those that are there.
+        metadata: JSON to note about the tensor, in the place of what was noted.
+
+    Raises:
+        SchemaError: What is stored would not be of the new type; the message says why.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-alter", {"x": "uint8"})
+        >>> ds.extend({"x": [1, 255]})
+        >>> ds.alter_tensor("x", dtype="int32")
+        >>> ds.append({"x": 70_000})
+        >>> ds["x"][:]
+        array([    1,   255, 70000], dtype=int32)
+        >>> ds.discard()
+    """
+    schema_changes.alter_tensor(
+        self.__session__,
+        name,
+        nullable=nullable,
+        dtype=dtype,
+        shape=shape,
+        codec=codec,
+        metadata=metadata,
+    )

@@ -1,0 +1,231 @@
+"""The ways in which a Dataset and a View choose rows and columns: each gives a View.
+
+They are methods of both. Most are one line that calls its own module: those that are queries leave
+the engine unloaded until one is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from tensorlake.dataset.core.rowset import HasViews
+from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import Duration, is_whole_number, parse_nbytes, seconds_of
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.handles.row import Row
+    from tensorlake.dataset.query.predicate import Predicate
+
+__all__ = ["filter", "order_by", "query", "sample", "select", "split", "take", "where"]
+
+View = TypeVar("View")  # the class of views: it has these methods, and stands above this module
+
+
+def query(  # noqa: D417 - a method: self
+    self: HasViews[View],
+    tql: str,
+    *,
+    timeout: Duration | None = None,
+    max_bytes: int | str | None = None,
+    max_memory: int | str | None = None,
+    **params: Any,
+) -> View:
+    """Select rows (and compute columns) by a TQL query; see docs/reference/tql.md.
+
+    Args:
+        tql: The query.
+        timeout: Seconds after which it ends with an error, or "5min", or a timedelta.
+        max_bytes: Bytes of samples read after which it ends with an error, or "4GiB".
+        max_memory: Bytes that it may hold at once, or "4GiB", also when what it computes is
+            read later; it ends with an error before it holds more. None: half of the memory of
+            the machine.
+        **params: A value for each ``$name``: numbers, texts, arrays; for FROM a dataset, a
+            view, a DataFrame or an Arrow table.
+
+    Raises:
+        QueryError: The text is not TQL, or names what does not exist; it shows the place.
+        QueryLimitError: A limit was passed.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-query", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.query("WHERE x > $least ORDER BY x DESC", least=1)["x"][:].tolist()
+        [3, 2]
+        >>> ds.query("SELECT SUM(x)").item()
+        6
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.core.query_limits import QueryLimits
+    from tensorlake.dataset.query.run import run_query
+
+    limits = QueryLimits(
+        None if timeout is None else seconds_of(timeout, what="timeout"),
+        None if max_bytes is None else parse_nbytes(max_bytes, name="max_bytes"),
+        memory_nbytes=(None if max_memory is None else parse_nbytes(max_memory, name="max_memory")),
+    )
+    return self.__view__(run_query(self.__rowset__, tql, params, limits))
+
+
+def where(self: HasViews[View], condition: str | Predicate, **params: Any) -> View:
+    """Select the rows that meet a condition: TQL text without WHERE, or a Predicate.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-where", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.where("x > 1").count(), ds.where(ds["x"] == 1).count()
+        (2, 1)
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.query.run import run_where
+
+    return self.__view__(run_where(self.__rowset__, condition, params))
+
+
+def select(self: HasViews[View], *names: str | Sequence[str], **expressions: str) -> View:
+    """Keep exactly the columns named ("*": all of them), and add ones computed by TQL.
+
+    Names may come one by one or as one list.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-select", {"x": "int64", "y": "int64"})
+        >>> ds.extend({"x": [1, 2], "y": [10, 20]})
+        >>> view = ds.select("x", total="x + y")
+        >>> view.tql, view["total"]
+        ('SELECT x, x + y AS total', array([11, 22]))
+    """
+    from tensorlake.dataset.query import builder as selecting
+
+    return self.__view__(selecting.select(self.__rowset__, names, expressions))
+
+
+def order_by(self: HasViews[View], *keys: str | Sequence[str], **params: Any) -> View:
+    """Sort rows by keys, as ORDER BY takes them: ``order_by("score DESC")``, or a list.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-order-by", {"x": "int64"})
+        >>> ds.extend({"x": [2, 3, 1]})
+        >>> ds.order_by("x DESC").take(2)["x"][:].tolist()
+        [3, 2]
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.query import builder as selecting
+
+    return self.__view__(selecting.order_by(self.__rowset__, keys, params))
+
+
+def filter(  # noqa: A001 - the method's name
+    self: HasViews[View], condition: Callable[[Row], Any] | Predicate | str
+) -> View:
+    """Keep the rows for which a Python function of a Row holds; warns that it is slow.
+
+    Example:
+        >>> import warnings
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-filter", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     ds.filter(lambda row: row["x"] % 2 == 1)["x"][:]
+        array([1, 3])
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.handles.row import row_at
+    from tensorlake.dataset.query import builder as selecting
+
+    rows = self.__rowset__
+    return self.__view__(selecting.filter_rows(rows, condition, partial(row_at, rows)))
+
+
+def take(self: HasViews[View], count: int) -> View:
+    """Select the first rows.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-take", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.take(2)["x"][:]
+        array([1, 2])
+        >>> ds.discard()
+    """
+    if not is_whole_number(count) or count < 0:
+        raise InvalidInputError(
+            f"take({count!r}): give a number of rows, 0 or more;\n"
+            "rows by their positions are rows[start:stop], or rows[[3, 1, 4]]",
+            actual=count,
+        )
+    rows = self.__rowset__
+    first = np.arange(min(count, len(rows)), dtype=np.int64)
+    return self.__view__(rows.take_step(first, f"LIMIT {count}"))
+
+
+def sample(self: HasViews[View], count: int, *, seed: int = 0) -> View:
+    """Select rows at random, without repeats, the same for the same seed.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-sample", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> len(ds.sample(2, seed=7))
+        2
+        >>> ds.discard()
+    """
+    if not is_whole_number(seed) or seed < 0:
+        raise InvalidInputError(
+            f"sample(seed={seed!r}): give a whole number, 0 or more", argument="seed"
+        )
+    rows = self.__rowset__
+    if not is_whole_number(count) or not 0 <= count <= len(rows):
+        message = f"sample({count!r}): there are {len(rows):,} rows; give 0 to {len(rows)}"
+        raise InvalidInputError(message, expected=len(rows), actual=count)
+    chosen = np.random.Generator(np.random.Philox(seed)).permutation(len(rows))[:count]
+    return self.__view__(rows.take(chosen.astype(np.int64)))
+
+
+def split(  # noqa: D417 - a method: self
+    self: HasViews[View],
+    shares: Mapping[str, float],
+    *,
+    seed: int = 0,
+    stratify: str | None = None,
+    group: str | None = None,
+    exact: bool = False,
+) -> dict[str, View]:
+    """Split the rows: a row keeps its side when others are added, for it follows from its id.
+
+    Args:
+        shares: The share of each side, by name; they sum to 1.
+        seed: Another gives another split.
+        stratify: A tensor of one class (or number, or text) a row: each class is split by the
+            shares.
+        group: A tensor whose rows of one value stay together, such as ``"patient_id"``.
+        exact: Cut so that shares hold to one row, or group; rows may change sides when others
+            are added.
+
+    Returns:
+        A view of each side; every row is in exactly one.
+
+    Raises:
+        InvalidInputError: Shares that do not sum to 1, or a NULL class or group.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-split", {"x": "int64"})
+        >>> ds.extend({"x": range(1000)})
+        >>> parts = ds.split({"train": 0.8, "val": 0.2}, exact=True)
+        >>> len(parts["train"]), len(parts["val"])
+        (800, 200)
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.transform import split as splitting
+
+    parts = splitting.split(
+        self.__rowset__, shares, seed=seed, stratify=stratify, group=group, exact=exact
+    )
+    return {name: self.__view__(part) for name, part in parts.items()}

@@ -1,0 +1,161 @@
+"""Keeping a dataset healthy, as its handle offers it: compaction, verification, giving up the old.
+
+Nothing here changes a value that a version shows; what it costs and finds is a report that prints.
+"""
+
+from __future__ import annotations
+
+from tensorlake.dataset.core.rowset import HasSession
+from tensorlake.dataset.maintenance import check as checking
+from tensorlake.dataset.maintenance import gc as collecting
+from tensorlake.dataset.maintenance import optimize as optimizing
+from tensorlake.dataset.maintenance.check import CheckReport
+from tensorlake.dataset.maintenance.gc import CollectionReport, ExpiryReport, OlderThan
+from tensorlake.dataset.maintenance.optimize import OptimizeReport
+
+__all__ = [
+    "check",
+    "expire",
+    "gc",
+    "optimize",
+]
+
+
+def optimize(  # noqa: D417 - a method: self
+    self: HasSession,
+    order_by: str | None = None,
+    *,
+    dry_run: bool = False,
+    progress: bool | None = None,
+) -> OptimizeReport:
+    """Merge small chunks and drop what deleted rows left behind; this handle moves to the head.
+
+    No value, row id or order changes, older versions stay as they are, and others may read and
+    commit meanwhile: what they changed keeps their version. What is good already is not
+    touched, so a second call right after does nothing.
+
+    Args:
+        order_by: Put the rows in another order too: a tensor, or TQL as after ``ORDER BY``
+            (``"label, score DESC"``). Row ids stay; row numbers do not.
+        dry_run: Only say what would be done. What would be moved is read and encoded, and not
+            stored: it takes as long as a run without its writing, and tells what a run does.
+        progress: Whether to show a line of progress; None: on terminals.
+
+    Raises:
+        ReadOnlyError: The handle is not at a branch.
+        UncommittedChangesError: There are staged changes.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-optimize", {"x": "int64"})
+        >>> for number in range(3):
+        ...     ds.append({"x": number})
+        ...     _ = ds.commit()
+        >>> ds.optimize().chunks_after
+        1
+        >>> ds["x"][:]
+        array([0, 1, 2])
+    """
+    return optimizing.optimize(self.__session__, order_by, dry_run=dry_run, progress=progress)
+
+
+def expire(  # noqa: D417 - a method: self
+    self: HasSession,
+    *,
+    older_than: OlderThan | None = None,
+    keep_last: int | None = None,
+    dry_run: bool = False,
+) -> ExpiryReport:
+    """Give up old versions of every branch; the next ``gc`` removes what only they needed.
+
+    Each branch keeps its newest version, tags and saved views keep theirs, and the log keeps
+    telling of all. Versions given up can be tagged or branched from no more.
+
+    Args:
+        older_than: Expire versions that another had replaced by then: ``"90d"`` or a
+            timedelta ago by the store's clock, or an aware datetime. A number without a unit
+            is refused.
+        keep_last: Give up all but so many commits of each branch. With both, what either keeps
+            is kept.
+        dry_run: Only say what would be given up.
+
+    Raises:
+        InvalidInputError: Neither is given, or one makes no sense.
+        ReadOnlyError: The handle was opened with ``read_only=True``, and this is no dry run.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-expire", {"x": "int64"})
+        >>> for number in range(3):
+        ...     ds.append({"x": number})
+        ...     _ = ds.commit()
+        >>> print(ds.expire(keep_last=1))
+        gave up main@0 … main@2; main@3 and later are kept
+    """
+    return collecting.expire(
+        self.__session__, older_than=older_than, keep_last=keep_last, dry_run=dry_run
+    )
+
+
+def gc(self: HasSession, *, dry_run: bool = False) -> CollectionReport:  # noqa: D417 - a method: self
+    """Remove what no version, tag or view needs, and no transaction can publish any more.
+
+    Others may read and commit meanwhile. What was staged but never committed is kept for the
+    dataset's grace time (``tl.create(…, grace="24h")``); history is never removed unless
+    ``expire`` or ``delete_branch`` gave it up. It may be stopped and run again at any point.
+
+    Args:
+        dry_run: Only say what would go; commits that come meanwhile make it an estimate. All
+            that is written is an object that tells the store's time, and is removed.
+
+    Raises:
+        ReadOnlyError: The handle was opened with ``read_only=True``, and this is no dry run.
+        CorruptionError: Something that is needed is missing or damaged; nothing was removed.
+        AccessError: The credentials may not list, write or delete.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-gc", {"x": "int64"})
+        >>> ds.append({"x": 1})
+        >>> _ = ds.commit()
+        >>> ds.gc().deleted_packs
+        0
+    """
+    return collecting.gc(self.__session__, dry_run=dry_run)
+
+
+def check(  # noqa: D417 - a method: self
+    self: HasSession,
+    *,
+    full: bool = True,
+    decode: bool = False,
+    repair: bool = False,
+    progress: bool | None = None,
+) -> CheckReport:
+    """Verify the dataset: every version of every branch, tags and views, everything they need.
+
+    Damage is reported, never raised, and does not stop the check; nothing is changed.
+
+    Args:
+        full: Read every chunk and compare checksums; False reads logs and index pages only,
+            and looks whether packs are there and long enough.
+        decode: Also decode every media sample of each branch's newest version.
+        repair: First mend what can be mended, as new commits that say so: lost index pages,
+            wrong hints. Nothing is deleted; the report says what was and was not recovered.
+        progress: Whether to show a line of progress; None: on terminals.
+
+    Raises:
+        ReadOnlyError: ``repair`` on a handle opened with ``read_only=True``.
+        UncommittedChangesError: ``repair`` over staged changes.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-check", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit()
+        >>> ds.check().ok
+        True
+    """
+    return checking.check(
+        self.__session__, full=full, decode=decode, repair=repair, progress=progress
+    )

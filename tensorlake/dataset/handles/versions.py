@@ -1,0 +1,293 @@
+"""The versions of a dataset, as its handle shows them: log, other handles, branches, tags, diff.
+
+A handle never jumps: what opens another version gives a new handle.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from tensorlake.dataset.core.rowset import HasDatasets, HasSession
+from tensorlake.dataset.history import follow as following
+from tensorlake.dataset.history import merge as merging
+from tensorlake.dataset.history import restore as restoring
+from tensorlake.dataset.history import versions as versioning
+from tensorlake.dataset.history.commit import Commit
+from tensorlake.dataset.history.graph import commit_graph
+from tensorlake.dataset.history.log import Log
+from tensorlake.dataset.history.merge import MergeReport, OnConflict
+from tensorlake.errors import UncommittedChangesError
+from tensorlake.quantities import Duration
+from tensorlake.versions import Tag
+
+__all__ = [
+    "at",
+    "branch",
+    "delete_branch",
+    "delete_tag",
+    "follow",
+    "graph",
+    "log",
+    "merge",
+    "restore",
+    "revert",
+    "tag",
+]
+
+
+Dataset = TypeVar("Dataset")  # the class that has these methods, and stands above them
+
+
+def at(self: HasDatasets[Dataset], version: str | dt.datetime) -> Dataset:
+    """Open another version as a new handle: a branch is writable, a commit or tag is not.
+
+    A time is looked for among the commits of this handle's branch.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-at", {"x": "int64"})
+        >>> ds.append({"x": 1})
+        >>> first = ds.commit("one row")
+        >>> ds.at("main@0").count(), ds.at(first.time).count()
+        (0, 1)
+    """
+    return self.__dataset__(versioning.at(self.__session__, version))
+
+
+def branch(self: HasDatasets[Dataset], name: str, at: str | dt.datetime | None = None) -> Dataset:
+    """Start a branch at a version (default: this one) and open it as a new handle.
+
+    Raises:
+        InvalidInputError: The name was used before.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-branch", {"x": "int64"})
+        >>> fix = ds.branch("fix")
+        >>> fix.append({"x": 1})
+        >>> fix.commit("one row").version
+        'fix@2'
+        >>> len(ds), len(fix)
+        (0, 1)
+    """
+    if self.__session__.transaction is not None and at is None:
+        raise UncommittedChangesError(
+            f"{self.__session__.store.url!r} has staged changes, which would not be on the new"
+            " branch\n"
+            "commit or discard them first, or name a version: ds.branch(name, at=…)"
+        )
+    return self.__dataset__(versioning.branch(self.__session__, name, at))
+
+
+def log(self: HasSession, limit: int | None = None) -> Log:
+    """Commits up to this version, newest first, read as far as they are looked at.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-log-of", {"x": "int64"})
+        >>> ds.append({"x": 1})
+        >>> _ = ds.commit("one row")
+        >>> [commit.message for commit in ds.log()]
+        ['one row', 'create']
+    """
+    return versioning.log(self.__session__, limit)
+
+
+def graph(self: HasSession, limit: int | None = None) -> Iterator[Commit]:
+    """Commits that led to this version, newest first, those of merged branches included.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-graph", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> [commit.version for commit in ds.graph()]
+        ['main@1', 'main@0']
+    """
+    commits = commit_graph(self.__session__.store, self.__session__.branch, self.__session__.head)
+    return islice(commits, limit)
+
+
+def follow(  # noqa: D417 - a method: self
+    self: HasSession, *, poll_s: Duration = 1.0, timeout_s: Duration | None = None
+) -> Iterator[Commit]:
+    """Yield the commits that come after this version on its branch, as they come.
+
+    The handle stays where it is: ``ds.refresh()`` or ``ds.at(commit.version)`` moves on.
+
+    Args:
+        poll_s: How often to look, in seconds or as "5s" or a timedelta; each look is one small
+            request.
+        timeout_s: Stop when no commit came for this duration; 0 yields what is there, None
+            never stops but at the branch's end.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-follow", {"x": "int64"})
+        >>> writer = tl.open("memory://doc-follow")
+        >>> writer.append({"x": 1})
+        >>> writer.commit("one").version
+        'main@1'
+        >>> [commit.message for commit in ds.follow(timeout_s=0)]
+        ['one']
+    """
+    return following.follow(self.__session__, poll_s=poll_s, timeout_s=timeout_s)
+
+
+def tag(  # noqa: D417 - a method: self
+    self: HasSession,
+    name: str,
+    at: str | dt.datetime | None = None,
+    *,
+    expires: dt.datetime | None = None,
+) -> Tag:
+    """Name a version.
+
+    Args:
+        name: The tag; it does not move, and its name is never used twice.
+        at: The version: a commit, branch, tag or aware datetime. None: this handle's.
+        expires: When garbage collection may remove the tag, an aware datetime; None: never.
+
+    Raises:
+        InvalidInputError: The name is taken by another version.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-tag", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> _ = ds.tag("v1")
+        >>> tl.open("memory://doc-tag", "v1").count()
+        3
+    """
+    return versioning.tag(self.__session__, name, at, expires=expires)
+
+
+def delete_tag(self: HasSession, name: str) -> None:
+    """Give up a tag, or a saved view; its name stays used.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-delete-tag", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> _ = ds.tag("v1")
+        >>> ds.delete_tag("v1")
+        >>> list(ds.tags)
+        []
+    """
+    versioning.delete_tag(self.__session__, name)
+
+
+def merge(  # noqa: D417 - a method: self
+    self: HasSession,
+    name: str | dt.datetime,
+    on_conflict: OnConflict = "error",
+    tensors: Sequence[str] | None = None,
+    dry_run: bool = False,  # noqa: FBT001, FBT002 - the contract's signature
+) -> MergeReport:
+    """Merge a branch into this handle's branch, three-way by row identity, and publish it.
+
+    Rows that theirs added come after ours; no chunk is copied. The handle moves to the result.
+
+    Args:
+        name: The branch, or any version.
+        on_conflict: Who decides where both changed the same: "error" nobody, "ours" this
+            branch, "theirs" the other, or a function that is given a ``MergeConflict`` and
+            returns the cell's value.
+        tensors: Take only updates of these of theirs' tensors: no rows, no other tensors. Such
+            a merge is not remembered; a later one of everything finds their cells equal.
+        dry_run: Only report what would happen, conflicts included.
+
+    Raises:
+        ConflictError: Both changed the same, and nobody was to decide; nothing was published.
+        UncommittedChangesError: There are staged changes.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-merge", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> fix = ds.branch("fix")
+        >>> fix["x"][0] = 10
+        >>> _ = fix.commit("ten")
+        >>> ds.append({"x": 4})
+        >>> _ = ds.commit("four")
+        >>> ds.merge("fix")
+        main@2 + fix@2 → main@3   (from main@1)
+         x  1 row updated
+        >>> ds["x"][:]
+        array([10,  2,  3,  4])
+    """
+    return merging.merge(
+        self.__session__, name, on_conflict=on_conflict, tensors=tensors, dry_run=dry_run
+    )
+
+
+def restore(self: HasSession, version: str | dt.datetime) -> Commit:
+    """Publish a commit whose content is that of an older version; the handle moves to it.
+
+    Rows keep their identity, and the log its history.
+
+    Raises:
+        SnapshotExpiredError: The version was given up.
+        UncommittedChangesError: There are staged changes.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-restore", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> ds.restore("main@0").version, len(ds)
+        ('main@2', 0)
+    """
+    return restoring.restore(self.__session__, version)
+
+
+def revert(self: HasSession, version: str | dt.datetime) -> None:
+    """Stage the inverse of one commit, by row identity; later changes stay.
+
+    Rows that it deleted come back as new rows at the end; class names that it added stay.
+
+    Raises:
+        ConflictError: Later commits changed the same cells or rows.
+        UncommittedChangesError: There are staged changes.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-revert", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> ds["x"][0] = 10
+        >>> commit = ds.commit("ten")
+        >>> ds.revert(commit.version)
+        >>> ds["x"][:]
+        array([1, 2, 3])
+        >>> ds.discard()
+    """
+    restoring.revert(self.__session__, version)
+
+
+def delete_branch(self: HasSession, name: str) -> None:
+    """End a branch: nothing is committed to it any more, and its name stays used.
+
+    What it refers to stays readable until a collection.
+
+    Raises:
+        InvalidInputError: It is main.
+        VersionNotFoundError: There is none of this name.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-delete-branch", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> ds.branch("fix").close()
+        >>> ds.delete_branch("fix")
+        >>> list(ds.branches)
+        ['main']
+    """
+    restoring.delete_branch(self.__session__, name)

@@ -1,0 +1,338 @@
+"""What a Dataset stages and publishes, and how it describes itself: methods of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from tensorlake.dataset.core.rowset import HasDatasets, HasSession, everything
+from tensorlake.dataset.display.repr import Summary, summarize
+from tensorlake.dataset.history.commit import Commit
+from tensorlake.dataset.query import assignment
+from tensorlake.dataset.write import refresh as refreshing
+from tensorlake.dataset.write import staging
+from tensorlake.dataset.write import upsert as upserting
+from tensorlake.dataset.write.refresh import noting_reads
+from tensorlake.dataset.write.upsert import Upserted
+from tensorlake.storage import place_text
+from tensorlake.versions import CommitRequest, OnConflict
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.query.predicate import Predicate
+    from tensorlake.dataset.transform.map import MapOptions
+
+__all__ = [
+    "append",
+    "commit",
+    "delete",
+    "discard",
+    "execute",
+    "extend",
+    "refresh",
+    "summary",
+    "transaction",
+    "upsert",
+]
+
+Dataset = TypeVar("Dataset", bound=HasSession)  # the class that has these methods, above them
+
+
+def summary(self: HasSession, *, full: bool = False) -> Summary:  # noqa: D417 - a method: self
+    """Describe the dataset: sizes, types, shapes, versions. Reads the index only.
+
+    Args:
+        full: Also read the columns of numbers and labels, for their values.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-summary", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> ds.summary(full=True).to_pandas()["type"].tolist()
+        ['Scalar(int64)']
+    """
+    return summarize(self.__session__, full=full)
+
+
+def append(self: HasSession, row: Mapping[str, Any]) -> None:
+    """Stage one row.
+
+    Raises:
+        InvalidInputError: A value does not fit; nothing was staged.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-append", {"x": "int64", "name": "str"})
+        >>> ds.append({"x": 1, "name": "one"})
+        >>> ds[-1]["name"]
+        'one'
+        >>> ds.discard()
+    """
+    staging.append(self.__session__, row)
+
+
+def extend(self: HasSession, data: Any) -> None:
+    """Stage rows: columns, rows, an Arrow table, a DataFrame, a View, or an iterator of these.
+
+    Raises:
+        InvalidInputError: A value does not fit; nothing of this call was staged.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-extend", {"x": "int64", "name": "str"})
+        >>> ds.extend({"x": [1, 2], "name": ["one", "two"]})
+        >>> ds.extend([{"x": 3, "name": "three"}])
+        >>> ds["name"][:]
+        ['one', 'two', 'three']
+        >>> ds.discard()
+    """
+    staging.extend(self.__session__, data)
+
+
+def delete(self: HasSession, rows: Any) -> int:
+    """Stage that rows are gone: an int, slice, list, mask, Predicate or View.
+
+    Returns:
+        How many rows go.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-delete", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.delete(ds["x"] > 1)
+        2
+        >>> ds["x"][:].tolist()
+        [1]
+        >>> ds.discard()
+    """
+    return assignment.delete(self.__session__, rows)
+
+
+def upsert(self: HasSession, rows: Any, on: str | Sequence[str]) -> Upserted:  # noqa: D417 - a method: self
+    """Stage rows by key: where it is known the row gets the values given, else it is appended.
+
+    A key that another commit added meanwhile is known when this one is published: its row gets
+    the values given.
+
+    Args:
+        rows: As for ``extend``; of known rows, tensors that are not named stay as they are.
+        on: The tensor, or tensors, whose value names a row.
+
+    Returns:
+        How many rows were updated, and how many appended.
+
+    Raises:
+        InvalidInputError: A key is NULL or NaN, given twice, or stands in several rows.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-upsert", {"id": "int64", "text": "str"})
+        >>> ds.extend({"id": [1, 2], "text": ["one", "two"]})
+        >>> ds.upsert({"id": [2, 3], "text": ["TWO", "three"]}, on="id")
+        Upserted(updated=1, appended=1)
+        >>> ds["text"][:]
+        ['one', 'TWO', 'three']
+        >>> ds.discard()
+    """
+    return upserting.upsert(self.__session__, rows, on)
+
+
+def map(  # noqa: A001, D417 - the method's name; self
+    self: HasDatasets[Dataset],
+    function: Callable[[dict[str, Any]], Any],
+    *,
+    schema: Mapping[str, Any],
+    columns: Sequence[str] | None = None,
+    to: str | PathLike[str] | None = None,
+    where: str | Predicate | None = None,
+    **options: Unpack[MapOptions],
+) -> Dataset:
+    """Call a function on rows; what it returns fills tensors, or makes a new dataset.
+
+    Args:
+        function: Gets a dict of one row's values; with ``batch_size``, of columns as
+            ``ds[name][rows]`` gives them (lists where there are NULLs). Returns a dict with
+            the names of ``schema``. With ``to`` it may also return a list of rows, or None.
+        schema: Types of what it returns. In place, a tensor that is not there is added, as
+            nullable.
+        columns: What the function is given; None: all.
+        to: URL of a new dataset with just these tensors. The same call after a kill goes on.
+        where: Only rows that meet a condition; in place, others stay as they are.
+        **options: See `MapOptions`.
+
+    Returns:
+        This handle, with the outputs staged; or the new dataset, committed.
+
+    Raises:
+        InvalidInputError: What the function returned does not fit; nothing is staged.
+        UnsupportedFeatureError: ``engine="ray"``.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-map", {"text": "str"})
+        >>> ds.extend({"text": ["a b", "c"]})
+        >>> ds.map(lambda row: {"words": len(row["text"].split())}, schema={"words": "int64"})
+        Dataset ...
+        >>> ds["words"].read()
+        array([2, 1])
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.transform.map import check_options, fill_rows, write_rows
+
+    check_options(options)
+    if to is None:
+        fill_rows(
+            self.__session__,
+            function,
+            schema=schema,
+            columns=columns,
+            where=where,
+            options=options,
+        )
+        return self.__dataset__(self.__session__)
+    session = write_rows(
+        everything(self.__session__),
+        function,
+        schema=schema,
+        columns=columns,
+        to=place_text(to, what="to"),
+        where=where,
+        options=options,
+    )
+    return self.__dataset__(session)
+
+
+def execute(self: HasSession, tql: str, **params: Any) -> int:
+    """Stage a change written in TQL: UPDATE, DELETE or INSERT … SELECT.
+
+    A commit by another that changed what its WHERE and expressions read is a conflict.
+
+    Returns:
+        How many rows change, go, or come.
+
+    Raises:
+        QueryError: The text is not TQL, or names what does not exist; it shows the place.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-execute", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.execute("UPDATE this SET x = x * 10 WHERE x > $low", low=1)
+        2
+        >>> ds["x"][:]
+        array([ 1, 20, 30])
+    """
+    from tensorlake.dataset.query import dml as executing
+
+    return executing.execute(self.__session__, tql, params)
+
+
+def commit(self: HasSession, message: str = "", *, key: str | None = None) -> Commit:  # noqa: D417 - a method: self
+    """Publish what is staged, atomically and durably, and return the commit.
+
+    Args:
+        message: What changed and why, for the log.
+        key: Names this piece of work: a second commit with the same key publishes nothing
+            and returns the first, so work can be repeated after a crash.
+
+    Raises:
+        ConflictError: Another commit changed the same cells; your changes stay staged.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-commit", {"x": "int64"})
+        >>> ds.append({"x": 1})
+        >>> ds.commit("one row").version
+        'main@1'
+        >>> ds.has_changes
+        False
+    """
+    entry = self.__session__.commit(CommitRequest(message=message, key=key))
+    return Commit.of_entry(entry, self.__session__.branch)
+
+
+def discard(self: HasSession) -> None:
+    """Forget what is staged.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-discard", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.discard()
+        >>> len(ds), ds.has_changes
+        (0, False)
+    """
+    self.__session__.discard()
+
+
+@contextmanager
+def transaction(  # noqa: D417 - a method: self
+    self: Dataset, message: str = "", *, reads: Sequence[str] = ()
+) -> Generator[Dataset]:
+    """Commit when the block ends; discard everything staged when it raises.
+
+    Args:
+        message: What changed and why, for the log.
+        reads: Columns that the changes are computed from: a commit that changed one of them
+            meanwhile, by a cell or by a row, is a conflict as well.
+
+    Raises:
+        UncommittedChangesError: The handle has staged changes already.
+        ConflictError: Another commit changed the same; your changes stay staged.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-transaction", {"x": "int64", "share": "float64"})
+        >>> ds.extend({"x": [1, 3], "share": [0, 0]})
+        >>> ds.commit("numbers").version
+        'main@1'
+        >>> with ds.transaction("shares", reads=["x"]):
+        ...     ds["share"][:] = ds["x"][:] / ds["x"][:].sum()
+        >>> ds["share"][:]
+        array([0.25, 0.75])
+    """
+    with noting_reads(self.__session__, reads):
+        try:
+            yield self
+        except BaseException:
+            discard(self)
+            raise
+    commit(self, message)
+
+
+def refresh(  # noqa: D417 - a method: self
+    self: Dataset, *, keep_staged: bool = False, on_conflict: OnConflict = "error"
+) -> Dataset:
+    """Move this handle to its branch's newest commit.
+
+    Tensors that were added and not written to yet are taken along and stay staged.
+
+    Args:
+        keep_staged: Take all staged changes along: reads then see both, and they stay staged.
+        on_conflict: Who wins where both changed one thing: "ours" (what is staged here),
+            "theirs" (what was committed), or "error". See docs/explanation/concurrency.md.
+
+    Raises:
+        UncommittedChangesError: There are staged changes and they are not to be kept.
+        ConflictError: Both changed the same and nobody was to win; nothing moved.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> mine = tl.create("memory://doc-refresh", {"x": "int64"})
+        >>> mine.extend({"x": [1, 2]})
+        >>> mine.commit("two rows").version
+        'main@1'
+        >>> theirs = tl.open("memory://doc-refresh")
+        >>> mine["x"][0], theirs["x"][0] = 10, 20
+        >>> theirs.append({"x": 3})
+        >>> theirs.commit("twenty").version
+        'main@2'
+        >>> mine.refresh(keep_staged=True, on_conflict="ours")["x"][:]
+        array([10,  2,  3])
+        >>> mine.commit("ten").version
+        'main@3'
+    """
+    refreshing.refresh(self.__session__, keep_staged=keep_staged, on_conflict=on_conflict)
+    return self

@@ -1,0 +1,1 @@
+"""History: commits, logs, differences, merges and restores as users see them."""

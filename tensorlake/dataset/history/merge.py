@@ -1,0 +1,387 @@
+"""Merging a branch into a handle's branch, as a user does it: what is asked, and what is told.
+
+The three-way merge itself is ``versions/merge/merge.py``'s. Here a branch's name becomes a version,
+names of tensors their ids, a function's answers become values, and the outcome becomes a
+``MergeReport``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.core.cells import samples_differ
+from tensorlake.dataset.core.item_counts import check_rows
+from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.history.commit import SCHEMA_WORDS, Commit
+from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError
+from tensorlake.format import Changes, ChunkKind, TensorSpec, row_ids, rows_of, txid_of
+from tensorlake.quantities import plural
+from tensorlake.reading import Reader, Snapshot
+from tensorlake.storage import runtime
+from tensorlake.types import Column, RaggedColumn, UniformColumn, in_same_terms
+from tensorlake.versions import (
+    DisputedCells,
+    MergeOutcome,
+    MergeRequest,
+    State,
+    Version,
+    describe_conflicts,
+    merge_branch,
+    resolve,
+    version_at,
+)
+
+__all__ = ["Cells", "MergeConflict", "MergeReport", "OnConflict", "merge", "with_codes"]
+
+BoolArray = npt.NDArray[np.bool_]
+Int64Array = npt.NDArray[np.int64]
+
+COMPARED_NBYTES = 16 << 20
+"""Samples of one shape read together from each side, by bytes."""
+
+COMPARED_CELLS = 4096
+"""And others, of which the size is not known before."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeConflict:
+    """One cell that both branches changed, to different values: what a function decides.
+
+    Attributes:
+        tensor: Name of the tensor.
+        row: The row's number in the version merged into.
+        row_id: Its identity, ``<txid>:<offset>``.
+        has_base: Whether the row and tensor were there where the branches went apart.
+        base: The value there; None where there was none.
+        ours: The value on the branch merged into.
+        theirs: The value on the branch merged.
+    """
+
+    tensor: str
+    row: int
+    row_id: str
+    has_base: bool
+    base: Any
+    ours: Any
+    theirs: Any
+
+
+OnConflict = Literal["error", "ours", "theirs"] | Callable[[MergeConflict], Any]
+"""Who decides where both branches changed the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """What a merge did, or in a dry run would do; prints like ``git merge --stat``.
+
+    Attributes:
+        ours: The version merged into.
+        theirs: The version merged.
+        bases: The versions where they went apart; several after merges in both directions.
+        how: "merge", "fast-forward" (ours had nothing new) or "nothing" (it had theirs already).
+        added: Rows that came from theirs.
+        removed: Rows that theirs had deleted.
+        updated: Rows of ours with new values, by tensor.
+        schema: Changes of the schema, one line each.
+        conflicts: What both changed, one line each, decided or not.
+        is_refused: Whether nobody was to decide one of them; the merge itself then raises.
+        published: The commit made; None in a dry run, and the head when there was nothing to do.
+    """
+
+    ours: str
+    theirs: str
+    bases: tuple[str, ...]
+    how: Literal["nothing", "fast-forward", "merge"]
+    added: int = 0
+    removed: int = 0
+    updated: Mapping[str, int] = field(default_factory=dict[str, int])
+    schema: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    is_refused: bool = False
+    published: Commit | None = None
+
+    @property
+    def commit(self) -> Commit:
+        """The commit that holds both.
+
+        Raises:
+            InvalidStateError: It was a dry run.
+        """
+        if self.published is None:
+            raise InvalidStateError(
+                f"merging {self.theirs} into {self.ours} was a dry run, so there is no commit\n"
+                "merge without dry_run=True"
+            )
+        return self.published
+
+    @property
+    def version(self) -> str:
+        """The commit's version: ``main@12``."""
+        return self.commit.version
+
+    @property
+    def digest(self) -> str:
+        """The digest of the commit's log entry."""
+        return self.commit.digest
+
+    @property
+    def message(self) -> str:
+        """The commit's message."""
+        return self.commit.message
+
+    @property
+    def author(self) -> str:
+        """Who committed it."""
+        return self.commit.author
+
+    @property
+    def time(self) -> dt.datetime:
+        """When it was committed."""
+        return self.commit.time
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The versions it follows: ours, then theirs."""
+        return self.commit.parents
+
+    @property
+    def changes(self) -> Changes:
+        """What it changed of ours, as recorded."""
+        return self.commit.changes
+
+    def __repr__(self) -> str:
+        if self.how == "nothing":
+            return f"{self.ours} has {self.theirs} already; nothing to merge"
+        would = "would conflict" if self.is_refused else "would be published"
+        done = would if self.published is None else self.published.version
+        lines = [f"{self.ours} + {self.theirs} → {done}   ({self._manner()})"]
+        lines += [f" {line}" for line in self.schema]
+        if self.added:
+            lines.append(f" {plural(self.added, 'row')} added")
+        if self.removed:
+            lines.append(f" {plural(self.removed, 'row')} removed")
+        width = max(map(len, self.updated), default=0)
+        lines += [
+            f" {name:<{width}}  {plural(count, 'row')} updated"
+            for name, count in self.updated.items()
+        ]
+        lines += [f" conflict: {line}" for line in self.conflicts]
+        return "\n".join(lines)
+
+    def _manner(self) -> str:
+        if self.how == "fast-forward":
+            return f"fast-forward: {self.ours} had nothing new"
+        return f"from {', '.join(self.bases)}"
+
+
+def merge(
+    session: Session,
+    name: str | dt.datetime,
+    *,
+    on_conflict: OnConflict = "error",
+    tensors: Sequence[str] | None = None,
+    dry_run: bool = False,
+) -> MergeReport:
+    """Merge a branch, or any version, into the handle's branch; the handle moves to the result."""
+    if not callable(on_conflict) and on_conflict not in ("error", "ours", "theirs"):
+        raise InvalidInputError(
+            f"merge(on_conflict={on_conflict!r}) is not a way to decide conflicts\n"
+            "use 'error', 'ours', 'theirs', or a function of a MergeConflict",
+            actual=on_conflict,
+        )
+    with session.lock:
+        if session.transaction is not None:
+            raise UncommittedChangesError(
+                f"{session.store.url!r} has staged changes, which merge({name!r}) would not see\n"
+                "commit or discard them first"
+            )
+        session.staging()  # whether this handle may write at all, told as for any change
+        resolved = runtime.run(resolve(session.store, name, branch=session.branch))
+        theirs = runtime.run(
+            version_at(session.store, resolved.branch, resolved.entry, session.packs)
+        )
+        cells = Cells(session)
+        wanted = None if tensors is None else _ids(theirs, tensors)
+        decide = cells.decider(on_conflict) if callable(on_conflict) else on_conflict
+        named = "" if tensors is None else f"{', '.join(tensors)} of "
+        outcome = merge_branch(
+            session.log,
+            session.packs,
+            theirs,
+            MergeRequest(decide, wanted),
+            cells,
+            head=session.head,
+            message=f"merge {named}{theirs.name}",
+            dry_run=dry_run,
+        )
+        if outcome.published is not None:
+            session.stand_on(outcome.published)
+        elif not dry_run:
+            session.refresh()
+        return _report(session, outcome)
+
+
+def _ids(theirs: Version, names: Sequence[str]) -> frozenset[str]:
+    if isinstance(names, str):
+        raise InvalidInputError(
+            f"merge(tensors={names!r}) is a str; give a list: tensors=[{names!r}]", actual=names
+        )
+    return frozenset(theirs.state.schema[name].id for name in names)
+
+
+def _report(session: Session, outcome: MergeOutcome) -> MergeReport:
+    entry = None if outcome.published is None else outcome.published.entry
+    if outcome.how == "nothing":
+        entry = outcome.ours.entry
+    plan = outcome.plan
+    report = MergeReport(
+        ours=outcome.ours.name,
+        theirs=outcome.theirs.name,
+        bases=tuple(base.name for base in outcome.bases),
+        how=outcome.how,
+        published=None if entry is None else Commit.of_entry(entry, session.branch),
+    )
+    if plan is None:
+        return report
+    names = {id_: tensor.spec.name for id_, tensor in plan.merged.tensors.items()}
+    counts = {
+        names[id_]: int((rows[:, 1] - rows[:, 0]).sum()) for id_, rows in plan.updated.items()
+    }
+    return replace(
+        report,
+        added=plan.added_rows,
+        removed=int((plan.deleted[:, 1] - plan.deleted[:, 0]).sum()),
+        updated={name: count for name, count in counts.items() if count},
+        schema=tuple(
+            SCHEMA_WORDS[change["op"]].format(change["name"]) for change in plan.merged.changes
+        ),
+        conflicts=tuple(describe_conflicts(plan)),
+        is_refused=outcome.is_refused,
+    )
+
+
+class Cells:
+    """Reads and compares cells of versions for a merge (the ``CellReader`` of ``versions``)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._readers: dict[str, Reader] = {}
+
+    def differs(
+        self,
+        tensor_id: str,
+        one: tuple[Version, Int64Array],
+        other: tuple[Version, Int64Array],
+        *,
+        codes: tuple[Sequence[int] | None, Sequence[int] | None],
+    ) -> BoolArray:
+        """Tell for pairs of physical rows whether their stored values differ."""
+        count, step = len(one[1]), _cells_at_once(self._spec(one[0], tensor_id))
+        found = np.zeros(count, dtype=np.bool_)
+        for start in range(0, count, step):
+            part = slice(start, min(count, start + step))
+            left, right = (
+                with_codes(self.read(version, tensor_id, rows[part], decode=False), table)
+                for (version, rows), table in zip((one, other), codes, strict=True)
+            )
+            declared = self._spec(one[0], tensor_id).type
+            same = in_same_terms(left, declared, right, declared)
+            found[part] = samples_differ(*same)
+        return found
+
+    def read(
+        self, version: Version, tensor_id: str, rows: Int64Array, *, decode: bool = True
+    ) -> Column:
+        """Read samples of physical rows."""
+        name = self._spec(version, tensor_id).name
+        return self._reader(version).read(name, rows, decode=decode)
+
+    def verify(self, state: State, changed: Mapping[str, Int64Array]) -> None:
+        """Refuse a row that would have labels of one version and boxes of the other."""
+        if not changed:
+            return
+        snapshot = Snapshot(state, self._session.packs, version="the merge", digest="")
+        check_rows(
+            self._session.reader(snapshot),
+            changed,
+            call="merge()",
+            advice="the branches gave {name!r} and {items!r} of it: assign them alike on one of"
+            " the branches, and merge again; nothing was published",
+        )
+
+    def decider(
+        self, function: Callable[[MergeConflict], Any]
+    ) -> Callable[[DisputedCells], Column]:
+        """Turn a function of one cell into one that gives the stored values of many."""
+
+        def decide(disputed: DisputedCells) -> Column:
+            spec = disputed.tensor.spec
+            sides = (disputed.base, disputed.ours, disputed.theirs)
+            values = [self._values(side, spec.id, len(disputed.ours[1])) for side in sides]
+            version, physical = disputed.ours
+            pages = self._session.packs.pages
+            ids = runtime.run(row_ids(version.state.row_ids, physical, pages))
+            rows = runtime.run(rows_of(version.state.rows, physical, pages))
+            answers = [
+                function(
+                    MergeConflict(
+                        tensor=spec.name,
+                        row=int(row),
+                        row_id=f"{txid_of(row_id)}:{int(row_id['offset'])}",
+                        has_base=disputed.base is not None,
+                        base=base,
+                        ours=ours,
+                        theirs=theirs,
+                    )
+                )
+                for row, row_id, base, ours, theirs in zip(rows, ids, *values, strict=True)
+            ]
+            return spec.type.convert(answers, tensor=spec.name, call="merge(on_conflict=)")
+
+        return decide
+
+    def _values(
+        self, side: tuple[Version, Int64Array] | None, tensor_id: str, count: int
+    ) -> list[Any]:
+        if side is None or side[0].state.schema.by_id(tensor_id) is None:
+            return [None] * count
+        version, rows = side
+        column = self.read(version, tensor_id, rows)
+        declared = self._spec(version, tensor_id).type
+        return [declared.present_one(column, at) for at in range(count)]
+
+    def _reader(self, version: Version) -> Reader:
+        found = self._readers.get(version.name)
+        if found is None:
+            snapshot = Snapshot(
+                version.state,
+                self._session.packs,
+                version=version.name,
+                digest=version.entry.digest,
+            )
+            found = self._readers[version.name] = self._session.reader(snapshot)
+        return found
+
+    def _spec(self, version: Version, tensor_id: str) -> TensorSpec:
+        spec = version.state.schema.by_id(tensor_id)
+        assert spec is not None  # only tensors of both sides are compared
+        return spec
+
+
+def _cells_at_once(spec: TensorSpec) -> int:
+    if spec.layout.kind is not ChunkKind.UNIFORM:
+        return COMPARED_CELLS
+    return max(1, COMPARED_NBYTES // max(1, spec.layout.row_nbytes))
+
+
+def with_codes(column: Column, codes: Sequence[int] | None) -> Column:
+    """A column of class codes as the merge's result has them."""
+    if codes is None or not isinstance(column, UniformColumn | RaggedColumn):
+        return column
+    return replace(column, values=np.asarray(codes, dtype=column.values.dtype)[column.values])

@@ -1,0 +1,236 @@
+"""Versions as a user handles them: log, other handles, branches, tags, differences."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.history.diff import Difference, diff_snapshots
+from tensorlake.dataset.history.log import Log, commits_to
+from tensorlake.errors import InvalidInputError, ReadOnlyError, UncommittedChangesError, shown
+from tensorlake.format import Entry
+from tensorlake.quantities import is_whole_number
+from tensorlake.reading import Snapshot
+from tensorlake.storage import runtime
+from tensorlake.versions import (
+    FoundNames,
+    SavedView,
+    Tag,
+    commit_under,
+    create_branch,
+    create_tag,
+    loaded,
+    readable_heads,
+    readable_tags,
+    readable_views,
+    resolve,
+)
+from tensorlake.versions import delete_tag as delete_tag_object
+
+__all__ = [
+    "DamagedBranchWarning",
+    "DamagedTagWarning",
+    "at",
+    "branch",
+    "branches",
+    "delete_tag",
+    "diff",
+    "log",
+    "tag",
+    "tags",
+    "views",
+]
+
+T = TypeVar("T")
+SKEW = dt.timedelta(minutes=1)
+"""How far the clocks of those who name a version by its time may differ."""
+
+
+class DamagedBranchWarning(UserWarning):
+    """The newest entry of a branch cannot be read; the other branches can."""
+
+    __module__ = "tensorlake"
+
+
+class DamagedTagWarning(UserWarning):
+    """A tag or a saved view cannot be read; the others can."""
+
+    __module__ = "tensorlake"
+
+
+def log(session: Session, limit: int | None) -> Log:
+    """Commits up to the handle's version, newest first, through the branch's parents."""
+    if limit is not None and (not is_whole_number(limit) or limit < 0):
+        raise InvalidInputError(
+            f"log({limit!r}): give a number of commits, or none for all", argument="limit"
+        )
+    pages = commits_to(session.store, session.branch, session.head, limit=limit)
+    return Log(pages, limit)
+
+
+def at(session: Session, version: str | dt.datetime) -> Session:
+    """Open another version of the same dataset."""
+    is_mirror = session.mirror_of is not None
+    resolved = runtime.run(
+        resolve(session.store, version, branch=session.branch, follows_hint=is_mirror)
+    )
+    return Session(
+        session.store,
+        replace(resolved, mirror_of=session.mirror_of),
+        read_only=session.why_read_only is not None,
+        options=session.options,
+        chunks=session.chunks,
+    )
+
+
+def branch(session: Session, name: str, version: str | dt.datetime | None) -> Session:
+    """Start a branch and open it."""
+    session.check_open()
+    _refuse_mirror(session, f"branch({name!r})")
+    source = _cited(session, version)
+    made = create_branch(
+        session.store, name, source_branch=source[0], source=source[1], packs=session.packs
+    )
+    runtime.run(made)
+    return at(session, name)
+
+
+def branches(session: Session) -> list[str]:
+    """Names of the branches, ended ones left out; one that is damaged is named, and warned of."""
+    found = runtime.run(readable_heads(session.store))
+    for name, error in found.unreadable.items():
+        warnings.warn(
+            f"branch {name!r} of {session.store.url!r} cannot be read: {str(error).splitlines()[0]}"
+            "\nthe others can; tensorlake check says more",
+            DamagedBranchWarning,
+            stacklevel=3,
+        )
+    return found.branches
+
+
+def tag(
+    session: Session,
+    name: str,
+    version: str | dt.datetime | None,
+    *,
+    expires: dt.datetime | None = None,
+) -> Tag:
+    """Name a version."""
+    session.check_open()
+    version, expires = _told_apart(version, expires)
+    _refuse_mirror(session, f"tag({name!r})")
+    if version is None and session.transaction is not None:
+        raise UncommittedChangesError(
+            f"{session.store.url!r} has staged changes, which tag {name!r} would not name\n"
+            "commit or discard them first"
+        )
+    source_branch, source = _cited(session, version)
+    if expires is not None and (
+        not isinstance(expires, dt.datetime)  # pyright: ignore[reportUnnecessaryIsInstance] - users give strings and durations
+        or expires.tzinfo is None
+    ):
+        raise InvalidInputError(
+            f"expires must be a timezone-aware datetime, got {shown(expires)}"
+            "\nwrite expires=datetime.now(timezone.utc) + timedelta(days=90)",
+            argument="expires",
+            actual=expires,
+            tag=name,
+        )
+    made = create_tag(session.store, name, source, source_branch, expires=expires)
+    return runtime.run(made)
+
+
+def _told_apart(
+    version: str | dt.datetime | None, expires: dt.datetime | None
+) -> tuple[str | dt.datetime | None, dt.datetime | None]:
+    """Take a second argument that lies in the future for ``expires``, which came there in 0.1."""
+    if (
+        expires is not None
+        or not isinstance(version, dt.datetime)
+        or version.tzinfo is None
+        or version - dt.datetime.now(dt.UTC) <= SKEW
+    ):
+        return version, expires
+    warnings.warn(
+        "tag(name, time) names the version of that time, and this time is in the future: it is"
+        " taken as expires= for now\nwrite ds.tag(name, expires=time)",
+        DeprecationWarning,
+        stacklevel=4,
+    )
+    return None, version
+
+
+def tags(session: Session) -> Mapping[str, Tag]:
+    """The tags, by name; one that is damaged is left out, and warned of."""
+    return _with_warnings(session, runtime.run(readable_tags(session.store)))
+
+
+def views(session: Session) -> Mapping[str, SavedView]:
+    """The saved views, by name; one that is damaged is left out, and warned of."""
+    return _with_warnings(session, runtime.run(readable_views(session.store)))
+
+
+def _with_warnings(session: Session, names: FoundNames[T]) -> dict[str, T]:
+    """Warn of tags and saved views that cannot be read; return those that can."""
+    for name, error in names.unreadable.items():
+        warnings.warn(
+            f"the tag or saved view {name!r} of {session.store.url!r} cannot be read:"
+            f" {str(error).splitlines()[0]}\nthe others can; tensorlake check says more",
+            DamagedTagWarning,
+            stacklevel=4,
+        )
+    return names.found
+
+
+def delete_tag(session: Session, name: str) -> None:
+    """Give up a tag."""
+    session.check_open()
+    _refuse_mirror(session, f"delete_tag({name!r})")
+    runtime.run(delete_tag_object(session.store, name))
+
+
+def _refuse_mirror(session: Session, call: str) -> None:
+    """A mirror's names are its source's.
+
+    Raises:
+        ReadOnlyError: It is one.
+    """
+    if session.mirror_of is not None:
+        raise ReadOnlyError(
+            f"{call}: {session.store.url!r} mirrors {session.mirror_of!r}, and only tl.copy writes"
+            " to it\ndo it there and bring the mirror up to date, or copy it without mirror=True",
+            dataset=session.store.url,
+            mirror_of=session.mirror_of,
+        )
+
+
+def _cited(session: Session, version: str | dt.datetime | None) -> tuple[str, Entry]:
+    if version is None:
+        under = runtime.run(commit_under(session.store, session.branch, session.head))
+        return session.branch, under
+    resolved = runtime.run(resolve(session.store, version, branch=session.branch))
+    under = runtime.run(commit_under(session.store, resolved.branch, resolved.entry))
+    return resolved.branch, under
+
+
+def diff(session: Session, a: str | None, b: str | None) -> Difference:
+    """Compare two versions, or what is staged with its base."""
+    if a is None and b is not None:
+        raise InvalidInputError(f"diff(None, {b!r}): give the older version first")
+    if a is None:
+        return diff_snapshots(
+            session, session.committed, session.snapshot(), after_name="staged changes"
+        )
+    before = _snapshot(session, a)
+    after = session.snapshot() if b is None else _snapshot(session, b)
+    return diff_snapshots(session, before, after)
+
+
+def _snapshot(session: Session, version: str) -> Snapshot:
+    cited_branch, entry = _cited(session, version)
+    entry = runtime.run(loaded(entry, session.packs))
+    return Snapshot.of_entry(entry, session.packs, branch=cited_branch)

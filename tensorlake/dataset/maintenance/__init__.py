@@ -1,0 +1,1 @@
+"""Maintenance: check, garbage collection, optimize and copy."""

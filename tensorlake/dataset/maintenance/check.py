@@ -1,0 +1,274 @@
+"""Verification as a handle offers it: ``ds.check()``, and the report that it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tensorlake.dataset.core.item_counts import Uneven, uneven_rows
+from tensorlake.dataset.core.session import Session
+from tensorlake.errors import (
+    CorruptionError,
+    CorruptSampleError,
+    DatasetNotFoundError,
+    ReadOnlyError,
+    SchemaError,
+    SnapshotExpiredError,
+    UncommittedChangesError,
+    UnsupportedFeatureError,
+)
+from tensorlake.format import COPYING, DESCRIPTOR, MAIN, Entry, TensorSpec, entry_path
+from tensorlake.quantities import human_nbytes, plural
+from tensorlake.reading import ChunkCache, Reader, Snapshot
+from tensorlake.storage import Store, open_store, runtime
+from tensorlake.versions import (
+    BranchLog,
+    Checked,
+    Finding,
+    PackReader,
+    Repair,
+    check_dataset,
+    loaded,
+    readable_branch_names,
+    repair_dataset,
+    sizes_of,
+)
+
+__all__ = ["CheckReport", "check", "check_store", "check_url"]
+
+SHOWN = 20
+DECODED_ROWS = 64
+"""Samples decoded together; where one is bad, they are decoded one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check looked at and found; prints as a summary and a line for each finding.
+
+    Attributes:
+        url: Where the dataset is.
+        findings: What is not as it should be, damage and warnings; ``ok`` when there is none.
+        left_out: Findings beyond those kept.
+        repairs: What ``repair=True`` mended, and what it could not.
+        is_full: Whether chunks were read, rather than only found to be there.
+        samples: How many media samples were decoded.
+        entries: Log entries read.
+        versions: Versions whose references were verified.
+        pages: Index pages read.
+        chunks: Chunks referred to.
+        packs: Packs in the store, and how many of them no checked version refers to.
+        unreferenced: Those: older versions', or garbage that ``gc`` removes.
+        nbytes_read: Bytes of ranges that were read and verified.
+    """
+
+    url: str
+    findings: tuple[Finding, ...]
+    left_out: int
+    repairs: tuple[Repair, ...]
+    is_full: bool
+    samples: int
+    entries: int
+    versions: int
+    pages: int
+    chunks: int
+    packs: int
+    unreferenced: int
+    nbytes_read: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __repr__(self) -> str:
+        damage = sum(one.severity == "damage" for one in self.findings) + self.left_out
+        warnings = len(self.findings) + self.left_out - damage
+        verdict = "is whole"
+        if damage:
+            verdict = f"is damaged: {plural(damage, 'finding')}"
+        if warnings:
+            verdict += f", {plural(warnings, 'warning')}"
+        chunks = "verified" if self.is_full else "found, not read (full=False)"
+        entries = f"{self.entries:,} log {'entry' if self.entries == 1 else 'entries'}"
+        facts = [
+            plural(self.versions, "version"),
+            entries,
+            plural(self.pages, "index page"),
+            f"{plural(self.chunks, 'chunk')} {chunks}",
+            plural(self.packs, "pack"),
+            f"{human_nbytes(self.nbytes_read)} read",
+        ]
+        if self.samples:
+            facts.append(f"{plural(self.samples, 'sample')} decoded")
+        if self.unreferenced:
+            facts.append(f"{plural(self.unreferenced, 'pack')} not needed by these versions")
+        lines = [f"{self.url} {verdict}", f"  {' · '.join(facts)}"]
+        lines += [f"  {repair}" for repair in self.repairs]
+        lines += [f"  {finding}" for finding in self.findings[:SHOWN]]
+        more = len(self.findings) + self.left_out - SHOWN
+        return "\n".join([*lines, *([f"  … {more:,} more (report.findings)"] if more > 0 else [])])
+
+
+def check(
+    session: Session, *, full: bool, decode: bool, repair: bool, progress: bool | None
+) -> CheckReport:
+    """Verify the dataset behind a handle, mending first what can be mended."""
+    if repair:
+        _check_may_repair(session)
+    report = check_store(session.store, full=full, decode=decode, repair=repair, progress=progress)
+    if repair and session.is_writable:
+        session.refresh()
+    return report
+
+
+def check_url(
+    url: str,
+    *,
+    full: bool = True,
+    decode: bool = False,
+    repair: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+) -> CheckReport:
+    """Verify the dataset at a URL, also one that is too damaged to be opened.
+
+    Raises:
+        DatasetNotFoundError: There is none, not even parts of one; or a copy is under way.
+    """
+    store = open_store(url, storage_options=storage_options or None)
+    parts = (DESCRIPTOR, entry_path(MAIN, 0), COPYING)
+    if not any(runtime.run(store.head(part)) is not None for part in parts):
+        raise DatasetNotFoundError(f"no tensorlake dataset at {store.url!r}", dataset=store.url)
+    return check_store(store, full=full, decode=decode, repair=repair, progress=progress)
+
+
+def check_store(
+    store: Store, *, full: bool, decode: bool, repair: bool, progress: bool | None = False
+) -> CheckReport:
+    """Verify the dataset in a store."""
+    from tensorlake.dataset.core.progress import Progress
+
+    repairs = tuple(repair_dataset(store)) if repair else ()
+    total = sum(runtime.run(sizes_of(store)).values()) if full and progress is not False else 0
+    with Progress(f"check {store.url}", total=total, shown=progress if full else False) as bar:
+        advance = partial(bar.advance, rows=0)
+        checked: Checked = runtime.run(check_dataset(store, full=full, progress=advance))
+    findings, samples = list(checked.findings), 0
+    if full:
+        findings += _uneven_rows(store)
+    if decode:
+        for found, count in _bad_samples(store):
+            samples += count
+            findings += found
+    return CheckReport(
+        url=store.url,
+        findings=tuple(findings),
+        left_out=checked.left_out,
+        repairs=repairs,
+        is_full=full,
+        samples=samples,
+        entries=checked.entries,
+        versions=checked.versions,
+        pages=checked.pages,
+        chunks=checked.chunks,
+        packs=checked.packs,
+        unreferenced=checked.unreferenced,
+        nbytes_read=checked.nbytes_read,
+    )
+
+
+def _check_may_repair(session: Session) -> None:
+    session.check_open()
+    if session.why_read_only is not None:
+        raise ReadOnlyError(
+            f"check(repair=True) writes, and this handle of {session.store.url!r} may not:"
+            f" {session.why_read_only}\nopen it without read_only"
+        )
+    if session.transaction is not None:
+        raise UncommittedChangesError(
+            f"{session.store.url!r} has staged changes, and repairing moves this handle\n"
+            "commit or discard them first"
+        )
+
+
+def _newest_versions(store: Store) -> Iterator[Reader]:
+    """Read every branch's newest version, but one that is too damaged: the check says why."""
+    packs, cache = PackReader(store), ChunkCache()
+    for branch in runtime.run(readable_branch_names(store)):
+        try:
+            entry = runtime.run(_newest(store, branch, packs))
+            if entry is None or not entry.has_body or entry.kind == "end":
+                continue
+            snapshot = Snapshot.of_entry(entry, packs, branch=branch)
+        except (CorruptionError, SchemaError, SnapshotExpiredError, UnsupportedFeatureError):
+            continue
+        yield Reader(snapshot, cache)
+
+
+def _uneven_rows(store: Store) -> list[Finding]:
+    """Find rows with more labels than boxes, or fewer, as older writers could commit them."""
+    found: list[Finding] = []
+    for reader in _newest_versions(store):
+        try:
+            found += [_uneven(one, reader.snapshot.version) for one in uneven_rows(reader)]
+        except (CorruptionError, SnapshotExpiredError, UnsupportedFeatureError):
+            continue  # the check of its chunks has said why
+    return found
+
+
+def _uneven(one: Uneven, version: str) -> Finding:
+    return Finding(
+        f"row {one.row} of {one.name!r} in {version}",
+        None,
+        str(one),
+        "damage",
+        f"give the row as many: ds[{one.name!r}][{one.row}] = …, or"
+        f" ds[{one.items!r}][{one.row}] = …, and commit",
+    )
+
+
+def _bad_samples(store: Store) -> Iterator[tuple[list[Finding], int]]:
+    """Decode every media sample of every branch's newest version, a few at a time."""
+    for reader in _newest_versions(store):
+        snapshot = reader.snapshot
+        for spec in snapshot.schema.tensors:
+            if not spec.type.is_media:
+                continue
+            for start in range(0, snapshot.num_rows, DECODED_ROWS):
+                rows = np.arange(start, min(snapshot.num_rows, start + DECODED_ROWS))
+                yield _decoded(reader, snapshot, spec, rows), len(rows)
+
+
+async def _newest(store: Store, branch: str, packs: PackReader) -> Entry | None:
+    head = await BranchLog(store, branch).head()
+    return None if head is None else await loaded(head, packs)
+
+
+def _decoded(
+    reader: Reader, snapshot: Snapshot, spec: TensorSpec, rows: np.ndarray
+) -> list[Finding]:
+    try:
+        reader.read(spec.name, snapshot.physical(rows))  # decoded, and dropped
+    except CorruptSampleError as error:
+        if len(rows) > 1:
+            return [
+                found for row in rows for found in _decoded(reader, snapshot, spec, np.array([row]))
+            ]
+        return [
+            Finding(
+                f"row {int(rows[0])} of {spec.name!r} in {snapshot.version}",
+                None,
+                str(error).splitlines()[0],
+                "damage",
+                "to train without it: on_error='skip'; or give the row another value",
+            )
+        ]
+    except (CorruptionError, SnapshotExpiredError) as error:
+        first = str(error).splitlines()[0]
+        what = f"rows {int(rows[0])} … {int(rows[-1])} of {spec.name!r} in {snapshot.version}"
+        return [Finding(what, None, first, "damage", "restore the object from a copy")]
+    return []

@@ -1,0 +1,159 @@
+"""``tl.copy``: a dataset to another place, whole, in part, or as a mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal
+
+from tensorlake.dataset.core.progress import Progress
+from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import human_nbytes, is_whole_number, plural
+from tensorlake.storage import open_store, place_text, runtime
+from tensorlake.versions import PACKS_AT_ONCE, copy_dataset
+
+__all__ = ["CopyReport", "copy"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """What a copy did; prints as a line.
+
+    Attributes:
+        source: Where the dataset is.
+        target: Where the copy is.
+        version: The one version that was copied; None: all of them.
+        packs: Packs copied, and their bytes.
+        present: Packs that the target had already.
+        entries: Log entries copied.
+        tags: Tags copied.
+        is_mirror: Whether the copy follows its source.
+        is_dry_run: Whether nothing was done; entries and tags are not counted then.
+    """
+
+    source: str
+    target: str
+    version: str | None
+    packs: int
+    nbytes: int
+    present: int
+    entries: int
+    tags: int
+    is_mirror: bool = False
+    is_dry_run: bool = False
+
+    def __repr__(self) -> str:
+        what = self.source if self.version is None else f"{self.version} of {self.source}"
+        facts = [f"{plural(self.packs, 'pack')} ({human_nbytes(self.nbytes)})"]
+        if self.present:
+            facts.append(f"{self.present:,} there already")
+        if self.is_dry_run:
+            return f"would copy {what} to {self.target}: {', '.join(facts)}"
+        entries = f"{self.entries:,} log {'entry' if self.entries == 1 else 'entries'}"
+        facts += [entries, *([plural(self.tags, "tag")] if self.tags else [])]
+        verb = "mirrored" if self.is_mirror else "copied"
+        return f"{verb} {what} to {self.target}: {', '.join(facts)}"
+
+
+def copy(
+    src: str | PathLike[str],
+    dst: str | PathLike[str],
+    *,
+    version: str | None = None,
+    history: bool = True,
+    mirror: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    src_storage_options: Mapping[str, Any] | None = None,
+    durability: Literal["fsync", "none"] = "fsync",
+    progress: bool | None = None,
+) -> CopyReport:
+    """Copy a dataset to another place; run again, it goes on where it was.
+
+    Until it is whole it is not a dataset: stopped, it cannot be opened, only finished by the same
+    call, or removed by ``tl.delete``. Then it is one of its own: branches, commits, digests, tags
+    and row ids are the same, and from then on it may go its own way. Packs that are there already
+    are not copied again.
+
+    Args:
+        src: Where the dataset is.
+        dst: Where it goes: a place without a dataset, or with an earlier state of this copy.
+        version: Copy this branch, commit or tag, and the history that it stands on.
+        history: False: one version alone, main's newest when none is given. Its log begins anew.
+        mirror: Make a copy that is read only and follows its source: the same call again brings it
+            up to date.
+        dry_run: Only say what would be copied.
+        workers: How many packs are copied at once; None: 8. All by one process, which mostly waits
+            for the stores, and holds at most 192 MiB of packs in memory, however many.
+        storage_options: Credentials and endpoint, by fsspec's key names.
+        src_storage_options: Those of ``src``, where they are others.
+        durability: ``"none"`` leaves out the fsyncs of a local folder.
+        progress: Whether to show a line of progress; None: on terminals.
+
+    Raises:
+        DatasetNotFoundError: There is none at ``src``.
+        InvalidInputError: At ``dst`` is another dataset, or one that went its own way; or a
+            number of workers is none.
+        CorruptionError: A pack of the source is damaged; run ``check`` on it.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-copy", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit()
+        >>> report = tl.copy("memory://doc-copy", "memory://doc-copied")
+        >>> tl.open("memory://doc-copied").version
+        'main@1'
+    """
+    src, dst = place_text(src, what="src"), place_text(dst, what="dst")
+    if src.rstrip("/") == dst.rstrip("/"):
+        raise InvalidInputError(f"copy({src!r}, {dst!r}): both are the same place")
+    if workers is not None and (not is_whole_number(workers) or workers < 1):
+        raise InvalidInputError(
+            f"workers counts packs that are copied at once, got {workers!r}\n"
+            f"give a whole number from 1 on, or leave it out: {PACKS_AT_ONCE}",
+            argument="workers",
+            actual=workers,
+        )
+    options = src_storage_options or storage_options
+    source = open_store(src, storage_options=options or None)
+    target = open_store(dst, storage_options=storage_options or None, durability=durability)
+    shown: Progress | None = None
+    seen = 0
+
+    def advanced(done: int, total: int) -> None:
+        nonlocal shown, seen
+        shown = shown or Progress(f"copy {src} → {dst}", total=total, shown=progress)
+        shown.advance(done - seen, 0)
+        seen = done
+
+    try:
+        done = runtime.run(
+            copy_dataset(
+                source,
+                target,
+                version=version,
+                history=history,
+                mirror=mirror,
+                dry_run=dry_run,
+                workers=PACKS_AT_ONCE if workers is None else int(workers),
+                progress=advanced,
+            )
+        )
+    finally:
+        if shown is not None:
+            shown.__exit__()
+    return CopyReport(
+        source=src,
+        target=dst,
+        version=done.version,
+        packs=done.packs,
+        nbytes=done.nbytes,
+        present=done.present,
+        entries=done.entries,
+        tags=done.tags,
+        is_mirror=mirror,
+        is_dry_run=dry_run,
+    )

@@ -1,0 +1,1 @@
+"""Queries: TQL over the rows of a dataset, and changes by TQL."""

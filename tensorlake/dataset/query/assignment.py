@@ -1,0 +1,97 @@
+"""Rows by what names them, and the changes that brackets and maps stage for such rows.
+
+What stands between brackets is a slice, a list, a mask, a Predicate, or rows of a view, which are
+found again by their identity. The query engine is loaded only where a Predicate is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.core.indexing import positions_of, unknown_column
+from tensorlake.dataset.core.item_counts import items_first
+from tensorlake.dataset.core.row_identity import positions_by_row_id
+from tensorlake.dataset.core.rowset import RowSet, everything, has_rows, rowset_of
+from tensorlake.dataset.core.structs import flattened, members_of
+from tensorlake.dataset.query.predicate import Predicate
+from tensorlake.dataset.write import staging
+from tensorlake.quantities import is_whole_number
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.session import Session
+
+__all__ = ["assign", "delete", "positions_named"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def positions_named(rows: RowSet, key: Any, *, what: str | None = None) -> Int64Array:
+    """Positions that a slice, list, mask, Predicate or view names, in order.
+
+    Rows of a view are found by identity; those that are gone are left out.
+
+    Args:
+        rows: What the positions are in.
+        key: What names them.
+        what: The name of ``rows`` in errors; None: its URL.
+    """
+    if isinstance(key, Predicate):
+        from tensorlake.dataset.query.run import matching_positions
+
+        return matching_positions(rows, key)
+    if has_rows(key):
+        return positions_by_row_id(rowset_of(key).selection, rows.selection)
+    return positions_of(key, len(rows), what=what or repr(rows.url))
+
+
+def assign(session: Session, name: str, key: Any, values: Any) -> int:
+    """Stage values for rows of one tensor, or of a group: what ``ds[name][key] = values`` does.
+
+    Returns:
+        How many rows got a value: rows of a view that are gone by now, and their values, are
+        left out.
+    """
+    if is_whole_number(key):
+        key, values = [key], [values]
+    with session.lock:
+        here = everything(session)
+        columns = here.selection.columns
+        if name not in columns:
+            members = members_of(name, columns)
+            if not members:
+                raise unknown_column(name, columns)
+            return _assign_fields(session, name, members, key, values)
+        if has_rows(key):
+            named = rowset_of(key).selection
+            return staging.assign_by_selection(session, name, named, here.selection, values)
+        what = f"tensor {name!r} of {here.url!r}"
+        positions = positions_named(here, key, what=what)
+        return staging.assign(session, name, positions, values)
+
+
+def delete(session: Session, key: Any) -> int:
+    """Stage that rows are gone; how many go."""
+    if is_whole_number(key):
+        key = [key]
+    with session.lock:
+        here = everything(session)
+        return staging.delete(session, here.selection, positions_named(here, key))
+
+
+def _assign_fields(
+    session: Session, name: str, members: Sequence[str], key: Any, values: Any
+) -> int:
+    """Stage values for the tensors of a group; all of them, or none."""
+    columns = flattened({name: values}, members, call=f"ds[{name!r}][rows] =")
+    here = everything(session)
+    if not has_rows(key):
+        # A Predicate is evaluated once: the first field's new values may change its answer.
+        key = positions_named(here, key, what=f"tensor {members[0]!r} of {here.url!r}")
+    with staging.all_or_nothing(session):
+        names = items_first(columns, here.schema)
+        counts = [assign(session, member, key, columns[member]) for member in names]
+    return max(counts, default=0)

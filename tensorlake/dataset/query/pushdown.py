@@ -1,0 +1,173 @@
+"""Queries over a dataset behind a server run there: beside the data, and what they find comes back.
+
+    POST …/selection {version, digest, steps: [… what led to the view, the query]}
+    answer, as .npz  said: JSON {"names": […], "cost": {…}}
+                     rows                             the rows that it selects, of the version
+                     0.values 0.valid | 0.shapes …    or, of groups, the values of each column
+
+Columns that a query computes for the rows that it selects are not sent: a view computes them for
+the rows that are read, here as anywhere. What a server cannot run, for it reaches beyond the
+dataset or this process alone knows the rows, runs here and reads what it needs: with a warning.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+import tensorlake_query as tql
+from tensorlake.dataset.core.steps import QueryStep, steps_to_json
+from tensorlake.dataset.query.row_reference import named_rows
+from tensorlake.dataset.query.udf import known_functions
+from tensorlake.dataset.query.warnings import RunsHereWarning
+from tensorlake.errors import InvalidInputError, StorageError
+from tensorlake.storage import LakeStore, runtime
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.rowset import RowSet
+
+__all__ = ["Found", "ask_server", "read_found", "write_found"]
+
+NPZ_TYPE = "application/x-npz"
+Found = npt.NDArray[np.int64] | dict[str, tql.Batch]
+"""The rows that a query selects; of one that selects none, the values of its columns."""
+
+
+def ask_server(
+    view: RowSet,
+    query: tql.CompiledQuery,
+    written: str | tql.ast.Statement,
+    params: Mapping[str, Any],
+) -> Found | None:
+    """Let the view's server run a query; None where it runs here.
+
+    Args:
+        view: What it is asked of.
+        query: It, compiled.
+        written: It, as it was given.
+        params: Values of its ``$name``s.
+
+    Raises:
+        QueryLimitError: It passed a limit of the server's.
+    """
+    store = view.session.store
+    if not isinstance(store, LakeStore) or view.selection.snapshot.is_staged:
+        return None
+    parsed = tql.parse(written) if isinstance(written, str) else written
+    if parsed.explain:
+        return None
+    asked = _asked(view, query, parsed, params)
+    if isinstance(asked, str):
+        warnings.warn(
+            f"this query of {view.url!r} runs here, and reads what it needs: {asked}",
+            RunsHereWarning,
+            stacklevel=6,
+        )
+        return None
+    found = read_found(runtime.run(store.ask("selection", asked, accept=NPZ_TYPE)))
+    if isinstance(found, dict) is query.selects_rows:
+        raise StorageError(
+            f"{view.url!r} answered a query with another kind of result"
+            "\nuse the same version of tensorlake on both sides",
+            url=view.url,
+        )
+    return found
+
+
+def _asked(
+    view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement, params: Mapping[str, Any]
+) -> dict[str, Any] | str:
+    """What is asked of the server; or why it is not."""
+    named = named_rows(view)
+    if named is None:
+        return "its rows were chosen by hand; save the view to have a server know them"
+    why = _why_here(view, query, parsed)
+    if why is not None:
+        return why
+    try:
+        step = steps_to_json((QueryStep(query.text, params),))
+    except InvalidInputError:
+        return "a parameter of it cannot be sent"
+    return named | {"steps": [*named.get("steps", []), *step]}
+
+
+def _why_here(view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement) -> str | None:
+    calls = [node for node in tql.ast.walk(parsed) if isinstance(node, tql.ast.Call)]
+    own = known_functions()
+    for call in calls:
+        if call.name in own:
+            return f"{call.name} is a function of this process"
+    if not isinstance(parsed, tql.ast.Query):
+        return "it joins the results of several"
+    if parsed.source is not None or parsed.tables or parsed.expand or parsed.ungroup_by:
+        return "it reads more than the rows of this"
+    if not query.selects_rows:
+        return None
+    if view.computed:
+        return "it is over columns that another query computes"
+    selected = [node for output in parsed.select for node in tql.ast.walk(output)]
+    for node in selected:
+        if isinstance(node, tql.ast.Subquery):
+            return "it selects what another query finds"
+        if isinstance(node, tql.ast.Call) and (node.over is not None or node.name == "RANDOM"):
+            return f"what {node.name} gives depends on more than its row"
+    return None
+
+
+def write_found(found: Found, said: Mapping[str, Any]) -> bytes:
+    """Write what a query found, for `read_found`."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    names: list[str] = []
+    if isinstance(found, dict):
+        names = [*found]
+        for number, batch in enumerate(found.values()):
+            arrays |= {f"{number}.{part}": one for part, one in _parts(batch).items()}
+    else:
+        most = int(found.max(initial=0))
+        arrays["rows"] = found.astype(np.min_scalar_type(most))
+    text = json.dumps({**said, "names": names}).encode()
+    arrays["said"] = np.frombuffer(text, np.uint8)
+    out = io.BytesIO()
+    write: Any = np.savez  # its stub takes no names that are not identifiers
+    write(out, **arrays)
+    return out.getvalue()
+
+
+def read_found(body: bytes) -> Found:
+    """Read what `write_found` wrote."""
+    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+        if "rows" in arrays:
+            return arrays["rows"].astype(np.int64)
+        names: Sequence[str] = json.loads(arrays["said"].tobytes())["names"]
+        return {name: _batch(arrays, number) for number, name in enumerate(names)}
+
+
+def _parts(batch: tql.Batch) -> dict[str, npt.NDArray[Any]]:
+    match batch:
+        case tql.ObjectBatch(values=values):
+            return {"objects": np.frombuffer(msgspec.msgpack.encode(list(values)), np.uint8)}
+        case tql.UniformBatch(values=values, valid=valid):
+            parts = {"values": np.asarray(values)}
+        case tql.RaggedBatch(values=values, shapes=shapes, valid=valid):
+            parts = {"values": np.asarray(values), "shapes": shapes}
+    return parts if valid is None else parts | {"valid": valid}
+
+
+def _batch(arrays: Mapping[str, npt.NDArray[Any]], number: int) -> tql.Batch:
+    parts = {
+        part: arrays[f"{number}.{part}"]
+        for part in ("objects", "values", "shapes", "valid")
+        if f"{number}.{part}" in arrays
+    }
+    if "objects" in parts:
+        return tql.ObjectBatch(msgspec.msgpack.decode(parts["objects"].tobytes()))
+    if "shapes" in parts:
+        return tql.RaggedBatch(parts["values"], parts["shapes"], parts.get("valid"))
+    return tql.UniformBatch(parts["values"], parts.get("valid"))

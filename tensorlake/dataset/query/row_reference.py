@@ -1,0 +1,66 @@
+"""Rows as a server finds them again: what ``decode_on="server"`` and queries send it.
+
+    {"version": "main@12", "digest": …, "steps": [{"tql": …, "params": …}, {"columns": […]}]}
+    {"version": "main@12", "digest": …, "saved": "sharp"}
+
+Rows that were chosen by hand have no such name; saved, they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.dataset.core.steps import steps_to_json
+from tensorlake.errors import InvalidInputError
+from tensorlake.storage import AnswerStream, LakeStore
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.rowset import RowSet
+
+__all__ = ["ServedRows", "named_rows", "served_rows"]
+
+
+def named_rows(view: RowSet) -> dict[str, Any] | None:
+    """Say how a server finds the rows of a view; None where it cannot."""
+    snapshot = view.selection.snapshot
+    if snapshot.is_staged:
+        return None
+    named: dict[str, Any] = {"version": snapshot.version, "digest": snapshot.digest}
+    if view.name is not None:
+        return named | {"saved": view.name}
+    if view.steps is None:
+        return None
+    try:
+        return named | {"steps": steps_to_json(view.steps)}
+    except InvalidInputError:  # a parameter that JSON does not know
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRows:
+    """Rows behind a server that decodes batches of them."""
+
+    store: LakeStore
+    rows: Mapping[str, Any]
+
+    @property
+    def url(self) -> str:
+        """Of the dataset."""
+        return self.store.url
+
+    def open(self, request: Mapping[str, Any], *, timeout_s: float) -> AnswerStream:
+        """Ask for batches.
+
+        The request's version is the loader's, which may be an older one; its state names the rows.
+        """
+        named = {name: one for name, one in self.rows.items() if name != "digest"}
+        return self.store.stream("stream", {**named, **request}, timeout_s=timeout_s)
+
+
+def served_rows(view: RowSet) -> ServedRows | None:
+    """Let a server decode a view's batches; None where there is none, or it cannot find them."""
+    store = view.session.store
+    named = named_rows(view) if isinstance(store, LakeStore) else None
+    return None if named is None or not isinstance(store, LakeStore) else ServedRows(store, named)

@@ -1,0 +1,415 @@
+"""Queries and predicates over a dataset or view; the only door to the query engine.
+
+Errors of the engine come out under both trees: ``tl.QueryNameError`` is raised as a class that is
+also ``tensorlake_query.QueryNameError``. What a query computes for selected rows is not computed
+here: the view does that for the rows that are read.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import warnings
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tensorlake_query as tql
+from tensorlake import errors
+from tensorlake.dataset.core.computed import Computed
+from tensorlake.dataset.core.query_limits import QueryLimits
+from tensorlake.dataset.core.rowset import RowSet
+from tensorlake.dataset.core.steps import QueryStep
+from tensorlake.dataset.query.predicate import Predicate
+from tensorlake.dataset.query.pushdown import ask_server
+from tensorlake.dataset.query.source import SelectionSource
+from tensorlake.dataset.query.tables import DatasetTables, source_of, table_params
+from tensorlake.dataset.query.udf import known_functions
+from tensorlake.dataset.query.warnings import QueryWarning
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.quantities import plural
+from tensorlake.reading import Selection
+from tensorlake.storage import Tally, counted
+
+__all__ = [
+    "NO_LIMITS",
+    "QueryLimitError",
+    "QueryLimits",
+    "compiled_query",
+    "engine_errors",
+    "matching_positions",
+    "run_query",
+    "run_tree",
+    "run_where",
+]
+
+Int64Array = npt.NDArray[np.int64]
+SEED_BITS = 31  # of a seed that is drawn for a query: short enough to be read in its text
+
+
+NO_LIMITS = QueryLimits()
+
+
+def run_query(
+    rows: RowSet,
+    text: str,
+    params: Mapping[str, Any],
+    limits: QueryLimits = NO_LIMITS,
+    *,
+    reaches_out: bool = True,
+) -> RowSet:
+    """Evaluate a TQL query over what ``rows`` shows now.
+
+    Args:
+        rows: A dataset or view.
+        text: The query.
+        params: A value for each ``$name``.
+        limits: When it ends by itself.
+        reaches_out: Whether FROM may open other datasets, and functions of the user may be called.
+    """
+    if not isinstance(text, str):
+        message = f"query() takes TQL text, got {type(text).__name__} {shown(text)}"
+        raise InvalidInputError(message, actual=type(text).__name__)
+    return _run(rows, text, params, limits, reaches_out=reaches_out)
+
+
+def run_where(rows: RowSet, condition: str | Predicate, params: Mapping[str, Any]) -> RowSet:
+    """Evaluate a condition over what ``rows`` shows now."""
+    if isinstance(condition, Predicate):
+        if not condition.is_writable:  # nor could the step be run again
+            return rows.take(matching_positions(rows, condition))
+        return run_tree(rows, tql.ast.Query(where=condition.expr), params)
+    if not isinstance(condition, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give functions and masks
+        raise InvalidInputError(
+            f"where() takes TQL text or a Predicate, got {shown(condition)}"
+            "\nwhere('x > 1'), where(ds['x'] > 1); a function of a row is for filter()",
+            argument="condition",
+            actual=condition,
+        )
+    with engine_errors(rows.url):
+        expr = tql.parse_predicate(condition)
+    return run_tree(rows, tql.ast.Query(where=expr), params)
+
+
+def run_tree(
+    rows: RowSet,
+    query: tql.ast.Statement,
+    params: Mapping[str, Any],
+    text: str | None = None,
+    limits: QueryLimits = NO_LIMITS,
+    *,
+    reaches_out: bool = True,
+) -> RowSet:
+    """Evaluate a query that was built, over what ``rows`` shows now.
+
+    Args:
+        rows: A dataset or view.
+        query: The query.
+        params: A value for each ``$name``.
+        text: What it was written in, for errors to point at.
+        limits: When it ends by itself.
+        reaches_out: As for `run_query`.
+    """
+    return _run(rows, query, params, limits, reaches_out=reaches_out, text=text)
+
+
+def matching_positions(rows: RowSet, predicate: Predicate) -> Int64Array:
+    """Positions of the rows that meet a predicate, in order."""
+    with engine_errors(rows.url):
+        source = source_of(rows)
+        query = tql.compile_query(tql.ast.Query(where=predicate.expr), source.schema, params={})
+        found = query.run(
+            source, memory_nbytes=NO_LIMITS.most_held_nbytes, advice=NO_LIMITS.advice
+        ).rows
+    assert found is not None  # a query without aggregates selects rows
+    return found
+
+
+def compiled_query(
+    view: RowSet,
+    query: str | tql.ast.Statement,
+    params: Mapping[str, Any],
+    *,
+    reaches_out: bool,
+    text: str | None = None,
+    limits: tql.Limits | None = None,
+) -> tuple[SelectionSource, tql.CompiledQuery]:
+    """Check a query against a view; return the view as a source, and the query."""
+    source = source_of(view)
+    compiled = tql.compile_query(
+        query,
+        source.schema,
+        params=table_params(params),
+        tables=DatasetTables(view, reaches_out=reaches_out),
+        functions=known_functions() if reaches_out else None,
+        seed=secrets.randbits(SEED_BITS),
+        text=text,
+        limits=limits,
+    )
+    return source, compiled
+
+
+def _run(
+    view: RowSet,
+    query: str | tql.ast.Statement,
+    params: Mapping[str, Any],
+    limits: QueryLimits,
+    *,
+    reaches_out: bool,
+    text: str | None = None,
+) -> RowSet:
+    started_s = time.monotonic()
+    parsing = tql.Limits(limits.timeout_s, cancelled=limits.cancelled, started_s=started_s)
+    with engine_errors(view.url):
+        source, compiled = compiled_query(
+            view, query, params, reaches_out=reaches_out, text=text, limits=parsing
+        )
+        for message in compiled.warnings:
+            warnings.warn(message, QueryWarning, stacklevel=5)
+        found = ask_server(view, compiled, query, params)
+        explanation = _Explanation(compiled, source if found is None else None)
+        made = _Made(view, compiled, params, explanation, is_built=not isinstance(query, str))
+        if isinstance(found, dict):
+            return made.of_found_values(found)
+        if found is not None:
+            return _over_rows(view, query, params, found, made, limits)
+        with counted() as tally:
+            result = compiled.run(
+                source,
+                timeout_s=limits.timeout_s,
+                max_nbytes=limits.max_nbytes,
+                cancelled=limits.cancelled,
+                compute_columns=False,
+                spent=lambda: _spent(tally),
+                memory_nbytes=limits.most_held_nbytes,
+                advice=limits.advice,
+                started_s=started_s,
+            )
+        if result.rows is None or not isinstance(result.source, SelectionSource):
+            return made.of_values(result)
+        return made.of_rows(result, result.source, result.rows)
+
+
+def _over_rows(
+    view: RowSet,
+    query: str | tql.ast.Statement,
+    params: Mapping[str, Any],
+    rows: Int64Array,
+    made: _Made,
+    limits: QueryLimits,
+) -> RowSet:
+    """Show what a query selects of rows that a server has found."""
+    parsed = tql.parse(query) if isinstance(query, str) else query
+    assert isinstance(parsed, tql.ast.Query), "others run here"
+    selection = view.selection
+    there = RowSet(view.session, Selection(selection.snapshot, selection.columns, rows))
+    outputs = tql.ast.Query(select=parsed.select)
+    used = {node.name for node in tql.ast.walk(outputs) if isinstance(node, tql.ast.Parameter)}
+    given = {name: value for name, value in params.items() if name in used}
+    source, compiled = compiled_query(there, outputs, given, reaches_out=True)
+    result = compiled.run(
+        source,
+        compute_columns=False,
+        memory_nbytes=limits.most_held_nbytes,
+        advice=limits.advice,
+    )
+    return made.of_rows(result, source, np.arange(len(rows)), is_whole=True)
+
+
+class _Explanation:
+    """How a query was evaluated, and what that reads: found when it is shown, since that reads too.
+
+    What a server reads is not known here, and another process is told of the plan alone.
+    """
+
+    def __init__(self, query: tql.CompiledQuery, source: SelectionSource | None) -> None:
+        self._query = query
+        self._source = source
+
+    def __str__(self) -> str:
+        return self._query.explain(self._source)
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (self._query.explain(),)
+
+
+class _Made:
+    """What becomes of a result: a view of rows, or of values alone."""
+
+    def __init__(
+        self,
+        view: RowSet,
+        query: tql.CompiledQuery,
+        params: Mapping[str, Any],
+        explanation: _Explanation,
+        *,
+        is_built: bool,
+    ) -> None:
+        self._view = view
+        self._query = query
+        step = QueryStep(query.text, dict(params))
+        self._steps = None if view.steps is None else (*view.steps, step)
+        self._text = _over(view.tql, query.text) if is_built and view.tql else query.text
+        self._explanation = explanation
+
+    def of_values(self, result: tql.QueryResult) -> RowSet:
+        """A view without rows of a dataset: groups, values, a plan."""
+        everything = np.arange(result.num_rows)
+        read, held = partial(self._read, result), result.nbytes
+        return self._without_rows(
+            {
+                name: Computed(kind, result.columns[name])
+                if name in result.columns  # a plan
+                else Computed(kind, read=partial(read, name), positions=everything, held=held)
+                for name, kind in self._query.columns.items()
+            }
+        )
+
+    def of_found_values(self, found: Mapping[str, tql.Batch]) -> RowSet:
+        """A view of values that somebody else has computed."""
+        return self._without_rows(
+            {name: Computed(kind, found[name]) for name, kind in self._query.columns.items()}
+        )
+
+    def _without_rows(self, computed: Mapping[str, Computed]) -> RowSet:
+        selection = self._view.selection
+        return RowSet(
+            self._view.session,
+            selection.with_rows(np.empty(0, dtype=np.int64)).with_columns(()),
+            computed=computed,
+            tql=self._text,
+            explanation=self._explanation,
+            has_rows=False,
+            steps=self._steps,
+        )
+
+    def of_rows(
+        self,
+        result: tql.QueryResult,
+        source: SelectionSource,
+        rows: Int64Array,
+        *,
+        is_whole: bool = False,
+    ) -> RowSet:
+        """A view of rows of the dataset that the result's rows are of.
+
+        Args:
+            result: What was found.
+            source: What it was found in.
+            rows: Of the source.
+            is_whole: Whether the source is what the view's rows were narrowed to.
+        """
+        base = source.view
+        assert base is not None, "every source of a query here is a view"
+        if not base.has_rows:
+            return self.of_values(result)
+        selection = base.selection
+        stored = [
+            name
+            for name, column in result.passthrough.items()
+            if name == column and name in selection.columns
+        ]
+        read = partial(self._read, result)
+        is_computed = any(name not in stored for name in self._query.columns)
+        positions = np.arange(result.num_rows if is_computed else 0)
+        computed: dict[str, Computed] = {}
+        for name in self._query.columns:
+            if name in stored:
+                continue
+            inherited = result.passthrough.get(name)
+            if inherited is not None and inherited in base.computed:
+                computed[name] = base.computed[inherited].take(rows)
+            else:
+                kind = self._query.columns[name]
+                computed[name] = Computed(
+                    kind, read=partial(read, name), positions=positions, held=result.nbytes
+                )
+        is_same = is_whole or base is self._view
+        return RowSet(
+            base.session,
+            selection.with_rows(rows).with_columns(tuple(stored)),
+            computed=computed,
+            tql=self._text,
+            explanation=self._explanation,
+            steps=self._steps if is_same else None,
+        )
+
+    def _read(self, result: tql.QueryResult, name: str, positions: Int64Array) -> tql.Batch:
+        with engine_errors(self._view.url):
+            return result.read(name, positions)
+
+
+def _spent(tally: Tally) -> str:
+    requests = plural(tally.requests, "request")
+    return f"read from the store: {plural(tally.nbytes, 'byte')} in {requests}"
+
+
+def _over(inner: str, outer: str) -> str:
+    """Say two steps in one text."""
+    query, beneath = tql.parse(outer), tql.parse(inner)
+    if not isinstance(query, tql.ast.Query) or query.source is not None or beneath.explain:
+        return outer
+    table = tql.ast.Table(tql.ast.Subquery(beneath))
+    return tql.print_query(tql.ast.with_fields(query, source=table))
+
+
+@errors.shown_as(errors.QuerySyntaxError)
+class QuerySyntaxError(errors.QuerySyntaxError, tql.QuerySyntaxError):
+    """Under both trees."""
+
+
+@errors.shown_as(errors.QueryTypeError)
+class QueryTypeError(errors.QueryTypeError, tql.QueryTypeError):
+    """Under both trees."""
+
+
+@errors.shown_as(errors.QueryNameError)
+class QueryNameError(errors.QueryNameError, tql.QueryNameError):
+    """Under both trees."""
+
+
+@errors.shown_as(errors.QueryLimitError)
+class QueryLimitError(errors.QueryLimitError, tql.QueryLimitError):
+    """Under both trees."""
+
+
+@errors.shown_as(errors.QueryUnsupportedError)
+class QueryUnsupportedError(errors.QueryUnsupportedError, tql.QueryUnsupportedError):
+    """Under both trees."""
+
+
+BOTH_TREES: Mapping[type[tql.QueryError], type[errors.QueryError]] = {
+    tql.QuerySyntaxError: QuerySyntaxError,
+    tql.QueryTypeError: QueryTypeError,
+    tql.QueryNameError: QueryNameError,
+    tql.QueryLimitError: QueryLimitError,
+    tql.QueryUnsupportedError: QueryUnsupportedError,
+}
+
+
+@contextmanager
+def engine_errors(url: str) -> Generator[None]:
+    """Raise the engine's errors as tensorlake's, with the same words and places."""
+    try:
+        yield
+    except RecursionError:
+        raise QueryLimitError(
+            "the query is built from too many queries, one inside or on top of another, for the"
+            " stack of Python\nsave or materialize a step: view.save(name), view.materialize(url)",
+            dataset=url,
+        ) from None  # not a thousand frames
+    except tql.QueryError as error:
+        kind = BOTH_TREES.get(type(error), errors.QueryError)
+        raise kind(
+            str(error),
+            dataset=url,
+            text=error.text,
+            span=error.span,
+            line=error.line,
+            column=error.column,
+            hint=error.hint,
+        ) from error.__cause__  # not the engine's own: it says the same, under forty lines more

@@ -1,0 +1,178 @@
+"""A selection as the query engine sees it: named columns, read by row number.
+
+The one place where samples become the engine's batches. Rows here are positions in the selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+import tensorlake_query as tql
+from tensorlake.dataset.core.computed import Computed
+from tensorlake.dataset.core.row_identity import row_id_texts
+from tensorlake.reading import MATERIALISED_ROWS_MAX, Reader, Selection
+from tensorlake.types import (
+    BBox,
+    ClassLabel,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    SampleType,
+    Timestamp,
+    UniformColumn,
+    widened_column,
+    widened_dtype,
+)
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.rowset import RowSet
+
+__all__ = ["SelectionSource", "column_type"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def column_type(sample_type: SampleType) -> tql.ColumnType:
+    """Say how a query sees samples of a type."""
+    return tql.ColumnType(
+        kind=sample_type.query_kind,
+        dtype=None if sample_type.dtype is None else widened_dtype(sample_type.dtype).name,
+        shape=sample_type.shape,
+        names=tuple(sample_type.names) if isinstance(sample_type, ClassLabel) else None,
+        nullable=sample_type.nullable,
+        timestamp_unit=sample_type.unit if isinstance(sample_type, Timestamp) else None,
+        box_format=sample_type.format if isinstance(sample_type, BBox) else None,
+        timezone=sample_type.tz if isinstance(sample_type, Timestamp) else None,
+    )
+
+
+class SelectionSource:
+    """The columns of a selection (``tensorlake_query.ColumnSource``), computed ones among them."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        reader: Reader,
+        computed: Mapping[str, Computed] | None = None,
+        *,
+        view: RowSet | None = None,
+    ) -> None:
+        self.view = view
+        self._selection = selection
+        self._reader = reader
+        self._computed = computed or {}
+        self._schema = {
+            name: column_type(selection.snapshot.spec(name).type) for name in selection.columns
+        } | {name: column.type for name, column in self._computed.items()}
+
+    @property
+    def schema(self) -> Mapping[str, tql.ColumnType]:
+        """Type of each column."""
+        return self._schema
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return self._selection.num_rows if self.view is None else len(self.view)
+
+    def read(self, column: str, rows: Int64Array) -> tql.Batch:
+        """Read the samples of rows; media come decoded."""
+        if column in self._computed:
+            return self._computed[column].take(rows).batch
+        sample_type = self._selection.snapshot.spec(column).type
+        stored = self._reader.read(column, self._selection.physical(rows))
+        return batch_of(sample_type, stored)
+
+    def read_run(self, column: str, start: int, stop: int) -> tql.Batch:
+        """Read the samples of rows ``start`` … ``stop`` - 1; media come decoded."""
+        return self._run(self._reader.read_run, column, start, stop)
+
+    def read_codes(self, column: str, start: int, stop: int) -> tql.Batch:
+        """Read the classes of rows ``start`` … ``stop`` - 1, as narrow as they are kept."""
+        return self._run(self._reader.read_codes, column, start, stop)
+
+    def _run(
+        self, read: Callable[[str, int, int], Column], column: str, start: int, stop: int
+    ) -> tql.Batch:
+        first = None if column in self._computed else self._selection.first_physical
+        if first is None:
+            return self.read(column, np.arange(start, stop))
+        sample_type = self._selection.snapshot.spec(column).type
+        return batch_of(sample_type, read(column, first + start, first + stop))
+
+    def cost(self, column: str, ranges: Int64Array) -> tql.ReadCost | None:
+        """What reading ranges of rows takes; None where that takes listing too many rows."""
+        if column in self._computed:  # it is not stored
+            return tql.ReadCost(0, 0, 0)
+        first = self._selection.first_physical
+        if first is not None:
+            chunks, nbytes = self._reader.index(column).stored(ranges + first)
+        elif int((ranges[:, 1] - ranges[:, 0]).sum()) > MATERIALISED_ROWS_MAX:
+            return None
+        else:
+            rows = [np.arange(*each) for each in ranges.tolist()]
+            physical = self._selection.physical(np.concatenate([np.zeros(0, np.int64), *rows]))
+            keys = self._reader.chunks(column, physical)
+            chunks, nbytes = len(keys), sum(key.nbytes for key in keys)
+        return tql.ReadCost(chunks, nbytes, 0 if self._reader.store.is_local else chunks)
+
+    def shapes(self, column: str, rows: Int64Array) -> Int64Array:
+        """Shapes of samples without decoding; −1 where NULL."""
+        if column in self._computed:
+            return _shapes_of(self._computed[column].take(rows).batch)
+        return self._reader.shapes(column, self._selection.physical(rows))
+
+    def row_numbers(self, rows: Int64Array) -> Int64Array:
+        """Places of rows in the version."""
+        return self._selection.row_numbers(rows)
+
+    def row_ids(self, rows: Int64Array) -> list[str]:
+        """Identities of rows."""
+        return row_id_texts(self._selection.with_rows(rows))
+
+    def statistics(self, column: str) -> tql.ColumnStatistics | None:
+        """Bounds of a column for each run of rows that lie in one chunk; None where unknown."""
+        if self._selection.rows is not None or column in self._computed:
+            return None
+        zones = self._selection.snapshot.zones(column)
+        if zones is None:
+            return None
+        return tql.ColumnStatistics(
+            starts=zones.starts,
+            minimum=zones.minimum,
+            maximum=zones.maximum,
+            null_count=zones.null_count,
+            known=zones.known,
+            empty=zones.empty,
+        )
+
+
+def _shapes_of(batch: tql.Batch) -> Int64Array:
+    assert not isinstance(batch, tql.ObjectBatch), "text and JSON have no shape"
+    if isinstance(batch, tql.RaggedBatch):
+        shapes = batch.shapes
+    else:
+        shape = np.array(batch.values.shape[1:], np.int64)
+        shapes = np.broadcast_to(shape, (len(batch.values), len(shape)))
+    return shapes if batch.valid is None else np.where(batch.valid[:, None], shapes, -1)
+
+
+def batch_of(sample_type: SampleType, column: Column) -> tql.Batch:
+    """Hand a column to the engine, copying nothing but text, JSON and floats unknown to it."""
+    match widened_column(column):
+        case UniformColumn(values=values, valid=valid):
+            return tql.UniformBatch(values, valid)
+        case RaggedColumn(values=values, shapes=shapes, valid=valid):
+            return tql.RaggedBatch(values, shapes, valid)
+        case EncodedColumn() as column:
+            valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+            samples = column.samples
+            pairs = zip(samples, valid.tolist(), strict=True)
+            return tql.ObjectBatch(
+                [sample_type.query_sample(bytes(one)) if known else None for one, known in pairs],
+                sum(map(len, samples)) if sample_type.query_kind == "json" else None,
+            )

@@ -1,0 +1,1 @@
+"""Remote: what a server runs for its clients, and write sessions."""

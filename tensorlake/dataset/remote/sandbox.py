@@ -1,0 +1,184 @@
+"""What a server does for somebody else: it reaches nothing but what it is asked of.
+
+FROM reads ``this`` at any version, and no URL; functions of this process do not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.dataset.core.query_limits import QueryLimits
+from tensorlake.dataset.core.rowset import HasRows, rowset_of, session_of
+from tensorlake.dataset.handles.dataset import View
+from tensorlake.errors import CorruptionError, InvalidInputError
+
+if TYPE_CHECKING:
+    import tensorlake_query as tql
+    from tensorlake.dataset.handles.dataset import Dataset
+    from tensorlake.loader import Loader
+
+__all__ = [
+    "QueryLimits",
+    "complete_inside",
+    "explain_inside",
+    "found_inside",
+    "insert_inside",
+    "note_condition",
+    "query_inside",
+    "replay_inside",
+    "saved_inside",
+    "serve_loader",
+]
+
+
+def query_inside(
+    rows: HasRows, text: str, params: Mapping[str, Any], limits: QueryLimits | None = None
+) -> View:
+    """Evaluate a query that reaches no other dataset and no function of this process.
+
+    Raises:
+        QueryError: The text is not TQL, or names what does not exist here.
+        QueryLimitError: It passed a limit.
+    """
+    from tensorlake.dataset.query.run import run_query
+
+    return View(
+        run_query(rowset_of(rows), text, params, limits or QueryLimits(), reaches_out=False)
+    )
+
+
+def insert_inside(
+    dataset: Dataset,
+    text: str,
+    params: Mapping[str, Any],
+    *,
+    names: Sequence[str] = (),
+    limits: QueryLimits | None = None,
+) -> int:
+    """Stage what such a query finds as new rows of the dataset; return how many.
+
+    Args:
+        dataset: What is asked, and where the rows go.
+        text: The query, as it stands behind ``INSERT INTO this``.
+        params: A value for each ``$name``.
+        names: Of tensors, one for each output; none: the outputs' own.
+        limits: Of the query, and of reading what it found.
+
+    Raises:
+        QueryError: The text is not TQL, or names what does not exist here.
+        QueryLimitError: It passed a limit.
+    """
+    import tensorlake_query as tql
+    from tensorlake.dataset.query.dml import insert_rows
+    from tensorlake.dataset.query.run import engine_errors, run_tree
+
+    limits = limits or QueryLimits()
+    parsing = tql.Limits(limits.timeout_s, cancelled=limits.cancelled).deadline(text)
+    with engine_errors(session_of(dataset).store.url):
+        query = tql.parse(text, parsing.check_parsing)
+    view = run_tree(rowset_of(dataset), query, params, text, limits, reaches_out=False)
+    return insert_rows(session_of(dataset), view, query, names, limits)
+
+
+def note_condition(dataset: Dataset, condition: str) -> None:
+    """Let it be a conflict when somebody else changes what a condition read: it chose the rows."""
+    import tensorlake_query as tql
+    from tensorlake.dataset.query.dml import note_reads
+    from tensorlake.dataset.query.run import engine_errors
+
+    with engine_errors(session_of(dataset).store.url):
+        note_reads(session_of(dataset), (tql.parse_predicate(condition),))
+
+
+def replay_inside(
+    rows: HasRows, steps: Sequence[Mapping[str, Any]], limits: QueryLimits | None = None
+) -> View:
+    """Do again what led to a view, as JSON says it; its queries reach nothing else either.
+
+    Raises:
+        InvalidInputError: The steps are none.
+        QueryError: A query does not fit these rows.
+        QueryLimitError: One passed a limit.
+    """
+    from tensorlake.dataset.core.steps import steps_from_json
+    from tensorlake.dataset.query.saved_views import replayed
+
+    try:
+        parsed = steps_from_json(steps, where="what was asked")
+    except CorruptionError as error:
+        raise InvalidInputError(f"the steps are none: {error}") from error
+    return View(replayed(rowset_of(rows), parsed, limits or QueryLimits(), reaches_out=False))
+
+
+def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
+    """Open a saved view; the limits are those of computing its columns.
+
+    Its columns reach no other dataset and no function of this process, whoever saved it.
+
+    Raises:
+        ViewNotFoundError: There is none of that name.
+    """
+    from tensorlake.dataset.query.saved_views import open_saved
+
+    return View(open_saved(session_of(dataset), name, limits, reaches_out=False))
+
+
+def explain_inside(rows: HasRows, text: str, params: Mapping[str, Any]) -> str:
+    """Say how such a query would be evaluated, without evaluating it.
+
+    Raises:
+        QueryError: The text is not TQL, or names what does not exist here.
+    """
+    from tensorlake.dataset.query.run import compiled_query, engine_errors
+
+    here = rowset_of(rows)
+    with engine_errors(here.url):
+        source, compiled = compiled_query(here, text, params, reaches_out=False)
+        return compiled.explain(source)
+
+
+def found_inside(rows: HasRows, said: Mapping[str, Any]) -> bytes:
+    """Write what a query found, as the SDK of a client reads it."""
+    from tensorlake.dataset.query.pushdown import write_found
+
+    found = rowset_of(rows)
+    if found.has_rows:
+        return write_found(found.rows, said)
+    return write_found({name: one.batch for name, one in found.computed.items()}, said)
+
+
+def complete_inside(rows: HasRows, text: str, cursor: int) -> tuple[tql.Completion, ...]:
+    """Say what the word before the cursor could become, the most specific kinds first."""
+    import tensorlake_query as tql
+    from tensorlake.dataset.query.tables import source_of
+
+    return tql.complete(text, cursor, source_of(rowset_of(rows)).schema)
+
+
+def serve_loader(
+    rows: HasRows,
+    arguments: Mapping[str, Any],
+    *,
+    state: Mapping[str, Any] | None,
+    turns: int = 1,
+    keeps_places: bool = False,
+) -> Loader:
+    """Make the loader whose batches a server sends; see ``tensorlake.loader.frameworks.server``.
+
+    Args:
+        rows: Of which batches are made.
+        arguments: As for ``ds.loader()``; seed and shuffle are the state's, where there is one.
+        state: Where it begins; the beginning of an epoch when it is None.
+        turns: Every how many-th batch is made.
+        keeps_places: Whether batches keep their size when samples are skipped.
+
+    Raises:
+        InvalidInputError: An argument or the state is impossible.
+        StateMismatchError: The state is of other rows.
+    """
+    from tensorlake.dataset.transform.loaders import loader_for_client
+
+    return loader_for_client(
+        rowset_of(rows), arguments, state=state, turns=turns, keeps_places=keeps_places
+    )

@@ -1,0 +1,120 @@
+"""Work on a branch for somebody who read it elsewhere: where a server's transactions begin.
+
+The client read some version, and perhaps sent the same work before: the handle stands where they
+read, so that what others committed since is a conflict where it is one, and work that was done is
+answered by its commit instead of being staged again on top of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorlake.dataset.core.rowset import session_of
+from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.handles.dataset import Dataset
+from tensorlake.dataset.handles.open import open_dataset
+from tensorlake.dataset.history.commit import Commit
+from tensorlake.dataset.history.versions import tag
+from tensorlake.errors import InvalidInputError, VersionNotFoundError
+from tensorlake.storage import runtime
+from tensorlake.versions import BranchLog, CommitRequest, Resolved, check_free_name, entry_number
+
+__all__ = ["Work", "begin_work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A handle to stage on, or the commit that did this work before.
+
+    Attributes:
+        dataset: Writable, nothing staged.
+        done: The commit that has the key; None when there is none yet.
+    """
+
+    dataset: Dataset
+    done: Commit | None
+
+    def commit(
+        self, message: str, *, author: str | None, key: str | None, tags: Sequence[str] = ()
+    ) -> Commit:
+        """Publish what was staged, in somebody's name; do what is missing of work done before.
+
+        Args:
+            message: What was done.
+            author: In whose name; None is this process's user.
+            key: Names the work.
+            tags: Names for what is published. That they are free is seen before it is.
+
+        Raises:
+            InvalidInputError: A tag's name is taken, or none.
+            ConflictError: Another commit changed the same.
+        """
+        session = session_of(self.dataset)
+        commit = self.done
+        if commit is None:
+            for name in tags:
+                runtime.run(check_free_name(session.store, name))
+            request = CommitRequest(message=message, author=author, key=key)
+            commit = Commit.of_entry(session.commit(request), session.branch)
+        for name in tags:  # each that is there already, as it should be, is left as it is
+            tag(session, name, commit.version)
+        return commit
+
+
+def begin_work(
+    url: str,
+    branch: str,
+    *,
+    base: str | None = None,
+    key: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Work:
+    """Open a branch for writing.
+
+    Args:
+        url: The dataset.
+        branch: The branch: nothing else, though ``tl.open`` would know a tag or a commit by it.
+        base: The version of it that was read, as ``main@12``; None is its newest.
+        key: Names the work: see ``Dataset.commit``.
+        storage_options: As ``tl.open`` takes them.
+
+    Raises:
+        VersionNotFoundError: There is no such branch.
+        InvalidInputError: ``base`` is not one of its versions.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-work", {"x": "int64"})
+        >>> work = begin_work("memory://doc-work", "main", key="one")
+        >>> work.dataset.extend({"x": [1]})
+        >>> work.commit("one row", author="ana", key="one").version
+        'main@1'
+        >>> begin_work("memory://doc-work", "main", key="one").done.version
+        'main@1'
+    """
+    dataset = open_dataset(url, branch, storage_options=storage_options)
+    session = session_of(dataset)
+    if session.branch != branch or session.name != branch:
+        raise VersionNotFoundError(
+            f"{url!r} has no branch {branch!r}\nits branches: {', '.join(dataset.branches)}",
+            version=branch,
+        )
+    done = None
+    if key is not None:
+        entry = session.commit(CommitRequest(key=key))  # nothing is staged: this only looks
+        done = Commit.of_entry(entry, branch) if key in entry.keys else None
+    if base is None or base == dataset.version or done is not None:
+        return Work(dataset, done)
+    of, _, text = base.rpartition("@")
+    number = entry_number(text)
+    if of != branch or number is None:
+        raise InvalidInputError(
+            f"base_version {base!r} is no version of the branch {branch!r}"
+            f"\ngive the one that was read, as {dataset.version!r}",
+            actual=base,
+        )
+    entry = runtime.run(BranchLog(session.store, branch).existing(number))
+    resolved = Resolved(branch, entry, is_writable=True, name=branch, mirror_of=session.mirror_of)
+    return Work(Dataset(Session(session.store, resolved, options=session.options)), None)

@@ -1,0 +1,1 @@
+"""Transforms: map, materialize, concat, split, and loaders of rows."""

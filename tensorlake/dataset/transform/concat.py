@@ -1,0 +1,55 @@
+"""Rows of several views, one after the other, as one.
+
+They are of one version, so nothing is read or written: only their row numbers are joined.
+Rows of different datasets are streamed together by ``tl.mix``, or written together by ``extend``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorlake.dataset.core.rowset import RowSet
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.reading import Selection
+
+__all__ = ["concat"]
+
+
+def concat(rows: Sequence[RowSet]) -> RowSet:
+    """Join rows of one version, in the order given, as ``tl.concat`` says."""
+    first = rows[0]
+    columns = first.selection.columns
+    for number, one in enumerate(rows[1:], 1):
+        _check_version(first, one, number)
+        if one.selection.columns != columns:
+            raise InvalidInputError(
+                f"concat() joins views of the same columns: views[0] has {list(columns)}, views"
+                f"[{number}] has {list(one.selection.columns)}\nselect the same of both",
+                expected=columns,
+                actual=one.selection.columns,
+            )
+    for number, one in enumerate(rows):
+        if one.computed or not one.has_rows:
+            raise UnsupportedFeatureError(
+                f"concat() joins rows, and views[{number}] has values that its query computed:"
+                f" {', '.join(one.computed)}\njoin the rows first, then query the view",
+                actual=tuple(one.computed),
+            )
+    joined = np.concatenate([one.rows for one in rows])
+    return RowSet(first.session, Selection(first.selection.snapshot, columns, joined))
+
+
+def _check_version(first: RowSet, other: RowSet, number: int) -> None:
+    ours, theirs = first.selection.snapshot, other.selection.snapshot
+    if (ours.url, ours.digest) == (theirs.url, theirs.digest):
+        return
+    raise UnsupportedFeatureError(
+        "concat() joins views of one version of one dataset:"
+        f" views[0] is of {ours.url!r} {ours.version}, views[{number}] of {theirs.url!r}"
+        f" {theirs.version}\nstream several datasets as one by tl.mix({{name: (view, weight)}}),"
+        " or append the rows of one to the other by extend()",
+        expected=ours.version,
+        actual=theirs.version,
+    )

@@ -1,0 +1,307 @@
+"""Calling a user's function over rows, piece by piece: side by side, in order, in bounded memory.
+
+A piece is some rows. Threads read a piece's columns and call the function, or hand the values to a
+process that does. At most two pieces a worker are under way or waiting to be taken, and they are
+taken in the order of the rows, so a slow consumer holds the readers back.
+"""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import pickle
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.errors import InvalidInputError, InvalidStateError, UnsupportedFeatureError
+from tensorlake.quantities import is_whole_number
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.rowset import RowSet
+
+__all__ = ["Call", "Engine", "Piece", "results", "rows_shown"]
+
+Int64Array = npt.NDArray[np.int64]
+Engine = Literal["threads", "processes"]
+
+ROWS_A_PIECE = 64
+"""Rows of which a function of one row gets each in turn before others may run."""
+
+PIECES_A_WORKER = 2
+DEFAULT_WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is called, on what, and by whom.
+
+    Attributes:
+        function: The user's.
+        columns: The columns it is given.
+        batch_size: Rows it is given at once; None: one, as a dict of values.
+        engine: Where it runs.
+        workers: How many run side by side.
+        may_skip: Whether what raises is left out.
+    """
+
+    function: Callable[[dict[str, Any]], Any]
+    columns: tuple[str, ...]
+    batch_size: int | None
+    engine: Engine
+    workers: int
+    may_skip: bool
+
+    @classmethod
+    def checked(
+        cls,
+        function: Callable[[dict[str, Any]], Any],
+        columns: tuple[str, ...],
+        *,
+        batch_size: int | None,
+        engine: str,
+        workers: int | None,
+        on_error: str,
+    ) -> Call:
+        """Check what a user gave.
+
+        Raises:
+            InvalidInputError: One of the arguments is none.
+            UnsupportedFeatureError: The engine is one that is not there.
+        """
+        if not callable(function):
+            message = f"map() takes a function, got {type(function).__name__}"
+            raise InvalidInputError(message, actual=type(function).__name__)
+        if engine == "ray":
+            raise UnsupportedFeatureError(
+                "map(engine='ray') is not there in this version\nuse engine='processes'",
+                actual=engine,
+            )
+        if engine not in ("threads", "processes"):
+            raise InvalidInputError(f"engine={engine!r}: give 'threads' or 'processes'")
+        if on_error not in ("raise", "skip"):
+            raise InvalidInputError(f"on_error={on_error!r}: give 'raise' or 'skip'")
+        for name, number in (("batch_size", batch_size), ("workers", workers)):
+            if number is not None and (not is_whole_number(number) or number < 1):
+                message = f"{name}={number!r}: give a whole number, 1 or more"
+                raise InvalidInputError(message, argument=name, actual=number)
+        count = DEFAULT_WORKERS if workers is None else workers
+        return cls(function, columns, batch_size, engine, count, on_error == "skip")  # pyright: ignore[reportArgumentType] - checked above
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What the function returned for some rows.
+
+    Attributes:
+        positions: Their positions in the view.
+        outputs: What it returned, for each row or for all at once; of those it raised for, none.
+        skipped: Positions of the rows it raised for, with the errors.
+    """
+
+    positions: Int64Array
+    outputs: list[Any]
+    skipped: tuple[tuple[Int64Array, Exception], ...]
+
+
+def results(
+    view: RowSet, call: Call, *, start: int = 0, stop: int | None = None
+) -> Iterator[Piece]:
+    """Call the function over rows [start, stop) of a view; pieces come in the order of the rows."""
+    last = len(view) if stop is None else stop
+    size = call.batch_size or ROWS_A_PIECE
+    starts = iter(range(start, last, size))
+    with _callers(call) as invoke, ThreadPoolExecutor(call.workers, "tensorlake-map") as pool:
+
+        def run(first: int) -> Piece:
+            positions = np.arange(first, min(last, first + size), dtype=np.int64)
+            given = _values(view, call, positions)
+            try:
+                returned = invoke(given)
+            except BrokenProcessPool as error:
+                raise InvalidStateError(
+                    f"a process of map() ended before the function returned, for"
+                    f" {rows_shown(view, positions)} or rows beside: it was killed, often for the"
+                    " memory it took, or ended itself\ntake fewer workers= or a smaller"
+                    " batch_size=, or look on with engine='threads'"
+                ) from error
+            return _piece(view, positions, returned, call)
+
+        ahead: deque[Future[Piece]] = deque()
+        try:
+            for first in starts:
+                ahead.append(pool.submit(run, first))
+                if len(ahead) >= PIECES_A_WORKER * call.workers:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:  # also where the user stopped it: what runs ends with the row it is at
+            invoke.stop()
+            for one in ahead:
+                one.cancel()
+
+
+def rows_shown(view: RowSet, positions: Int64Array) -> str:
+    """Name rows of a view, next to one another, for a message."""
+    numbers = view.selection.row_numbers(positions) if view.has_rows else positions
+    first, last = numbers[0], numbers[-1]
+    shown = f"row {first}" if len(positions) == 1 else f"rows {first} to {last}"
+    return f"{shown} of {view.url!r}"
+
+
+def _values(view: RowSet, call: Call, positions: Int64Array) -> list[dict[str, Any]]:
+    """What the function is given: a dict of values for each row, or one of columns."""
+    columns = {
+        name: _column(view, name, positions, is_whole=call.batch_size is not None)
+        for name in call.columns
+    }
+    if call.batch_size is not None:
+        return [columns]
+    return [{name: column[at] for name, column in columns.items()} for at in range(len(positions))]
+
+
+def _column(view: RowSet, name: str, positions: Int64Array, *, is_whole: bool) -> Any:
+    selection = view.selection
+    if name == "_row":
+        return selection.row_numbers(positions)
+    if name in view.computed:
+        computed = view.computed[name].take(positions)
+        if is_whole:
+            return computed.present()
+        return [computed.present_one(at) for at in range(len(positions))]
+    sample_type = view.schema[name]
+    column = view.reader().read(name, selection.physical(positions))
+    has_nulls = column.valid is not None and not bool(column.valid.all())
+    if is_whole and not has_nulls:
+        return sample_type.present(column, tensor=name)
+    return [sample_type.present_one(column, at) for at in range(len(positions))]
+
+
+def _piece(view: RowSet, positions: Int64Array, returned: list[Any], call: Call) -> Piece:
+    rows = [positions[at : at + 1] for at in range(len(positions))]
+    each = [positions] if call.batch_size is not None else rows
+    skipped: list[tuple[Int64Array, Exception]] = []
+    outputs: list[Any] = []
+    kept: list[Int64Array] = []
+    for at, output in zip(each, returned, strict=True):
+        if not isinstance(output, _Raised):
+            outputs.append(output)
+            kept.append(at)
+            continue
+        if not call.may_skip:
+            shown = rows_shown(view, at)
+            output.error.add_note(f"raised by the function of map(), for {shown}")
+            raise output.error
+        skipped.append((at, output.error))
+    none = np.zeros(0, dtype=np.int64)
+    return Piece(np.concatenate([none, *kept]), outputs, tuple(skipped))
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """An exception in the place of an output: the rows beside it are good."""
+
+    error: Exception
+
+
+class _Stop(Protocol):
+    """Tells that what is made is not wanted any more: an event of threads or of processes."""
+
+    def is_set(self) -> bool: ...
+
+
+def _apply(function: Callable[[Any], Any], given: Sequence[Any], stop: _Stop) -> list[Any]:
+    outputs: list[Any] = []
+    for one in given:
+        if stop.is_set():
+            break
+        try:
+            output = function(one)
+            outputs.append([*output] if inspect.isgenerator(output) else output)
+        except Exception as error:  # noqa: BLE001 - told, or skipped, where the rows are known
+            outputs.append(_Raised(error))
+    return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class _Invoke:
+    """Calls the function for each of some values, somewhere."""
+
+    run: Callable[[list[dict[str, Any]]], list[Any]]
+    stop: Callable[[], None]
+
+    def __call__(self, given: list[dict[str, Any]]) -> list[Any]:
+        return self.run(given)
+
+
+@contextmanager
+def _callers(call: Call) -> Generator[_Invoke]:
+    """Give how the function is called: here, or in processes that are started before any thread."""
+    if call.engine == "threads":
+        stop = threading.Event()
+        yield _Invoke(lambda given: _apply(call.function, given, stop), stop.set)
+        return
+    # Forked, a child has the function whatever it is: a lambda cannot be sent. It only computes:
+    # stores are read here.
+    method = "fork" if sys.platform == "linux" else "spawn"
+    context = multiprocessing.get_context(method)
+    told = context.Event()
+    with ProcessPoolExecutor(
+        call.workers, mp_context=context, initializer=_hold, initargs=(call.function, told)
+    ) as pool:
+        pool.submit(_held_here).result()
+        try:
+            yield _Invoke(
+                lambda given: pickle.loads(pool.submit(_apply_held, given).result()),  # noqa: S301 - our own children's
+                told.set,
+            )
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+_held: dict[str, Any] = {}
+"""The function of a worker process, and its stop; one a process, set when it starts."""
+
+
+def _hold(function: Callable[[Any], Any], stop: _Stop) -> None:
+    _held.update(function=function, stop=stop)
+
+
+def _held_here() -> bool:
+    return "function" in _held
+
+
+def _apply_held(given: Sequence[Mapping[str, Any]]) -> bytes:
+    """Call the function, and make of what it returned bytes that can be sent, whatever it was."""
+    outputs = _apply(_held["function"], given, _held["stop"])
+    try:
+        sent = pickle.dumps(outputs, pickle.HIGHEST_PROTOCOL)
+        if any(isinstance(one, _Raised) for one in outputs):
+            pickle.loads(sent)  # noqa: S301 - what was just made: some errors cannot be made again
+    except Exception:  # noqa: BLE001 - whatever a user's class raises; found one by one
+        return pickle.dumps([_sendable(one) for one in outputs], pickle.HIGHEST_PROTOCOL)
+    return sent
+
+
+def _sendable(output: Any) -> Any:
+    try:
+        pickle.loads(pickle.dumps(output, pickle.HIGHEST_PROTOCOL))  # noqa: S301 - as above
+    except Exception as error:  # noqa: BLE001 - as above
+        if isinstance(output, _Raised):
+            return _Raised(RuntimeError(f"{type(output.error).__name__}: {output.error}"))
+        return _Raised(
+            InvalidInputError(
+                f"the function of map() returned what cannot be sent between processes: {error}"
+                "\nreturn arrays, numbers or text, or call it here: engine='threads'"
+            )
+        )
+    return output

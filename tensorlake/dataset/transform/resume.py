@@ -1,0 +1,79 @@
+"""``tl.loader_from_state``: a loader made again from what its state says alone.
+
+A state names its version and selection. Those of a dataset, a saved view and a view that queries
+led to also say how the rows are found again:
+
+    "source": {"url": "s3://bucket/pets", "framework": "torch", "view": "sharp"}
+    "source": {"url": "s3://bucket/pets", "framework": "torch", "steps": [{"tql": …, "params": …}]}
+
+Neither credentials nor what makes batches (their size, decoding, collation) is in a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from tensorlake.dataset.core.connect import connect
+from tensorlake.dataset.core.rowset import everything
+from tensorlake.dataset.core.steps import steps_from_json
+from tensorlake.dataset.query.saved_views import open_saved, replayed
+from tensorlake.dataset.transform.loaders import stream
+from tensorlake.errors import InvalidInputError
+from tensorlake.loader import LoaderState, Order
+
+if TYPE_CHECKING:
+    from tensorlake.loader import Loader
+
+__all__ = ["loader_from_state"]
+
+
+def loader_from_state(
+    state: Mapping[str, Any], *, storage_options: Mapping[str, Any] | None = None, **arguments: Any
+) -> Loader:
+    """Make the loader of a state again, which goes on where that one stopped.
+
+    Args:
+        state: What ``loader.state_dict()`` returned.
+        storage_options: Credentials and endpoint, by fsspec's key names.
+        arguments: Of the loader, as for ``view.torch(…)``; seed and shuffle are the state's.
+
+    Raises:
+        InvalidInputError: The state is of rows that were chosen by hand, or of a mix.
+        ViewNotFoundError: The saved view was deleted.
+        StateMismatchError: The version has other rows than were recorded.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-from-state", {"x": "int64"})
+        >>> ds.extend({"x": range(6)})
+        >>> _ = ds.commit("six")
+        >>> loader = ds.query("WHERE x > 0").loader(batch_size=2)
+        >>> for batch in loader:
+        ...     state = loader.state_dict()
+        ...     break
+        >>> [batch["x"].tolist() for batch in tl.loader_from_state(state, batch_size=2)]
+        [[3, 4], [5]]
+    """
+    recorded = LoaderState.from_json(state)
+    source = recorded.source
+    if source is None or not isinstance(recorded.order, Order):
+        raise InvalidInputError(
+            f"the state says where a loader of {recorded.version} stands, not how its rows are"
+            " found again: they were chosen by hand (a slice, a list, a mask, a sample), mixed, or"
+            " by a query too long for a state\n"
+            "make the same view and its loader again, then loader.load_state_dict(state); or save"
+            " the rows before the loader is made: view.save(name).loader(…)"
+        )
+    session = connect(
+        str(source["url"]), recorded.version, read_only=True, storage_options=storage_options
+    )
+    if "view" in source:
+        rows = open_saved(session, str(source["view"]))
+    else:
+        steps = cast("list[dict[str, Any]]", source["steps"])
+        rows = replayed(everything(session), steps_from_json(steps, where="the state"))
+    own = {"seed": recorded.seed, "shuffle": recorded.order.kind != "none"}
+    loader = stream(rows, source["framework"], own | arguments)
+    loader.load_state_dict(dict(state))
+    return loader

@@ -1,0 +1,1 @@
+"""Writing: inputs, staging, updates, upserts and schema changes."""

@@ -1,0 +1,117 @@
+"""Whatever holds a table in memory, as an Arrow table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tensorlake.dataset.write.arrow_columns import arrow_array, arrow_field
+from tensorlake.dataset.write.arrow_types import given_sample
+from tensorlake.dataset.write.frame_columns import written_types
+from tensorlake.errors import InvalidInputError
+from tensorlake.types import Json, holds_floats
+
+__all__ = ["as_table"]
+
+Arrow = Any  # pyarrow ships no types
+
+_UNNAMED_INDEX = "__index_level_0__"  # as pandas and Arrow name it
+
+
+def as_table(src: Any) -> Arrow:
+    """Return what speaks Arrow as a table.
+
+    Raises:
+        InvalidInputError: It does not, or has a column of values of several types.
+    """
+    import pyarrow as pa
+
+    if isinstance(src, pa.Table):
+        return src
+    if hasattr(src, "__arrow_c_stream__"):
+        ours = _own_columns(src) if hasattr(src, "iloc") else {}
+        try:
+            table = pa.table(src.drop(columns=[*ours]) if ours else src)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # a column of objects of two kinds
+            told = "; ".join(str(one) for one in error.args)
+            message = f"{type(src).__name__} is no table of columns of one type each: {told}"
+            raise InvalidInputError(f"{message}\nbring the column to one type") from error
+        if ours:
+            fields = {one.name: (one, table[one.name]) for one in table.schema} | ours
+            names = dict.fromkeys((*(str(one) for one in src.columns), *fields))
+            schema = pa.schema([fields[name][0] for name in names])
+            table = pa.table([fields[name][1] for name in names], schema=schema)
+        table = _without_views(table)
+        # An index without a name, of anything but the numbers of the rows, is a column of its own.
+        if _UNNAMED_INDEX in table.column_names and "index" not in table.column_names:
+            table = table.rename_columns(
+                ["index" if name == _UNNAMED_INDEX else name for name in table.column_names]
+            )
+        # The index of ds.to_pandas(): where rows were, which the new dataset says by itself.
+        return table.drop_columns(["_row"]) if "_row" in table.column_names else table
+    if hasattr(src, "to_arrow_table"):  # DuckDB's relations
+        return src.to_arrow_table()
+    raise InvalidInputError(
+        f"tl.ingest.arrow takes a table, got {type(src).__name__}"
+        "\ngive a pyarrow.Table, a DataFrame, or what has __arrow_c_stream__",
+        actual=type(src).__name__,
+    )
+
+
+def _without_views(table: Arrow) -> Arrow:
+    """Bring polars' views of text and bytes to the types that every function of Arrow takes."""
+    import pyarrow as pa
+
+    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    for at, field in enumerate(table.schema):
+        kind, column = field.type, table.column(at)
+        if str(kind) in plain:
+            table = table.set_column(
+                at, field.with_type(plain[str(kind)]), column.cast(plain[str(kind)])
+            )
+        elif pa.types.is_dictionary(kind) and str(kind.value_type) in plain:
+            text = plain[str(kind.value_type)]
+            chunks = [
+                pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(text))
+                for one in column.chunks
+            ]
+            made = pa.chunked_array(chunks, pa.dictionary(kind.index_type, text))
+            table = table.set_column(at, field.with_type(made.type), made)
+        elif (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and str(
+            kind.value_type
+        ) in plain:
+            items = pa.large_list(plain[str(kind.value_type)])
+            table = table.set_column(at, field.with_type(items), column.cast(items))
+    return table
+
+
+def _own_columns(frame: Any) -> dict[str, tuple[Arrow, Arrow]]:
+    """Columns of a DataFrame that Arrow's converter would change, as fields and arrays.
+
+    Those that `to_pandas` wrote, whose types are known, and objects: dicts, which are JSON, each
+    with its own members.
+    """
+    types = dict(written_types(frame))
+    for name in frame.columns:
+        if name not in types and frame[name].dtype == object:
+            given = [one for one in frame[name] if one is not None]
+            if any(map(_holds_dicts, given)):
+                types[name] = Json()
+    ours: dict[str, tuple[Arrow, Arrow]] = {}
+    for name, written in types.items():
+        is_float = written.dtype is not None and holds_floats(written.dtype)
+        has_null = bool(frame[name].isna().any()) and (written.nullable or not is_float)
+        sample_type = replace(written, nullable=True) if has_null else written
+        values: Any = frame[name]
+        if sample_type.is_media:  # whose samples are bytes, as stored
+            values = [
+                given_sample(sample_type, one) if isinstance(one, bytes) else one for one in values
+            ]
+        column = sample_type.convert(values, tensor=str(name), call="tl.ingest.arrow()")
+        field = arrow_field(str(name), sample_type)
+        ours[str(name)] = field, arrow_array(sample_type, column)
+    return ours
+
+
+def _holds_dicts(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_dicts, value)))

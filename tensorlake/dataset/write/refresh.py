@@ -1,0 +1,73 @@
+"""Moving a handle to its branch's newest commit, with what is staged or without; what was read.
+
+A commit that meets others' commits moves by itself where nothing conflicts. Here the user asks for
+it: to see both sides before committing, or to say who wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import get_args
+
+from tensorlake.dataset.core.session import Session
+from tensorlake.errors import InvalidInputError, UncommittedChangesError
+from tensorlake.versions import OnConflict
+
+__all__ = ["noting_reads", "refresh"]
+
+
+def refresh(session: Session, *, keep_staged: bool, on_conflict: OnConflict) -> None:
+    """Move a session to the newest entry of its branch.
+
+    Tensors that were added and not written to yet go along: they belong to no row, so nothing of
+    them is staged for rows that the newer version may not have.
+
+    Raises:
+        UncommittedChangesError: Something else is staged, and ``keep_staged`` is not given.
+        ConflictError: What is kept conflicts with a commit in between; nothing moved.
+    """
+    if on_conflict not in get_args(OnConflict):
+        raise InvalidInputError(
+            f"refresh(on_conflict={on_conflict!r})\n"
+            f"give one of {', '.join(map(repr, get_args(OnConflict)))}",
+            actual=on_conflict,
+        )
+    if keep_staged:
+        session.rebase(on_conflict)
+        return
+    transaction = session.transaction
+    if transaction is not None and transaction.only_adds_tensors:
+        session.rebase(on_conflict)
+        return
+    if transaction is not None:
+        raise UncommittedChangesError(
+            f"{session.store.url!r} has staged changes; refresh would leave them behind\n"
+            "ds.refresh(keep_staged=True) takes them along, ds.commit() publishes them on the"
+            " newest version, ds.discard() forgets them"
+        )
+    session.refresh()
+
+
+@contextmanager
+def noting_reads(session: Session, names: Sequence[str]) -> Generator[None]:
+    """Let what is staged in the block conflict with changes of these columns too.
+
+    Raises:
+        UncommittedChangesError: Something is staged already.
+    """
+    session.check_open()
+    if session.transaction is not None:
+        raise UncommittedChangesError(
+            f"a transaction of {session.store.url!r} was begun over staged changes\n"
+            "commit or discard them first"
+        )
+    if isinstance(names, str):
+        raise InvalidInputError(f"transaction(reads={names!r})\ngive a list: reads=[{names!r}]")
+    for name in names:
+        session.committed.spec(name)
+    session.reads = tuple(names)
+    try:
+        yield
+    finally:
+        session.reads = ()

@@ -1,0 +1,214 @@
+"""Staging rows: append, extend, assign, delete. Each call is all or nothing.
+
+Values are checked before anything is staged; where a call arrives in several batches (an iterator)
+a savepoint is taken first and returned to on any error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.core.buffers import parts_of
+from tensorlake.dataset.core.item_counts import check_assigned
+from tensorlake.dataset.core.row_identity import matched_by_row_id
+from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.write.inputs import batches, convert_batch, owned
+from tensorlake.dataset.write.rewrite import edits_for
+from tensorlake.errors import InvalidInputError, ShapeMismatchError
+from tensorlake.format import TensorSpec
+from tensorlake.reading import Reader, Selection
+from tensorlake.types import Column, take
+from tensorlake.versions import Transaction, distinct
+
+__all__ = [
+    "all_or_nothing",
+    "append",
+    "assign",
+    "assign_by_selection",
+    "delete",
+    "extend",
+    "stage_at",
+    "stage_values",
+]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def append(session: Session, row: Mapping[str, Any]) -> None:
+    """Stage one row."""
+    if not isinstance(row, Mapping):
+        raise InvalidInputError(
+            f"append() takes one row {{'name': value, …}}, got {type(row).__name__}\n"
+            "for many rows use extend()",
+            actual=type(row).__name__,
+        )
+    with session.lock:
+        transaction = session.staging()
+        batch = {name: [value] for name, value in row.items()}
+        columns, _ = convert_batch(transaction.schema, batch, row_start=0, call="append()")
+        transaction.append(columns, 1)
+
+
+def extend(session: Session, data: Any, *, call: str = "extend()") -> None:
+    """Stage rows, in as many batches as the data come in; errors name the call."""
+    with session.lock:
+        transaction = session.staging()
+        savepoint = transaction.savepoint()
+        schema = transaction.schema
+        stage = transaction.stage
+        given = batches(data, schema=schema, call=call)
+        cut = partial(parts_of, schema=schema, fills_packs=stage.fills_packs)
+        row_start = 0
+        try:
+            for part in (part for batch in given for part in cut(batch)):
+                columns, rows = convert_batch(
+                    schema,
+                    part,
+                    row_start=row_start,
+                    call=call,
+                    blocks=session.blocks,
+                    is_kept=stage.keeps,
+                )
+                if rows:
+                    transaction.append(columns, rows)
+                row_start += rows
+        except BaseException:
+            transaction.roll_back(savepoint)
+            raise
+
+
+def assign(
+    session: Session,
+    name: str,
+    positions: Int64Array,
+    values: Any,
+    *,
+    kept: Int64Array | None = None,
+    given: int | None = None,
+    call: str | None = None,
+) -> int:
+    """Stage values for rows (positions in what the handle sees) of one tensor.
+
+    Args:
+        session: The handle's.
+        name: The tensor.
+        positions: The rows.
+        values: One for all rows named, or one for each.
+        kept: Where rows were named that are gone: which of those named the positions are.
+        given: Then, how many rows were named.
+        call: What errors say that was called; None: an assignment by index.
+
+    Returns:
+        How many rows got a value.
+    """
+    with session.lock:
+        session.staging()
+        spec = session.snapshot().spec(name)
+        if len(distinct(positions)) < len(positions):
+            raise InvalidInputError(
+                f"an assignment to {name!r} names rows more than once; which value should win?\n"
+                "name every row once",
+                tensor=name,
+            )
+        call = call or f"ds[{name!r}][rows] ="
+        count = len(positions) if given is None else given
+        column = _converted(session, name, values, count, call=call)
+        if kept is not None and len(kept) < count:
+            column = take(column, kept)
+        stage_values(session, spec, positions, column, call=call)
+        return len(positions)
+
+
+def assign_by_selection(
+    session: Session,
+    name: str,
+    named: Selection,
+    here: Selection,
+    values: Any,
+    *,
+    call: str | None = None,
+) -> int:
+    """Stage values for the rows of a view, by identity; rows that are gone are left out."""
+    positions, kept = matched_by_row_id(named, here)
+    return assign(session, name, positions, values, kept=kept, given=named.num_rows, call=call)
+
+
+def stage_values(
+    session: Session, spec: TensorSpec, positions: Int64Array, column: Column, *, call: str
+) -> None:
+    """Stage checked values for rows (positions in what the handle sees, each once)."""
+    if len(positions) == 0:
+        return
+    snapshot = session.snapshot()
+    reader = session.reader(snapshot)
+    check_assigned(reader, spec, positions, column, call=call)
+    stage_at(session.staging(), reader, spec, snapshot.physical(positions), column)
+
+
+def stage_at(
+    transaction: Transaction, reader: Reader, spec: TensorSpec, rows: Int64Array, column: Column
+) -> None:
+    """Stage checked values for physical rows, each once; the reader is of what is seen now."""
+    order = np.argsort(rows, kind="stable")
+    rows, column = rows[order], take(column, order)
+    edits = edits_for(reader, transaction, spec, physical=rows, column=column)
+    transaction.edit(spec, edits, rows)
+
+
+def _converted(session: Session, name: str, values: Any, rows: int, *, call: str) -> Column:
+    """Check values for ``rows`` rows; a single value stands for every row."""
+    sample_type = session.snapshot().spec(name).type
+    if _is_single(values, ndim=len(sample_type.shape)):
+        one = sample_type.convert([values], tensor=name, call=call)
+        return take(one, np.zeros(rows, dtype=np.int64))
+    column = owned(sample_type.convert(values, tensor=name, call=call), values, session.blocks)
+    if len(column) != rows:
+        raise ShapeMismatchError(
+            f"{call} got {len(column):,} values for {rows:,} rows of {name!r}\n"
+            "give one value for each row, or a single one for all; nothing was staged",
+            tensor=name,
+            expected=rows,
+            actual=len(column),
+        )
+    return column
+
+
+def _is_single(values: Any, *, ndim: int) -> bool:
+    """Whether this is one sample, to be broadcast, rather than a sequence of samples."""
+    if values is None or isinstance(values, str | bytes | Mapping):
+        return True
+    if hasattr(values, "ndim"):
+        is_of_objects = values.ndim and str(getattr(values, "dtype", "")) == "object"
+        return int(values.ndim) == ndim and not is_of_objects  # those are samples each
+    return not isinstance(values, list | tuple) and not hasattr(values, "__len__")
+
+
+def delete(session: Session, selection: Selection, positions: Int64Array) -> int:
+    """Stage that rows (positions in ``selection``) are no longer shown."""
+    with session.lock:
+        transaction = session.staging()
+        rows = distinct(selection.row_numbers(positions))
+        if len(rows):
+            transaction.delete(rows, selection.snapshot.physical(rows))
+        return len(rows)
+
+
+@contextmanager
+def all_or_nothing(session: Session) -> Generator[None]:
+    """Stage several changes, or none of them where one raises."""
+    was_staging = session.transaction is not None
+    transaction = session.staging()
+    savepoint = transaction.savepoint()
+    try:
+        yield
+    except BaseException:
+        transaction.roll_back(savepoint)
+        if not was_staging:
+            session.discard()
+        raise

@@ -1,0 +1,77 @@
+"""Ingestion: from the files people have to a dataset, committed, restartable.
+
+Every function takes its sources first and the destination last, commits by itself, and returns the
+dataset with ``ds.ingest_report``. The same call after a kill continues where the last commit
+stands, and adds nothing when all is there. Each commit notes what it ingested: a call with another
+source, a source that changed, or other arguments is refused unless ``mode="append"``, and an append
+of items that are there already is refused, too.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from tensorlake.dataset import IngestReport, SkippedItem
+from tensorlake.errors import no_such_name
+from tensorlake.ingest.arrays.arrays import huggingface, numpy, torch
+from tensorlake.ingest.arrays.idx import idx
+from tensorlake.ingest.tables.arrow import arrow, parquet
+from tensorlake.ingest.tables.json_lines import jsonl
+from tensorlake.ingest.tables.text import csv
+from tensorlake.ingest.vision.coco import coco
+from tensorlake.ingest.vision.folders import images
+from tensorlake.ingest.vision.voc import voc
+from tensorlake.ingest.vision.webdataset import webdataset
+from tensorlake.ingest.vision.yolo import yolo
+
+__all__ = [
+    "IngestReport",
+    "SkippedItem",
+    "arrow",
+    "coco",
+    "csv",
+    "huggingface",
+    "idx",
+    "images",
+    "jsonl",
+    "numpy",
+    "parquet",
+    "torch",
+    "voc",
+    "webdataset",
+    "yolo",
+]
+
+_AS_TABLE = "its tables come as Arrow, tl.ingest.arrow(table, url), or as Parquet"
+_AS_ARRAYS = "its arrays are columns: ds.extend({name: array})"
+_AS_TORCH = "its rows come as those of any torch dataset: tl.ingest.torch(StreamingDataset(…), url)"
+_AS_VOLUMES = "volumes are arrays of a tensor tl.Array('int16', (None, None, None))"
+_LATER = {
+    "audio": "waveforms are arrays of a tensor tl.Array('int16', (None,))",
+    **dict.fromkeys(("deeplake", "lance"), _AS_TABLE),
+    **dict.fromkeys(("dicom", "nifti"), _AS_VOLUMES),
+    **dict.fromkeys(("hdf5", "zarr"), _AS_ARRAYS),
+    **dict.fromkeys(("litdata", "mds"), _AS_TORCH),
+    "video": "frames are samples of a tensor tl.Sequence(tl.Image('jpeg'))",
+}
+"""What a later version takes in by itself, and how it comes in here."""
+
+_NEIGHBOURS = {
+    **{name: f"it comes in a later version\n{instead}" for name, instead in _LATER.items()},
+    **dict.fromkeys(("folder", "image_folder", "imagefolder"), "pictures in folders are images()"),
+    **dict.fromkeys(("pandas", "polars", "duckdb", "dataframe"), "tables in memory are arrow()"),
+    **dict.fromkeys(("json", "ndjson", "text"), "objects and texts, one a line, are jsonl()"),
+    **dict.fromkeys(("hf", "datasets"), "its datasets are huggingface()"),
+    **dict.fromkeys(("wds", "tar"), "tar shards are webdataset()"),
+    **dict.fromkeys(("mnist", "fashion_mnist"), "MNIST's files are idx()"),
+    **dict.fromkeys(("npy", "npz"), "NumPy's files are numpy()"),
+}
+"""What users of other libraries type, and our word for it."""
+
+
+if not TYPE_CHECKING:  # a type checker is to refuse such names, not to take them for Any
+
+    def __getattr__(name: str) -> Any:
+        raise no_such_name("tl.ingest", name, __all__, _NEIGHBOURS)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__doc__", "__file__", "__name__"})

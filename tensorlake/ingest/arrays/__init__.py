@@ -1,0 +1,1 @@
+"""Arrays: NumPy, torch and Hugging Face datasets, IDX files."""

@@ -1,0 +1,372 @@
+"""Arrays and datasets in memory: NumPy files, torch datasets, Hugging Face datasets."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+import numpy as np
+from xxhash import xxh3_64_hexdigest
+
+from tensorlake.dataset import SHAPES, VALUES, Dataset, infer_types, picture_type, values_of
+from tensorlake.errors import InvalidInputError
+from tensorlake.errors import shown as shown_value
+from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.run import run_ingest
+from tensorlake.ingest.engine.source import Source, given_settings
+from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.storage import public_url
+from tensorlake.types import (
+    Array,
+    Ragged,
+    RaggedColumn,
+    SampleType,
+    Scalar,
+    Text,
+    as_type,
+    only_regular,
+)
+
+__all__ = ["huggingface", "numpy", "torch"]
+
+_ZIP_MAGIC = b"PK"
+ROWS_AT_ONCE = 1024
+"""Rows of a table that are asked for together."""
+
+
+def numpy(
+    src: str | PathLike[str] | Mapping[str, Any],
+    dst: str | PathLike[str],
+    *,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest arrays whose first axis is the rows.
+
+    Args:
+        src: An ``.npy`` file (tensor ``data``), an ``.npz`` file, by path or URL, or a mapping of
+            arrays. Arrays ``x.values`` and ``x.shapes``, as ``ds.to_numpy(file)`` writes them, are
+            one ragged x. A file of a URL is copied to this machine's temporary folder first.
+        dst: Path or URL of the dataset.
+        schema: Types in place of Array and Scalar, by name.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: A file is not NumPy's, or the arrays have different numbers of rows.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.ingest.numpy({"x": [[1, 2], [3, 4]]}, "memory://doc-numpy")
+        >>> ds["x"][1].tolist()
+        [3, 4]
+    """
+    files = SourceFiles(options.get("storage_options"))
+    arrays = _reunited(_read_arrays(src, files))
+    for name, array in arrays.items():
+        if isinstance(array, np.ndarray) and array.ndim == 0:
+            message = f"{name!r} is one {array.dtype} value\nthe first axis of an array is the rows"
+            raise InvalidInputError(message, tensor=name, actual=())
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) != 1:
+        shown = ", ".join(f"{name}: {length:,}" for name, length in lengths.items())
+        message = f"the arrays have different numbers of rows ({shown}), or there is none"
+        raise InvalidInputError(message, lengths=lengths)
+    types = {name: _array_type(name, array) for name, array in arrays.items()}
+    types |= {name: as_type(one) for name, one in (schema or {}).items()}
+    digest = xxh3_64_hexdigest(
+        b"".join(
+            name.encode() + np.ascontiguousarray(part).tobytes()
+            for name, one in arrays.items()
+            for part in ((one.values, one.shapes) if isinstance(one, Ragged) else (one,))
+        )
+    )
+    rows = range(next(iter(lengths.values())))
+    total = sum(
+        one.values.nbytes if isinstance(one, Ragged) else one.nbytes for one in arrays.values()
+    )
+    nbytes = total // max(1, len(rows))
+    source = Source(
+        kind="numpy",
+        schema=types,
+        items=rows,
+        sizes=[max(1, nbytes)] * len(rows),
+        name=lambda row: f"{digest}[{row}]",
+        load=lambda items: {
+            name: array[items[0] : items[-1] + 1] for name, array in arrays.items()
+        },
+        row_name=lambda items, row: f"row {items[row]}",
+        stamp=lambda _: digest,
+        file=lambda _: "the arrays",
+        unit="set of arrays",
+        settings=given_settings(schema),
+    )
+    return run_ingest(source, dst, **options)
+
+
+def torch(
+    dataset: Any,
+    dst: str | PathLike[str],
+    *,
+    names: Sequence[str] | None = None,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a map-style dataset of torch: whatever has ``len()`` and ``dataset[i]``.
+
+    Args:
+        dataset: Its samples are dicts, tuples, or single values.
+        dst: Path or URL of the dataset.
+        names: Tensor names of a tuple's values, such as ``("image", "label")``.
+        schema: Types in place of those that follow from the first sample, by name.
+        **options: See `IngestOptions`. A repeated call goes on where a killed one stopped, provided
+            that the dataset gives the same samples again: of such an object only type and length
+            are known. Other samples of the same type and length are therefore taken for the same,
+            and ``mode="append"`` appends whatever it is given.
+
+    Raises:
+        InvalidInputError: The dataset has no length, or samples without names.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> dataset = [(0.5, 1), (1.5, 0)]  # or a torch.utils.data.Dataset
+        >>> ds = tl.ingest.torch(dataset, "memory://doc-torch", names=("x", "y"))
+        >>> ds["y"][:]
+        array([1, 0])
+    """
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        message = (
+            f"{type(dataset).__name__} has no length or no index\n"
+            "an iterable dataset is staged by ds.extend(rows)"
+        )
+        raise InvalidInputError(message, actual=type(dataset).__name__)
+    if not len(dataset):
+        raise InvalidInputError(f"{type(dataset).__name__} has no samples")
+    first = _named(dataset[0], names)
+    given = {name: as_type(one) for name, one in (schema or {}).items()}
+    types = {
+        name: given[name] if name in given else _value_type(name, value)
+        for name, value in first.items()
+    } | given
+    size = max(1, sum(getattr(np.asarray(value), "nbytes", 0) for value in first.values()))
+    label = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
+
+    is_strict = options.get("on_error", "raise") == "raise"
+
+    def load(items: Sequence[int]) -> dict[str, Any]:
+        rows: list[dict[str, Any]] = []
+        for row in items:
+            try:
+                rows.append(_named(dataset[row], names))
+            except Exception as error:  # of the user's code: its own, unless it is to be left out
+                if is_strict:
+                    raise
+                raise InvalidInputError(f"{label}[{row}] raised {error!r}", item=row) from error
+        lacking = next((name for name in types if any(name not in row for row in rows)), None)
+        if lacking is not None:
+            at = next(at for at, row in enumerate(rows) if lacking not in row)
+            message = f"{label}[{items[at]}] has no {lacking!r}, which the first sample has"
+            raise InvalidInputError(message, item=items[at], tensor=lacking)
+        return {name: [row[name] for row in rows] for name in types}
+
+    source = Source(
+        kind="torch",
+        schema=types,
+        items=range(len(dataset)),
+        sizes=[size] * len(dataset),
+        name=lambda row: f"{label}[{row}]",
+        load=load,
+        stamp=lambda _: len(dataset),
+        file=lambda _: label,
+        unit="dataset",
+        settings=given_settings(schema, names=None if names is None else [*names]),
+        has_identity=False,
+    )
+    one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
+    return run_ingest(source, dst, **one_reader)
+
+
+def huggingface(
+    dataset: Any,
+    dst: str | PathLike[str],
+    *,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a ``datasets.Dataset``: pictures as they are stored, class names kept.
+
+    Args:
+        dataset: One split; of a ``DatasetDict`` give ``dataset["train"]``.
+        dst: Path or URL of the dataset.
+        schema: Types in place of those that follow from its features, by name.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: It is no such dataset.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> from datasets import Dataset
+        >>> reviews = Dataset.from_dict({"text": ["good", "bad"], "stars": [5, 1]})
+        >>> tl.ingest.huggingface(reviews, "memory://doc-huggingface")["stars"][:]
+        array([5, 1])
+    """
+    if not hasattr(dataset, "with_format") or not hasattr(dataset, "features"):
+        message = f"{type(dataset).__name__} is no Hugging Face dataset\ngive one split of it"
+        raise InvalidInputError(message, actual=type(dataset).__name__)
+    rows = dataset.with_format("arrow")
+    first = rows[0 : min(ROWS_AT_ONCE, len(rows))]
+    inferred = infer_types(first, is_whole=len(rows) <= ROWS_AT_ONCE)
+    types = inferred | {name: as_type(one) for name, one in (schema or {}).items()}
+    mark = str(getattr(dataset, "_fingerprint", ""))
+    size = max(1, first.nbytes // max(1, len(first)))
+
+    def load(items: Sequence[int]) -> dict[str, Any]:
+        table = rows[items[0] : items[-1] + 1]
+        return {name: values_of(table, name, one) for name, one in types.items()}
+
+    source = Source(
+        kind="huggingface",
+        schema=types,
+        items=range(len(rows)),
+        sizes=[size] * len(rows),
+        name=lambda row: f"{mark}[{row}]",
+        load=load,
+        row_name=lambda items, row: f"row {items[row]}",
+        stamp=lambda _: mark,
+        file=lambda _: "the dataset",
+        unit="dataset",
+        settings=given_settings(schema),
+        has_identity=bool(mark),
+    )
+    one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
+    return run_ingest(source, dst, **one_reader)
+
+
+def _read_arrays(
+    src: str | PathLike[str] | Mapping[str, Any], files: SourceFiles
+) -> dict[str, np.ndarray]:
+    if isinstance(src, Mapping):
+        return {name: _given_array(name, values) for name, values in src.items()}
+    path = source_path(src)
+    with files.on_this_machine(path) as file:
+        return _read_file(Path(file), public_url(path))
+
+
+def _given_array(name: str, values: Any) -> np.ndarray:
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give any mapping
+        raise InvalidInputError(f"an array is named by a string, got {shown_value(name)}")
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        message = f"{name!r} cannot become an array: {error}\n{_NO_OBJECTS}"
+        raise InvalidInputError(message, tensor=name) from error
+    return array
+
+
+_NO_OBJECTS = "give arrays of numbers, booleans or strings; rows of other values: ds.extend(rows)"
+
+
+def _read_file(path: Path, shown: str) -> dict[str, np.ndarray]:
+    try:
+        with open(path, "rb", opener=only_regular) as file:
+            start = file.read(len(np.lib.format.MAGIC_PREFIX))
+        if start != np.lib.format.MAGIC_PREFIX and not start.startswith(_ZIP_MAGIC):
+            raise ValueError("it does not begin as .npy and .npz do")  # noqa: TRY301 - told below
+        loaded: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise InvalidInputError(f"no file {shown!r} to ingest", src=shown) from error
+    except IsADirectoryError as error:
+        message = f"{shown!r} is a folder\ngive a .npy or .npz file"
+        raise InvalidInputError(message, src=shown) from error
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        if "allow_pickle" in str(error) or "Python objects" in str(error):
+            message = (
+                f"{shown!r} holds Python objects, and unpickling them could run any code"
+                f"\n{_NO_OBJECTS}"
+            )
+            raise InvalidInputError(message, src=shown) from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InvalidInputError(f"{shown!r} is not NumPy's: {reason}", src=shown) from error
+    if isinstance(loaded, np.ndarray):
+        return {"data": loaded}
+    with loaded:
+        return {name: _member(loaded, name, shown) for name in loaded.files}
+
+
+def _member(archive: Mapping[str, np.ndarray], name: str, shown: str) -> np.ndarray:
+    try:
+        return archive[name]
+    except (ValueError, EOFError, OSError, zlib.error, zipfile.BadZipFile) as error:
+        reason = str(error) or type(error).__name__
+        if "allow_pickle" in reason:
+            reason = "it holds Python objects, and unpickling them could run any code"
+        message = f"{name!r} of {shown!r} cannot be read: {reason}\n{_NO_OBJECTS}"
+        raise InvalidInputError(message, src=shown, item=name) from error
+
+
+def _reunited(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray | Ragged]:
+    """Take arrays of values and of shapes for the ragged tensor that they are."""
+    made: dict[str, np.ndarray | Ragged] = {}
+    for name, array in arrays.items():
+        stem, dot, part = name.rpartition(".")
+        values, shapes = arrays.get(f"{stem}{VALUES}"), arrays.get(f"{stem}{SHAPES}")
+        if not dot or f".{part}" not in (VALUES, SHAPES) or values is None or shapes is None:
+            made[name] = array
+        elif f".{part}" == VALUES:
+            made[stem] = _ragged(stem, values, shapes)
+    return made
+
+
+def _ragged(name: str, values: np.ndarray, shapes: np.ndarray) -> Ragged:
+    lengths = shapes.prod(axis=1) if shapes.ndim == 2 else None  # noqa: PLR2004 - rows × axes
+    is_whole = lengths is not None and shapes.dtype.kind == "i" and bool((shapes >= 0).all())
+    if values.ndim != 1 or lengths is None or not is_whole or int(lengths.sum()) != len(values):
+        raise InvalidInputError(
+            f"{name + SHAPES!r} {shapes.shape} does not say how {name + VALUES!r} {values.shape} is"
+            " cut into samples\ngive int64 (rows, axes), whose products sum to the elements",
+            tensor=name,
+        )
+    return Ragged(RaggedColumn(values, shapes.astype(np.int64)))
+
+
+def _array_type(name: str, array: np.ndarray | Ragged) -> SampleType:
+    if isinstance(array, Ragged):
+        return Array(array.dtype, (None,) * array.shapes.shape[1])
+    if array.dtype == object:
+        message = f"{name!r} is an array of Python objects\n{_NO_OBJECTS}"
+        raise InvalidInputError(message, tensor=name, actual="object")
+    if array.dtype.kind in "US":
+        return Text()
+    return Array(array.dtype, array.shape[1:]) if array.ndim > 1 else Scalar(array.dtype)
+
+
+def _named(sample: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    if isinstance(sample, Mapping):
+        return dict(cast("Mapping[str, Any]", sample))
+    values: list[Any] = list(sample) if isinstance(sample, tuple | list) else [sample]
+    if names is None or len(names) != len(values):
+        raise InvalidInputError(
+            f"samples have {len(values)} values, names are {names!r}"
+            "\nname them: names=('image', 'label')",
+            expected=len(values),
+            actual=names,
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def _value_type(name: str, value: Any) -> SampleType:
+    if hasattr(value, "getbands"):  # a PIL image
+        return picture_type(name, value)
+    if isinstance(value, str):
+        return Text()
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        message = f"{name!r} is {type(value).__name__}; say what it is: schema={{{name!r}: …}}"
+        raise InvalidInputError(message, tensor=name, actual=type(value).__name__)
+    # Another sample may have another size; a fixed one is declared.
+    return Array(array.dtype, (None,) * array.ndim) if array.ndim else Scalar(array.dtype)

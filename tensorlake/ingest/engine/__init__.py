@@ -1,0 +1,1 @@
+"""The engine of every importer: sources, read-ahead, batches, commits, resumption."""

@@ -1,0 +1,106 @@
+"""Files that a path, a folder or a pattern names, and the pieces they are read in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from glob import glob, has_magic
+from itertools import takewhile
+from os import PathLike
+from pathlib import Path
+from typing import cast
+
+from tensorlake.dataset import COMPRESSED
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.ingest.engine.files import walk_files
+from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.storage import place_text, public_url
+
+__all__ = ["Piece", "find_files", "names_below", "source_path"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Part of a file: bytes [start, stop), or the row group numbered ``start``."""
+
+    path: str
+    start: int
+    stop: int
+    nbytes: int
+
+    @property
+    def name(self) -> str:
+        """What errors and keys call it."""
+        return f"{Path(self.path).name}[{self.start}:{self.stop}]"
+
+
+def source_path(src: object) -> str:
+    """Return a source as text: a path of this machine, or a URL.
+
+    Raises:
+        InvalidInputError: It is no path.
+    """
+    if not isinstance(src, str | PathLike):
+        message = f"a source is a path, got {type(src).__name__} {shown(src)}\ngive text or a Path"
+        raise InvalidInputError(message, actual=type(src).__name__)
+    return place_text(cast("object", src), what="src")
+
+
+def find_files(
+    src: str | PathLike[str] | Sequence[str | PathLike[str]], ending: str, files: SourceFiles
+) -> list[str]:
+    """List the files in the order of their names; of a folder those with this ending.
+
+    Raises:
+        InvalidInputError: There is none.
+    """
+    if isinstance(src, str | PathLike):
+        text = place_text(src, what="src")
+        found = _of_store(text, ending, files) if is_url(text) else _local(text, ending)
+        found.sort()
+    elif isinstance(src, Iterable):
+        found = [source_path(one) for one in src]
+    else:
+        found = [source_path(src)]  # tells what it is
+    missing = next((path for path in found if files.nbytes(path) is None), None)
+    if missing is not None or not found:
+        named = public_url(missing or (str(src) if isinstance(src, str | PathLike) else shown(src)))
+        is_folder = missing is None and (is_url(named) or Path(named).is_dir())
+        what = f"no file *{ending} in {named!r}" if is_folder else f"no file {named!r}"
+        message = f"{what} to ingest\ngive a file, a folder or a pattern"
+        raise InvalidInputError(message, src=named)
+    return found
+
+
+def names_below(paths: Iterable[str]) -> dict[str, str]:
+    """Return the path of each file from the folder that holds all of them.
+
+    >>> names_below(["s3://b/raw/x/0.csv", "s3://b/raw/1.csv"])
+    {'s3://b/raw/x/0.csv': 'x/0.csv', 's3://b/raw/1.csv': '1.csv'}
+    """
+    split = {path: path.split("/") for path in paths}
+    folders = [parts[:-1] for parts in split.values()]
+    pairs = zip(min(folders), max(folders), strict=False)  # they share what all share
+    depth = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return {path: "/".join(parts[depth:]) for path, parts in split.items()}
+
+
+def _local(path: str, ending: str) -> list[str]:
+    if Path(path).is_dir():
+        found = walk_files(path, follow_links=False)
+        return [one for one in found if one.endswith(_endings(ending))]
+    return glob(path, recursive=True) if has_magic(path) else [path]  # noqa: PTH207 - patterns as users write them
+
+
+def _of_store(url: str, ending: str, files: SourceFiles) -> list[str]:
+    if has_magic(url):
+        folder = url[: url.index(next(filter(has_magic, url.split("/")))) - 1]
+        return [one for one in files.list(folder) if fnmatchcase(one, url)]
+    if not url.endswith("/") and files.nbytes(url) is not None:
+        return [url]
+    return [one for one in files.list(url) if one.endswith(_endings(ending))]
+
+
+def _endings(ending: str) -> tuple[str, ...]:
+    return (ending, *(ending + one for one in COMPRESSED))

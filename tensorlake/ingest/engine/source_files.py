@@ -1,0 +1,263 @@
+"""Files of a source, on this machine or in an object store, opened the same way.
+
+A file of a URL is read by ranges of it, as it is asked for: what reads a local file piece by piece
+reads it so, too. Many small ones, such as pictures, are read whole, several requests at a time.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.files import FileReader, unreadable_file, walk_files
+from tensorlake.storage import ObjectMeta, Store, gather_bounded, open_store, public_url, runtime
+from tensorlake.types import Buffer, only_regular
+
+__all__ = ["ReadFiles", "SourceFiles", "is_url"]
+
+ReadFiles = Callable[[Sequence[str], Sequence[int]], list[Buffer]]
+"""Reads whole files, given with the sizes they had when they were listed."""
+
+REQUESTS_AT_ONCE = 16
+"""Of one piece of a source; several pieces are read side by side."""
+
+READ_AHEAD_NBYTES = 1 << 20
+"""Of a remote file: a request costs as long as reading about as much."""
+
+COPIED_AT_ONCE_NBYTES = 8 << 20
+"""Of a remote file that is read where only a file of this machine will do."""
+
+
+def is_url(path: str) -> bool:
+    """Whether a path is of an object store."""
+    return "://" in path
+
+
+class SourceFiles:
+    """Opens the files of one source.
+
+    Args:
+        storage_options: Of the stores that they lie in, as in ``tl.open``.
+    """
+
+    def __init__(self, storage_options: Mapping[str, Any] | None) -> None:
+        self._storage_options = storage_options
+        self._store = lru_cache(maxsize=64)(self._opened)
+        self._stamps: dict[str, str] = {}
+        self._listed: list[str] = []
+
+    def list(self, folder: str) -> dict[str, int]:
+        """Return the files below a folder of a store, with their sizes, by URL."""
+
+        async def every() -> dict[str, int]:
+            store = self._store(folder)
+            start = folder.rstrip("/")
+            found = {f"{start}/{one.path}": one async for one in store.list("")}
+            self._stamps |= {path: _stamp(one) for path, one in found.items()}
+            self._listed.append(f"{start}/")
+            return {path: one.nbytes for path, one in found.items()}
+
+        return runtime.run(every())
+
+    def stamp(self, path: str) -> str:
+        """Return size and modification time of a file as text; nothing where there is none.
+
+        A store's file has its ETag in place of the time, where it has one. A file that was listed
+        is as it was listed: a store is not asked again.
+        """
+        if path not in self._stamps:
+            if not is_url(path):
+                return stamp_of(path)
+            if not path.startswith(tuple(self._listed)):
+                self.nbytes(path)
+        return self._stamps.get(path, "")
+
+    def below(self, folder: str) -> dict[str, int]:
+        """Return the files below a folder, with their sizes, by path, in the order of folders."""
+        if is_url(folder):
+            found = self.list(folder)
+        else:
+            is_folder = os.path.isdir(folder)  # noqa: PTH112 - paths are text here
+            paths = [*walk_files(folder, follow_links=False)] if is_folder else []
+            self._stamps |= {path: stamp for path in paths if (stamp := stamp_of(path))}
+            found = {
+                path: int(self._stamps[path].partition(":")[0])
+                for path in paths
+                if path in self._stamps
+            }
+        return {path: found[path] for path in sorted(found, key=_by_folders)}
+
+    def reader(self, folder: str) -> ReadFiles:
+        """Return what reads files, below a folder as a rule, for one ingestion."""
+        of_this_machine = FileReader().read
+
+        def read(paths: Sequence[str], sizes: Sequence[int]) -> list[Buffer]:
+            if not is_url(folder):
+                return of_this_machine(paths, sizes)
+            found = self._contents(paths, folder)
+            for path, content in zip(paths, found, strict=True):
+                if content is None:
+                    raise _no_file(path)
+            return cast("list[Buffer]", found)
+
+        return read
+
+    def contents(self, paths: Sequence[str]) -> list[bytes | None]:
+        """Read whole files, small ones; None for one that is not there.
+
+        Raises:
+            InvalidInputError: One cannot be read.
+        """
+        urls = [path for path in paths if is_url(path)]
+        found = dict(zip(urls, self._contents(urls), strict=True))
+        return [found[path] if is_url(path) else _local_content(path) for path in paths]
+
+    def content(self, path: str) -> bytes:
+        """Read a whole file that the user named.
+
+        Raises:
+            InvalidInputError: It is not there, or cannot be read.
+        """
+        (content,) = self.contents([path])
+        if content is None:
+            raise _no_file(path)
+        return content
+
+    @contextmanager
+    def on_this_machine(self, path: str) -> Generator[str]:
+        """Give the path of a file on a disk; one of a store lies there as long as the body runs.
+
+        Raises:
+            InvalidInputError: There is none.
+        """
+        if not is_url(path):
+            yield path
+            return
+        with self.open(path) as stored, tempfile.NamedTemporaryFile() as copied:
+            shutil.copyfileobj(stored, copied, COPIED_AT_ONCE_NBYTES)
+            copied.flush()
+            yield copied.name
+
+    def _contents(self, urls: Sequence[str], below: str | None = None) -> list[bytes | None]:
+        """Read files of stores; one store for all that lie ``below`` a folder."""
+        if not urls:
+            return []
+        requests: list[Callable[[], Awaitable[bytes | None]]] = []
+        for url in urls:
+            is_below = below is not None and url.startswith(f"{below.rstrip('/')}/")
+            folder = below.rstrip("/") if below and is_below else url.rpartition("/")[0]
+            requests.append(partial(self._store(folder).get, url[len(folder) + 1 :]))
+        return runtime.run(gather_bounded(requests, limit=REQUESTS_AT_ONCE))
+
+    def nbytes(self, path: str) -> int | None:
+        """Return the size of a file; None where there is none."""
+        if not is_url(path):
+            file = Path(path)
+            return file.stat().st_size if file.is_file() else None
+        folder, _, name = path.rpartition("/")
+        if not name or folder.endswith("/"):  # a store or a bucket, not a file
+            return None
+        found = runtime.run(self._store(folder).head(name))
+        if found is None:
+            return None
+        self._stamps[path] = _stamp(found)
+        return found.nbytes
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a file for reading anywhere in it.
+
+        Raises:
+            InvalidInputError: There is none, or it cannot be opened.
+        """
+        if not is_url(path):
+            return _open_local(path)
+        nbytes = self.nbytes(path)
+        if nbytes is None:
+            raise _no_file(path)
+        folder, _, name = path.rpartition("/")
+        ranges = _StoredFile(self._store(folder), name, nbytes)
+        return cast("BinaryIO", io.BufferedReader(ranges, READ_AHEAD_NBYTES))
+
+    def _opened(self, folder: str) -> Store:
+        return open_store(folder, storage_options=self._storage_options)
+
+
+def stamp_of(path: str) -> str:
+    """Return size and modification time of a file of this machine; nothing where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - making a Path costs as much as reading the file
+    except OSError:
+        return ""
+    return f"{found.st_size}:{found.st_mtime_ns}"
+
+
+def _stamp(found: ObjectMeta) -> str:
+    return f"{found.nbytes}:{found.etag or found.modified.isoformat()}"
+
+
+def _no_file(path: str) -> InvalidInputError:
+    shown = public_url(path)
+    return InvalidInputError(f"no file {shown!r} to ingest", src=shown, item=shown)
+
+
+def _by_folders(path: str) -> list[str]:
+    return path.split("/" if is_url(path) else os.sep)
+
+
+def _local_content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb", opener=only_regular) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+
+
+def _open_local(path: str) -> BinaryIO:
+    try:
+        return open(path, "rb", opener=only_regular)
+    except FileNotFoundError as error:
+        raise _no_file(path) from error
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+
+
+class _StoredFile(io.RawIOBase):
+    """A file of a store, whose reads are requests for ranges."""
+
+    def __init__(self, store: Store, name: str, nbytes: int) -> None:
+        self._store, self._name, self._nbytes = store, name, nbytes
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._nbytes}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:  # Any: Python 3.11 has no name for buffers
+        place = memoryview(buffer).cast("B")
+        stop = min(self._at + len(place), self._nbytes)
+        if stop <= self._at:
+            return 0
+        read = runtime.run(self._store.get_range(self._name, self._at, stop))
+        place[: len(read)] = read
+        self._at += len(read)
+        return len(read)

@@ -1,0 +1,1 @@
+"""Tables and text: Arrow, Parquet, CSV, JSON lines, tokens."""

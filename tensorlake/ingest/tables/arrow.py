@@ -1,0 +1,277 @@
+"""Tables: Arrow, DataFrames and Parquet become rows, each column a tensor.
+
+Types follow the columns (`write/arrow_types.py`) unless ``schema`` says otherwise. Parquet is read
+row group by row group; rows are in the order of the files' names, and of the groups within them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack
+
+from xxhash import xxh3_64_hexdigest
+
+from tensorlake.dataset import (
+    Dataset,
+    SkippedItem,
+    as_table,
+    infer_types,
+    values_of,
+)
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.found_files import Piece, find_files, names_below
+from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.run import run_ingest
+from tensorlake.ingest.engine.source import LoadedRows, Source, given_settings, part_of
+from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.types import SampleType, as_type
+
+__all__ = ["arrow", "column_types", "parquet"]
+
+Arrow = Any  # pyarrow ships no types
+
+ROWS_AT_ONCE = 4096
+"""Rows of a table in memory that are converted together."""
+
+
+def arrow(
+    src: Any,
+    dst: str | PathLike[str],
+    *,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a table in memory: Arrow, pandas, polars, DuckDB, all that speaks Arrow's C stream.
+
+    Args:
+        src: A ``pyarrow.Table`` or what has ``__arrow_c_stream__``; a pandas DataFrame.
+        dst: Path or URL of the dataset.
+        schema: Types in place of those that follow from the columns, by name.
+        **options: See `IngestOptions`.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import tensorlake as tl
+        >>> table = pa.table({"id": [1, 2], "vector": [[1.0, 2.0], [3.0, 4.0]]})
+        >>> ds = tl.ingest.arrow(table, "memory://doc-arrow")
+        >>> ds["vector"][1].tolist()
+        [3.0, 4.0]
+    """
+    table = as_table(src)
+    types = column_types(table, schema)
+    starts = range(0, table.num_rows, ROWS_AT_ONCE)
+    digest = xxh3_64_hexdigest(_content_digest(table))
+
+    def load(items: Sequence[int]) -> dict[str, Any]:
+        rows = table.slice(items[0], items[-1] + ROWS_AT_ONCE - items[0])
+        return _columns(rows, types)
+
+    source = Source(
+        kind="arrow",
+        schema=types,
+        items=starts,
+        sizes=[max(1, table.slice(at, ROWS_AT_ONCE).nbytes) for at in starts],
+        name=lambda start: f"{digest}[{start}]",
+        load=load,
+        row_name=lambda items, row: f"row {items[0] + row} of the table",
+        stamp=lambda _: digest,
+        file=lambda _: "the table",
+        unit="table",
+        settings=given_settings(schema),
+    )
+    return run_ingest(source, dst, **options)
+
+
+def parquet(
+    src: str | PathLike[str] | Sequence[str | PathLike[str]],
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest Parquet files, row group by row group.
+
+    Args:
+        src: A file, a folder, a pattern such as ``"data/*.parquet"``, or a list of files.
+        dst: Path or URL of the dataset.
+        columns: Only these columns.
+        schema: Types in place of those that follow from the columns, by name.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: There is no such file, or one is not Parquet.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import pyarrow.parquet as pq
+        >>> import tensorlake as tl
+        >>> pq.write_table(pa.table({"x": [1, 2]}), "x.parquet")
+        >>> tl.ingest.parquet("x.parquet", "memory://doc-parquet")["x"][:]
+        array([1, 2])
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = SourceFiles(options.get("storage_options"))
+    paths = find_files(src, ".parquet", files)
+    pieces: list[Piece] = []
+    left_out: list[SkippedItem] = []
+    for path in paths:
+        try:
+            with files.open(path) as file:
+                groups = pq.ParquetFile(file).metadata
+        except (pa.ArrowInvalid, OSError) as error:
+            if options.get("on_error", "raise") == "raise":
+                raise InvalidInputError(f"{path!r} is not Parquet: {error}", src=path) from error
+            left_out.append(SkippedItem(Path(path).name, f"not Parquet: {error}"))
+            continue
+        except InvalidInputError as error:
+            if options.get("on_error", "raise") == "raise":
+                raise
+            left_out.append(SkippedItem(Path(path).name, error.message.splitlines()[0]))
+            continue
+        for group in range(groups.num_row_groups):
+            nbytes = groups.row_group(group).total_byte_size
+            pieces.append(Piece(path, group, group + 1, nbytes))
+
+    def read(piece: Piece) -> Arrow:
+        try:
+            with files.open(piece.path) as file:
+                return pq.ParquetFile(file).read_row_group(piece.start, columns=columns)
+        except (pa.ArrowException, OSError) as error:
+            message = f"row group {piece.start} of {piece.path!r} cannot be read: {error}"
+            raise InvalidInputError(message, src=piece.path, item=piece.name) from error
+
+    check_pieces("parquet", pieces)
+    first = _first(pieces, read, is_strict=options.get("on_error", "raise") == "raise")
+    types = column_types(first, schema, is_whole=len(pieces) == 1)
+
+    def load(items: Sequence[Piece]) -> LoadedRows:
+        tables = [read(piece) for piece in items]
+
+        def row_name(row: int) -> str:
+            part, row = part_of(row, [one.num_rows for one in tables])
+            return f"row {row} of {items[part].name}"
+
+        return LoadedRows(_columns(pa.concat_tables(tables), types), (), row_name)
+
+    settings = given_settings(schema, columns=None if columns is None else [*columns])
+    return ingest_pieces(
+        "parquet",
+        pieces,
+        types,
+        load,
+        dst,
+        options,
+        files=files,
+        settings=settings,
+        left_out=left_out,
+    )
+
+
+def check_pieces(kind: str, pieces: Sequence[Piece]) -> None:
+    """Refuse files without rows.
+
+    Raises:
+        InvalidInputError: There are none.
+    """
+    if not pieces:
+        raise InvalidInputError(f"there are no rows to ingest as {kind}", kind=kind)
+
+
+def ingest_pieces(
+    kind: str,
+    pieces: Sequence[Piece],
+    types: Mapping[str, SampleType],
+    load: Callable[[Sequence[Piece]], LoadedRows],
+    dst: str | PathLike[str],
+    options: IngestOptions,
+    *,
+    files: SourceFiles,
+    settings: Mapping[str, Any],
+    maker: str = "",
+    left_out: Collection[SkippedItem] = (),
+) -> Dataset:
+    """Ingest files piece by piece, each loaded as columns of these types.
+
+    Args:
+        kind: Name of the format.
+        pieces: Of the files.
+        types: Of the tensors.
+        load: Reads pieces.
+        dst: Path or URL of the dataset.
+        options: See `IngestOptions`.
+        files: What opens the files.
+        settings: Arguments of the call that decide the rows.
+        maker: What else decides them, such as a tokenizer.
+        left_out: What of the source has no place in the rows.
+    """
+    stamps = {piece.path: files.stamp(piece.path) for piece in pieces}
+    names = names_below(stamps)
+    source = Source(
+        kind=kind,
+        schema=types,
+        items=pieces,
+        sizes=[max(1, piece.nbytes) for piece in pieces],
+        name=lambda piece: piece.name,
+        load=load,
+        place=Path(pieces[0].path).parent.name if len(pieces) > 1 else Path(pieces[0].path).name,
+        maker=maker,
+        left_out=left_out,
+        stamp=lambda piece: stamps[piece.path],
+        file=lambda piece: names[piece.path],
+        settings=settings,
+    )
+    return run_ingest(source, dst, **options)
+
+
+def _first(pieces: Sequence[Piece], read: Callable[[Piece], Arrow], *, is_strict: bool) -> Arrow:
+    """Read the first piece, or the first that can be read, for the types."""
+    for piece in pieces[:-1]:
+        try:
+            return read(piece)
+        except InvalidInputError:
+            if is_strict:
+                raise
+    return read(pieces[-1])
+
+
+def column_types(
+    table: Arrow, schema: Mapping[str, Any] | None, *, is_whole: bool = True
+) -> dict[str, SampleType]:
+    """Choose the type of each column: the one that ``schema`` says, or what follows from it.
+
+    Raises:
+        InvalidInputError: ``schema`` names what is not a column.
+    """
+    declared = {name: as_type(one) for name, one in (schema or {}).items()}
+    unknown = [name for name in declared if name not in table.column_names]
+    if unknown:
+        raise InvalidInputError(
+            f"schema names {unknown}, which is no column; columns: {', '.join(table.column_names)}",
+            columns=table.column_names,
+        )
+    rest = table.select([name for name in table.column_names if name not in declared])
+    inferred = infer_types(rest, is_whole=is_whole)
+    return {name: declared.get(name) or inferred[name] for name in table.column_names}
+
+
+def _columns(table: Arrow, types: Mapping[str, SampleType]) -> dict[str, Any]:
+    return {name: values_of(table, name, one) for name, one in types.items()}
+
+
+def _content_digest(table: Arrow) -> bytes:
+    """Identify a table by its content: a repeated call must find its commits again."""
+    parts = [str(table.schema).encode(), str(table.num_rows).encode()]
+    for column in table.columns:
+        for chunk in column.chunks:
+            parts += [
+                xxh3_64_hexdigest(buffer).encode()
+                for buffer in chunk.buffers()
+                if buffer is not None
+            ]
+            parts.append(f"{chunk.offset}+{len(chunk)}".encode())
+    return b"\0".join(parts)

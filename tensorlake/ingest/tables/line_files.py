@@ -1,0 +1,92 @@
+"""Files of lines, cut into runs of whole lines, so that parts are read side by side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from tensorlake.dataset import COMPRESSED
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.found_files import Piece
+from tensorlake.ingest.engine.source_files import SourceFiles
+
+__all__ = ["PIECE_NBYTES", "LineNumbers", "cut_lines", "decompressed", "read_lines"]
+
+PIECE_NBYTES = 8 << 20
+"""As much as is staged together."""
+
+_MARK = b"\xef\xbb\xbf"  # some programs begin a file of UTF-8 with it
+_COUNTED_NBYTES = 1 << 20
+
+
+class LineNumbers:
+    """Names lines by their numbers in their files, counting lines only when a name is asked for."""
+
+    def __init__(self, files: SourceFiles) -> None:
+        self._files = files
+        self._before: dict[str, dict[int, int]] = {}  # lines before a byte, by path
+        self._lock = threading.Lock()
+
+    def name(self, piece: Piece, place: int) -> str:
+        """Return what a line is called, that stands at ``place`` (from 0) of a piece."""
+        with self._lock:
+            number = self._before_piece(piece) + place + 1
+        return f"line {number} of {Path(piece.path).name}"
+
+    def _before_piece(self, piece: Piece) -> int:
+        known = self._before.setdefault(piece.path, {0: 0})
+        if piece.start not in known:
+            if piece.stop < 0:
+                lines = decompressed(piece.path, self._files)[: piece.start].count(b"\n")
+            else:
+                nearest = max(at for at in known if at <= piece.start)
+                lines = known[nearest] + self._count(piece.path, nearest, piece.start)
+            known[piece.start] = lines
+        return known[piece.start]
+
+    def _count(self, path: str, start: int, stop: int) -> int:
+        with self._files.open(path) as file:
+            file.seek(start)
+            return sum(
+                file.read(min(_COUNTED_NBYTES, stop - at)).count(b"\n")
+                for at in range(start, stop, _COUNTED_NBYTES)
+            )
+
+
+def cut_lines(path: str, start: int, files: SourceFiles) -> Iterator[Piece]:
+    """Cut a file of lines into runs of about ``PIECE_NBYTES``; a compressed one is one piece."""
+    size = files.nbytes(path) or 0
+    if Path(path).suffix in COMPRESSED:
+        yield Piece(path, start, -1, size)
+        return
+    with files.open(path) as file:
+        while start < size:
+            file.seek(min(start + PIECE_NBYTES, size))
+            file.readline()
+            stop = min(file.tell(), size)
+            yield Piece(path, start, stop, stop - start)
+            start = stop
+
+
+def read_lines(piece: Piece, files: SourceFiles) -> bytes:
+    """Read the lines of a piece, without the mark that a file may begin with."""
+    if piece.stop < 0:
+        content = decompressed(piece.path, files)[piece.start :]
+    else:
+        with files.open(piece.path) as file:
+            file.seek(piece.start)
+            content = file.read(piece.stop - piece.start)
+    return content.removeprefix(_MARK) if piece.start == 0 else content
+
+
+def decompressed(path: str, files: SourceFiles) -> bytes:
+    """Read a compressed file."""
+    import pyarrow as pa
+
+    codec = COMPRESSED[Path(path).suffix]
+    try:
+        with files.open(path) as file, pa.input_stream(file, compression=codec) as stream:
+            return stream.read()
+    except OSError as error:
+        raise InvalidInputError(f"{path!r} is not {codec}: {error}", src=path) from error

@@ -1,0 +1,384 @@
+"""Tables as text: CSV.
+
+Files are read in runs of whole records, several side by side; a compressed file is one run. Types
+follow from the first and the last lines of all: another run may hold only whole numbers in a column
+of floats. A record that cannot be read is refused alone, by its line and column.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import accumulate
+from os import PathLike
+from typing import Any, Unpack, cast
+
+from tensorlake.dataset import Dataset, SkippedItem, values_of
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.found_files import Piece, find_files
+from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
+from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.tables.arrow import (
+    check_pieces,
+    column_types,
+    ingest_pieces,
+)
+from tensorlake.ingest.tables.csv import CsvReader, cell_values, of_another_encoding
+from tensorlake.ingest.tables.csv_columns import type_of_text
+from tensorlake.ingest.tables.csv_records import cut_records, first_record, records_of
+from tensorlake.ingest.tables.line_files import LineNumbers, read_lines
+from tensorlake.types import SampleType, as_type
+
+__all__ = ["csv"]
+
+Arrow = Any  # pyarrow ships no types
+
+TYPED_BY_ROWS = 100_000
+"""The first records, and as many of the last run, that types follow from."""
+_OTHER_DELIMITERS = ";\t|"
+
+
+def csv(
+    src: str | PathLike[str] | Sequence[str | PathLike[str]],
+    dst: str | PathLike[str],
+    *,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    names: Sequence[str] | None = None,
+    nulls: Sequence[str] | None = None,
+    decimal: str = ".",
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    r"""Ingest CSV files, whose first line names the columns (RFC 4180).
+
+    Values in quotes may hold line breaks. Columns of numbers, and of true and false, are these;
+    all others are text, times included: what is to be a ``Timestamp``, ``ClassLabel`` or ``Json``
+    is named by ``schema``. Numbers written as codes are (007, +4930, 0x1A) stay text too; what a
+    number would change otherwise (whole numbers that no int64 holds, commas in numbers, 1e400) is
+    refused. A record with another number of values, or one that does not fit the types, is refused
+    with its line and column; ``on_error`` leaves out that record alone. An empty value without
+    quotes is NULL, ``""`` is empty text. A blank line is an empty value where a file has one
+    column, and is skipped where it has several.
+
+    Args:
+        src: A file, a folder, a pattern such as ``"data/*.csv.gz"``, or a list of files.
+        dst: Path or URL of the dataset.
+        delimiter: What stands between values.
+        encoding: How the text is written, such as "latin-1" or "cp1252".
+        names: Of the columns, where the first line is of values already.
+        nulls: Words without quotes that are NULL, in every column. None: an empty value, and in
+            columns of numbers the usual words too (NULL, NA, N/A …). In a column that ``schema``
+            says is text that is never NULL, an empty value is empty text.
+        decimal: What stands before the decimals of a number: "," where it is written 1,5.
+        schema: Types in place of those that follow from the columns, by name.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: There is no such file, a line has another number of values, or the text
+            is of another encoding.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import tensorlake as tl
+        >>> _ = Path("x.csv").write_text("x,name\n1,one\n2,two\n")
+        >>> ds = tl.ingest.csv("x.csv", "memory://doc-csv")
+        >>> ds["x"][:], ds["name"][:]
+        (array([1, 2]), ['one', 'two'])
+    """
+    if len(delimiter) != 1:
+        message = f"delimiter={delimiter!r}: give one character"
+        raise InvalidInputError(message, actual=delimiter)
+    if len(decimal) != 1 or decimal == delimiter:
+        message = f"decimal={decimal!r}: give one character, other than the delimiter"
+        raise InvalidInputError(message, actual=decimal)
+    _check_encoding(encoding)
+    files = SourceFiles(options.get("storage_options"))
+    paths = find_files(src, ".csv", files)
+    if names is None:
+        header, header_nbytes = _header(paths, files, delimiter, encoding)
+    else:
+        header, header_nbytes = _given_names(names), 0
+    declared = {name: as_type(one) for name, one in (schema or {}).items()}
+    reader = CsvReader(
+        header,
+        delimiter=delimiter,
+        encoding=encoding,
+        decimal=decimal,
+        nulls=nulls,
+        declared=declared,
+    )
+    is_strict = options.get("on_error", "raise") == "raise"
+    table = _Table(reader, files, delimiter, declared, is_strict=is_strict)
+    left_out: list[SkippedItem] = []
+    pieces = [
+        piece
+        for path in paths
+        for piece in cut_records(
+            path, header_nbytes, delimiter, files, None if is_strict else left_out
+        )
+    ]
+    check_pieces("csv", pieces)
+    types = table.types(pieces)
+    load = partial(table.load, types=types)
+    settings = given_settings(
+        schema, delimiter=delimiter, encoding=encoding, names=names, nulls=nulls, decimal=decimal
+    )
+    return ingest_pieces(
+        "csv",
+        pieces,
+        types,
+        load,
+        dst,
+        options,
+        files=files,
+        settings=settings,
+        left_out=left_out,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Records of a piece that could be read, with where they stand, and the others.
+
+    Attributes:
+        table: The records.
+        content: The piece.
+        left: Places of the records among all of the piece; None: all.
+        refused: Those that could not be read.
+    """
+
+    table: Arrow
+    content: bytes
+    left: list[int] | None
+    refused: list[Refused]
+
+
+class _Table:
+    """Reads pieces of the files as tables, and names their records by lines.
+
+    Args:
+        reader: What reads records.
+        files: What opens the files.
+        delimiter: What stands between values.
+        declared: Types that the call says.
+        is_strict: Whether a record that cannot be read is an error.
+    """
+
+    def __init__(
+        self,
+        reader: CsvReader,
+        files: SourceFiles,
+        delimiter: str,
+        declared: Mapping[str, SampleType],
+        *,
+        is_strict: bool,
+    ) -> None:
+        self._reader = reader
+        self._files = files
+        self._delimiter = delimiter
+        self._declared = declared
+        self._is_strict = is_strict
+        self._numbers = LineNumbers(files)
+
+    def types(self, pieces: Sequence[Piece]) -> dict[str, SampleType]:
+        """Choose the type of each column: the one declared, else by the first and last lines."""
+        import pyarrow as pa
+
+        ends = [(piece, self._read(piece)) for piece in dict.fromkeys((pieces[0], pieces[-1]))]
+        tables = [read.table.slice(0, TYPED_BY_ROWS) for _, read in ends]
+        texts = pa.concat_tables(
+            [
+                self._reader.text(self._kept(read), piece.path).slice(0, TYPED_BY_ROWS)
+                for piece, read in ends
+            ]
+        )
+        guessed = {
+            name: type_of_text(name, _united([one[name].type for one in tables]), texts[name])
+            for name in self._reader.header
+            if name not in self._declared
+        }
+        self._reader.settle(guessed)
+        first = self._read(pieces[0])
+        return column_types(first.table, self._declared, is_whole=len(pieces) == 1)
+
+    def load(self, pieces: Sequence[Piece], *, types: Mapping[str, SampleType]) -> LoadedRows:
+        """Read pieces as columns of values."""
+        import pyarrow as pa
+
+        read = [self._read(piece) for piece in pieces]
+        refused = [one for each in read for one in each.refused]
+        table = pa.concat_tables([one.table for one in read])
+
+        @cache
+        def records_of_part(part: int) -> tuple[list[bytes], list[int]]:
+            return self._records(read[part].content)
+
+        def place_of(row: int) -> tuple[Piece, int, bytes]:
+            part, row = part_of(row, [one.table.num_rows for one in read])
+            records, lines = records_of_part(part)
+            left = read[part].left
+            place = row if left is None else left[row]
+            return pieces[part], lines[place], records[place]
+
+        columns: dict[str, Any] = {}
+        reasons: dict[int, InvalidInputError] = {}
+        for name, kind in types.items():
+            values, wrong = cell_values(table[name], name, kind)
+            columns[name] = values_of(table, name, kind) if values is None else values
+            reasons |= {row: InvalidInputError(one, column=name) for row, one in wrong.items()}
+        if reasons:
+            rows = [row for row in range(table.num_rows) if row not in reasons]
+            for row, reason in sorted(reasons.items()):
+                self._refuse(refused, *place_of(row), reason)
+            columns = {name: [values[row] for row in rows] for name, values in columns.items()}
+        else:
+            rows = range(table.num_rows)
+
+        def row_name(row: int) -> str:
+            piece, line, _ = place_of(rows[row])
+            return self._numbers.name(piece, line)
+
+        return LoadedRows(columns, refused, row_name)
+
+    def _read(self, piece: Piece) -> _Records:
+        """Read a piece, without the records that cannot be, unless they are errors."""
+        content = read_lines(piece, self._files)
+        try:
+            return _Records(self._reader.table(content, piece.path), content, None, [])
+        except InvalidInputError as error:
+            records, lines = self._records(content)
+            refused: list[Refused] = []
+            places: set[int] = set()
+            for place, reason in self._reader.refused(records, piece.path):
+                self._refuse(refused, piece, lines[place], records[place], reason)
+                places.add(place)
+            if not places:
+                raise error  # noqa: TRY201 - of the records together, not of one
+        left = [place for place in range(len(records)) if place not in places]
+        kept = b"".join(records[place] for place in left)
+        return _Records(self._reader.table(kept, piece.path), content, left, refused)
+
+    def _records(self, content: bytes) -> tuple[list[bytes], list[int]]:
+        """Cut a piece into records, and say at which of its lines each begins."""
+        cut = records_of(content, self._delimiter)
+        lines = [0, *accumulate(record.count(b"\n") for record in cut)]
+        if not self._reader.keeps_empty_lines:
+            full = [at for at, record in enumerate(cut) if record.strip(b"\r\n")]
+            cut, lines = [cut[at] for at in full], [lines[at] for at in full]
+        return cut, lines
+
+    def _kept(self, read: _Records) -> bytes:
+        if read.left is None:
+            return read.content
+        records, _ = self._records(read.content)
+        return b"".join(records[place] for place in read.left)
+
+    def _refuse(
+        self,
+        refused: list[Refused],
+        piece: Piece,
+        line: int,
+        record: bytes,
+        error: InvalidInputError,
+    ) -> None:
+        """Refuse a record: an error, or one more that is left out."""
+        name = self._numbers.name(piece, line)
+        if self._is_strict:
+            told = f"{name}{', ' if error.message.startswith('column') else ': '}{error.message}"
+            raise InvalidInputError(told, **{**error.facts, "item": name})
+        try:
+            shown: str | bytes = record.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            shown = record
+        column = error.facts.get("column")
+        reason = error.message.splitlines()[0]
+        refused.append((SkippedItem(name, reason, column), {"line": shown}))
+
+
+def _united(types: Sequence[Arrow]) -> Arrow:
+    """The type of a column of the first and the last records: of two kinds it is text."""
+    import pyarrow as pa
+
+    schemas = [pa.schema([pa.field("", one)]) for one in types]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowTypeError:
+        return pa.string()
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        is_by_bytes = "\n".encode(encoding) == b"\n"
+    except LookupError:
+        is_by_bytes = False
+    if not is_by_bytes:
+        message = (
+            f"encoding={encoding!r}: give one whose line breaks are single bytes,"
+            " such as 'utf-8', 'latin-1' or 'cp1252'"
+        )
+        raise InvalidInputError(message, actual=encoding)
+
+
+def _header(
+    paths: Sequence[str], files: SourceFiles, delimiter: str, encoding: str
+) -> tuple[list[str], int]:
+    """Names of the columns by the first line, which all files share, and that line's length."""
+    import pyarrow as pa
+    from pyarrow import csv as reader
+
+    path, *others = paths
+    line = first_record(path, delimiter, files)
+    other = next((one for one in others if first_record(one, delimiter, files) != line), None)
+    if other is not None:
+        message = (
+            f"{other!r} has other columns than {path!r}"
+            "\ningest them apart; where the first lines are values: names=[…]"
+        )
+        raise InvalidInputError(message, src=other)
+    try:
+        names = reader.read_csv(
+            io.BytesIO(line.rstrip(b"\r\n") + b"\n"),
+            read_options=reader.ReadOptions(encoding=encoding),
+            parse_options=reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        ).column_names
+    except UnicodeDecodeError as error:
+        raise of_another_encoding(path, encoding, error.object[error.start :]) from error
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"{path!r} names no columns: {error}", src=path) from error
+    wrong = _wrong_names(names)
+    other = next((one for one in _OTHER_DELIMITERS if len(names) == 1 and one in names[0]), None)
+    if other is not None and other != delimiter:
+        message = (
+            f"the first line of {path!r} is one column {names[0]!r:.80}"
+            f"\nif its values are told apart so: delimiter={other!r}; if not, name it: names=[…]"
+        )
+        raise InvalidInputError(message, src=path)
+    if wrong is not None:
+        message = (
+            f"the first line of {path!r} has {wrong}"
+            "\nmend it; where it is of values already, name the columns: names=[…]"
+        )
+        raise InvalidInputError(message, src=path)
+    return names, len(line)
+
+
+def _given_names(names: object) -> list[str]:
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    given = list(cast("Sequence[Any]", names)) if is_list else []
+    wrong = _wrong_names(given) if all(isinstance(one, str) for one in given) else "no text"
+    if not given or wrong is not None:
+        message = f"names={names!r:.80}: give a list of different column names"
+        raise InvalidInputError(message, actual=names)
+    return given
+
+
+def _wrong_names(names: Sequence[str]) -> str | None:
+    blank = next((at for at, name in enumerate(names) if not name.strip()), None)
+    if blank is not None:
+        return f"no name for column {blank}"
+    twice = next((name for name in names if names.count(name) > 1), None)
+    return None if twice is None else f"two columns {twice!r}"

@@ -1,0 +1,1 @@
+"""Images and annotations: folders, COCO, YOLO, Pascal VOC, WebDataset."""

@@ -1,0 +1,242 @@
+"""COCO files: pictures with labelled boxes, masks, keypoints, captions.
+
+https://cocodataset.org/#format-data. Boxes are stored as ``xyxy``; masks are filled exactly as the
+COCO API fills them, and kept as runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack
+
+from tensorlake.dataset import Dataset, SkippedItem, codec_of_files
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.files import unreadable_file
+from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.run import run_ingest
+from tensorlake.ingest.engine.source import Source
+from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.vision.coco_json import CocoFile, Picture, read_coco
+from tensorlake.ingest.vision.coco_masks import CocoMasks
+from tensorlake.quantities import plural
+from tensorlake.storage import public_url
+from tensorlake.types import (
+    Array,
+    BBox,
+    ClassLabel,
+    Image,
+    InstanceMask,
+    Keypoints,
+    Text,
+)
+from tensorlake.types import (
+    Sequence as SequenceType,
+)
+
+__all__ = ["coco"]
+
+Columns = Mapping[str, Callable[[range], Any]]
+"""What gives the values of some pictures, by tensor."""
+
+
+def coco(
+    annotations: str | PathLike[str],
+    images: str | PathLike[str],
+    dst: str | PathLike[str],
+    *,
+    masks: bool = True,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a COCO file: every picture it lists, with or without annotations.
+
+    Of instances makes ``image``, ``boxes`` (xyxy, of the image), ``label`` (one class a box),
+    ``iscrowd``, ``area``, ``annotation_id`` (one a box), ``image_id``, and ``mask`` (one a box)
+    where the file has segmentations; of keypoints also ``keypoints`` (one object a box); of
+    captions ``image``, ``captions`` and ``image_id``. Rows are in the order of the file.
+
+    Args:
+        annotations: The JSON file, or its URL in a store.
+        images: The folder of the pictures, or its URL.
+        dst: Path or URL of the dataset.
+        masks: Whether segmentations are filled and stored.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: The file is not COCO's, a picture is missing or damaged, or an object
+            has a category that is not listed. Such pictures can be left out: see ``on_error``.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> import PIL.Image
+        >>> import tensorlake as tl
+        >>> PIL.Image.new("RGB", (8, 6)).save("a.jpg")
+        >>> _ = Path("coco.json").write_text(json.dumps({
+        ...     "images": [{"id": 1, "file_name": "a.jpg", "width": 8, "height": 6}],
+        ...     "categories": [{"id": 3, "name": "cat"}],
+        ...     "annotations": [{"id": 9, "image_id": 1, "category_id": 3, "bbox": [1, 2, 4, 3]}],
+        ... }))
+        >>> ds = tl.ingest.coco("coco.json", ".", "memory://doc-coco")
+        >>> ds[0]["boxes"].tolist(), ds[0]["label"].as_names()
+        ([[1.0, 2.0, 5.0, 5.0]], ['cat'])
+    """
+    files = SourceFiles(options.get("storage_options"))
+    folder = source_path(images)
+    is_strict = options.get("on_error", "raise") == "raise"
+    file = read_coco(source_path(annotations), files, is_strict=is_strict)
+    left_out = _left_out(file)
+    listed = files.list(folder) if is_url(folder) else None
+    if not is_strict:
+        bad = _bad_pictures(file, folder, listed, masks=masks)
+        left_out += [SkippedItem(file.pictures[row].file_name, *bad[row]) for row in sorted(bad)]
+        file = file.without(bad)
+        if not file.pictures:
+            message = f"no image of {file.path!r} can be ingested: {left_out[0].reason}"
+            raise InvalidInputError(message, src=file.path)
+    paths = [os.path.join(folder, picture.file_name) for picture in file.pictures]  # noqa: PTH118 - making a Path costs as much as reading the file
+    sizes = [
+        _size_of(path, picture, listed) for path, picture in zip(paths, file.pictures, strict=True)
+    ]
+    stamps = [files.stamp(path) for path in paths]
+    schema, columns = _captions(file) if _has_captions(file) else _objects(file, masks=masks)
+    read_files = files.reader(folder)
+
+    def load(batch: Sequence[int]) -> dict[str, Any]:
+        rows = range(batch[0], batch[-1] + 1)
+        read = read_files(paths[rows.start : rows.stop], sizes[rows.start : rows.stop])
+        ids = [picture.id for picture in file.pictures[rows.start : rows.stop]]
+        return {"image": read, "image_id": ids} | {
+            name: values(rows) for name, values in columns.items()
+        }
+
+    @cache
+    def stamp(row: int) -> tuple[str, str]:
+        return stamps[row], file.digest_of(row)
+
+    codec = codec_of_files(picture.file_name for picture in file.pictures)
+    source = Source(
+        kind="coco",
+        schema={"image": Image(codec), **schema},
+        items=range(len(paths)),
+        sizes=sizes,
+        name=lambda row: file.pictures[row].file_name.rpartition("/")[2],
+        load=load,
+        place=Path(annotations).name,
+        left_out=left_out,
+        stamp=stamp,
+        file=lambda row: file.pictures[row].file_name,
+        unit="image",
+        settings={
+            "masks": masks,
+            "categories": [(one.id, one.name) for one in file.categories],
+        },
+    )
+    return run_ingest(source, dst, **options)
+
+
+def _has_captions(file: CocoFile) -> bool:
+    return bool(file.annotations) and file.annotations[0].caption is not None
+
+
+def _captions(file: CocoFile) -> tuple[dict[str, Any], Columns]:
+    texts = [annotation.caption for annotation in file.annotations]
+    bounds = file.offsets.tolist()
+    return {"captions": SequenceType(Text()), "image_id": "int64"}, {
+        "captions": lambda rows: [texts[bounds[row] : bounds[row + 1]] for row in rows]
+    }
+
+
+def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
+    if not file.categories:
+        message = f"{file.path!r} is no COCO file of instances: it lacks 'categories'"
+        raise InvalidInputError(message, src=file.path)
+    schema: dict[str, Any] = {
+        "boxes": BBox(format="xyxy", of="image"),
+        "label": ClassLabel([str(one.name) for one in file.categories], per="boxes"),
+        "iscrowd": Array("uint8", (None,), per="boxes"),
+        "area": Array("float32", (None,), per="boxes"),
+        "annotation_id": Array("int64", (None,), per="boxes"),
+        "image_id": "int64",
+    }
+    columns: dict[str, Callable[[range], Any]] = {
+        "boxes": file.boxes().of,
+        "label": file.codes().of,
+        "iscrowd": file.column("iscrowd", "uint8").of,
+        "area": file.column("area", "float32").of,
+        "annotation_id": file.column("id", "int64").of,
+    }
+    if masks and file.has_segmentations():
+        schema["mask"] = InstanceMask(of="image", per="boxes")
+        columns["mask"] = CocoMasks(file).of
+    if any(one.keypoints for one in file.annotations):
+        schema["keypoints"], count = _keypoints(file)
+        columns["keypoints"] = file.points(count).of
+    return schema, columns
+
+
+def _keypoints(file: CocoFile) -> tuple[Keypoints, int]:
+    """Return the type of the objects' points, and how many each has."""
+    posed = [one for one in file.categories if one.keypoints]
+    names = {tuple(one.keypoints or ()) for one in posed}
+    if len(names) != 1:  # of several classes: their points have no names in common
+        count = next(len(one.keypoints) // 3 for one in file.annotations if one.keypoints)
+        return Keypoints(of="image", per="boxes"), count
+    pairs = posed[0].skeleton or []
+    first = 0 if any(0 in pair for pair in pairs) else 1  # COCO counts points from 1
+    skeleton = [(a - first, b - first) for a, b in pairs]
+    objects = Keypoints(posed[0].keypoints or (), skeleton, of="image", per="boxes")
+    return objects, len(names.pop())
+
+
+def _left_out(file: CocoFile) -> list[SkippedItem]:
+    """Say what cannot be parsed, and that annotations have no picture to be stored with."""
+    left_out = [SkippedItem(name, reason) for name, reason in file.wrong_pictures]
+    if not file.strays:
+        return left_out
+    first = file.strays[0]
+    reason = (
+        f"{plural(len(file.strays), 'annotation')} of pictures that the file does not list"
+        f" (the first: annotation {first.id} of image {first.image_id})"
+    )
+    return [*left_out, SkippedItem(Path(file.path).name, reason)]
+
+
+def _bad_pictures(
+    file: CocoFile, folder: str, listed: Mapping[str, int] | None, *, masks: bool
+) -> dict[int, tuple[str, str | None]]:
+    """Return why a picture cannot be a row, and for which tensor, by its row."""
+    bad: dict[int, tuple[str, str | None]] = {}
+    if not _has_captions(file) and file.categories:
+        has_points = any(one.keypoints for one in file.annotations)
+        points = _keypoints(file)[1] if has_points else None
+        bad |= file.problems(points=points, masks=masks)
+    for row, picture in enumerate(file.pictures):
+        if picture.id in file.wrong_annotations:
+            bad[row] = file.wrong_annotations[picture.id], None
+        try:
+            _size_of(os.path.join(folder, picture.file_name), picture, listed)  # noqa: PTH118 - as above
+        except InvalidInputError as error:
+            bad[row] = error.message.splitlines()[0], "image"
+    return bad
+
+
+def _size_of(path: str, picture: Picture, listed: Mapping[str, int] | None) -> int:
+    try:
+        return os.stat(path).st_size if listed is None else listed[path]  # noqa: PTH116 - as above
+    except (FileNotFoundError, KeyError) as error:
+        shown = public_url(path)
+        raise InvalidInputError(
+            f"no picture {shown!r} (image {picture.id} of the COCO file)\n"
+            "give the folder that the file's names are relative to",
+            src=shown,
+        ) from error
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+    except ValueError as error:  # a zero byte
+        message = f"image {picture.id} of the COCO file has a name that no file has: {path!r}"
+        raise InvalidInputError(message, src=path) from error

@@ -1,0 +1,385 @@
+"""A COCO file as arrays: its annotations in the order of the pictures, one array a member.
+
+    annotation   0 1 2 | 3 | 4 5 …          offsets   0 3 4 …     of each picture's annotations
+    boxes, ids, codes, …  one row each, so that a batch of pictures is a slice of every array
+
+The file is parsed into typed values, and what is wrong is told by its place in the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import numpy as np
+from xxhash import xxh3_64_hexdigest
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.storage import public_url
+from tensorlake.types import Ragged, RaggedColumn, offsets_of
+
+__all__ = ["Annotation", "CocoFile", "Picture", "Table", "read_coco"]
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+UInt8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
+Side = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Box = tuple[float, float, float, float]
+NOTHING = msgspec.Raw(b"null")
+_EMPTY = (b"", b"null")
+T = TypeVar("T")
+
+
+class Picture(msgspec.Struct, frozen=True, gc=False):
+    """A picture that the file lists; gc=False: JSON has no cycles."""
+
+    id: Int64
+    file_name: str
+    height: Side = 0
+    width: Side = 0
+
+
+class Annotation(msgspec.Struct, frozen=True, gc=False):
+    """An object of a picture, or a caption; what the file has not is None or 0."""
+
+    image_id: Int64
+    id: Int64 = 0
+    category_id: Int64 | None = None
+    bbox: Box = (0.0, 0.0, 0.0, 0.0)
+    area: float = 0.0
+    iscrowd: UInt8 | bool = 0
+    segmentation: msgspec.Raw = NOTHING  # JSON that is parsed where masks are filled
+    keypoints: list[float] | None = None
+    caption: str | None = None
+    segments_info: Any = None
+
+
+class Category(msgspec.Struct, frozen=True, gc=False):
+    """A class, with the names of its points."""
+
+    id: Int64
+    name: Any
+    keypoints: list[str] | None = None
+    skeleton: list[tuple[int, int]] | None = None
+
+
+class _Document(msgspec.Struct, frozen=True):
+    images: list[Picture] | None = None
+    annotations: list[Annotation] | None = None
+    categories: list[Category] | None = None
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """A file of which each picture and annotation is parsed by itself."""
+
+    images: list[msgspec.Raw] | None = None
+    annotations: list[msgspec.Raw] | None = None
+    categories: list[Category] | None = None
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """What is looked for in a picture or an annotation that is wrong."""
+
+    file_name: Any = None
+    id: Any = None
+    image_id: Any = None
+
+
+@dataclass(slots=True)
+class _Wrong:
+    """What cannot be parsed: annotations, by the picture they are of; and pictures."""
+
+    annotations: dict[int, str] = field(default_factory=dict[int, str])
+    pictures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One value of each annotation."""
+
+    values: np.ndarray
+    offsets: np.ndarray
+
+    def of(self, pictures: range) -> Ragged:
+        """Return the values of some pictures' annotations."""
+        bounds = self.offsets[pictures.start : pictures.stop + 1]
+        part = self.values[bounds[0] : bounds[-1]]
+        shapes = np.empty((len(pictures), part.ndim), np.int64)
+        shapes[:, 0] = np.diff(bounds)
+        shapes[:, 1:] = part.shape[1:]
+        return Ragged(RaggedColumn(part.reshape(-1), shapes), inner=part.shape[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class CocoFile:
+    """What a file holds.
+
+    Attributes:
+        pictures: In the order of the file.
+        annotations: In the order of the pictures.
+        offsets: Which of them are each picture's.
+        categories: In the order of their numbers.
+        strays: Annotations of pictures that are not listed.
+        wrong_annotations: Why an annotation of a picture was left out, by the picture's id.
+        wrong_pictures: Names of pictures that were left out, each with why.
+    """
+
+    path: str
+    pictures: Sequence[Picture]
+    annotations: Sequence[Annotation]
+    offsets: np.ndarray
+    categories: Sequence[Category]
+    strays: Sequence[Annotation]
+    wrong_annotations: Mapping[int, str] = field(default_factory=dict[int, str])
+    wrong_pictures: Sequence[tuple[str, str]] = ()
+
+    def table(self, values: np.ndarray) -> Table:
+        """Return one value of each annotation, to be had by pictures."""
+        return Table(values, self.offsets)
+
+    def column(self, member: str, dtype: str) -> Table:
+        """Return a member that is a number."""
+        numbers = map(attrgetter(member), self.annotations)
+        return self.table(np.fromiter(numbers, dtype, len(self.annotations)))
+
+    def boxes(self) -> Table:
+        """Return the boxes, as corners."""
+        each = list(map(attrgetter("bbox"), self.annotations))
+        xywh = np.array(each, np.float32).reshape(-1, 4)
+        return self.table(np.concatenate((xywh[:, :2], xywh[:, :2] + xywh[:, 2:]), axis=1))
+
+    def codes(self) -> Table:
+        """Return the code of each annotation's class.
+
+        Raises:
+            InvalidInputError: It has none, or one that the file does not name.
+        """
+        codes = {category.id: code for code, category in enumerate(self.categories)}
+        numbers = [annotation.category_id for annotation in self.annotations]
+        try:
+            return self.table(np.array([codes[number] for number in numbers], np.int64))  # pyright: ignore[reportArgumentType] -- None is in none
+        except KeyError as error:
+            at = numbers.index(error.args[0])
+            what = f"category {numbers[at]!r}, which it does not list"
+            raise self.wrong(self.annotations[at], what) from None
+
+    def has_segmentations(self) -> bool:
+        """Whether any annotation has outlines or runs."""
+        return any(
+            bytes(one.segmentation).strip(b" []{}\r\n\t") not in _EMPTY for one in self.annotations
+        )
+
+    def segmentations(self, start: int, stop: int) -> list[Any]:
+        """Parse what is written of some annotations."""
+        raw = [annotation.segmentation for annotation in self.annotations[start:stop]]
+        content = b"[%b]" % b",".join(raw)
+        try:
+            return msgspec.json.decode(content)
+        except msgspec.DecodeError:  # Python's NaN and Infinity
+            return json.loads(content)
+
+    def points(self, count: int) -> Table:
+        """Return the points of each object, so many; zeros where it has none.
+
+        Raises:
+            InvalidInputError: An object has more, or fewer.
+        """
+        nothing = [0.0] * 3 * count
+        each = [annotation.keypoints or nothing for annotation in self.annotations]
+        for annotation, points in zip(self.annotations, each, strict=True):
+            if len(points) != len(nothing):
+                what = f"{len(points)} numbers as keypoints, where others have {count} × 3"
+                raise self.wrong(annotation, what)
+        return self.table(np.array(each, np.float32).reshape(-1, count, 3))
+
+    def without(self, rows: Collection[int]) -> CocoFile:
+        """Return what the file says of the other pictures."""
+        counts = np.diff(self.offsets)
+        is_kept = np.ones(len(counts), np.bool_)
+        is_kept[list(rows)] = False
+        return replace(
+            self,
+            pictures=_taken(self.pictures, np.flatnonzero(is_kept)),
+            annotations=_taken(self.annotations, np.flatnonzero(np.repeat(is_kept, counts))),
+            offsets=offsets_of(counts[is_kept]),
+        )
+
+    def problems(self, *, points: int | None, masks: bool) -> dict[int, tuple[str, str]]:
+        """Return by row the first thing that is wrong with an object, and the tensor it is for.
+
+        Args:
+            points: How many points each object has; None: points are not looked at.
+            masks: Whether outlines are to be filled, which takes the size of the picture.
+        """
+        known = {category.id for category in self.categories}
+        found: dict[int, tuple[str, str]] = {}
+        bounds = self.offsets.tolist()
+        for row, picture in enumerate(self.pictures):
+            if picture.id in self.wrong_annotations:
+                continue
+            has_size = picture.height > 0 and picture.width > 0
+            for one in self.annotations[bounds[row] : bounds[row + 1]]:
+                what = None
+                if one.category_id not in known:
+                    what = f"category {one.category_id!r}, which the file does not list", "label"
+                elif points is not None and len(one.keypoints or ()) not in (0, 3 * points):
+                    count = len(one.keypoints or ())
+                    what = f"{count} numbers as keypoints, not {points} × 3", "keypoints"
+                elif masks and not has_size and _is_outline(one.segmentation):
+                    what = "outlines, but the image has no height and width", "mask"
+                if what is not None:
+                    found[row] = f"annotation {one.id} has {what[0]}", what[1]
+                    break
+        return found
+
+    def digest_of(self, row: int) -> str:
+        """Return a digest of all that the file says of a picture, however it is indented."""
+        start, stop = self.offsets[row : row + 2].tolist()
+        said = msgspec.json.encode((self.pictures[row], self.annotations[start:stop]))
+        return xxh3_64_hexdigest(said.translate(None, b" \t\r\n"))
+
+    def wrong(self, annotation: Annotation, what: str) -> InvalidInputError:
+        """Return the error of an annotation that has something wrong."""
+        name = next(one.file_name for one in self.pictures if one.id == annotation.image_id)
+        message = f"annotation {annotation.id} of {name!r} has {what}"
+        return InvalidInputError(message, src=self.path, annotation=annotation.id)
+
+
+def read_coco(path: str, files: SourceFiles, *, is_strict: bool = True) -> CocoFile:
+    """Read a COCO file.
+
+    Args:
+        path: Path or URL of it.
+        files: Opens it.
+        is_strict: Whether a single wrong picture or annotation makes it none.
+
+    Raises:
+        InvalidInputError: It is none; the message says where it is wrong.
+    """
+    shown = public_url(path)
+    document, wrong = _parsed(path, files, shown, is_strict=is_strict)
+    pictures, annotations = document.images, document.annotations
+    if pictures is None or annotations is None:
+        lacks = "'images'" if pictures is None else "'annotations'"
+        raise InvalidInputError(f"{shown!r} is no COCO file: it lacks {lacks}", src=shown)
+    if not pictures:
+        raise InvalidInputError(f"{shown!r} lists no images", src=shown)
+    if any(one.segments_info is not None for one in annotations):
+        raise InvalidInputError(
+            f"{shown!r} is of panoptic segments, whose masks are pictures of their own"
+            "\ngive a file of instances, keypoints or captions",
+            src=shown,
+        )
+    ids = np.fromiter((picture.id for picture in pictures), np.int64, len(pictures))
+    order = np.argsort(ids, kind="stable")
+    twice = np.flatnonzero(np.diff(ids[order]) == 0)
+    if len(twice):
+        pair = [pictures[at].file_name for at in order[twice[0] : twice[0] + 2]]
+        message = f"{shown!r} lists two images {ids[order[twice[0]]]}: {pair[0]!r}, {pair[1]!r}"
+        raise InvalidInputError(message, src=shown)
+    wanted = np.fromiter(map(attrgetter("image_id"), annotations), np.int64, len(annotations))
+    rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
+    is_stray = ids[rows] != wanted
+    by_picture = np.argsort(np.where(is_stray, len(ids), rows), kind="stable")
+    stop = len(annotations) - int(np.count_nonzero(is_stray))
+    return CocoFile(
+        shown,
+        pictures,
+        _taken(annotations, by_picture[:stop]),
+        offsets_of(np.bincount(rows[~is_stray], minlength=len(ids))),
+        sorted(document.categories or (), key=attrgetter("id")),
+        _taken(annotations, by_picture[stop:]),
+        wrong.annotations,
+        wrong.pictures,
+    )
+
+
+def _is_outline(segmentation: msgspec.Raw) -> bool:
+    said = bytes(segmentation).strip()
+    return said.startswith(b"[") and said.strip(b" []\r\n\t") != b""
+
+
+def _taken(items: Sequence[T], positions: np.ndarray) -> list[T]:
+    return list(map(items.__getitem__, positions.tolist()))
+
+
+def _parsed(
+    path: str, files: SourceFiles, shown: str, *, is_strict: bool
+) -> tuple[_Document, _Wrong]:
+    if not is_url(path) and Path(path).is_dir():
+        message = f"{shown!r} is a folder\ngive the JSON file first, then the pictures' folder"
+        raise InvalidInputError(message, src=shown)
+    content = files.content(path)
+    try:
+        return _decoded(content), _Wrong()
+    except msgspec.ValidationError as error:
+        parts = None if is_strict else _parts(content)
+        if parts is not None:
+            return _decoded_singly(parts)
+        raise InvalidInputError(f"{shown!r} is no COCO file: {error}", src=shown) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{shown!r} is not JSON: {error}", src=shown) from error
+
+
+def _decoded(content: bytes) -> _Document:
+    try:
+        return msgspec.json.decode(content, type=_Document, strict=False)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # Python writes NaN, and other programs UTF-16
+        loaded: Any = json.loads(content)
+    if isinstance(loaded, dict):
+        for one in loaded.get("annotations") or ():
+            if isinstance(one, dict) and "segmentation" in one:
+                one["segmentation"] = msgspec.Raw(json.dumps(one["segmentation"]).encode())
+    return msgspec.convert(loaded, _Document, strict=False)
+
+
+def _parts(content: bytes) -> _Parts | None:
+    """Split a file into pictures and annotations; None where it is wrong as a whole."""
+    try:
+        return msgspec.json.decode(content, type=_Parts, strict=False)
+    except msgspec.DecodeError:
+        return None
+
+
+def _decoded_singly(parts: _Parts) -> tuple[_Document, _Wrong]:
+    """Parse each picture and annotation by itself, and say which are wrong."""
+    wrong = _Wrong()
+    pictures: list[Picture] = []
+    annotations: list[Annotation] = []
+    for at, raw in enumerate(parts.images or ()):
+        try:
+            pictures.append(msgspec.json.decode(raw, type=Picture, strict=False))
+        except msgspec.ValidationError as error:
+            name = _named(raw).file_name
+            name = name if isinstance(name, str) else f"images[{at}]"
+            wrong.pictures.append((name, f"not an image of COCO: {error}"))
+    for at, raw in enumerate(parts.annotations or ()):
+        try:
+            annotations.append(msgspec.json.decode(raw, type=Annotation, strict=False))
+        except msgspec.ValidationError as error:
+            named = _named(raw)
+            told = f"annotation {at if named.id is None else named.id} is wrong: {error}"
+            if isinstance(named.image_id, int):
+                wrong.annotations.setdefault(named.image_id, told)
+            else:
+                wrong.pictures.append((f"annotations[{at}]", told))
+    document = _Document(
+        None if parts.images is None else pictures,
+        None if parts.annotations is None else annotations,
+        parts.categories,
+    )
+    return document, wrong
+
+
+def _named(raw: msgspec.Raw) -> _Named:
+    try:
+        return msgspec.json.decode(raw, type=_Named)
+    except msgspec.DecodeError:  # not even an object
+        return _Named()

@@ -1,0 +1,351 @@
+"""Folders and zip files of pictures.
+
+A folder's name is the class, ``train/`` and ``val/`` above it the split. Of a zip file the same
+holds for the paths in it; its members are read where they lie, never unpacked to disk, and one
+that says it is larger than ``MAX_MEMBER_NBYTES`` is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+from tensorlake.dataset import PICTURE_ENDINGS, Dataset, SkippedItem, codec_of_files
+from tensorlake.errors import InvalidInputError, MissingTensorError
+from tensorlake.ingest.engine.files import unreadable_file
+from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.run import run_ingest
+from tensorlake.ingest.engine.source import Source, given_settings
+from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.vision.folder_scan import (
+    SEEN_ENDINGS,
+    check_classes,
+    is_split,
+    is_stored,
+    outer_folders,
+)
+from tensorlake.quantities import plural
+from tensorlake.storage import public_url
+from tensorlake.types import ClassLabel, Image
+
+__all__ = ["images"]
+
+MAX_MEMBER_NBYTES = 1 << 30
+_FOREIGN = "is a picture of a kind that is not stored"
+_OUTSIDE = "lies outside the folders that the others are in"
+
+
+class _Picture(NamedTuple):  # made in a third of a frozen dataclass's time, once a file
+    path: str  # plain text: making a Path costs as much as reading the file
+    nbytes: int
+    parts: tuple[str, ...]  # folders below the source, outermost first
+    stamp: object  # what changes where the content does: a time, or a checksum
+
+
+def images(
+    src: str | PathLike[str],
+    dst: str | PathLike[str],
+    *,
+    schema: Mapping[str, Any] | None = None,
+    labels: bool = True,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a folder, or a zip file, of pictures, stored as they are.
+
+    Makes ``image``; ``label`` when the files lie in folders, whose names are the classes; ``split``
+    when those lie in ``train/``, ``val/`` or ``test/``. A folder that holds all others of a zip
+    file is passed over. Rows are in the order of the paths. Files
+    of one kind make ``tl.Image("jpeg")`` and the like, of several kinds ``tl.Image("any")``;
+    ``schema`` may say another, such as ``{"image": tl.Image("any", mode="RGBA")}``.
+
+    Args:
+        src: The folder or the zip file, or the URL of one in a store.
+        dst: Path or URL of the dataset.
+        schema: Types in place of those guessed, by tensor name.
+        labels: Whether folders are classes; then a picture outside them is an error, or left out.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: No picture is there, one lies outside the folders of the others, or one
+            is damaged; the message names the file.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import PIL.Image
+        >>> import tensorlake as tl
+        >>> for name in ("cat", "dog"):
+        ...     Path("photos", name).mkdir(parents=True)
+        ...     PIL.Image.new("RGB", (8, 6)).save(f"photos/{name}/1.jpg")
+        >>> ds = tl.ingest.images("photos", "memory://doc-images")
+        >>> ds["label"].names, ds[0]["image"].shape
+        (('cat', 'dog'), (6, 8, 3))
+    """
+    files = SourceFiles(options.get("storage_options"))
+    is_strict = options.get("on_error", "raise") == "raise"
+    source = _source(source_path(src), files, schema, labels=labels, is_strict=is_strict)
+    try:
+        return run_ingest(source, dst, **options)
+    except MissingTensorError as error:
+        if error.facts.get("tensor") not in {"label", "split"} - source.schema.keys():
+            raise
+        raise MissingTensorError(
+            f"{error.message.splitlines()[0]}\n{error.facts['tensor']!r} is the name of a folder"
+            f" that images lie in, and none is below {public_url(str(src))!r}: give a folder that"
+            " holds such folders",
+            **error.facts,
+        ) from error
+
+
+def _source(
+    folder: str,
+    files: SourceFiles,
+    schema: Mapping[str, Any] | None,
+    *,
+    labels: bool,
+    is_strict: bool,
+) -> Source[_Picture]:
+    left_out: list[SkippedItem] = []
+    found, is_zip = _found(folder, files, None if is_strict else left_out)
+    shown = public_url(folder)
+    pictures = sorted(found, key=itemgetter(0))
+    if is_zip:
+        pictures = _without_outer(pictures)
+    if not pictures:
+        raise InvalidInputError(
+            f"no picture under {shown!r}\nknown are {', '.join(PICTURE_ENDINGS)}", src=shown
+        )
+    foreign = [p for p in pictures if not is_stored(_ending(p.path))]
+    if foreign:
+        pictures = [p for p in pictures if is_stored(_ending(p.path))]
+        if is_strict or not pictures:
+            raise _is_foreign(foreign, shown)
+    inside = [p for p in pictures if p.parts]
+    has_split = bool(inside) and all(is_split(p.parts[0]) for p in inside)
+    depth = 1 if has_split else 0
+    has_label = labels and any(len(p.parts) > depth for p in pictures)
+    pictures, outside = _told_apart(pictures, depth + has_label)
+    if outside and is_strict:
+        raise _is_outside(pictures, outside, depth, shown)
+    types: dict[str, Any] = {"image": Image(codec_of_files(p.path for p in pictures))}
+    if has_label:
+        classes = sorted({p.parts[depth] for p in pictures})
+        check_classes(classes, shown)
+        types["label"] = ClassLabel(classes)
+    if has_split:
+        types["split"] = ClassLabel(sorted({p.parts[0] for p in pictures}))
+    layers = ["split"] * has_split + ["class"] * has_label
+    unknown = [name for name in schema or {} if name not in types]
+    if unknown:
+        message = f"schema names {unknown}; these pictures make {', '.join(types)}"
+        raise InvalidInputError(message, src=shown, expected=[*types])
+    read = files.reader(folder)
+
+    def load(batch: Sequence[_Picture]) -> dict[str, Any]:
+        paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
+        contents = _read_members(folder, files, paths) if is_zip else read(paths, sizes)
+        columns: dict[str, Any] = {"image": contents}
+        if has_label:
+            columns["label"] = [p.parts[depth] for p in batch]
+        if has_split:
+            columns["split"] = [p.parts[0] for p in batch]
+        return columns
+
+    return Source(
+        kind="images",
+        schema={**types, **(schema or {})},
+        items=pictures,
+        sizes=[picture.nbytes for picture in pictures],
+        name=_name,
+        load=load,
+        place=Path(shown).name,
+        left_out=[
+            *left_out,
+            *(SkippedItem(_name(p), _OUTSIDE) for p in outside),
+            *(SkippedItem(_name(p), _FOREIGN) for p in foreign),
+        ],
+        takes_schema=True,
+        stamp=lambda picture: f"{picture.nbytes}:{picture.stamp}",
+        unit="image",
+        settings=given_settings(schema, labels=labels),
+        apart=f", in a folder that holds {' and '.join(layers)} folders" if layers else "",
+    )
+
+
+def _name(picture: _Picture) -> str:
+    return "/".join((*picture.parts, picture.path.rpartition(os.sep)[2].rpartition("/")[2]))
+
+
+def _told_apart(pictures: Sequence[_Picture], depth: int) -> tuple[list[_Picture], list[_Picture]]:
+    """Pictures that lie so many folders deep, and those that do not."""
+    inside = [p for p in pictures if len(p.parts) >= depth]
+    return inside, [p for p in pictures if len(p.parts) < depth]
+
+
+def _is_foreign(foreign: Sequence[_Picture], shown: str) -> InvalidInputError:
+    kinds = ", ".join(sorted({_ending(p.path) for p in foreign}))
+    few = plural(len(foreign), "file")
+    return InvalidInputError(
+        f"{_name(foreign[0])!r} of {shown!r} {_FOREIGN} ({few}: {kinds})"
+        f"\nknown are {', '.join(PICTURE_ENDINGS)}; convert them, or leave them out:"
+        " on_error='skip'",
+        src=shown,
+        item=_name(foreign[0]),
+    )
+
+
+def _is_outside(
+    pictures: Sequence[_Picture], outside: Sequence[_Picture], depth: int, shown: str
+) -> InvalidInputError:
+    at = min(depth, len(pictures[0].parts) - 1)
+    folders = ", ".join(repr(name) for name in sorted({p.parts[at] for p in pictures})[:3])
+    few = f"{plural(len(outside), 'picture')} of {len(outside) + len(pictures):,}"
+    return InvalidInputError(
+        f"{_name(outside[0])!r} of {shown!r} {_OUTSIDE} (such as {folders}); so do {few}"
+        "\nput each into its folder, or leave them out: on_error='skip'; if folders are no"
+        " classes: labels=False",
+        src=shown,
+        item=_name(outside[0]),
+    )
+
+
+def _found(
+    folder: str, files: SourceFiles, left_out: list[SkippedItem] | None
+) -> tuple[Iterator[_Picture], bool]:
+    """Pictures of a folder or a zip file, and whether it is the latter."""
+    shown = public_url(folder)
+    if files.nbytes(folder) is not None:
+        with files.open(folder) as file:
+            if zipfile.is_zipfile(file):
+                return _members(folder, files, left_out), True
+        advice = "give one of pictures"
+        if ".tar" in Path(shown).suffixes or shown.endswith(".tgz"):
+            advice = "unpack it and give the folder; shards of samples: tl.ingest.webdataset"
+        message = f"{shown!r} is no folder, and no whole zip file\n{advice}"
+        raise InvalidInputError(message, src=shown)
+    if is_url(folder):
+        return _walk_store(folder, files), False
+    if not Path(folder).is_dir():
+        raise InvalidInputError(
+            f"no folder {shown!r} to ingest\ngive a folder or a zip file of pictures", src=shown
+        )
+    return _walk(folder, (), left_out), False
+
+
+def _walk_store(folder: str, files: SourceFiles) -> Iterator[_Picture]:
+    start = folder.rstrip("/") + "/"
+    for path, nbytes in files.list(folder).items():
+        *parts, name = path.removeprefix(start).split("/")
+        is_hidden = any(part.startswith(".") for part in (*parts, name))
+        if not is_hidden and _ending(name) in SEEN_ENDINGS:
+            yield _Picture(path, nbytes, tuple(parts), files.stamp(path))
+
+
+def _walk(
+    folder: str,
+    parts: tuple[str, ...],
+    left_out: list[SkippedItem] | None,
+    above: tuple[str, ...] = (),
+) -> Iterator[_Picture]:
+    above = (*above, os.path.realpath(folder))
+    try:
+        listed = os.scandir(folder)
+    except OSError as error:
+        if left_out is None:
+            raise unreadable_file(folder, error) from error
+        reason = f"the folder cannot be read: {error.strerror}"
+        left_out.append(SkippedItem("/".join(parts) or folder, reason))
+        return
+    with listed as entries:
+        for entry in entries:
+            name = entry.name
+            if name.startswith("."):
+                continue
+            if _is_folder(entry):
+                if entry.is_symlink() and os.path.realpath(entry.path) in above:
+                    continue  # a link to where we are would never end
+                yield from _walk(entry.path, (*parts, name), left_out, above)
+            elif _ending(name) in SEEN_ENDINGS:
+                yield _Picture(entry.path, *_size_and_time(entry, parts))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads back to itself: reported, or left out, when it is read
+        return False
+
+
+def _size_and_time(
+    entry: os.DirEntry[str], parts: tuple[str, ...]
+) -> tuple[int, tuple[str, ...], int]:
+    try:
+        found = entry.stat()
+    except OSError:  # such as a link to nothing: told, or left out, when it is read
+        return 0, parts, 0
+    return found.st_size, parts, found.st_mtime_ns
+
+
+def _members(
+    file: str, files: SourceFiles, left_out: list[SkippedItem] | None
+) -> Iterator[_Picture]:
+    shown = public_url(file)
+    with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
+        counts = Counter(member.filename for member in archive.infolist())
+        for member in archive.infolist():
+            *parts, name = _path_in(member.filename)
+            if member.is_dir() or "__MACOSX" in parts or _ending(name) not in SEEN_ENDINGS:
+                continue
+            if any(part.startswith(".") for part in (*parts, name)):
+                continue
+            reason = None
+            if member.file_size > MAX_MEMBER_NBYTES:
+                reason = f"{member.filename!r} of {shown!r} says it has {member.file_size:,} bytes"
+            elif counts[member.filename] > 1:
+                reason = f"{shown!r} holds two files {member.filename!r}"
+            if reason is not None:
+                if left_out is None:
+                    raise InvalidInputError(reason, src=shown, item=member.filename)
+                left_out.append(SkippedItem(member.filename, reason))
+                continue
+            yield _Picture(member.filename, member.file_size, tuple(parts), member.CRC)
+
+
+def _without_outer(pictures: list[_Picture]) -> list[_Picture]:
+    depth = outer_folders({p.parts for p in pictures})
+    return [p._replace(parts=p.parts[depth:]) for p in pictures] if depth else pictures
+
+
+def _path_in(name: str) -> list[str]:
+    r"""Folders and name of an archive's member; some programs of Windows write ``cat\1.jpg``."""
+    parts = name.split("/" if "/" in name else "\\")
+    return [part for part in parts[:-1] if part not in ("", ".", "..")] + parts[-1:]
+
+
+def _read_members(file: str, files: SourceFiles, names: Sequence[str]) -> list[bytes]:
+    with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
+        return [_read_member(archive, name, public_url(file)) for name in names]
+
+
+def _read_member(archive: zipfile.ZipFile, name: str, file: str) -> bytes:
+    try:
+        with archive.open(name) as member:
+            content = member.read(archive.getinfo(name).file_size + 1)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        message = f"{name!r} of {file!r} cannot be read: {error}"
+        raise InvalidInputError(message, src=file, item=name) from error
+    if len(content) > archive.getinfo(name).file_size:
+        message = f"{name!r} of {file!r} is larger than it says"
+        raise InvalidInputError(message, src=file, item=name)
+    return content
+
+
+def _ending(name: str) -> str:
+    return f".{name.rpartition('.')[2].lower()}"

@@ -1,0 +1,246 @@
+"""Pascal VOC folders: ``JPEGImages``, ``Annotations`` and ``ImageSets``.
+
+An XML file a picture (http://host.robots.ox.ac.uk/pascal/VOC/voc2012/), with a box an object;
+boxes count pixels from 1 and hold their last pixel, so 1 is taken from their first corner.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path, PurePath
+from typing import Any, Unpack
+
+import numpy as np
+
+from tensorlake.dataset import PICTURE_ENDINGS, Dataset, SkippedItem, codec_of_files
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.run import run_ingest
+from tensorlake.ingest.engine.source import Source
+from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.storage import public_url
+from tensorlake.types import Array, BBox, ClassLabel, Image, SegmentMask
+
+__all__ = ["voc"]
+
+_FOLDER = "JPEGImages"
+_BORDER = 255  # of segmentations: no class
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    path: str
+    nbytes: int
+    objects: tuple[_Object, ...]
+    mask: str | None
+    sets: tuple[str, ...]
+    name: str
+    stamp: object
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    name: str
+    box: tuple[float, float, float, float]
+    flags: tuple[int, int]  # difficult, truncated
+
+
+def voc(
+    src: str | PathLike[str], dst: str | PathLike[str], **options: Unpack[IngestOptions]
+) -> Dataset:
+    """Ingest a Pascal VOC folder: pictures with labelled boxes, and segmentations where all have.
+
+    Makes ``image``, ``boxes`` (xyxy), ``label`` (one class a box), ``difficult`` and ``truncated``
+    (one a box), ``sets`` (the files of ``ImageSets/Main`` that name the picture), and ``mask``
+    where ``SegmentationClass`` has one for every picture. Without these folders, pictures may lie
+    beside their XML files; ``sets`` are then the folders that they lie in. Rows are in the order
+    of the names.
+
+    Args:
+        src: The folder that holds ``JPEGImages`` and ``Annotations``, or pictures beside their XML
+            files; or its URL in a store.
+        dst: Path or URL of the dataset.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: A folder is missing, or an annotation is not VOC's.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import PIL.Image
+        >>> import tensorlake as tl
+        >>> for folder in ("JPEGImages", "Annotations"):
+        ...     Path("voc", folder).mkdir(parents=True)
+        >>> PIL.Image.new("RGB", (8, 6)).save("voc/JPEGImages/a.jpg")
+        >>> _ = Path("voc/Annotations/a.xml").write_text(
+        ...     "<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin>"
+        ...     "<xmax>5</xmax><ymax>5</ymax></bndbox></object></annotation>"
+        ... )
+        >>> tl.ingest.voc("voc", "memory://doc-voc")[0]["label"].as_names()
+        ['cat']
+    """
+    root = source_path(src)
+    files = SourceFiles(options.get("storage_options"))
+    left_out: list[SkippedItem] = []
+    is_strict = options.get("on_error", "raise") == "raise"
+    pictures = _pictures(root, files, None if is_strict else left_out)
+    names = sorted({one.name for picture in pictures for one in picture.objects})
+    has_masks = all(picture.mask is not None for picture in pictures)
+    sets = sorted({name for picture in pictures for name in picture.sets})
+    schema: dict[str, Any] = {
+        "image": Image(codec_of_files(picture.path for picture in pictures)),
+        "boxes": BBox(format="xyxy", of="image"),
+        "label": ClassLabel(names, per="boxes"),
+        "difficult": Array("uint8", (None,)),
+        "truncated": Array("uint8", (None,)),
+        "sets": ClassLabel(sets, multi=True),
+    }
+    if has_masks:
+        schema["mask"] = SegmentMask(of="image", ignore=_BORDER)
+    read = files.reader(root)
+
+    def load(batch: Sequence[_Picture]) -> dict[str, Any]:
+        flags = [
+            np.array([one.flags for one in picture.objects], np.uint8).reshape(-1, 2)
+            for picture in batch
+        ]
+        columns: dict[str, Any] = {
+            "image": read([one.path for one in batch], [one.nbytes for one in batch]),
+            "boxes": [
+                np.array([one.box for one in picture.objects], np.float32).reshape(-1, 4)
+                for picture in batch
+            ],
+            "label": [[one.name for one in picture.objects] for picture in batch],
+            "difficult": [each[:, 0] for each in flags],
+            "truncated": [each[:, 1] for each in flags],
+            "sets": [list(picture.sets) for picture in batch],
+        }
+        if has_masks:
+            columns["mask"] = files.contents([picture.mask or "" for picture in batch])
+        return columns
+
+    source = Source(
+        kind="voc",
+        schema=schema,
+        items=pictures,
+        sizes=[picture.nbytes for picture in pictures],
+        name=lambda picture: _path(picture).name,
+        load=load,
+        place=Path(public_url(root)).name,
+        left_out=left_out,
+        stamp=lambda picture: picture.stamp,
+        file=lambda picture: picture.name,
+        unit="image",
+    )
+    return run_ingest(source, dst, **options)
+
+
+def _path(picture: _Picture) -> PurePath:
+    return PurePath(picture.path)
+
+
+def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None) -> list[_Picture]:
+    """Pictures with their objects; those of bad annotations are errors, or ``left_out``."""
+    shown = public_url(root)
+    sizes = {
+        PurePath(path[len(root) :].lstrip("/\\")).as_posix(): (path, nbytes)
+        for path, nbytes in files.below(root).items()
+    }
+    found = _found(sizes)
+    if not found:
+        has_folder = any(name.startswith(f"{_FOLDER}/") for name in sizes)
+        message = (
+            f"no picture in {_FOLDER!r} of {shown!r}"
+            if has_folder
+            else f"no pictures in a folder {_FOLDER!r} of {shown!r}, nor beside XML files"
+            "\ngive the folder that holds them"
+        )
+        raise InvalidInputError(message, src=shown)
+    sets = _read_sets(sizes, files)
+    nothing = ("", 0)
+    annotations = [sizes.get(annotation, nothing)[0] for _, annotation in found]
+    contents = iter(files.contents([path for path in annotations if path]))
+    pictures: list[_Picture] = []
+    for (name, _), annotation in zip(found, annotations, strict=True):
+        (path, nbytes), stem = sizes[name], PurePath(name).stem
+        content = next(contents) if annotation else None
+        try:
+            objects = () if content is None else _read_objects(content, public_url(annotation))
+        except InvalidInputError as error:
+            if left_out is None:
+                raise
+            left_out.append(SkippedItem(PurePath(path).name, error.message.splitlines()[0]))
+            continue
+        mask = sizes.get(f"SegmentationClass/{stem}.png", nothing)[0] or None
+        of_sets = sorted(one for one, stems in sets.items() if stem in stems)
+        folder = name.partition("/")[0]
+        if folder not in (_FOLDER, name):  # beside their annotations
+            of_sets = [folder]
+        stamp = (files.stamp(path), mask and files.stamp(mask), objects, of_sets)
+        pictures.append(_Picture(path, nbytes, objects, mask, tuple(of_sets), name, stamp))
+    if not pictures:
+        raise InvalidInputError(f"no picture of {shown!r} has an annotation of VOC's", src=shown)
+    return pictures
+
+
+def _found(sizes: Mapping[str, tuple[str, int]]) -> list[tuple[str, str]]:
+    """Names of pictures, each with that of its annotation, which may lie beside it."""
+    names = [name for name in sizes if PurePath(name).suffix.lower() in PICTURE_ENDINGS]
+    listed = [name for name in names if PurePath(name).parent.as_posix() == _FOLDER]
+    if listed or any(name.startswith(f"{_FOLDER}/") for name in sizes):
+        return [(name, f"Annotations/{PurePath(name).stem}.xml") for name in listed]
+    annotated = {PurePath(name).parent for name in sizes if name.endswith(".xml")}
+    return [
+        (name, PurePath(name).with_suffix(".xml").as_posix())
+        for name in names
+        if PurePath(name).parent in annotated
+    ]
+
+
+def _read_sets(sizes: Mapping[str, tuple[str, int]], files: SourceFiles) -> dict[str, set[str]]:
+    """Sets of pictures; the file of a class (``cat_train.txt``) marks with 1 and -1: none."""
+    names = [
+        name
+        for name in sizes
+        if PurePath(name).parent.as_posix() == "ImageSets/Main" and name.endswith(".txt")
+    ]
+    sets: dict[str, set[str]] = {}
+    contents = files.contents([sizes[name][0] for name in names])
+    for name, content in zip(names, contents, strict=True):
+        try:
+            text = bytes(content or b"").decode()
+        except UnicodeDecodeError as error:
+            shown = public_url(sizes[name][0])
+            raise InvalidInputError(f"{shown!r} is not text: {error}", src=shown) from error
+        lines = [line.split() for line in text.splitlines() if line.strip()]
+        if all(len(line) == 1 for line in lines):
+            sets[PurePath(name).stem] = {line[0] for line in lines}
+    return sets
+
+
+def _read_objects(content: bytes, shown: str) -> tuple[_Object, ...]:
+    content = bytes(content)
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:  # an entity can stand for gigabytes
+        raise InvalidInputError(f"{shown!r} declares entities, as no VOC file does", src=shown)
+    try:
+        root = ET.fromstring(content)  # noqa: S314 - without entities, see above
+        return tuple(_read_object(one) for one in root.iter("object"))
+    except (ET.ParseError, ValueError) as error:
+        raise InvalidInputError(f"{shown!r} is no VOC annotation: {error}", src=shown) from error
+
+
+def _read_object(element: ET.Element) -> _Object:
+    name, box = element.findtext("name"), element.find("bndbox")
+    if not name or box is None:
+        raise ValueError("an object lacks its name or bndbox")
+    corners = [float(box.findtext(corner) or "nan") for corner in _CORNERS]
+    if not np.isfinite(corners).all():
+        raise ValueError(f"the bndbox of {name!r} lacks a corner")
+    left, top, right, bottom = corners
+    flags = [int(element.findtext(flag) or 0) for flag in ("difficult", "truncated")]
+    return _Object(name, (left - 1, top - 1, right, bottom), (flags[0], flags[1]))

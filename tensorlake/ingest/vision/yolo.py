@@ -1,0 +1,383 @@
+"""YOLO folders: ``images/…`` beside ``labels/…``, a text file a picture, a line an object.
+
+    detect    class cx cy w h                           of the picture's size, 0 … 1
+    segment   class x y x y x y …
+    obb       class x y x y x y x y                     the corners of a turned box
+    pose      class cx cy w h, then x y [visibility] for each point
+
+(https://docs.ultralytics.com/datasets/). What is stored is in pixels; pictures without a file of
+labels have no object.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path, PurePath
+from typing import Any, Literal, Unpack, cast
+
+import numpy as np
+
+from tensorlake.dataset import PICTURE_ENDINGS, Dataset, codec_of_files
+from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.run import run_ingest
+from tensorlake.ingest.engine.source import Source
+from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.quantities import plural
+from tensorlake.storage import public_url
+from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon
+
+__all__ = ["yolo"]
+
+Task = Literal["detect", "segment", "obb", "pose"]
+_OUTLINED = ("segment", "obb")
+_BOX = 4
+_CORNERS_VALUES = 8
+_DETECT_VALUES = 5
+_BEYOND_ANY_SHARE = 1.5
+_SPLITS = ("train", "val", "test")
+_ABOVE = "../"
+_ANY_PICTURE = Image("any")
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    path: str
+    nbytes: int
+    labels: str
+    split: str
+    name: str  # below the split's folder
+    stamp: object
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What the dataset's YAML file says."""
+
+    root: str
+    names: Mapping[int, str]  # by the number in its files; codes are in their order
+    splits: Mapping[str, tuple[str, ...]]
+    points: tuple[int, int] | None
+
+
+def yolo(
+    src: str | PathLike[str],
+    dst: str | PathLike[str],
+    *,
+    task: Task | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    r"""Ingest a YOLO dataset: pictures with boxes, outlines or points.
+
+    Makes ``image``, ``boxes`` (xyxy, in pixels), ``label`` (one class a box) and ``split``; of
+    "segment" also ``outlines``, and of "obb", where they are the four corners of turned boxes; of
+    "pose" ``keypoints``.
+
+    Args:
+        src: The YAML file, or the folder that holds one, such as ``data.yaml``; or its URL in a
+            store.
+        dst: Path or URL of the dataset.
+        task: What the lines are; None: "pose" where the YAML file has ``kpt_shape``, else by the
+            first line, which tells no "obb" from a "segment" of four points: they become the same.
+        **options: See `IngestOptions`.
+
+    Raises:
+        InvalidInputError: A file is missing, or a line is not of the task.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import PIL.Image
+        >>> import tensorlake as tl
+        >>> for folder in ("images", "labels"):
+        ...     Path(folder).mkdir()
+        >>> PIL.Image.new("RGB", (8, 6)).save("images/a.jpg")
+        >>> _ = Path("labels/a.txt").write_text("0 0.5 0.5 0.5 1")
+        >>> _ = Path("data.yaml").write_text("names: [cat]\ntrain: images")
+        >>> tl.ingest.yolo("data.yaml", "memory://doc-yolo")[0]["boxes"].tolist()
+        [[2.0, 0.0, 6.0, 6.0]]
+    """
+    files = SourceFiles(options.get("storage_options"))
+    layout = _read_layout(source_path(src), files)
+    pictures = [
+        picture
+        for split, folders in layout.splits.items()
+        for folder in dict.fromkeys(folders)
+        for picture in _pictures(folder, split, files)
+    ]
+    if not pictures:
+        shown = public_url(str(src))
+        raise InvalidInputError(f"no picture in the folders of {shown!r}", src=shown)
+    kind = task or _guess_task(layout, pictures, files)
+    if kind == "pose" and layout.points is None:
+        shown = public_url(str(src))
+        message = f"{shown!r} names no kpt_shape, which task='pose' needs"
+        raise InvalidInputError(message, src=shown)
+    schema: dict[str, Any] = {
+        "image": Image(codec_of_files(picture.path for picture in pictures)),
+        "boxes": BBox(format="xyxy", of="image"),
+        "label": ClassLabel(list(layout.names.values()), per="boxes"),
+        "split": ClassLabel([*layout.splits]),
+    }
+    if kind in _OUTLINED:
+        schema["outlines"] = Polygon(of="image")
+    if kind == "pose":
+        schema["keypoints"] = Keypoints(of="image")
+    read = files.reader(layout.root)
+
+    def load(batch: Sequence[_Picture]) -> dict[str, Any]:
+        contents = read([one.path for one in batch], [one.nbytes for one in batch])
+        labels = files.contents([one.labels for one in batch])
+        objects = [
+            _read_objects(picture, content, _lines(picture.labels, text), kind, layout)
+            for picture, content, text in zip(batch, contents, labels, strict=True)
+        ]
+        columns: dict[str, Any] = {
+            "image": contents,
+            "boxes": [one.boxes for one in objects],
+            "label": [one.codes for one in objects],
+            "split": [one.split for one in batch],
+        }
+        if kind in _OUTLINED:
+            columns["outlines"] = [one.outlines for one in objects]
+        if kind == "pose":
+            columns["keypoints"] = [one.points for one in objects]
+        return columns
+
+    source = Source(
+        kind=f"yolo-{kind}",
+        schema=schema,
+        items=pictures,
+        sizes=[picture.nbytes for picture in pictures],
+        name=lambda picture: f"{picture.split}/{PurePath(picture.path).name}",
+        load=load,
+        place=PurePath(public_url(str(src))).name,
+        stamp=lambda picture: picture.stamp,
+        file=lambda picture: f"{picture.split}/{picture.name}",
+        unit="image",
+        settings={"names": dict(layout.names)},
+    )
+    return run_ingest(source, dst, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Objects:
+    codes: list[int]
+    boxes: np.ndarray
+    outlines: list[np.ndarray]
+    points: np.ndarray
+
+
+def _read_objects(
+    picture: _Picture, content: Any, lines: list[tuple[int, str]], task: Task, layout: _Layout
+) -> _Objects:
+    try:
+        height, width, _ = _ANY_PICTURE.parse_shape(content)
+    except ValueError:
+        height = width = 1  # the picture itself is refused, with its reason, when it is staged
+    scale = np.array([width, height], dtype=np.float64)
+    count, values_each = layout.points or (0, 3)
+    code_of = {number: code for code, number in enumerate(layout.names)}
+    codes: list[int] = []
+    boxes = np.empty((len(lines), 4), dtype=np.float32)
+    outlines: list[np.ndarray] = []
+    points = np.zeros((len(lines), count, 3), dtype=np.float32)
+    for at, (number, text) in enumerate(lines):
+        values = _numbers(text, picture.labels, number)
+        codes.append(_code(values[0], code_of, picture.labels, number))
+        rest = values[1:]
+        if task == "obb" and len(rest) != _CORNERS_VALUES:
+            raise _bad_line(picture.labels, number, "the corners of a box: class x y x y x y x y")
+        if task in _OUTLINED:
+            if len(rest) < 6 or len(rest) % 2:  # noqa: PLR2004 - three points
+                raise _bad_line(picture.labels, number, "an outline: class x y x y x y …")
+            _check_shares(rest, picture.labels, number)
+            outline = rest.reshape(-1, 2) * scale
+            outlines.append(outline)
+            boxes[at] = [*outline.min(axis=0), *outline.max(axis=0)]
+            continue
+        if len(rest) != _BOX + count * values_each * (task == "pose"):
+            raise _bad_line(picture.labels, number, f"of task {task!r}")
+        _check_shares(rest[:_BOX], picture.labels, number)
+        centre, size = rest[:2] * scale, rest[2:4] * scale
+        boxes[at] = [*(centre - size / 2), *(centre + size / 2)]
+        if task == "pose":
+            given = rest[_BOX:].reshape(count, values_each)
+            points[at, :, :2] = given[:, :2] * scale
+            points[at, :, 2] = given[:, 2] if values_each > 2 else 2  # noqa: PLR2004 - all are seen
+    return _Objects(codes, boxes, outlines, points)
+
+
+def _code(value: float, code_of: Mapping[int, int], file: str, number: int) -> int:
+    code = code_of.get(int(value)) if value.is_integer() else None
+    if code is None:
+        raise _bad_line(file, number, f"of a class {min(code_of)} … {max(code_of)} that has a name")
+    return code
+
+
+def _joined(folder: str, name: str) -> str:
+    """A path that a file names, from the folder it lies in."""
+    if not is_url(folder):
+        return os.path.join(folder, name)  # noqa: PTH118 - paths are text here, as URLs are
+    if is_url(name):
+        return name
+    scheme, _, path = folder.partition("://")
+    return f"{scheme}://{posixpath.normpath(posixpath.join(path, name))}"
+
+
+def _folders(root: str, given: Any, files: SourceFiles) -> tuple[str, ...]:
+    """The folders of a split, which may be one or a list."""
+    names = cast("list[Any]", given) if isinstance(given, list) else [given]
+    return tuple(_folder(root, str(one), files) for one in names)
+
+
+def _folder(root: str, name: str, files: SourceFiles) -> str:
+    """A folder of pictures; Roboflow writes ``../train`` of what lies beside the file."""
+    folder = _joined(root, name)
+    if name.startswith(_ABOVE) and not files.below(folder):
+        return _joined(root, name.removeprefix(_ABOVE))
+    return folder
+
+
+def _numbers(text: str, file: str, number: int) -> np.ndarray:
+    try:
+        numbers = np.array([float(word) for word in text.split()], dtype=np.float64)
+    except ValueError as error:
+        raise _bad_line(file, number, "of numbers") from error
+    if not bool(np.isfinite(numbers).all()):
+        raise _bad_line(file, number, "of numbers")
+    return numbers
+
+
+def _check_shares(shares: np.ndarray, file: str, number: int) -> None:
+    """Refuse pixels, which would become boxes far outside; rounding may go a little beyond."""
+    if bool((np.abs(shares) > _BEYOND_ANY_SHARE).any()):
+        raise _bad_line(file, number, "in shares of the picture's size, 0 … 1")
+
+
+def _bad_line(file: str, number: int, expected: str) -> InvalidInputError:
+    message = f"line {number} of {public_url(file)!r} is not {expected}"
+    return InvalidInputError(message, src=public_url(file), line=number)
+
+
+def _lines(file: str, content: bytes | None) -> list[tuple[int, str]]:
+    if content is None:
+        return []
+    try:
+        text = bytes(content).decode()
+    except UnicodeDecodeError as error:
+        shown = public_url(file)
+        raise InvalidInputError(f"{shown!r} is not text: {error}", src=shown) from error
+    return [(at, line) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+def _guess_task(layout: _Layout, pictures: Sequence[_Picture], files: SourceFiles) -> Task:
+    if layout.points is not None:
+        return "pose"
+    first = next((line for one in pictures if (line := _first_line(one, files))), None)
+    is_box = first is None or len(first.split()) == _DETECT_VALUES
+    return "detect" if is_box else "segment"
+
+
+def _first_line(picture: _Picture, files: SourceFiles) -> str | None:
+    """The first line of a picture's objects; a file that is none is told, or left out, later."""
+    try:
+        lines = _lines(picture.labels, *files.contents([picture.labels]))
+    except InvalidInputError:
+        return None
+    return lines[0][1] if lines else None
+
+
+def _pictures(folder: str, split: str, files: SourceFiles) -> list[_Picture]:
+    """Pictures of a split, in the order of their paths; ``images`` becomes ``labels`` in theirs."""
+    found = files.below(folder)
+    if not found and (is_url(folder) or not Path(folder).is_dir()):
+        shown = public_url(folder)
+        message = f"no folder {shown!r}, which the YAML file names as {split!r}"
+        raise InvalidInputError(message, src=shown)
+    if is_url(folder):
+        files.list(_labels_of(f"{folder.rstrip('/')}/_.jpg").rpartition("/")[0])  # with their times
+    return [
+        _picture(path, nbytes, folder, split, files)
+        for path, nbytes in found.items()
+        if PurePath(path).suffix.lower() in PICTURE_ENDINGS
+    ]
+
+
+def _picture(path: str, nbytes: int, folder: str, split: str, files: SourceFiles) -> _Picture:
+    labels = _labels_of(path)
+    name = path[len(folder) :].lstrip("/")
+    return _Picture(path, nbytes, labels, split, name, (files.stamp(path), files.stamp(labels)))
+
+
+def _labels_of(picture: str) -> str:
+    separator = "/" if is_url(picture) else os.sep
+    parts = f"{picture.rpartition('.')[0]}.txt".split(separator)
+    for at in range(len(parts) - 1, -1, -1):
+        if parts[at] == "images":
+            parts[at] = "labels"
+            break
+    return separator.join(parts)
+
+
+def _yaml_file(src: str, files: SourceFiles) -> str:
+    """The file itself, or the only one in the folder."""
+    if files.nbytes(src) is not None or not (is_url(src) or Path(src).is_dir()):
+        return src
+    folder = src.rstrip("/")
+    inside = files.list(folder) if is_url(src) else map(str, Path(src).iterdir())
+    endings = (".yaml", ".yml")
+    at = len(folder) + 1
+    found = [path for path in inside if path.endswith(endings) and "/" not in path[at:]]
+    if len(found) != 1:
+        shown = public_url(src)
+        many = plural(len(found), "YAML file")
+        message = f"{shown!r} holds {many}\nname the one to ingest, such as data.yaml"
+        raise InvalidInputError(message, src=shown)
+    return found[0]
+
+
+def _read_layout(src: str, files: SourceFiles) -> _Layout:
+    path = _yaml_file(src, files)
+    file = public_url(path)
+    try:
+        import yaml
+    except ImportError as error:
+        raise missing_extra("ingesting YOLO datasets", "media") from error
+    try:
+        (text,) = files.contents([path])
+        if text is None:
+            raise InvalidInputError(f"no file or folder {file!r} to ingest", src=file)
+        content: Any = yaml.safe_load(bytes(text).decode())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{file!r} cannot be read: {error}", src=file) from error
+    names: Any = content.get("names") if isinstance(content, dict) else None
+    named = _names_by_number(names)
+    if not named:
+        message = f"{file!r} names no classes\ngive names: [cat, dog], or {{0: cat, 7: dog}}"
+        raise InvalidInputError(message, src=file)
+    parent = path.rpartition("/")[0] if is_url(path) else os.path.dirname(path)  # noqa: PTH120 - paths are text here, as URLs are
+    root = _joined(parent, str(content.get("path") or "."))
+    splits = {name: _folders(root, content[name], files) for name in _SPLITS if content.get(name)}
+    if not splits:
+        message = f"{file!r} names no folder of pictures as train, val or test"
+        raise InvalidInputError(message, src=file)
+    shape: Any = content.get("kpt_shape")
+    points = None if shape is None else (int(shape[0]), int(shape[1]))
+    return _Layout(root, named, splits, points)
+
+
+def _names_by_number(given: Any) -> dict[int, str]:
+    """Class names by the numbers that lines have; none where it is neither list nor mapping."""
+    if isinstance(given, list):
+        given = dict(enumerate(cast("list[Any]", given)))
+    if not isinstance(given, dict):
+        return {}
+    numbered = cast("dict[Any, Any]", given)
+    if not all(isinstance(number, int) and number >= 0 for number in numbered):
+        return {}
+    return {number: str(name) for number, name in sorted(numbered.items())}

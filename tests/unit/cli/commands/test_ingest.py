@@ -1,0 +1,187 @@
+"""ingest: files become a dataset, and bad files a message."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tensorlake as tl
+
+DATA = Path(__file__).resolve().parents[4] / "examples" / "data"
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    folder = tmp_path / "photos"
+    for number, picture in enumerate(sorted((DATA / "coco" / "images").glob("*.jpg"))[:3]):
+        target = folder / ("cat" if number else "dog") / picture.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(picture.read_bytes())
+    return folder
+
+
+def test_a_folder_of_pictures_becomes_a_dataset_with_folders_as_classes(run, photos, tmp_path):
+    made = run("ingest", "images", str(photos), str(tmp_path / "pets.tl"))
+
+    assert made.code == 0
+    assert made.out.startswith("ingested 3 rows")
+    assert made.out.rstrip().endswith("pets.tl main@1")
+    ds = tl.open(str(tmp_path / "pets.tl"))
+    assert ds["label"].names == ("cat", "dog")
+    assert len(ds) == 3
+
+
+def test_ingesting_again_adds_nothing(run, photos, tmp_path):
+    target = str(tmp_path / "pets.tl")
+    run("ingest", "images", str(photos), target)
+
+    again = json.loads(run("ingest", "images", str(photos), target, "--json").out)
+
+    assert again["rows"] == 0
+    assert again["already_there"] == 3
+    assert again["version"] == "main@1"
+
+
+def test_a_source_that_grew_fails_and_names_what_is_new(run, photos, tmp_path):
+    target = str(tmp_path / "pets.tl")
+    run("ingest", "images", str(photos), target)
+    (photos / "cat" / "new.jpg").write_bytes(next(photos.rglob("*.jpg")).read_bytes())
+
+    again = run("ingest", "images", str(photos), target)
+    appended = run("ingest", "images", str(photos), target, "--append")
+
+    assert (again.code, appended.code) == (1, 1)
+    assert "1 image was added ('cat/new.jpg')" in again.err
+    assert "3 of 4 images" in appended.err
+    assert len(tl.open(target)) == 3
+
+
+def test_a_damaged_picture_fails_and_is_named(run, photos, tmp_path):
+    (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
+
+    failed = run("ingest", "images", str(photos), str(tmp_path / "pets.tl"))
+
+    assert failed.code == 1
+    assert "broken.jpg" in failed.err
+
+
+def test_a_damaged_picture_can_be_left_out(run, photos, tmp_path):
+    (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
+
+    made = run(
+        "ingest", "images", str(photos), str(tmp_path / "pets.tl"), "--on-error", "skip", "--json"
+    )
+
+    document = json.loads(made.out)
+    assert document["rows"] == 3
+    assert [item["item"] for item in document["skipped"]] == [str(Path("cat") / "broken.jpg")]
+
+
+def test_coco_takes_the_json_the_pictures_and_the_destination(run, tmp_path):
+    coco = DATA / "coco"
+
+    made = run(
+        "ingest", "coco", str(coco / "instances.json"), str(coco / "images"), str(tmp_path / "c.tl")
+    )
+
+    assert made.code == 0
+    assert "boxes" in tl.open(str(tmp_path / "c.tl")).schema
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("dicom", "a", "b"),
+        ("arrow", "a", "b"),
+        ("images", "only-one"),
+        ("coco", "a", "b", "dst.tl", "--schema", "types.json"),
+        ("csv", "a", "dst.tl", "--schema", "no-such.json"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything_is_written(run, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert run("ingest", *arguments).code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_take_a_schema_from_a_file(run, tmp_path):
+    (tmp_path / "x.csv").write_text("kind,n\n1,2\n0,3\n")
+    types = {"kind": {"kind": "class_label", "names": ["cat", "dog"]}, "n": "int8"}
+    (tmp_path / "types.json").write_text(json.dumps(types))
+    target = str(tmp_path / "x.tl")
+
+    made = run(
+        "ingest", "csv", str(tmp_path / "x.csv"), target, "--schema", str(tmp_path / "types.json")
+    )
+
+    ds = tl.open(target)
+    assert made.code == 0
+    assert (ds["kind"][:] == ["dog", "cat"]).all()
+    assert ds["n"].dtype == "int8"
+
+
+def test_arguments_of_a_kind_are_flags(run, photos, tmp_path):
+    (tmp_path / "x.csv").write_text("1;a\n2;b\n")
+
+    table = run("ingest", "csv", str(tmp_path / "x.csv"), str(tmp_path / "x.tl"),
+                "--delimiter", ";", "--names", "n,text")  # fmt: skip
+    flat = run("ingest", "images", str(photos), str(tmp_path / "flat.tl"), "--no-labels")
+
+    assert (table.code, flat.code) == (0, 0)
+    assert tl.open(str(tmp_path / "x.tl"))["n"][:].tolist() == [1, 2]
+    assert list(tl.open(str(tmp_path / "flat.tl")).schema) == ["image"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["imagez", "a", "b"], "no ingestion of 'imagez'; did you mean 'images'?"),
+        (["images", "a", "b", "--task", "pose"], "has no --task; of its own it has --labels"),
+        (["numpy", "a", "b", "--names", "x"], "has no --names; of its own it has --schema"),
+    ],
+)
+def test_flags_of_another_kind_are_refused(run, arguments, told):
+    done = run("ingest", *arguments)
+
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_what_is_refused_can_be_put_aside(run, photos, tmp_path):
+    (photos / "cat" / "broken.jpg").write_bytes(b"\xff\xd8\xff")
+    target = str(tmp_path / "pets.tl")
+
+    made = run("ingest", "images", str(photos), target, "--on-error", "quarantine", "--json")
+
+    assert json.loads(made.out)["quarantine"] == f"{target}-quarantine"
+    assert tl.open(f"{target}-quarantine")["content"][:] == [b"\xff\xd8\xff"]
+
+
+def test_a_dry_run_shows_schema_and_rows_and_writes_nothing(run, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("name,age\n" + "".join(f"n{i},{i}\n" for i in range(10)), encoding="utf-8")
+    target = tmp_path / "table.tl"
+
+    shown = run("ingest", "csv", str(table), str(target), "--dry-run")
+    document = json.loads(run("ingest", "csv", str(table), str(target), "--dry-run", "--json").out)
+
+    assert shown.code == 0
+    assert "age" in shown.out
+    assert [line for line in shown.lines if line.startswith("n")] == [
+        "name  age",
+        "n0    0",
+        "n1    1",
+        "n2    2",
+    ]
+    assert document["schema"]["age"] == "Scalar(int64)"
+    assert [row["age"] for row in document["rows"]] == [0, 1, 2]
+    assert not target.exists()
+
+
+def test_a_split_is_wrong_usage_and_says_how_rows_are_split(run, tmp_path):
+    failed = run("ingest", "images", str(tmp_path), str(tmp_path / "x.tl"), "--split", "0.9")
+
+    assert failed.code == 2
+    assert "ds.split({'train': 0.9, 'val': 0.1})" in failed.err
+    assert not (tmp_path / "x.tl").exists()

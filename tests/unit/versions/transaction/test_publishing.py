@@ -1,0 +1,455 @@
+"""Publishing when the store does not answer, or not truthfully (format.md, tests 4-6)."""
+
+import gc
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.dataset.handles.dataset import Dataset
+from tensorlake.errors import CommitOutcomeUnknownError, InvalidStateError, StorageError
+from tensorlake.storage import Data, MemoryStore, run
+from tensorlake.testing import CountingStore, Fault, FaultyStore
+from tensorlake.versions.packs.writer import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
+from tests.handles import create_on, open_on, wait_for_storage
+
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def store() -> FaultyStore:
+    return FaultyStore(MemoryStore())
+
+
+@pytest.fixture
+def dataset(store: FaultyStore) -> Dataset:
+    """One committed row, and one staged."""
+    dataset = create_on(store, {"x": "int64"})
+    dataset.append({"x": 0})
+    dataset.commit("first")
+    dataset.append({"x": 1})
+    return dataset
+
+
+def add_row(store: FaultyStore, x: int) -> None:
+    other = open_on(store)
+    other.append({"x": x})
+    other.commit(f"row {x}")
+
+
+def values(store: FaultyStore) -> list[int]:
+    return open_on(store)["x"][:].tolist()
+
+
+@pytest.mark.parametrize("path", ["packs/", "branches/"])
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.NOT_STORED])
+def test_a_lost_answer_leads_to_exactly_one_commit(store, dataset, fault, path):
+    """Tests 4 and 5: stored or not, of the pack or of the entry."""
+    store.inject(fault, call="put_if_absent", path=path)
+
+    commit = dataset.commit("second")
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1]
+    assert [one.version for one in open_on(store).log()] == ["main@2", "main@1", "main@0"]
+
+
+@pytest.mark.parametrize("path", ["packs/", "branches/"])
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.TIMED_OUT])
+def test_a_refused_put_leaves_the_changes_staged_for_another_try(
+    store, dataset, fault, path, caplog
+):
+    """Test 6: an error of the store is reported; nothing is lost, nothing appears twice."""
+    store.inject(fault, call="put_if_absent", path=path)
+
+    with pytest.raises(StorageError):
+        dataset.commit("second")
+
+    assert values(store) == [0]
+    assert dataset["x"][:].tolist() == [0, 1]
+    gc.collect()
+    wait_for_storage()
+    assert not caplog.records  # reported once, by the exception
+    assert dataset.commit("again").version == "main@2"
+    assert values(store) == [0, 1]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_pack_whose_fate_is_unknown_is_stored_under_another_name(store, dataset, times):
+    store.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/", times=times)
+
+    dataset.commit("second")
+
+    assert values(store) == [0, 1]
+    assert dataset["x"][:].tolist() == [0, 1]
+
+
+def test_a_pack_with_index_pages_is_built_again_under_another_name(store, dataset):
+    dataset.discard()
+    for x in range(1, 90):  # more than a tail holds: a leaf is spilled into a pack
+        dataset.append({"x": x})
+        store.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/")
+        dataset.commit()
+
+    assert values(store) == list(range(90))
+
+
+def unknown_outcome(store: FaultyStore, dataset: Dataset, fault: Fault) -> None:
+    store.inject(fault, call="put_if_absent", path="branches/")
+    store.inject(Fault.ANSWER_LOST, call="put_if_absent", path="nothing")
+    refuse_read_back(store)
+    with pytest.raises(CommitOutcomeUnknownError):
+        dataset.commit("second")
+
+
+def refuse_read_back(store: FaultyStore) -> None:
+    store.inject(Fault.REFUSED, call="get", path="branches/main/0")
+
+
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.NOT_STORED])
+def test_committing_again_after_an_unknown_outcome_publishes_once(store, dataset, fault):
+    """Tests 4 and 5: also the read-back failed; the second commit first looks for the txid."""
+    unknown_outcome(store, dataset, fault)
+
+    commit = dataset.commit("second, again")
+    dataset.append({"x": 2})
+    dataset.commit("third")
+    wait_for_storage()
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1, 2]
+    stored = {one.version: one.digest for one in open_on(store).log()}
+    assert stored["main@2"] == commit.digest
+
+
+def test_an_unknown_outcome_after_a_lost_race_publishes_once(store, dataset):
+    """Another took the number first; ours landed behind it, and nobody told us."""
+    add_row(store, 10)
+    store.inject(Fault.ANSWER_LOST, call="put_if_absent", path="branches/main/0000000003")
+    store.inject(Fault.REFUSED, call="get", path="branches/main/0000000003", skip=1)
+    with pytest.raises(CommitOutcomeUnknownError):
+        dataset.commit("second")
+
+    commit = dataset.commit("second, again")
+
+    assert commit.version == "main@3"
+    assert values(store) == [0, 10, 1]
+
+
+def test_an_unknown_outcome_that_others_built_on_publishes_once(store, dataset):
+    unknown_outcome(store, dataset, Fault.ANSWER_LOST)
+    add_row(store, 10)
+    add_row(store, 11)
+
+    commit = dataset.commit("second, again")
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1, 10, 11]
+
+
+def test_an_unknown_outcome_that_another_overtook_publishes_once(store, dataset):
+    unknown_outcome(store, dataset, Fault.NOT_STORED)
+    add_row(store, 10)
+
+    commit = dataset.commit("second, again")
+
+    assert commit.version == "main@3"
+    assert values(store) == [0, 10, 1]
+
+
+def test_a_commit_that_is_interrupted_is_finished_by_the_next(store, dataset):
+    """Ctrl-C while a pack is being sent: the next commit waits for it, whatever comes of it."""
+    main, noticed = threading.main_thread().ident, threading.Event()
+    assert main is not None
+    store.before("put_if_absent", lambda: signal.pthread_kill(main, signal.SIGINT), path="packs/")
+    store.before("put_if_absent", lambda: noticed.wait(60), path="packs/")
+    store.inject(Fault.REFUSED, call="put_if_absent", path="packs/")
+
+    with pytest.raises(KeyboardInterrupt):
+        dataset.commit("second")
+    noticed.set()
+    with pytest.raises(StorageError):
+        dataset.commit("again: the pack was refused")
+    commit = dataset.commit("at last")
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1]
+
+
+def test_a_hint_that_cannot_be_written_is_no_failure(store, dataset):
+    store.inject(Fault.REFUSED, call="put", path="HEAD", times=100)
+
+    dataset.commit("second")
+    wait_for_storage()
+
+    assert values(store) == [0, 1]
+
+
+def test_a_key_is_answered_by_the_first_commit_that_carried_it(store, dataset):
+    first = dataset.commit("second", key="batch-1")
+    dataset.append({"x": 1})
+
+    again = dataset.commit("second", key="batch-1")
+
+    assert again.version == first.version
+    assert values(store) == [0, 1]
+    assert not dataset.has_changes
+
+
+def test_a_key_is_found_by_a_handle_that_was_opened_before_it(store, dataset):
+    late = open_on(store)
+    late.append({"x": 1})
+    dataset.commit("second", key="batch-1")
+
+    commit = late.commit("second", key="batch-1")
+
+    assert commit.version == "main@2"
+    assert values(store) == [0, 1]
+    assert late["x"][:].tolist() == [0, 1]
+
+
+def test_a_key_is_found_behind_many_commits(store, dataset):
+    first = dataset.commit("second", key="batch-1")
+    for x in range(2, 80):
+        dataset.append({"x": x})
+        dataset.commit()
+    dataset.append({"x": 1})
+
+    assert dataset.commit("again", key="batch-1").version == first.version
+    assert len(open_on(store)) == 80
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_storage_failure_while_chunks_are_sent_leaves_the_rows_whole(store, order):
+    """A pack fills in the middle of append(): the row is staged in all tensors or in none."""
+    schema = {"a": tl.Array("uint8", shape=(1 << 20,)), "b": "int64"}
+    dataset = create_on(store, {name: schema[name] for name in order})
+    store.inject(Fault.REFUSED, call="put_if_absent", path="packs/", times=1)
+    staged: list[int] = []
+    for b in range(200):
+        try:
+            dataset.append({"a": np.full(1 << 20, b, np.uint8), "b": b})
+        except StorageError:
+            continue
+        staged.append(b)
+
+    assert len(staged) == 199
+    assert len(dataset) == 199
+    assert dataset.commit().num_rows == 199
+    read = open_on(store)
+    assert read["b"][:].tolist() == staged
+    assert [int(read["a"][row, 0]) for row in (0, 62, 63, 64, 198)] == [
+        staged[row] for row in (0, 62, 63, 64, 198)
+    ]
+
+
+def test_index_pages_that_fill_a_pack_do_not_wait_on_the_loop_that_sends_it(store):
+    """Trees are built on the storage loop: waiting there for an upload would wait for ever."""
+    stage = PackStage(store)
+    page = bytes(PACK_NBYTES)
+
+    async def build() -> None:
+        for _ in range(UPLOADS_IN_FLIGHT + 2):
+            stage.add(page, rows=1, entries=1, height=0)
+        await stage.settled()
+
+    run(build(), timeout_s=60)
+
+    assert stage.pack_count == UPLOADS_IN_FLIGHT + 2
+
+
+def test_chunks_made_by_a_commit_do_not_wait_on_the_loop_that_sends_their_packs(monkeypatch):
+    """What waits becomes chunks in the caller's thread, however few packs may be on their way."""
+    monkeypatch.setattr("tensorlake.versions.packs.writer.PACK_NBYTES", 1)
+    monkeypatch.setattr("tensorlake.versions.packs.writer.UPLOADS_IN_FLIGHT", 0)
+    ds = tl.create("memory://stage-few-uploads", {"x": "int64", "text": "str"})
+    ds.extend({"x": [1, 2], "text": ["a", "b"]})
+    commit = threading.Thread(target=ds.commit, daemon=True)
+
+    commit.start()
+    commit.join(timeout=60)
+
+    assert not commit.is_alive()
+    assert tl.open("memory://stage-few-uploads")["x"][:].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.NOT_STORED])
+def test_nothing_is_staged_on_a_commit_in_doubt_until_it_is_known(store, dataset, fault):
+    """What is staged then would be lost if the commit turned out to stand."""
+    unknown_outcome(store, dataset, fault)
+
+    with pytest.raises(InvalidStateError, match="commit\\(\\) again"):
+        dataset.append({"x": 2})
+    assert dataset["x"][:].tolist() == [0, 1]
+    dataset.commit("again")
+    dataset.append({"x": 2})
+    dataset.commit("third")
+
+    assert values(store) == [0, 1, 2]
+
+
+def test_a_doubt_ends_where_another_has_the_number(store, dataset):
+    unknown_outcome(store, dataset, Fault.NOT_STORED)
+    add_row(store, 10)
+
+    dataset.refresh(keep_staged=True)
+    dataset.append({"x": 2})
+    dataset.commit()
+
+    assert values(store) == [0, 10, 1, 2]
+
+
+def test_a_refresh_finds_that_the_commit_in_doubt_stands(store, dataset):
+    unknown_outcome(store, dataset, Fault.ANSWER_LOST)
+    add_row(store, 10)
+
+    dataset.refresh(keep_staged=True)
+
+    assert not dataset.has_changes
+    assert dataset["x"][:].tolist() == values(store) == [0, 1, 10]
+
+
+def test_a_failure_after_a_race_was_lost_leaves_no_doubt(store, dataset):
+    """The winner was read in its place; what came after it was not."""
+    add_row(store, 10)
+    wait_for_storage()
+    store.inject(Fault.REFUSED, call="get", path="branches/main/0", skip=1)
+    with pytest.raises(StorageError) as caught:
+        dataset.commit()
+    assert not isinstance(caught.value, CommitOutcomeUnknownError)
+
+    dataset.append({"x": 2})
+    dataset.commit()
+
+    assert values(store) == [0, 10, 1, 2]
+
+
+def test_a_refused_commit_leaves_no_doubt(store, dataset):
+    store.inject(Fault.REFUSED, call="put_if_absent", path="branches/")
+    with pytest.raises(StorageError):
+        dataset.commit()
+
+    dataset.append({"x": 2})
+    dataset.commit()
+
+    assert values(store) == [0, 1, 2]
+
+
+def test_a_known_key_is_answered_when_nothing_is_staged(store, dataset):
+    late = open_on(store)
+    first = dataset.commit("second", key="batch-1")
+    add_row(store, 5)
+
+    for handle in (dataset, late, open_on(store)):
+        assert handle.commit("again", key="batch-1").version == first.version
+        assert not handle.has_changes
+    assert open_on(store).commit("nothing", key="other").version == "main@3"
+    assert values(store) == [0, 1, 5]
+
+
+def test_a_key_costs_nothing_but_new_entries_once_the_log_was_read(store, dataset):
+    for x in range(1, 70):
+        dataset.append({"x": x})
+        dataset.commit(key=f"k{x}")
+    counting = CountingStore(store)
+    handle = open_on(counting)
+    handle.append({"x": 100})
+    handle.commit(key="k100")
+    wait_for_storage()
+    before = len(counting.requests)
+
+    handle.append({"x": 101})
+    handle.commit(key="k101")
+    wait_for_storage()
+
+    assert [one.call for one in counting.requests[before:]] == [
+        "put_if_absent",
+        "put_if_absent",
+        "put",
+    ]
+
+
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.LANDS_LATER])
+@pytest.mark.parametrize("path", ["packs/", "branches/"])
+@pytest.mark.parametrize("later", [0, 1, 2, 3, 5])
+def test_a_put_that_lands_later_than_its_answer_is_one_commit(store, dataset, fault, path, later):
+    """Test 5, its worst case: timed out, read back absent, sent again, and then it lands."""
+    store.inject(fault, call="put_if_absent", path=path, later=later)
+
+    dataset.commit("second")
+    dataset.append({"x": 2})
+    dataset.commit("third")
+    wait_for_storage()
+
+    assert values(store) == [0, 1, 2]
+    assert open_on(store).version == "main@3"
+
+
+def test_listings_in_any_order_find_the_same_branches_and_tags(store, dataset):
+    dataset.discard()
+    for name in "cab":
+        dataset.branch(f"branch-{name}")
+        dataset.tag(f"tag-{name}", at="main@1")
+    store.inject(Fault.REORDERED, call="list", times=100)
+
+    assert dataset.branches == ["branch-a", "branch-b", "branch-c", "main"]
+    assert [*dataset.tags] == ["tag-a", "tag-b", "tag-c"]
+
+
+class HintsWaiting(MemoryStore):
+    """A folder that writes a hint at once, where the loop stands, and is very slow at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_told = threading.Event()
+        self.were_told: list[bool] = []
+
+    async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
+        if not durable:
+            self.were_told.append(self.is_told.wait(WAIT_S))
+        await super().put(path, data, durable=durable)
+
+
+def test_a_commit_is_told_before_its_hint_is_written():
+    store = HintsWaiting()
+    store.is_told.set()
+    dataset = create_on(store, {"x": "int64"})
+    wait_for_storage()
+    store.is_told.clear()
+    dataset.append({"x": 1})
+
+    dataset.commit("told at once")
+    store.is_told.set()
+    wait_for_storage()
+
+    assert all(store.were_told)
+
+
+def test_a_torn_hint_changes_nothing(store, dataset):
+    store.inject(Fault.TORN, call="put", path="HEAD", times=100)
+
+    dataset.commit("second")
+    wait_for_storage()
+    dataset.append({"x": 2})
+    dataset.commit("third")
+    wait_for_storage()
+
+    assert values(store) == [0, 1, 2]
+
+
+def test_a_refusal_after_a_put_that_may_still_land_is_an_unknown_outcome(store, dataset):
+    """The first put is on its way yet; what would be staged now could be lost when it lands."""
+    store.inject(Fault.LANDS_LATER, call="put_if_absent", path="branches/", later=50)
+    store.inject(Fault.REFUSED, call="put_if_absent", path="branches/")
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        dataset.commit("second")
+    with pytest.raises(InvalidStateError):
+        dataset.append({"x": 2})
+    store.heal()
+    dataset.commit("again")
+
+    assert values(store) == [0, 1]
+    assert open_on(store).version == "main@2"
