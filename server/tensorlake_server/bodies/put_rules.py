@@ -45,7 +45,9 @@ __all__ = ["FormatRules", "ObjectRules"]
 PIN_PREFIX = "pin-"
 HEAD = "/HEAD"
 FIRST_ENTRY = "0000000000.json"
-OBJECT = re.compile(rf"{re.escape(DESCRIPTOR)}|(?:branches|tags|packs)/[a-z0-9_./-]+(?:HEAD)?")
+OBJECT = re.compile(
+    rf"{re.escape(DESCRIPTOR)}|(?:branches|tags|packs|descriptor)/[a-z0-9_./-]+(?:HEAD)?"
+)
 
 
 class ObjectRules(Protocol):

@@ -20,7 +20,7 @@ from tensorlake.errors import (
     VersionNotFoundError,
     shown,
 )
-from tensorlake.format import COPYING, DESCRIPTOR, MAIN, Descriptor, Schema, entry_path
+from tensorlake.format import COPYING, DESCRIPTOR, DESCRIPTORS, MAIN, Descriptor, Schema, entry_path
 from tensorlake.quantities import Duration, duration_of
 from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, place_text, runtime
 from tensorlake.versions import (
@@ -355,8 +355,11 @@ async def _list(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> l
 
 
 async def _delete(store: Store) -> None:
-    # The descriptor first: a delete that dies half-way leaves no dataset that seems whole. What
-    # says that something remains goes last: delete() goes on there, create() makes nothing of it.
+    # The descriptor first: a delete that dies half-way leaves no dataset that seems whole, nor
+    # one that a repair makes seem so. What marks the remains goes last: delete() goes on there,
+    # create() makes nothing of it.
+    for path in [meta.path async for meta in store.list(DESCRIPTORS)]:
+        await store.delete(path)
     await store.delete(DESCRIPTOR)
     paths = [meta.path async for meta in store.list("") if meta.path not in LAST_DELETED]
     await runtime.gather_bounded([lambda p=path: store.delete(p) for path in paths], limit=32)

@@ -4,6 +4,7 @@ Everything here is pure. A number that another implementation must know is named
 explained in docs/reference/format.md.
 
     tensorlake.json                    descriptor
+    descriptor/<id>.json               the same bytes again, to restore it from
     branches/<branch>/<seq>.json       log entry; <seq> has ten digits, so a listing is in order
     branches/<branch>/HEAD             hint: copy of a recent entry
     tags/<tag>.json                    a name for a version
@@ -27,6 +28,7 @@ FORMAT_VERSION = 1
 
 DESCRIPTOR = "tensorlake.json"
 COPYING = "copying.json"
+DESCRIPTORS = "descriptor/"
 BRANCHES = "branches/"
 TAGS = "tags/"
 PACKS = "packs/"
@@ -139,6 +141,15 @@ def is_txid(text: object) -> bool:
 
 
 @lru_cache(maxsize=NAMES_KEPT)
+def descriptor_path(dataset_id: str) -> str:
+    """Path of the second put of a dataset's descriptor.
+
+    >>> descriptor_path("0" * 32)
+    'descriptor/00000000000000000000000000000000.json'
+    """
+    return f"{DESCRIPTORS}{dataset_id}.json"
+
+
 def encode_name(name: str) -> str:
     """Return the path component of a branch's or tag's name.
 

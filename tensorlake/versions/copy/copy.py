@@ -57,6 +57,7 @@ from tensorlake.versions.packs.copy import (
 )
 from tensorlake.versions.refs.copy_claim import CopyClaim, claim, read_claim
 from tensorlake.versions.refs.create import read_descriptor
+from tensorlake.versions.refs.descriptors import keep_second
 from tensorlake.versions.refs.pins import pinned
 
 __all__ = ["Copied", "copy_dataset"]
@@ -188,6 +189,8 @@ async def _copied(
             await _put_hint(target, branch, head, mirror=mirror)
         if claimed is not None:
             await _put_descriptor(plan, target, claimed, mirror_of=source.url if mirror else None)
+        if (whole := await read_descriptor(target)) is not None:
+            await keep_second(target, whole.id)
         if await target.head(COPYING) is not None:
             await target.delete(COPYING)
         return _report(version, packs, entries, tags)

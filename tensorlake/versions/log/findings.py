@@ -7,7 +7,7 @@ from typing import Literal
 
 from tensorlake.errors import CorruptionError
 
-__all__ = ["Finding", "Findings", "Severity"]
+__all__ = ["RESTORE", "Finding", "Findings", "Severity"]
 
 Severity = Literal["damage", "warning"]
 

@@ -33,6 +33,7 @@ from tensorlake.versions.log.entries import author, time_in
 from tensorlake.versions.log.log import BranchLog, LostRace
 from tensorlake.versions.log.put_once import put_surely
 from tensorlake.versions.refs.copy_claim import unfinished
+from tensorlake.versions.refs.descriptors import put_second, second_puts
 from tensorlake.versions.refs.refs import Resolved
 
 __all__ = ["create_dataset", "read_descriptor", "what_remains"]
@@ -58,6 +59,8 @@ async def create_dataset(
         elif (told := await unfinished(store)) is not None:
             await store.delete(DESCRIPTOR)  # who copies looks for one after the claim: see there
             raise InvalidInputError(told, dataset=store.url)
+        else:
+            await put_second(store, descriptor)
     head = await log.head()
     if head is None:
         first = Entry(
@@ -121,9 +124,11 @@ async def what_remains(store: Store) -> str | None:
     """
     told = await unfinished(store)
     if told is None and await store.head(entry_path(MAIN, 0)) is not None:
+        is_there = any(one.error is None for one in await second_puts(store))
+        restore = "run tensorlake check --repair" if is_there else "restore it from a copy"
         told = (
-            f"at {store.url!r} is what remains of a dataset: log entries without a descriptor\n"
-            f"restore {DESCRIPTOR!r} from a copy, or remove the rest with"
+            f"at {store.url!r} is what remains of a dataset: log entries without {DESCRIPTOR!r}\n"
+            f"{restore}, or remove the rest with"
             f" tl.delete({store.url!r}, confirm={store.url!r}), or choose another URL"
         )
     return told

@@ -68,7 +68,10 @@ thread, once for each race. None: there is nothing to publish (any more)."""
 
 @dataclass(slots=True)
 class Doubt:
-    """The number at which an entry of a transaction may be, although no answer said so."""
+    """The highest number at which an entry of a transaction may be, although no answer said so.
+
+    Entries are read from the transaction's base on, so all lower numbers were seen by then too.
+    """
 
     seq: int | None = None
 
@@ -232,7 +235,7 @@ async def _put(work: Publication, head: Entry, entry: Entry) -> Entry | LostRace
 
     def about_to_be_seen() -> None:
         work.stage.check_synced()
-        doubt.seq = entry.seq if before is None else min(before, entry.seq)
+        doubt.seq = entry.seq if before is None else max(before, entry.seq)
 
     try:
         outcome = await work.log.publish(entry, hint_later=True, after=about_to_be_seen)

@@ -22,16 +22,18 @@ from tensorlake.format import (
     TAGS,
     Descriptor,
     PackId,
+    descriptor_path,
     read_directory,
 )
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.log.entries import is_given_up
-from tensorlake.versions.log.findings import Finding, Findings
+from tensorlake.versions.log.findings import RESTORE, Finding, Findings
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.packs.copy import sizes_of
 from tensorlake.versions.packs.reader import PackReader
 from tensorlake.versions.reachability import iter_root_references
 from tensorlake.versions.refs.copy_claim import refuse_unfinished
+from tensorlake.versions.refs.descriptors import second_puts
 from tensorlake.versions.refs.registry import Citation, name_at, read_citation
 from tensorlake.versions.verify.bytes import RangeVerifier
 from tensorlake.versions.verify.log import check_branch, check_foreign
@@ -105,7 +107,8 @@ async def _check_descriptor(check: CheckRun) -> None:
     data = await check.store.get(DESCRIPTOR)
     if data is None:
         await refuse_unfinished(check.store)
-        check.findings.add(DESCRIPTOR, "it is missing: nobody can open the dataset")
+        what = "it is missing: the dataset cannot be opened"
+        check.findings.add(DESCRIPTOR, what, advice=await _descriptor_advice(check.store))
         return
     if await check.store.head(COPYING) is not None:
         what = "a copy ended before it removed this; the dataset is whole"
@@ -116,11 +119,26 @@ async def _check_descriptor(check: CheckRun) -> None:
             advice="copy again, or run ds.gc() when the grace time has passed",
         )
     try:
-        Descriptor.from_bytes(data)
+        own = descriptor_path(Descriptor.from_bytes(data).id)
     except CorruptionError as error:
-        check.findings.add_error(DESCRIPTOR, error)
+        first = str(error).splitlines()[0]
+        check.findings.add(DESCRIPTOR, first, advice=await _descriptor_advice(check.store))
+        return
     except UnsupportedFeatureError as error:
         add_unsupported(check, DESCRIPTOR, error)
+        return
+    for second in await second_puts(check.store):
+        if second.path != own:
+            what = f"it is another dataset's: this one's is {own!r}"
+            check.findings.add(second.path, what, severity="warning", advice="delete it")
+        elif second.data != data:
+            what = "it differs from the descriptor, which could not be restored from it"
+            check.findings.add(second.path, what, severity="warning", advice=RERUN)
+
+
+async def _descriptor_advice(store: Store) -> str:
+    is_there = any(second.error is None for second in await second_puts(store))
+    return RERUN if is_there else RESTORE
 
 
 # Tags, views, pins

@@ -1,4 +1,4 @@
-"""Mending what can be mended: hints, a log entry that its hint still holds, lost index pages.
+"""Repairing: the descriptor from its second put, hints, an entry from its hint, index pages.
 
 Nothing is deleted, and nothing is made up. What is recovered is published as a commit that says
 ``repair``; rows whose chunks cannot be found again keep the reference that is broken, so reading
@@ -16,7 +16,9 @@ import numpy as np
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, UnsupportedFeatureError
 from tensorlake.format import (
     DESCRIPTOR,
+    DESCRIPTORS,
     Changes,
+    Descriptor,
     Entry,
     Extents,
     PageSink,
@@ -24,6 +26,7 @@ from tensorlake.format import (
     RowIdRuns,
     RowSegments,
     delete_rows,
+    descriptor_path,
     entry_path,
     head_path,
     rows_of,
@@ -32,10 +35,12 @@ from tensorlake.format import (
 from tensorlake.storage import ObjectExistsError, Store, runtime
 from tensorlake.versions.log.entries import check_writable, fence_of
 from tensorlake.versions.log.log import BranchLog, readable_branch_names
+from tensorlake.versions.log.put_once import put_surely
 from tensorlake.versions.log.state import State, state_of, table_of
 from tensorlake.versions.packs.reader import PackReader, loaded
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.refs.copy_claim import refuse_unfinished
+from tensorlake.versions.refs.descriptors import second_puts
 from tensorlake.versions.rows.ranges import Ranges, clip, distinct, known_ranges, rows_in
 from tensorlake.versions.transaction.publish import Draft, Publication, publish
 from tensorlake.versions.verify.recover import (
@@ -79,8 +84,8 @@ def repair_dataset(store: Store, *, author: str | None = None) -> list[Repair]:
     Raises:
         DatasetNotFoundError: A copy is under way there: what it lacks is yet to come.
     """
-    branches = runtime.run(_branches_of(store))
-    done: list[Repair] = []
+    done = runtime.run(_repair_descriptor(store))
+    branches = runtime.run(readable_branch_names(store))
     for branch in branches:
         log = BranchLog(store, branch)
         done += runtime.run(_repair_log(log))
@@ -96,10 +101,34 @@ def repair_dataset(store: Store, *, author: str | None = None) -> list[Repair]:
     return done
 
 
-async def _branches_of(store: Store) -> list[str]:
-    if await store.head(DESCRIPTOR) is None:
+async def _repair_descriptor(store: Store) -> list[Repair]:
+    """Restore the descriptor from its second put, or the second put from the descriptor."""
+    data = await store.get(DESCRIPTOR)
+    if data is None:
         await refuse_unfinished(store)
-    return await readable_branch_names(store)
+    seconds = await second_puts(store)
+    try:
+        whole = None if data is None else Descriptor.from_bytes(data)
+    except UnsupportedFeatureError:
+        return []  # of a later version: check() says which
+    except CorruptionError:
+        whole = None
+    if data is not None and whole is not None:
+        own = descriptor_path(whole.id)
+        if not any(one.path == own and one.data != data for one in seconds):
+            return []
+        await store.put(own, data)
+        return [Repair(own, "written again from the descriptor", is_recovered=True)]
+    usable = [one for one in seconds if one.error is None]
+    if len(usable) != 1:
+        why = f"{DESCRIPTORS!r} has {len(usable)} descriptors to restore it from, not one"
+        return [Repair(DESCRIPTOR, f"{why}: copy it from a copy", is_recovered=False)]
+    if data is None:
+        await put_surely(store, DESCRIPTOR, usable[0].data)
+    else:
+        await store.put(DESCRIPTOR, usable[0].data)
+    what = f"written again from {usable[0].path!r}, which has the same bytes"
+    return [Repair(DESCRIPTOR, what, is_recovered=True)]
 
 
 async def _repair_log(log: BranchLog) -> list[Repair]:

@@ -87,6 +87,18 @@ def test_a_writer_on_an_ended_branch_loses_cleanly(store, main):
     assert len(open_on(store, "fix")) == 4
 
 
+def test_staged_changes_do_not_move_onto_the_end_of_a_branch(store, main):
+    fix = main.branch("fix")
+    fix.append({"x": 4})
+    open_on(store).delete_branch("fix")
+
+    with pytest.raises(InvalidStateError, match="was deleted"):
+        fix.refresh(keep_staged=True)
+
+    assert fix.has_changes
+    assert fix.version == "fix@1"
+
+
 def test_a_commit_made_while_a_branch_ends_is_kept(store, main):
     """format.md 17, the other way: the end stands on the commit that was faster."""
     fix = main.branch("fix")

@@ -165,3 +165,52 @@ def test_what_the_disk_did_not_keep_is_never_published(store, tmp_path):
     dataset.extend(rows(5))
     dataset.commit()
     assert first_bytes(open_on(store)) == [5]
+
+
+def test_a_pack_under_another_name_is_synced_by_it(store, tmp_path, written):
+    store.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/")
+    dataset = create_on(store, SCHEMA)
+    dataset.extend(rows(0, 1, 2))
+
+    dataset.commit()
+
+    entry = max(at for at, (name, _) in enumerate(written) if "/branches/main/" in name)
+    synced = {inode for name, inode in written[:entry] if name == "fsync"}
+    assert {pack.stat().st_ino for pack in pack_files(tmp_path)} <= synced
+    assert first_bytes(open_on(LocalStore(tmp_path))) == [0, 1, 2]
+
+
+def test_a_pack_under_another_name_is_read_back_by_it_when_its_sync_failed(store, tmp_path):
+    store.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/")
+    dataset = create_on(store, SCHEMA)
+    dataset.extend(rows(0, 1, 2))
+    store.inject(Fault.REFUSED, call="sync")
+    with pytest.raises(StorageError):
+        dataset.commit()
+
+    dataset.commit()
+
+    assert first_bytes(open_on(LocalStore(tmp_path))) == [0, 1, 2]
+
+
+class StopError(BaseException):
+    """Ctrl-C, at a place that a test knows."""
+
+
+def test_packs_whose_sync_was_interrupted_are_written_again(store, tmp_path):
+    def stop() -> None:
+        raise StopError
+
+    dataset = create_on(store, SCHEMA)
+    dataset.extend(rows(0, 1, 2))
+    store.before("sync", stop)
+    with pytest.raises(StopError):
+        dataset.commit()
+    before = pack_files(tmp_path)
+
+    dataset.commit()
+
+    assert len(before) >= 3
+    for pack in before:  # nothing rests on what may not be on disk
+        pack.unlink()
+    assert first_bytes(open_on(LocalStore(tmp_path))) == [0, 1, 2]

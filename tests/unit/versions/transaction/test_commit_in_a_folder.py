@@ -8,13 +8,16 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tensorlake as tl
 from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import StorageError
 from tensorlake.storage import LocalStore
 from tensorlake.storage.concurrency.runtime import stop
+from tensorlake.versions.packs import streaming as filled_packs
 from tests.handles import create_on, open_on, wait_for_storage
 
 GENEROUS_S = 60.0
@@ -71,7 +74,14 @@ def test_without_fsync_no_other_thread_takes_part(tmp_path):
     assert committed(dataset) == [0]
 
 
-def test_an_entry_gets_its_name_when_all_of_it_and_of_its_pack_is_on_disk(tmp_path, monkeypatch):
+LARGE = 1 << 18
+"""Bytes of a sample: by `fills_packs` eight of them are packs of their own."""
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_an_entry_gets_its_name_when_all_of_it_and_of_its_packs_is_on_disk(
+    tmp_path, monkeypatch, rows
+):
     """Contents, names, and the folders made for them: whatever a power cut spares is whole."""
     on_disk = set[Path]()
     named = dict[Path, Path]()  # scratch file, by the name it was given
@@ -92,16 +102,20 @@ def test_an_entry_gets_its_name_when_all_of_it_and_of_its_pack_is_on_disk(tmp_pa
             entries.append(name)
 
     entries: list[str] = []
-    dataset = create_on(LocalStore(tmp_path), {"x": "int64"})
+    monkeypatch.setattr(filled_packs, "FILLED_NBYTES", LARGE)
+    schema = {"x": "int64", "large": tl.Array("uint8", shape=(LARGE,))}
+    dataset = create_on(LocalStore(tmp_path), schema)
     watched(monkeypatch, "fsync", synced, after=True)
     watched(monkeypatch, "link", linked)
 
     for x in range(3):
-        dataset.append({"x": x})
+        dataset.extend({"x": [x] * rows, "large": np.full((rows, LARGE), x, np.uint8)})
         dataset.commit()
 
-    assert len(entries) == len(packs_in(tmp_path)) == 3
-    assert committed(dataset) == [0, 1, 2]
+    assert len(entries) == 3
+    packs_a_commit = len(packs_in(tmp_path)) // 3
+    assert packs_a_commit == 1 if rows == 1 else packs_a_commit > 1
+    assert committed(dataset) == [0] * rows + [1] * rows + [2] * rows
 
 
 def test_an_entry_is_brought_to_disk_while_its_pack_is(tmp_path, dataset, monkeypatch):
@@ -163,6 +177,32 @@ def test_an_entry_that_cannot_be_written_leaves_a_pack_for_the_next_try(
     dataset.commit()
     assert committed(dataset) == [0, 1]
     assert len(packs_in(tmp_path)) == 2
+
+
+def test_a_pack_whose_sync_failed_unheard_is_written_again(tmp_path, dataset, monkeypatch):
+    """The entry failed first, so who waits for the pack was never reached."""
+
+    pack_failed = threading.Event()
+
+    def fails(_descriptor: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            assert pack_failed.wait(GENEROUS_S)
+        pack_failed.set()
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    dataset.append({"x": 1})
+    before = packs_in(tmp_path)
+    with monkeypatch.context() as patch:
+        watched(patch, "fsync", fails)
+        with pytest.raises(StorageError, match="branches/main/0000000002"):
+            dataset.commit()
+    doubtful = [pack for pack in packs_in(tmp_path) if pack not in before]
+
+    dataset.commit()
+
+    assert len(doubtful) == 1
+    doubtful[0].unlink()  # what a disk that failed may do, although a later sync went well
+    assert committed(dataset) == [0, 1]
 
 
 def test_a_pack_whose_name_is_taken_is_cited_by_another(tmp_path, dataset, monkeypatch):

@@ -12,13 +12,23 @@ import pytest
 from tensorlake.errors import (
     CommitOutcomeUnknownError,
     ConflictError,
+    CorruptionError,
     InvalidStateError,
     SchemaError,
     StorageError,
     TransactionExpiredError,
     UnsupportedFeatureError,
 )
-from tensorlake.format import Changes, Entry, Features, Fence, PageSink, new_txid
+from tensorlake.format import (
+    Changes,
+    Entry,
+    Features,
+    Fence,
+    PageSink,
+    Parent,
+    entry_path,
+    new_txid,
+)
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import BranchLog, pinned
@@ -89,7 +99,9 @@ class Work:
             sink.add(b"page", rows=1, entries=1, height=0)
             return state_of(head)
 
-        members = {"message": "work", "changes": Changes(), "keys": self.keys}
+        members: dict[str, Any] = {"message": "work", "changes": Changes()}
+        if self.keys:
+            members["keys"] = self.keys
         return Draft(build, members, verify=self.verify, keeps_schema=True)
 
     def publish(self, head: Entry | None = None, **given: Any) -> Outcome:
@@ -434,8 +446,45 @@ def test_a_put_without_an_answer_leaves_a_doubt_that_its_number_ends(objects, st
     assert messages(objects) == ["", "work"]
 
 
-def test_a_doubt_is_of_the_lowest_number_that_may_be_the_work_s(objects, store, work):
-    """The second try, at a higher number, has no answer either: the first may still be there."""
+def test_a_put_that_never_lands_is_of_unknown_outcome(objects, store, work, monkeypatch):
+    monkeypatch.setattr("tensorlake.versions.log.log.PUBLISH_TRIES", 2)
+    store.inject(Fault.NOT_STORED, call="put_if_absent", path=ENTRY, times=2)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        work.publish()
+
+    assert work.doubt.seq == 2
+    assert messages(objects) == []
+
+
+def test_an_entry_follows_the_one_before_and_repeats_nothing_that_is_that_one_s(objects, work):
+    before = put_after_head(objects, message="a", keys=("batch-1",), meta={"a": 1}, of=1)
+    objects.now_ -= HOUR  # the store's clock was put back
+
+    entry = work.publish().published.entry
+
+    assert (entry.seq, entry.prev) == (before.seq + 1, before.digest)
+    assert entry.time > before.time
+    assert entry.parents == (Parent("main", before.seq, before.digest),)
+    assert (entry.keys, entry.meta, entry.of) == ((), {}, None)
+    assert entry.txid == work.stage.txid
+    assert (entry.fence, entry.schema, entry.physical) == (None, before.schema, before.physical)
+
+
+def test_nothing_is_published_behind_an_entry_that_is_in_another_s_place(objects, work):
+    base = work.head()
+    data = run(objects.get(entry_path("main", 1)))
+    assert data is not None
+    run(objects.put(entry_path("main", 2), data))
+
+    with pytest.raises(CorruptionError, match="says it is entry 1, expected 2"):
+        work.publish(base)
+
+    assert run(objects.get(entry_path("main", 3))) is None
+
+
+def test_a_doubt_is_of_the_highest_number_that_may_be_the_work_s(objects, store, work):
+    """The second try, at a higher number, has no answer either."""
     base = work.head()
     in_doubt(store, work, Fault.NOT_STORED)
     wait_for_storage()

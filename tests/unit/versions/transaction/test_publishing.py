@@ -1,5 +1,6 @@
 """Publishing when the store does not answer, or not truthfully (format.md, tests 4-6)."""
 
+import asyncio
 import gc
 import signal
 import threading
@@ -8,11 +9,14 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import CommitOutcomeUnknownError, InvalidStateError, StorageError
 from tensorlake.storage import Data, MemoryStore, run
+from tensorlake.storage.concurrency.runtime import submit
 from tensorlake.testing import CountingStore, Fault, FaultyStore
-from tensorlake.versions.packs.writer import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
+from tensorlake.versions import CommitRequest
+from tensorlake.versions.packs.writer import PACK_NBYTES, PUT_TRIES, UPLOADS_IN_FLIGHT, PackStage
 from tests.handles import create_on, open_on, wait_for_storage
 
 WAIT_S = 60.0
@@ -37,6 +41,10 @@ def add_row(store: FaultyStore, x: int) -> None:
     other = open_on(store)
     other.append({"x": x})
     other.commit(f"row {x}")
+
+
+async def packs_in(store: FaultyStore) -> list[str]:
+    return [meta.path async for meta in store.list("packs/")]
 
 
 def values(store: FaultyStore) -> list[int]:
@@ -94,6 +102,33 @@ def test_a_pack_with_index_pages_is_built_again_under_another_name(store, datase
         dataset.commit()
 
     assert values(store) == list(range(90))
+
+
+def test_a_pack_that_no_try_stored_is_cited_by_nothing(store, dataset):
+    store.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/", times=PUT_TRIES)
+
+    with pytest.raises(StorageError, match="could not be stored"):
+        dataset.commit("second")
+
+    assert values(store) == [0]
+    dataset.commit("again")
+    assert values(store) == [0, 1]
+
+
+def test_a_name_that_a_pack_went_out_by_is_not_used_again(dataset, store):
+    """What was refused may land later, with other index pages."""
+    counting = CountingStore(store)
+    handle = open_on(counting)
+    handle.append({"x": 1})
+    store.inject(Fault.TIMED_OUT, call="put_if_absent", path="packs/")
+    with pytest.raises(StorageError):
+        handle.commit("second")
+
+    handle.commit("again")
+
+    puts = [one.path for one in counting.requests if one.call == "put_if_absent"]
+    packs = [path for path in puts if path.startswith("packs/")]
+    assert len(packs) == len(set(packs)) == 2
 
 
 def unknown_outcome(store: FaultyStore, dataset: Dataset, fault: Fault) -> None:
@@ -178,6 +213,26 @@ def test_a_commit_that_is_interrupted_is_finished_by_the_next(store, dataset):
     assert values(store) == [0, 1]
 
 
+def test_an_entry_names_the_author_that_the_request_names(store, dataset):
+    entry = session_of(dataset).commit(CommitRequest("second", author="someone else"))
+
+    assert entry.author == "someone else"
+    assert open_on(store).log(1)[0].author == "someone else"
+
+
+def test_an_entry_names_the_features_that_its_new_schema_needs(store, dataset):
+    """A reader that does not know them would read other values."""
+    dataset.add_tensor("half", "bfloat16", fill=0)
+    dataset.commit()
+
+    features = session_of(dataset).head.features
+    dataset.append({"x": 2, "half": 1})
+    dataset.commit()
+
+    assert "narrow-floats" in features.read
+    assert session_of(dataset).head.features == features
+
+
 def test_a_hint_that_cannot_be_written_is_no_failure(store, dataset):
     store.inject(Fault.REFUSED, call="put", path="HEAD", times=100)
 
@@ -219,6 +274,87 @@ def test_a_key_is_found_behind_many_commits(store, dataset):
 
     assert dataset.commit("again", key="batch-1").version == first.version
     assert len(open_on(store)) == 80
+
+
+def test_a_doubt_lasts_until_the_highest_number_that_was_tried_is_another_s(store, dataset):
+    """Two tries without an answer, the later at the lower number: the earlier may still land."""
+    add_row(store, 10)
+    add_row(store, 11)
+    wait_for_storage()
+    fourth = "branches/main/0000000004"
+    store.inject(Fault.LANDS_LATER, call="put_if_absent", path=fourth, later=1000)
+    store.inject(Fault.REFUSED, call="get", path=fourth, skip=1)
+    with pytest.raises(CommitOutcomeUnknownError):
+        dataset.commit("second")  # number 2 is another's, number 4 has no answer
+    store.inject(Fault.NOT_STORED, call="put_if_absent", path="branches/main/0000000002")
+    store.inject(Fault.REFUSED, call="get", path="branches/main/0000000002")
+    with pytest.raises(CommitOutcomeUnknownError):
+        dataset.commit("second, again")
+
+    dataset.refresh(keep_staged=True)
+    with pytest.raises(InvalidStateError):
+        dataset.append({"x": 2})  # or it would be lost when number 4 turns out to be this commit
+    store.heal()
+    commit = dataset.commit("second, once more")
+
+    assert commit.version == "main@4"
+    assert values(store) == [0, 10, 11, 1]
+
+
+class StopError(BaseException):
+    """Ctrl-C, at a place that a test knows."""
+
+
+def stop() -> None:
+    raise StopError
+
+
+@pytest.mark.parametrize("error", [StorageError, StopError])
+def test_a_commit_that_fails_after_it_moved_leaves_the_handle_where_it_was(store, dataset, error):
+    """Reads show the version of the handle and what is staged: not what others committed since."""
+    add_row(store, 10)
+    if error is StopError:
+        store.before("put_if_absent", stop, path="branches/main/0000000003")
+    else:
+        store.inject(Fault.REFUSED, call="put_if_absent", path="branches/main/0000000003")
+
+    with pytest.raises(error):
+        dataset.commit("second")
+
+    assert dataset.version == "main@1"
+    assert dataset["x"][:].tolist() == [0, 1]
+    assert dataset.commit("again").version == "main@3"
+    assert values(store) == [0, 10, 1]
+
+
+def test_a_stage_is_not_finished_while_a_pack_is_on_its_way(store, monkeypatch):
+    """Not even where all that is left to send is a single pack, which could be sent at once."""
+    monkeypatch.setattr("tensorlake.versions.packs.writer.FIRST_PACK_NBYTES", 1 << 20)
+    monkeypatch.setattr("tensorlake.versions.packs.writer.PACK_NBYTES", 1 << 20)
+    arrived, may_go_on = threading.Event(), threading.Event()
+    store.before("put_if_absent", lambda: (arrived.set(), may_go_on.wait(WAIT_S)), path="-0.tlp")
+    store.inject(Fault.REFUSED, call="put_if_absent", path="-0.tlp")
+    stage = PackStage(store)
+
+    async def build() -> None:
+        stage.add(bytes(1 << 20), rows=1, entries=1, height=0)
+        stage.add(b"the last page", rows=1, entries=1, height=0)
+
+    async def others_go_on() -> None:
+        for _ in range(200):  # turns of the loop: to send a pack takes a few
+            await asyncio.sleep(0)
+
+    run(build())
+    assert arrived.wait(WAIT_S)
+    finishing = submit(stage.finish())
+    run(others_go_on())
+    is_finished, stored = finishing.done(), run(packs_in(store))
+    may_go_on.set()
+
+    with pytest.raises(StorageError):
+        finishing.result(WAIT_S)
+    assert not is_finished
+    assert stored == []  # the first pack is the oldest, whose age counts for all
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])

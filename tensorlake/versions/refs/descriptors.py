@@ -1,0 +1,76 @@
+"""The descriptor, put twice: a dataset whose ``tensorlake.json`` is lost or damaged is not lost.
+
+    tensorlake.json ──── the same bytes ───► descriptor/<id>.json      at creation and copy; by gc,
+           ▲                                          │                where a dataset has none yet
+           └──────────────── repair ◄─────────────────┘
+
+Log entries do not say what the descriptor says: a copy made up from them would get the id of its
+source, and a mirror would become writable. So only these bytes restore it. A deletion removes the
+second put before the descriptor: what remains of a dataset is never brought back to life.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorlake.errors import CorruptionError, UnsupportedFeatureError
+from tensorlake.format import DESCRIPTOR, DESCRIPTORS, Descriptor, descriptor_path
+from tensorlake.storage import Store
+from tensorlake.versions.log.put_once import put_surely
+
+__all__ = ["SecondPut", "keep_second", "put_second", "second_puts"]
+
+
+@dataclass(frozen=True, slots=True)
+class SecondPut:
+    """An object under ``descriptor/``.
+
+    Attributes:
+        path: Where it is.
+        data: Its bytes.
+        error: Why they are not a descriptor whose id is in the path; None where they are.
+    """
+
+    path: str
+    data: bytes
+    error: CorruptionError | UnsupportedFeatureError | None
+
+
+async def put_second(store: Store, descriptor: Descriptor) -> None:
+    """Put a descriptor's bytes again, after it was put."""
+    await put_surely(store, descriptor_path(descriptor.id), descriptor.to_bytes())
+
+
+async def keep_second(store: Store, dataset_id: str) -> None:
+    """Put the descriptor again where it was put once only.
+
+    Raises:
+        CorruptionError: It was damaged meanwhile; nothing was put.
+    """
+    path = descriptor_path(dataset_id)
+    if await store.head(path) is not None:
+        return
+    data = await store.get(DESCRIPTOR)
+    if data is not None and Descriptor.from_bytes(data).id == dataset_id:  # else deleted meanwhile
+        await put_surely(store, path, data)
+
+
+async def second_puts(store: Store) -> list[SecondPut]:
+    """Read what is under ``descriptor/``."""
+    paths = [meta.path async for meta in store.list(DESCRIPTORS)]
+    found: list[SecondPut] = []
+    for path in sorted(paths):
+        data = await store.get(path)
+        if data is None:
+            continue
+        try:
+            descriptor = Descriptor.from_bytes(data, where=path)
+        except (CorruptionError, UnsupportedFeatureError) as error:
+            found.append(SecondPut(path, data, error))
+            continue
+        if descriptor_path(descriptor.id) != path:
+            message = f"{path!r} is the descriptor of dataset {descriptor.id}; restore it"
+            found.append(SecondPut(path, data, CorruptionError(message, object=path)))
+        else:
+            found.append(SecondPut(path, data, None))
+    return found
