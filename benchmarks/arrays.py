@@ -3,7 +3,7 @@
 Each contender writes the array from memory into a folder, and then reads all of it into memory, in
 one process: the pages are those that it has just written. Rows are 64 × 64, so a sample is 16 KiB,
 which all store as it is. Before each of the two every contender, peers too, takes as much memory as
-it may need and gives it back: a virtual machine gets memory that nobody had before from its host,
+it may need and gives it back: a virtual machine gets memory that is new to its host,
 which takes longer than what is measured, now here and now there. Compressed is beside it: here by
 the codec that brings our file to the size of Zarr's default, and the codec alone, a chunk at a time
 in two threads, is the limit.

@@ -1,10 +1,10 @@
-"""What receiving and decoding cost through a server, without tensorlake's loader and client.
+"""The cost of receiving and decoding through a server, without tensorlake's loader and client.
 
     the loader's chunk ranges ──► four threads, `http.client`, into memory made for each
                               ──► two threads decode, by the functions that the loader uses
 
-Nothing is verified, shuffled or put in order. The server is the one that is measured, and shares
-the machine's cores: so the loader's figure over HTTP stands beside what these bytes allow.
+Nothing is verified, shuffled or sorted. The measured server is used, and shares the machine's
+cores: so this is the upper bound of the loader's figure over HTTP.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["bare_http_epoch", "pack_ranges"]
 
 
 def pack_ranges(folder: Path, nbytes: int) -> list[Range]:
-    """List the packs of a dataset's folder in parts of so many bytes."""
+    """List the packs of a dataset's folder in parts of a given size."""
     ranges: list[Range] = []
     for pack in sorted((folder / "packs").rglob("*.tlp")):
         path, length = pack.relative_to(folder).as_posix(), pack.stat().st_size

@@ -1,10 +1,10 @@
-"""What a folder allows: the same ranges of the same files, read and hashed by a bare loop.
+"""The limit of a local folder: the same ranges of the same files, read and hashed by a bare loop.
 
     recorded   which ranges of which packs we read, in an uncounted run of ours
     made       the same by ``os.pread``, a file opened once, and xxh3 of each
 
-Nothing is looked up, compared, gathered or put in order. What comes is dropped at once, so no new
-memory is taken either.
+Nothing is looked up, compared, gathered or sorted. The bytes are dropped at once, so no new memory
+is taken either.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What the HTTP client, the network and the decoder allow: the same requests, without tensorlake.
+"""The limit of the HTTP client, the network and the decoder: the same requests, without tensorlake.
 
     recorded   which ranges of which objects we ask for, in an uncounted run of ours
     made       the same ranges by obstore alone, from a server of the same kind, in the same round
     decoded    by the functions that the loader uses, in two threads, as the bytes come
 
-So a figure of ours stands beside the least that its requests take on the machine, whose two cores
-the server shares. Nothing is verified, planned or put in order here. Where the images lie in the
+So a figure of ours can be compared with the minimum that its requests take on the machine, whose
+two cores the server shares. Nothing is verified, planned or sorted here. The location of images in
 objects is found by looking for the files' bytes.
 """
 
@@ -162,7 +162,7 @@ def bare_ranges(
     in_flight: int,
     latency_ms: float,
 ) -> Measurement:
-    """Ask for the ranges that `use` asks for, by calls of several, so many requests in flight."""
+    """Ask for the ranges that `use` asks for, by calls of several, with that many in flight."""
     warm_up()
     ranges = sorted(note_requests(workspace, name, use))
     calls = _calls(ranges)
@@ -396,7 +396,7 @@ def find_rows(workspace: Workspace) -> dict[str, list[tuple[int, int, int]]]:
 def _shared(
     part: Range, stored: dict[str, list[tuple[int, int, int]]]
 ) -> list[tuple[int, int, int]]:
-    """What a part has of the rows: [start, stop) of the object, and which byte of all is first."""
+    """A part of the rows: [start, stop) of the object, and which byte of all is first."""
     cut = [
         (max(start, part.start), min(stop, part.stop), first + max(0, part.start - start))
         for start, stop, first in stored.get(part.path, ())

@@ -1,7 +1,7 @@
 """Loaders that one thing holds back, built on purpose: does ``stats()`` name it?
 
 Each contender is one case, in a process of its own; its fact ``named right`` is 1 where the name is
-the one that was built in. What is built in is several times slower than all else, so that a machine
+the one that was built in. The built-in one is several times slower than all else, so that a machine
 that others use too names the same. Cases that compute do so by the clock of their own thread.
 """
 
@@ -53,7 +53,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A loader, what it reads from, and what is done meanwhile."""
+    """A loader, its source, and the work done meanwhile."""
 
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     step: Callable[[], None] = lambda: None

@@ -25,7 +25,7 @@ BEGIN, END = "<!-- made by: python -m benchmarks.comparison -->\n", "<!-- end --
 CONTENDER = ("contender", "figure", "also")
 PEERS = ("torch", "MDS", "LitData", "WebDataset", "Lance", "Deep Lake", "Grain")
 TWO_DIGITS = 10
-"""From here on a ratio is told without tenths: they differ from round to round."""
+"""From here on a ratio is printed without tenths: they differ from round to round."""
 MANY = 100_000
 LESS_IS_FASTER = frozenset({"ms"})
 OURS = "tensorlake"

@@ -1,4 +1,4 @@
-"""What every contender is given: the same bytes, made once in the workspace.
+"""The input of every contender: the same bytes, made once in the workspace.
 
 Images are the JPEG files of a folder (``--images`` or ``TENSORLAKE_BENCH_IMAGES``; by default
 ``../shared/data/imagenet300`` where it exists), each under several names until there are enough.
@@ -32,8 +32,8 @@ __all__ = [
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCRIPTS = REPOSITORY / "benchmarks" / "peer_scripts"
-"""What peers' Pythons run. A script's folder comes first where modules are looked for, so none here
-has the name of another's, as ``requests`` beside it has."""
+"""The scripts that peers' Pythons run. A script's folder comes first where modules are looked for,
+so none here has the name of another's, as ``requests`` beside it has."""
 IMAGES_ENVIRONMENT = "TENSORLAKE_BENCH_IMAGES"
 DEFAULT_IMAGES = REPOSITORY.parent / "shared" / "data" / "imagenet300"
 COCO_FOLDERS = (  # of pictures, beside a JSON file of their annotations

@@ -1,7 +1,7 @@
 """Virtual environments of peers: each beside ours, made when it is first needed.
 
 An environment that is not whole, since it was made for less or its making was ended, is made whole.
-One that cannot be made leaves a file that says why, and is not tried again until that is removed.
+One that cannot be made leaves a file with the reason, and is not tried again until that is removed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN_LETTERS = 80
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What pip puts into a folder of its own."""
+    """Packages that pip installs into their own folder."""
 
     key: str
     requirements: tuple[str, ...]
@@ -39,7 +39,7 @@ class Environment:
 
     @property
     def refusal(self) -> str:
-        """Why it could not be made; empty where nothing says so."""
+        """Why it could not be made; empty if it was not tried or succeeded."""
         return self._failure.read_text(encoding="utf-8").strip() if self._failure.exists() else ""
 
     def make(self) -> None:

@@ -2,8 +2,8 @@
 
 Both datasets are of samples of 4 KiB in chunks of a hundred. The index of the large one is grown as
 commits of 8 GiB grow it, each by the writer's ``tree.append`` and published as an entry of its own:
-about 7,634 leaves of full size, every one of them written, 6 GB. What is synthetic are the bytes of
-its chunks: those of one leaf's worth are stored, 131,000 rows, and the packs of all others are hard
+about 7,634 leaves of full size, every one of them written, 6 GB. Only the bytes of its chunks are
+synthetic: those of one leaf's worth are stored, 131,000 rows, and the packs of all others are hard
 links to these, so every chunk has a place of its own and every row can be read.
 
     few    1,000 rows, their extents in the log entry itself: no page to read
@@ -42,7 +42,7 @@ WINDOW = "window"
 
 
 def lake_of(workspace: Workspace, rows: int) -> Path:
-    """Return a dataset of so many rows, written on the first call."""
+    """Return a dataset of that many rows, written on the first call."""
     from tensorlake.storage import open_store
 
     folder = workspace.lake / f"rows-{rows}.tl"
@@ -64,7 +64,7 @@ def write_rows(
     different_chunks: int | None = None,
     link: Callable[[str, str], None] | None = None,
 ) -> None:
-    """Write a dataset of so many rows into an empty store.
+    """Write a dataset of that many rows into an empty store.
 
     Args:
         store: Where to.

@@ -3,8 +3,8 @@
 A `Benchmark` has contenders, functions that do the same work on the same bytes and answer with a
 `Measurement`. Each run of each contender is a process of its own, so that no contender finds
 another's caches, threads or imports; a round runs every contender once, and ratios are taken within
-a round, because a shared machine drifts from minute to minute. What a contender imports or prepares
-before it starts its clock is in no figure.
+a round, because a shared machine drifts from minute to minute. Figures exclude what a contender
+imports or prepares before it starts its clock.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ TICK_S = 0.01  # what the system counts processor time in
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one run of one contender did."""
+    """The result of one run of one contender."""
 
     seconds: float
     amount: float
-    """Of the benchmark's unit: images, rows, megabytes."""
+    """The count in the benchmark's unit: images, rows, megabytes."""
     cpu_seconds: float = 0.0
     facts: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
@@ -70,7 +70,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the ratio of two contenders' rates should be."""
+    """A goal for the ratio of two contenders' rates."""
 
     contender: str
     against: str
@@ -80,7 +80,7 @@ class Goal:
     def rate(self, measured: Measurement) -> float:
         """Say how much one run did per what counts here; of memory, how many runs a MB holds.
 
-        What it read is a figure of its own: how fast, after writing.
+        Reading is a separate figure: how fast, after writing.
         """
         if self.per == "second":
             return measured.rate
@@ -97,7 +97,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a figure of one contender should be: at most, or at least, so much."""
+    """A goal for a figure of one contender: at most, or at least, a value."""
 
     contender: str
     fact: str
@@ -141,7 +141,7 @@ def warm_up() -> None:
 
 
 def touch_memory(nbytes: int) -> None:
-    """Take memory and give it back: what is taken next is not new to the machine.
+    """Take memory and give it back, so that later allocations are not new to the machine.
 
     The first touch of 2 MiB by anybody took 0.6 to 12 ms of a virtual machine, its host's time
     (docs/decisions/0026), and whose run that falls into is chance.

@@ -1,4 +1,4 @@
-"""What index pages and log entries weigh, by chunks, rows, commits, tensors, packs and branches.
+"""Sizes of index pages and log entries, by chunks, rows, commits, tensors, packs and branches.
 
 Nothing of it needs 10⁹ rows: pages are made as ``synthetic`` makes them and weighed, entries
 published in memory.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["BENCHMARKS"]
 
 SMALL_COMMITS = 4200
-"""So many one-row commits write every extent on its whole way into full leaves."""
+"""This many one-row commits write every extent on its whole way into full leaves."""
 WIDE = 1_000
 """Tensors of a wide dataset."""
 WIDE_COMMITS = 80
@@ -34,7 +34,7 @@ MANY_PACKS = 100_000
 MANY_BRANCHES = 10_000
 LOST_RACES = 64
 MAX_ENTRY_KB = 262.144
-"""What the format allows."""
+"""The limit of the format."""
 
 
 def index_pages(workspace: Workspace) -> Measurement:

@@ -152,7 +152,7 @@ def floats_by_zarr(workspace: Workspace, *, columns: int) -> Measurement:
 
 
 def _floats(name: str, what: str, columns: int) -> Benchmark:
-    """Make the benchmark of arrays of so many columns."""
+    """Make the benchmark of arrays of that many columns."""
     return Benchmark(
         name=name,
         question=f"float32 rows of {what}, 1 MiB per chunk, no fsync",

@@ -1,7 +1,7 @@
 """Other formats' writers, beside ours: JPEG files in, none with fsync (`ingest_tasks.py`).
 
 Each runs in the environment that the other benchmarks made for it; one that is not there is made
-first. A peer that does not install, or fails, is a line that says so, and no figure.
+first. A peer that does not install, or fails, is a line with the reason, without a figure.
 """
 
 from __future__ import annotations

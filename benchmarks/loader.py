@@ -12,7 +12,7 @@ From a folder the second epoch counts, and of a slow peer, at the same rate, wha
 seconds ("epochs counted"); over a network, where every request takes longer, the first, cold: each
 byte comes over the wire once. Requests and bytes are counted by the server, memory is
 that of the whole process tree (PSS). A peer that does not install, fails, or takes longer than a
-minute, says so in its line and is not asked again.
+minute, has a line that notes it and is not run again.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def tokens_locally(workspace: Workspace) -> Measurement:
 
 
 def over_network(workspace: Workspace, network: Network, *, what: str) -> Measurement:
-    """Stream a first epoch of ours from a server that is far away.
+    """Stream a first epoch of ours from a remote server.
 
     The server is a child of this process; it is in neither the processor time nor the memory.
     """
@@ -191,7 +191,7 @@ def remote_jpegs(
     """Make the benchmark of a cold epoch.
 
     Args:
-        latency_ms: Of each request, on top.
+        latency_ms: Added to each request.
         of_local: Our rate as a part of that from a folder.
         of_peers: How often each peer's rate.
         of_stock: How often that of stock torch with two workers.

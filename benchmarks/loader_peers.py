@@ -1,7 +1,7 @@
 """Other loaders: their environment, their own formats of the same bytes, and one run of one.
 
 All are in one environment beside ours; ``peer_scripts/loader_tasks.py`` is what its Python runs. A
-peer that does not install, fails, or takes longer than a run may, says so in its line. Over a
+peer that does not install, fails, or exceeds the time of a run, has a line that notes it. Over a
 network each reads cold: its scratch folder is new, and the server counts what comes over the wire.
 """
 
@@ -51,11 +51,12 @@ WRITE_LIMIT_S = 300
 RUN_LIMIT_S = 60
 """One run of a peer: the slowest that ends takes some 30 s on two idle processors."""
 EPOCH_SHARE = 0.99
-"""Of its rows, that an epoch over a network must have; from a folder slow ones are cut short."""
+"""The share of its rows that an epoch over a network must have; from a folder slow ones are cut
+short."""
 
 STOCK, MANY_WORKERS = "torch, 2 workers", "torch, 32 workers"
 WORKERS = {MANY_WORKERS: 32}
-"""Of the contenders that do not have two."""
+"""For the contenders that do not have two."""
 
 PEERS = {
     "torch": STOCK,
@@ -69,7 +70,7 @@ PEERS = {
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How far away the store is."""
+    """The latency of the store."""
 
     latency_ms: float
 

@@ -1,7 +1,7 @@
 """OpenCV, for the contenders that resize with it: in a folder of its own, made when first needed.
 
-Tensorlake uses OpenCV where it finds it and needs it nowhere, so it is no dependency, not even of
-the tests. Where it does not install, its contenders have a line that says so, and no figure.
+Tensorlake uses OpenCV where it finds it and needs it nowhere, so it is not a dependency, not even
+of the tests. Where it does not install, its contenders have a line with the reason and no figure.
 """
 
 from __future__ import annotations

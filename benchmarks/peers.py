@@ -1,8 +1,9 @@
 """Other storage formats, each in a virtual environment of its own, made when it is first needed.
 
 Nothing of a peer is ever installed beside tensorlake. A peer that does not install, or fails, is a
-line that says so, and no figure. ``peer_scripts/storage_tasks.py`` is what its Python runs. Over a
-network a peer reads what it wrote to a folder, through the server that adds to each request's time.
+line with the reason, and no figure. ``peer_scripts/storage_tasks.py`` is what its Python runs. Over
+a network a peer reads what it wrote to a folder, through the server that adds to each request's
+time.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Peer:
 
     @property
     def refused(self) -> Measurement | None:
-        """What stands for its figures where there can be none."""
+        """The reason shown if it cannot have figures."""
         why = self.environment.refusal
         if not why and self.failure.exists():
             why = self.failure.read_text(encoding="utf-8").strip()
@@ -113,7 +114,7 @@ def peer_contenders(task: str, *, latency_ms: float | None = None) -> tuple[Cont
 
     Args:
         task: See `peer_scripts/storage_tasks.py`.
-        latency_ms: What a request takes longer; None is a folder.
+        latency_ms: Added to each request; None is a folder.
     """
     return tuple(
         Contender(peer.name, partial(_measure, peer=peer, task=task, latency_ms=latency_ms))
@@ -170,7 +171,7 @@ def _measure(
 def run_task(
     peer: Peer, script: str, task: str, *arguments: str, limit_s: float = RUN_LIMIT_S
 ) -> Measurement:
-    """Run a script of `peer_scripts` by a peer's Python; its last line says how long it took."""
+    """Run a script of `peer_scripts` by a peer's Python; its last line is the time it took."""
     command = [str(peer.environment.python), str(SCRIPTS / script), peer.key, task, *arguments]
     answer = ask(command, limit_s=limit_s, environment=KEYS)
     if answer.note:

@@ -1,6 +1,6 @@
 """Ask another Python for figures: a process with a limit, whose last line of output is JSON.
 
-What is asked may start workers of its own; when the time is up they end with it, so that they are
+The command may start workers of its own; when the time is up they end with it, so that they are
 in no later contender's way. Its scratch files lie in a folder that is removed when it has ended.
 """
 
@@ -35,7 +35,7 @@ def ask(
     limit_s: float,
     environment: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Run a command; its last line of output says what it measured.
+    """Run a command; its last line of output is the measurement.
 
     Args:
         command: The program and its arguments.

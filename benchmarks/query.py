@@ -2,7 +2,7 @@
 
 All are warm: what NumPy has in its arrays, ours has in memory or, vectors, in a mapped folder. Each
 contender is given the same values. A peer runs in an environment of its own (`peers.py`), and is a
-line that says so where it does not install.
+line with the reason where it does not install.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What queries read: bytes, requests and round trips, counted at the store, over a fresh handle.
+"""The reads of queries: bytes, requests and round trips, counted at the store, over a fresh handle.
 
 Nothing is timed against a peer here. A range over sorted values should read the chunks that it can
 match; a condition on shapes, no image; a label and ten images, a few round trips.

@@ -1,4 +1,4 @@
-"""What the runs say: ratios within each round (min, median, max), in text, Markdown and JSON."""
+"""Reports of the runs: ratios within each round (min, median, max), in text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Kept:
 
 
 def write_json(results: Mapping[str, Runs], workspace: Workspace) -> Path:
-    """Keep every run of every contender; of the benchmarks that were not run, what was kept."""
+    """Write every run of every contender, with earlier results of the other benchmarks."""
     target = workspace.folder / "results.json"
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     kept = kept_results(workspace) | {name: Kept(today, runs) for name, runs in results.items()}

@@ -1,7 +1,8 @@
 """The figures of 10⁹ rows: 10⁷ chunks, 10⁴ commits, each beside what the design asks.
 
 The dataset is ``synthetic``'s, in memory behind a store that counts requests, so a request costs
-nothing and what is timed is our own work. What a request costs is in ``requests`` and ``remote``.
+nothing and the time is that of our own work. The cost of requests is in ``requests`` and
+``remote``.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def settle(store: CountingStore) -> None:
 
 
 def requests_of(store: CountingStore) -> dict[str, float]:
-    """Count what was asked since the last reset; hints are on nobody's way."""
+    """Count what was asked since the last reset; hints are on no critical path."""
     written = [one.nbytes for one in store.requests if one.call == "put_if_absent"]
     return {
         "GETs": store.count("get", "get_range", "head"),

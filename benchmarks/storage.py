@@ -1,4 +1,4 @@
-"""Opening, committing, taking in rows and reading scattered ones, beside other formats.
+"""Opening, committing, ingesting rows and reading random ones, beside other formats.
 
 All are given the same tokens: rows of 512 uint16, 1 KiB each. Other formats never call fsync; so
 each task of ours that writes is there twice, with what we promise by default and without. A version
@@ -114,7 +114,7 @@ def append_to_ten_tensors(workspace: Workspace) -> Measurement:
 
 
 def two_files_with_fsync(workspace: Workspace) -> Measurement:
-    """What a commit cannot do without: two new files, each durable and in a durable folder."""
+    """The minimum of a commit: two new files, each durable and in a durable folder."""
     folder = workspace.scratch("files")
     folder.mkdir()
     with stopwatch() as watch:
@@ -126,7 +126,7 @@ def two_files_with_fsync(workspace: Workspace) -> Measurement:
 
 
 def two_files_named_when_whole(workspace: Workspace) -> Measurement:
-    """The same, and nobody ever sees half a file: each gets its name when it is on the disk."""
+    """The same, and half a file is never visible: each gets its name when it is on the disk."""
     folder = workspace.scratch("named")
     (folder / "scratch").mkdir(parents=True)
     with stopwatch() as watch:
@@ -206,14 +206,14 @@ def rows_from_s3(workspace: Workspace) -> Measurement:
 
 
 def same_ranges(in_flight: int, workspace: Workspace) -> Measurement:
-    """What we ask for, index and all, as if it were known before: one trip less than ours."""
+    """Our requests, including the index, as if they were known before: one trip less than ours."""
     return bare_ranges(
         workspace, name=DATASET, use=_use_rows, in_flight=in_flight, latency_ms=LATENCY_MS
     )
 
 
 def same_preads(workspace: Workspace) -> Measurement:
-    """What we read of the packs, as if it were known before; the index is not among it."""
+    """Our reads of the packs, as if they were known before, without the index."""
     return bare_preads(token_dataset(workspace), _use_rows)
 
 

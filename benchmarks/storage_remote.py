@@ -1,7 +1,7 @@
 """Opening, committing and random rows with 20 ms of added latency, beside other formats.
 
-All are given the tokens of ``storage``, written to a folder and served by the latency server. What
-is opened "for the first time" finds no connection and no client; after that a process has both.
+All are given the tokens of ``storage``, written to a folder and served by the latency server. A
+store opened "for the first time" finds no connection and no client; after that a process has both.
 """
 
 from __future__ import annotations

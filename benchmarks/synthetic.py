@@ -1,15 +1,15 @@
 """A dataset of 10⁹ rows that was never ingested: its trees grown by the writer's own code.
 
-What reading one sample, opening, committing and planning touch is real and of its real size. The
-trees are made by ``tree.append`` and ``tree.concat``, as commits make them, commit by commit; so
-inner pages, merges and roots are those that a writer leaves. The tensors:
+The parts that reading one sample, opening, committing and planning touch are real, in real size.
+The trees are made by ``tree.append`` and ``tree.concat``, as commits make them, commit by commit;
+so inner pages, merges and roots are those that a writer leaves. The tensors:
 
-    sample   100 rows a chunk with units; 7,634 leaves
+    sample   100 rows per chunk with units; 7,634 leaves
     vector   as many chunks without units: what planning reads
     label    chunks of 131,072 rows, as bulk ingestion writes them
 
-What is synthetic: the bytes of chunks are missing, but for the last chunk of each leaf's worth of
-``sample``, so some rows can be read. ``TEMPLATES`` leaves of each large tensor are written; all
+The rest is synthetic: the bytes of chunks are missing, but for the last chunk of each leaf's worth
+of ``sample``, so some rows can be read. ``TEMPLATES`` leaves of each large tensor are written; all
 later commits place these same bytes anew, each page in a place of its own, which no cache takes for
 another. ``SharedMemoryStore`` holds such bytes once. The log has ``commits`` entries, which all
 show the finished trees, and row ids have as many runs. The sizes in ``extents_of_pictures`` are
@@ -94,7 +94,7 @@ class Scale:
 
     @property
     def chunks_a_leaf(self) -> int:
-        """Of ``sample``: units fill its leaves."""
+        """The number for ``sample``, whose leaves are filled by units."""
         return min(LIMITS.leaf_entries, LIMITS.leaf_units // self.rows_a_chunk)
 
 
@@ -221,7 +221,7 @@ def _stored(packs: LakePacks, spec: TensorSpec, samples: list[bytes]) -> Extents
 
 
 def _grown(leaf_of: Callable[[int], Extents], chunks: int, packs: LakePacks) -> Root[Extents]:
-    """Grow a tree of so many chunks, commit by commit; see the module for what is repeated."""
+    """Grow a tree of that many chunks, commit by commit; see the module for what is repeated."""
     empty: Root[Extents] = Root.of(Extents.empty())
     leaves = [leaf_of(number) for number in range(TEMPLATES)]
     if chunks <= sum(map(len, leaves)):

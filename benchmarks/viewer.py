@@ -4,7 +4,7 @@
     scenes    2,000 photographs with their boxes: scrolling through them while thumbnails stream in
     crowd     one image with 5,000 boxes, dragged about
 
-The lake is made once, under ``.benchmarks/viewer``. What the browser measures is in
+The lake is made once, under ``.benchmarks/viewer``. The browser's measurements are in
 ``viewer/e2e/figures.bench.ts``: tasks of the page's main thread, from a performance trace, on the
 processor's clock (what else the machine does is in none of them) and on the wall's.
 ``--minutes 10`` scrolls long enough to trust the memory figure; ``--only boxes`` takes one of them.
@@ -138,7 +138,7 @@ def _print_memory(sizes: list[dict[str, float]], *, minutes: float) -> None:
 
 
 def _initial_nbytes() -> int:
-    """Of the scripts that the page names: what is loaded before anything is seen."""
+    """Size of the scripts that the page loads before it shows anything."""
     named = re.findall(r'(?:src|href)="\./(assets/[^"]+\.js)"', (STATIC / "index.html").read_text())
     return sum(len(gzip.compress((STATIC / name).read_bytes(), 9)) for name in named)
 

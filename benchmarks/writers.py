@@ -25,7 +25,7 @@ __all__ = ["BENCHMARKS"]
 
 WRITERS = 32
 COMMITS = 64
-"""In all, whoever makes them."""
+"""In all, by all writers."""
 
 BUCKET = "bucket"
 BATCH_NBYTES = 64 << 20
@@ -90,7 +90,7 @@ def many_writers(workspace: Workspace) -> Measurement:
 def long_ingestion(workspace: Workspace) -> Measurement:
     """Stream random samples into a folder; how much memory the process ever took.
 
-    Not warmed up: that loads torch, whose 220 MB are no part of taking in.
+    Not warmed up: that loads torch, whose 220 MB are not part of ingestion.
     """
     import tensorlake as tl
 

@@ -18,8 +18,9 @@ class PeakMemory(threading.Thread):
     """Watch the memory of this process and its children (PSS), while the clock runs.
 
     The kernel adds PSS up page by page, 12 ms for 550 MB, and took a sixth of the processor time of
-    a short epoch when it was asked ten times a second. What is resident (RSS) it just knows. So PSS
-    is asked for when RSS has grown, and once a second; between, what processes share is the same.
+    a short epoch when it was asked ten times a second. It knows the resident size (RSS)
+    directly. So PSS is read when RSS has grown, and once a second; in between, the size of shared
+    memory is assumed to be constant.
     """
 
     def __init__(self, *, has_workers: bool = True) -> None:

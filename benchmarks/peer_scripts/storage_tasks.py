@@ -6,11 +6,11 @@ folder, or s3://bucket/key at ENDPOINT.
 
     ingest   the tokens into a dataset of the peer, from an array in memory
     open     open the dataset and learn how many rows it has; the first time of the process, when
-             connections are made and code is loaded, is told beside the mean of N more
+             connections are made and code is loaded, is reported beside the mean of N more
     append   append one row and make it a version
-    rows     read 1000 scattered rows of 1 KiB of a dataset that is open
+    rows     read 1000 random rows of 1 KiB of a dataset that is open
     array    write another array, of 16 KiB float32 a row, and read it back; array-compressed, as
-             the peer compresses when nothing is said
+             the peer compresses by default
 """
 
 from __future__ import annotations
@@ -307,12 +307,12 @@ def timed(work: Callable[[], object], repeats: int) -> float:
 
 
 def touch_memory(nbytes: int) -> None:
-    """Take memory and give it back: what is taken next is not new to the machine."""
+    """Take memory and give it back, so that later allocations are not new to the machine."""
     np.ones(nbytes, np.uint8)
 
 
 def measure(peer: Any, task: str, tokens: np.ndarray, repeats: int) -> dict[str, float]:
-    """Run a task; what is loaded at the first use is in no figure but that of opening afar."""
+    """Run a task; loading on first use counts only in the figure of opening a remote store."""
     if task == "ingest":
         data = np.array(tokens)
         return {"seconds": timed(lambda: peer.ingest(data), 1)}

@@ -22,7 +22,6 @@ SOURCES = ("tensorlake", "query", "server", "viewer/src", "examples", "docker", 
 ALLOWED = {  # by the longest prefix; for the rooms together that a folder may move between
     "docs/decisions": 99,
     "docs/explanation/architecture.md": 6,
-    "benchmarks": 84,
     "query": 162,
     "server": 241,
     "tensorlake/cli": 68,
