@@ -36,9 +36,10 @@ def is_ours(kind):
 
 PUBLIC = [getattr(tl, name) for name in tl.__all__ if name.endswith("Error")]
 WARNINGS = sorted(filter(is_ours, classes_of(UserWarning)), key=lambda kind: kind.__name__)
-VARIANTS = [
-    kind for kind in classes_of(tl.TensorlakeError) if kind.__module__ == "tensorlake"
-]  # of one name there may be several: under the engine's tree, too
+VARIANTS = sorted(
+    (kind for kind in classes_of(tl.TensorlakeError) if kind.__module__ == "tensorlake"),
+    key=lambda kind: [(base.__name__, base.__module__) for base in kind.__mro__],
+)  # of one name there may be several: under the engine's tree, too
 
 
 def query_error_of(ds, tql):
