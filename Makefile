@@ -121,7 +121,7 @@ endif
 	  install $(TORCH) && $(@D)/bin/python -c \
 	    'from importlib.metadata import version; print("torch==" + version("torch"))' >$(@D)/torch.txt; \
 	}; \
-	{ $(if $(filter $*,$(TORCH_EXTRAS)),torch_first,true) && install -e . pytest pytest-timeout hypothesis && install $(EXTRAS_$*); } || { \
+	{ $(if $(filter $*,$(TORCH_EXTRAS)),torch_first,true) && install -e . pytest pytest-timeout hypothesis $(EXTRAS_$*); } || { \
 	  echo "make: group '$*' was not tested, so it has failed: its packages cannot be installed here" >&2; \
 	  sed -n 's/^# //p' constraints/$*.txt >&2; exit 1; }
 	@touch $@

@@ -109,7 +109,7 @@ def busy_s(stat: str) -> float:
     return (user + nice + system + sum(interrupts[:2])) / os.sysconf("SC_CLK_TCK")
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps plugins in sets
 class RoomTimes:
     """Measure every test where it runs; add up, print and judge where the run was started."""
 

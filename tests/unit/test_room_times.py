@@ -92,6 +92,7 @@ def test_a_run_over_its_budget_fails_and_prints_why(tmp_path, folder, code, line
     file = tmp_path / "tests" / folder / "test_one.py"
     file.parent.mkdir(parents=True)
     file.write_text("def test_passes():\n    pass\n")
+    file.with_name("conftest.py").touch()  # where there is one, pytest compares plugins
     options = [
         "-q",
         "-n",
