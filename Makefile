@@ -35,7 +35,7 @@ STATIC := server/tensorlake_server/static/index.html
 NPM := $(shell command -v npm 2>/dev/null)
 VIEWER_SOURCES := $(shell find viewer -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup demo serve check test test-slow test-times test-extras soak bench docs licences changes api viewer clean
+.PHONY: help setup demo serve check test test-slow test-times test-extras soak bench structure docs licences changes api viewer clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +129,9 @@ endif
 soak: setup ## the tests that take minutes each, hours together: docs/explanation/soak.md
 	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak -o faulthandler_timeout=4000 $(ARGS)
 	$(BIN)/python -m pytest tests/property -m "not soak and not extras" --hypothesis-profile=soak --timeout=3600 -o faulthandler_timeout=4000
+
+structure: setup ## entries per folder, import circles, inheritance, files that everyday calls enter
+	@$(BIN)/python -m tests.structure
 
 bench: setup ## the figures, beside what they are compared to (ARGS=--write: into docs/benchmarks.md)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -21,7 +21,6 @@ PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "changes", "docs", "vie
 SOURCES = ("tensorlake", "query", "server", "viewer/src", "examples", "docker", "benchmarks")
 ALLOWED = {  # by the longest prefix; for the rooms together that a folder may move between
     "docs/decisions": 99,
-    "docs/explanation/architecture.md": 6,
     "query": 162,
     "server": 241,
     "tensorlake/cli": 68,

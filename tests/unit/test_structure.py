@@ -1,0 +1,65 @@
+"""The structure that `make structure` prints: small folders, no circles, flat classes, true map."""
+
+import re
+
+import tensorlake as tl
+from tests.structure import PACKAGES, ROOT, circles, crowded, depth, import_circles, walks
+
+MAP = ROOT / "docs/explanation/architecture.md"
+
+
+def rooms_of_the_tree() -> set[str]:
+    return {
+        path.parent.relative_to(ROOT).as_posix() + "/"
+        for package in PACKAGES.values()
+        for pattern in ("*/__init__.py", "*/*/__init__.py")
+        for path in package.glob(pattern)
+        if package.name == "tensorlake" or path.parent.parent == package
+    }
+
+
+def rooms_of_the_map() -> list[str]:
+    return re.findall(r"^\| `([\w/]+/)` \|", MAP.read_text("utf-8"), flags=re.MULTILINE)
+
+
+def test_no_folder_shows_more_than_fifteen_entries():
+    assert crowded() == {}
+
+
+def test_no_files_import_each_other():
+    assert import_circles() == []
+
+
+def test_circles_are_found_where_there_are_some():
+    graph = {"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": ["e"], "e": ["d"], "f": ["a"]}
+
+    assert sorted(circles(graph)) == [["a", "b", "c"], ["d", "e"]]
+
+
+def test_handles_inherit_from_one_class_at_most():
+    assert {kind.__name__: depth(kind) for kind in (tl.Dataset, tl.View, tl.Tensor, tl.Row)} == {
+        "Dataset": 1,
+        "View": 1,
+        "Tensor": 0,
+        "Row": 0,
+    }
+
+
+def test_the_map_lists_the_rooms_that_there_are():
+    roots = {"query/tensorlake_query/", "server/tensorlake_server/", "viewer/src/"}
+    mapped = rooms_of_the_map()
+
+    assert len(mapped) == len(set(mapped))
+    assert set(mapped) - roots == rooms_of_the_tree() - {
+        "tensorlake/loader/sources/mix/",
+        "tensorlake/types/vision/headers/",
+    }
+
+
+def test_walks_name_the_files_that_a_call_enters():
+    entered = walks("memory://structure-test")
+
+    assert "tensorlake/versions/transaction/publish.py" in entered["tiny commit"]
+    assert "tensorlake/dataset/write/inputs.py" in entered["append"]
+    assert "tensorlake/reading/reader.py" in entered["one cell"]
+    assert "tensorlake/loader/engine/iterator.py" in entered["next batch"]
