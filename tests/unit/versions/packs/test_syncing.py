@@ -1,5 +1,6 @@
 """Packs of a folder are synced together, before what cites them is published."""
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -214,3 +215,26 @@ def test_packs_whose_sync_was_interrupted_are_written_again(store, tmp_path):
     for pack in before:  # nothing rests on what may not be on disk
         pack.unlink()
     assert first_bytes(open_on(LocalStore(tmp_path))) == [0, 1, 2]
+
+
+def test_no_pack_is_stored_before_the_first_one(tmp_path, monkeypatch):
+    """Its age counts for all of them: an older one could be collected while they are staged."""
+    link = os.link
+
+    def failing(source: str, target: str) -> None:
+        if target.endswith("-0.tlp"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        link(source, target)
+
+    def stage_and_commit() -> None:
+        dataset.extend(rows(0, 1, 2, 3))
+        dataset.commit()
+
+    dataset = create_on(LocalStore(tmp_path), SCHEMA)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", failing)
+        with pytest.raises(StorageError):
+            stage_and_commit()
+
+    assert pack_files(tmp_path) == []
+    dataset.discard()
