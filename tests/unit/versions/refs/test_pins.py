@@ -14,6 +14,7 @@ from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import BranchLog, pinned
 from tensorlake.versions.log.entries import following, microseconds
 from tensorlake.versions.log.put_once import TRIES
+from tensorlake.versions.refs.pins import holding
 from tests.handles import create_on, open_on
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -146,3 +147,15 @@ def test_who_may_not_delete_may_start_a_branch_all_the_same(store, dataset, capl
     assert made["x"][:].tolist() == [0]
     assert [one.levelname for one in caplog.records if "left behind" in one.message] == ["INFO"]
     assert dataset.branches == ["fix", "main"]
+
+
+def test_a_pin_goes_when_the_work_that_it_was_put_for_fails(store, dataset):
+    def fail() -> None:
+        with holding(store, "main", session_of(dataset).head, txid=new_txid()):
+            assert len(run(pins_of(store))) == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    assert run(pins_of(store)) == []
