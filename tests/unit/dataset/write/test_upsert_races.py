@@ -353,3 +353,20 @@ def test_values_of_every_layout_go_to_the_row_that_has_the_key():
         for name, value in expected.items():
             np.testing.assert_array_equal(found[name], value)
     assert last.check().ok
+
+
+def test_a_refresh_that_an_upsert_conflicts_with_moves_nothing(pair):
+    """Or the next commit would no longer compare the keys with what it conflicts with."""
+    mine, theirs = pair
+    mine.upsert({"id": [7], "a": [70]}, on="id")
+    theirs.extend({"id": [7, 7], "a": [71, 72], "b": [1, 1]})
+    theirs.commit()
+
+    with pytest.raises(ConflictError):
+        mine.refresh(keep_staged=True)
+
+    assert mine.version == "main@1"
+    assert mine["id"][:].tolist() == [1, 2, 3, 7]
+    with pytest.raises(ConflictError):
+        mine.commit()
+    assert reopened(mine)["a"].read(null=-1).tolist() == [10, 20, 30, 71, 72]

@@ -104,6 +104,18 @@ def test_a_pack_with_index_pages_is_built_again_under_another_name(store, datase
     assert values(store) == list(range(90))
 
 
+@pytest.mark.parametrize("fault", [Fault.NOT_STORED, Fault.ANSWER_LOST])
+def test_an_update_whose_pack_took_another_name_is_cited_by_it(store, dataset, fault):
+    dataset.discard()
+    dataset["x"][0] = 7
+    store.inject(fault, call="put_if_absent", path="packs/")
+
+    dataset.commit("second")
+
+    assert values(store) == [7]
+    assert open_on(store).check().ok
+
+
 def test_a_pack_that_no_try_stored_is_cited_by_nothing(store, dataset):
     store.inject(Fault.NOT_STORED, call="put_if_absent", path="packs/", times=PUT_TRIES)
 
