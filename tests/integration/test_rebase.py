@@ -453,3 +453,19 @@ def test_a_class_may_be_dropped_while_labels_are_written_as_they_were(pair):
     mine.commit()
 
     assert reopened(mine)["label"].names == ("cat", "dog")
+
+
+def test_a_row_that_came_back_and_was_deleted_again_is_gone(pair):
+    mine, theirs = pair
+    mine["x"][4] = -40
+    theirs.delete([4])
+    theirs.commit()
+    mine.refresh(keep_staged=True, on_conflict="ours")
+    assert mine["x"][-1] == -40
+
+    mine.delete([-1])
+    mine["x"][0] = -1
+    mine.commit()
+
+    assert reopened(mine)["x"][:].tolist() == [-1, *(x for x in range(1, ROWS) if x != 4)]
+    assert reopened(mine).check().ok
