@@ -26,8 +26,14 @@ from tensorlake.format import (
     decode_chunk_into,
     header_rows,
 )
-from tensorlake.reading.codes import holds_codes
-from tensorlake.reading.decode import adapted, decoded, too_short, verified, verify_pieces
+from tensorlake.reading.decode import (
+    adapted,
+    decoded,
+    holds_codes,
+    too_short,
+    verified,
+    verify_pieces,
+)
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.reading.index.extent_table import ChunkRun
 from tensorlake.storage import Buffer, side_by_side, usable_cores

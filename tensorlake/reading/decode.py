@@ -6,7 +6,9 @@ on the version that they are read in, so handles at other versions share them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -24,21 +26,32 @@ from tensorlake.format import (
     rows_in_units,
     unit_ranges,
 )
-from tensorlake.reading.codes import holds_codes, narrowed, widened
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.storage import Buffer
-from tensorlake.types import Column, EncodedColumn, UniformColumn
+from tensorlake.types import Column, EncodedColumn, SampleType, UniformColumn, concat, take
+
+if TYPE_CHECKING:
+    from tensorlake.reading.index.extent_table import Located
 
 __all__ = [
+    "Fetched",
     "adapted",
     "as_handed_out",
     "decoded",
     "decoded_and_kept",
+    "holds_codes",
+    "joined",
+    "narrowed",
+    "rows_by_chunk",
+    "run_of",
     "salvaged",
     "too_short",
     "verified",
     "verify_pieces",
+    "widened",
 ]
+
+Int64Array = npt.NDArray[np.int64]
 
 
 def verified(key: ChunkKey, blob: Buffer) -> Buffer:
@@ -133,6 +146,75 @@ def adapted(spec: TensorSpec, key: ChunkKey, column: Column) -> Column:
 def as_handed_out(spec: TensorSpec, column: Column) -> Column:
     """Return samples of the tensor's type as others see them: class codes in their own dtype."""
     return widened(column, spec.layout.element_dtype) if holds_codes(spec.type) else column
+
+
+def holds_codes(sample_type: SampleType) -> bool:
+    """Tell whether samples are classes."""
+    return sample_type.query_kind == "label"
+
+
+def narrowed(column: Column) -> Column:
+    """Return a column of whole numbers in the narrowest unsigned dtype that holds them.
+
+    >>> from tensorlake.types import UniformColumn
+    >>> narrowed(UniformColumn(np.array([3, 255]))).values.dtype
+    dtype('uint8')
+    """
+    if isinstance(column, EncodedColumn) or not column.values.size:
+        return column
+    low, high = int(column.values.min()), int(column.values.max())
+    narrow = np.min_scalar_type(high)
+    if low < 0 or narrow.itemsize >= column.values.dtype.itemsize:
+        return column
+    return replace(column, values=column.values.astype(narrow))
+
+
+def widened(column: Column, dtype: npt.DTypeLike) -> Column:
+    """Return a column of whole numbers in the dtype that they had before they were narrowed."""
+    if isinstance(column, EncodedColumn) or column.values.dtype == dtype:
+        return column
+    return replace(column, values=column.values.astype(dtype))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fetched:
+    """What came of some chunks, by their places among all; ``columns`` verifies and decodes it."""
+
+    places: Sequence[int]
+    columns: Callable[[], list[Column]]
+
+
+def run_of(physical: Int64Array) -> tuple[int, int] | None:
+    """Say where rows start and stop that follow each other without a gap; None of any others."""
+    start, stop = int(physical[0]), int(physical[-1]) + 1
+    if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
+        return None
+    return start, stop
+
+
+def rows_by_chunk(located: Located) -> tuple[list[Int64Array], Int64Array | None]:
+    """Divide rows by the chunks they are in; None where they lie in the chunks' order already."""
+    is_in_order = bool(np.all(located.chunk[1:] >= located.chunk[:-1]))
+    order = None if is_in_order else np.argsort(located.chunk, kind="stable")
+    counts = np.bincount(located.chunk, minlength=len(located.chunks))
+    rows = located.row_in_chunk if order is None else located.row_in_chunk[order]
+    return np.split(rows, np.cumsum(counts)[:-1]), order
+
+
+def joined(
+    parts: Sequence[Column | None], fetched: Sequence[Fetched], order: Int64Array | None
+) -> Column:
+    """Make what was fetched, and put all rows in the order asked for."""
+    found = [*parts]
+    for one in fetched:
+        for place, column in zip(one.places, one.columns(), strict=True):
+            found[place] = column
+    column = concat([part for part in found if part is not None])
+    if order is None:
+        return column
+    inverse = np.empty(len(order), dtype=np.int64)
+    inverse[order] = np.arange(len(order))
+    return take(column, inverse)
 
 
 def too_short(key: ChunkKey, part: str | None = None) -> CorruptionError:

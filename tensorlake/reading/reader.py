@@ -25,6 +25,9 @@ from tensorlake.reading.decode import (
     as_handed_out,
     decoded,
     decoded_and_kept,
+    joined,
+    rows_by_chunk,
+    run_of,
     salvaged,
     verified,
 )
@@ -34,7 +37,6 @@ from tensorlake.reading.fetch.random_access import SPARSE_ROWS, is_sparse_in, re
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.reading.index.extent_table import ChunkRun, Located
 from tensorlake.reading.index.index import ChunkIndex
-from tensorlake.reading.joining import joined, rows_by_chunk, run_of
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, Store, runtime
 from tensorlake.types import Column, concat, slice_rows, take

@@ -65,17 +65,16 @@ from tensorlake.types.scalar.tags import Tags
 from tensorlake.types.scalar.text import Text
 from tensorlake.types.scalar.timestamp import Timestamp
 from tensorlake.types.scalar.uuid import Uuid
-from tensorlake.types.vision.bbox import BBox
-from tensorlake.types.vision.bbox3d import BBox3D
 from tensorlake.types.vision.binary_mask import BinaryMask
+from tensorlake.types.vision.boxes import BBox, BBox3D
 from tensorlake.types.vision.codecs import codec_of, too_many_pixels
 from tensorlake.types.vision.headers.encoded import parse_jpeg_header, parse_png_header
 from tensorlake.types.vision.headers.header import ImageHeader
 from tensorlake.types.vision.image import Image, ImageCodec
 from tensorlake.types.vision.instance_mask import InstanceMask, store_masks
 from tensorlake.types.vision.keypoints import Keypoints
-from tensorlake.types.vision.outlines import fill_polygons, polygon_runs
 from tensorlake.types.vision.polygon import Polygon
+from tensorlake.types.vision.raster import fill_polygons, polygon_runs
 from tensorlake.types.vision.rle import RunTable, decode_run_lengths, encode_run_lengths, run_table
 from tensorlake.types.vision.segment_mask import SegmentMask
 from tensorlake.types.vision.segmentations import segmentation_runs

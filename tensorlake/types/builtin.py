@@ -20,9 +20,8 @@ from tensorlake.types.scalar.tags import Tags
 from tensorlake.types.scalar.text import Text
 from tensorlake.types.scalar.timestamp import Timestamp
 from tensorlake.types.scalar.uuid import Uuid
-from tensorlake.types.vision.bbox import BBox
-from tensorlake.types.vision.bbox3d import BBox3D
 from tensorlake.types.vision.binary_mask import BinaryMask
+from tensorlake.types.vision.boxes import BBox, BBox3D
 from tensorlake.types.vision.image import Image
 from tensorlake.types.vision.instance_mask import InstanceMask
 from tensorlake.types.vision.keypoints import Keypoints

@@ -22,14 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.format import PackId, TensorSpec, header_units
-from tensorlake.reading.decode import adapted, decoded_and_kept, verified
+from tensorlake.reading.decode import Fetched, adapted, decoded_and_kept, verified
 from tensorlake.reading.fetch.headers import ChunkHeaders
 from tensorlake.reading.fetch.partial_chunks import ChunkRows, Parts
 from tensorlake.reading.fetch.random_access import is_sparse_in
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.reading.index.extent_table import Located
 from tensorlake.reading.index.index import ChunkIndex
-from tensorlake.reading.joining import Fetched
 from tensorlake.storage import Buffer, SingleFlight, runtime
 from tensorlake.types import Column, take
 from tensorlake.versions import PackReader

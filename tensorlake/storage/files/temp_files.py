@@ -19,7 +19,7 @@ from typing import Final
 
 from tensorlake.storage.api.store import SCRATCH, Buffer
 from tensorlake.storage.files.bytes import INLINE_NBYTES, bring_to_disk
-from tensorlake.storage.files.write_back import begin_write_back
+from tensorlake.storage.files.mappings import begin_write_back
 
 __all__ = ["ScratchFile", "ScratchFolder"]
 

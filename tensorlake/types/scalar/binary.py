@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tensorlake.types.base.base import QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn
-from tensorlake.types.base.encoded import Encoded
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
 from tensorlake.types.base.file import given_bytes
+from tensorlake.types.base.mixins import Encoded
 
 if TYPE_CHECKING:
     import numpy as np

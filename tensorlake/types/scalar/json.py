@@ -14,9 +14,9 @@ import numpy as np
 
 from tensorlake.types.base.base import QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn
-from tensorlake.types.base.encoded import Encoded
 from tensorlake.types.base.errors import dtype_mismatch, unreadable
 from tensorlake.types.base.file import File, given_bytes
+from tensorlake.types.base.mixins import Encoded
 
 if TYPE_CHECKING:
     from tensorlake.types.base.errors import Place

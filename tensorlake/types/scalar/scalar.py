@@ -17,7 +17,7 @@ from tensorlake.types.base.base import (
 from tensorlake.types.base.casting import uniform_values
 from tensorlake.types.base.column import Column, UniformColumn
 from tensorlake.types.base.dtypes import parse_dtype
-from tensorlake.types.base.one_number import OneNumber
+from tensorlake.types.base.mixins import OneNumber
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

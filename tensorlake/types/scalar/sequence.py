@@ -21,9 +21,9 @@ from tensorlake.errors import SchemaError
 from tensorlake.types.base.base import NO_DEFAULT, QueryKind, SampleType, check_default
 from tensorlake.types.base.casting import iterated
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows, take
-from tensorlake.types.base.encoded import Encoded
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
 from tensorlake.types.base.join import count_items, join_items, split_items
+from tensorlake.types.base.mixins import Encoded
 from tensorlake.types.base.region import Region, part_of
 from tensorlake.types.base.registry import as_type, from_json
 from tensorlake.types.scalar.struct import Struct

@@ -10,8 +10,8 @@ import numpy as np
 
 from tensorlake.types.base.base import QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn
-from tensorlake.types.base.encoded import Encoded
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
+from tensorlake.types.base.mixins import Encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -19,7 +19,7 @@ from tensorlake.errors import SchemaError
 from tensorlake.types.base.base import NO_DEFAULT, QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Column, UniformColumn
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, shape_mismatch
-from tensorlake.types.base.one_number import OneNumber
+from tensorlake.types.base.mixins import OneNumber
 
 __all__ = ["TimeUnit", "Timestamp"]
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from tensorlake.errors import SchemaError
 from tensorlake.types.base.base import SampleType, check_default
-from tensorlake.types.base.float_items import FloatItems
+from tensorlake.types.base.mixins import FloatItems
 
 __all__ = ["Keypoints"]
 

@@ -11,9 +11,9 @@ import numpy as np
 from tensorlake.types.base.base import QueryKind, SampleType, check_default
 from tensorlake.types.base.casting import iterated, ragged_column, to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows
-from tensorlake.types.base.encoded import Encoded
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
 from tensorlake.types.base.join import count_items, join_items, split_items
+from tensorlake.types.base.mixins import Encoded
 from tensorlake.types.scalar.array import Array
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake.types.vision.outlines import polygon_runs
+from tensorlake.types.vision.raster import polygon_runs
 from tensorlake.types.vision.rle import RunTable, run_table
 
 __all__ = ["segmentation_runs"]

@@ -47,10 +47,10 @@ def test_objects_are_filled_together_as_the_coco_api_fills_each(seed):
 def test_objects_drawn_in_many_passes_are_the_same(monkeypatch):
     objects, sizes = random_objects(7, 40)
     together = polygon_runs(objects, sizes)
-    monkeypatch.setattr("tensorlake.types.vision.outlines._CROSSINGS_AT_ONCE", 1)
+    monkeypatch.setattr("tensorlake.types.vision.raster._CROSSINGS_AT_ONCE", 1)
 
     apart = polygon_runs(objects, sizes)
-    monkeypatch.setattr("tensorlake.types.vision.outlines._NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr("tensorlake.types.vision.raster._NUMBERS_AT_ONCE", 1)
     read_apart = polygon_runs(objects, sizes)
 
     assert [one.tolist() for one in apart] == [one.tolist() for one in together]
