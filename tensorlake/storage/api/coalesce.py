@@ -1,13 +1,13 @@
-"""Merge byte ranges of one object into fewer, larger requests, and cut what came apart again.
+"""Merge byte ranges of one object into fewer, larger requests, and split the blocks received.
+requested  [0,4)   [6,9)        [90,99)        gap 4
+    merged     [0,          9)      [90,99)        slices: where the requested ranges are in it
+    returned   [0,4)   [6,9)        [90,99)        views of the blocks, in the requested order
 
-    asked      [0,4)   [6,9)        [90,99)        gap 4
-    merged     [0,          9)      [90,99)        slices of each: where the asked ranges lie in it
-    scattered  [0,4)   [6,9)        [90,99)        views of the blocks read, in the order asked
+A request costs about as much as the bytes transferred in its latency, so a gap of fewer than `gap`
+bytes between two ranges is read as well. Ranges may come in any order, overlap and repeat.
 
-A request costs about as much as the bytes that pass in its latency, so bytes between two ranges are
-read along while they are fewer than `gap`.  Ranges may come in any order, overlap and repeat.
-A client may take several requests in one call, which costs less of the processor than a call for
-each: `calls_of` divides them.  Pure: whoever reads is given as an argument.
+A client may accept several requests per call, which costs less processor time than one call each:
+`calls_of` groups them. Pure: the function that reads is an argument.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tensorlake.storage.api.store import Buffer
 from tensorlake.storage.concurrency.runtime import gather_bounded
 
 DEFAULT_GAP: Final = 32 * 1024
-"""Four blocks of raw rows: a thousand rows of 1 KiB scattered over 200 MB are 11 MB in 800
+"""Four blocks of raw rows: a thousand random rows of 1 KiB in 200 MB are 11 MB in 800
 requests; with 16 KiB they are 9 MB in 890, with 64 KiB 18 MB in 670 (docs/decisions/0023)."""
 DEFAULT_MAX_NBYTES: Final = 8 * 1024 * 1024
-"""Merging stops here: larger requests gain nothing, while several at once share the bandwidth."""
+"""Largest merged request: larger ones gain nothing, while concurrent ones share the bandwidth."""
 CALL_REQUESTS: Final = 8
-"""Requests of one call: a client sends no more than ten of a call at once."""
+"""Requests per call: a client sends at most ten of a call concurrently."""
 CALL_NBYTES: Final = 2 * 1024 * 1024
-"""What a call brings is there when all of it is, so larger requests go alone."""
+"""A call returns when all its requests are done, so larger requests get a call of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergedRange:
-    """One request [start, stop), and which of the ranges asked for lie in it."""
+    """One request [start, stop), and the positions of the requested ranges in it."""
 
     start: int
     stop: int
@@ -75,7 +75,7 @@ def merge_ranges(
 def scatter(
     merged: Sequence[MergedRange], blocks: Sequence[Buffer], ranges: Sequence[tuple[int, int]]
 ) -> list[Buffer]:
-    """Cut the blocks that merged requests brought into the ranges asked for, in their order.
+    """Split the blocks of merged requests into the requested ranges, in their order.
 
     >>> ranges = [(6, 9), (0, 4)]
     >>> [bytes(one) for one in scatter(merge_ranges(ranges), [b"abcdefghi"], ranges)]
@@ -96,7 +96,7 @@ def calls_of(
     max_requests: int = CALL_REQUESTS,
     max_nbytes: int = CALL_NBYTES,
 ) -> list[list[tuple[int, int]]]:
-    """Divide requests, in their order, among calls of several.
+    """Group requests, in their order, into calls.
 
     >>> [len(call) for call in calls_of(merge_ranges([(0, 4), (90, 99), (200, 900)], gap=4))]
     [3]
@@ -119,7 +119,7 @@ async def read_merged(
     *,
     limit: int,
 ) -> list[Buffer]:
-    """Read ranges of an object by as few requests as pay, at most `limit` of them at once."""
+    """Read ranges of an object by merged requests, at most `limit` of them concurrently."""
     merged = merge_ranges(ranges)
     requests = [partial(read, one.start, one.stop) for one in merged]
     return scatter(merged, await gather_bounded(requests, limit=limit), ranges)

@@ -1,4 +1,4 @@
-"""Understand what obstore reports: which kind of failure, and what a caller may conclude.
+"""Classify obstore's exceptions: the kind of failure, and what a caller may conclude from it.
 
 obstore's exceptions name a few kinds; the rest is in their text: the HTTP status on the first line,
 "kind: Timeout" or "kind: Connect" below "Debug source".  Only that first line reaches our messages,
@@ -24,28 +24,26 @@ from tensorlake.errors import (
     UnsupportedStoreError,
 )
 
-MAX_DETAIL: Final = 300  # characters of a store's own words in a message
+MAX_DETAIL: Final = 300  # characters of a store's own text in a message
 _STATUS = re.compile(r"status code: (\d{3})")
 _TRANSPORT = re.compile(r"\bkind: (Timeout|Connect)\b")
-_NO_BUCKET = re.compile(
-    r"NoSuchBucket|ContainerNotFound"
-)  # in S3's and Google's words, and Azure's
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound")  # as S3, Google and Azure spell it
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s\"']*@")
 _QUERY_STRING = re.compile(r"\?[^\s\"']*")
 
 
 class FailureKind(Enum):
-    """What happened to a request, by what may be concluded from it."""
+    """The outcomes of a failed request, by what a caller may conclude from them."""
 
     MISSING = "missing"
     EXISTS = "exists"
     DENIED = "denied"
     OUT_OF_RANGE = "out of range"
     UNSUPPORTED = "unsupported"
-    REFUSED = "refused"  # the store said no, and would again
+    REFUSED = "refused"  # the store refused, and would again
     UNREACHABLE = "unreachable"  # nothing was sent
     TIMEOUT = "timeout"
-    TRANSIENT = "transient"  # a server's or a connection's trouble; a write may have landed
+    TRANSIENT = "transient"  # a server or connection failure; a write may have landed
 
 
 TRANSIENT: Final = frozenset({FailureKind.UNREACHABLE, FailureKind.TIMEOUT, FailureKind.TRANSIENT})
@@ -54,8 +52,8 @@ _BY_STATUS: Final = {
     403: FailureKind.DENIED,
     404: FailureKind.MISSING,
     408: FailureKind.TRANSIENT,
-    # S3's answer to a conditional PUT that met another one under way; this one did not land, but
-    # nothing says that the other will, so it is not yet "exists".
+    # S3's answer to a conditional PUT that met a concurrent one; this one did not land, but the
+    # # other may still fail, so it is not yet "exists".
     409: FailureKind.TRANSIENT,
     412: FailureKind.EXISTS,
     416: FailureKind.OUT_OF_RANGE,
@@ -77,12 +75,12 @@ _BY_EXCEPTION: Final[tuple[tuple[type[Exception], FailureKind], ...]] = (
 
 
 REPORTED: Final = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
-"""What obstore raises about a request; anything else is a mistake in the program."""
+"""Exceptions that obstore raises about a request; any other is a programming error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed request, understood."""
+    """A failed request, classified."""
 
     kind: FailureKind
     detail: str
@@ -90,7 +88,7 @@ class Failure:
 
 
 class RequestFailedError(Exception):
-    """Carries a `Failure` from an attempt to whoever decides about it; never leaves the store."""
+    """Carry a `Failure` from an attempt to the code that handles it; never leaves the store."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.detail)
@@ -98,7 +96,7 @@ class RequestFailedError(Exception):
 
 
 def understand(error: Exception, *, secrets: Collection[str] = ()) -> Failure:
-    """Classify an exception of obstore, and keep what is fit to print."""
+    """Classify an exception of obstore, keeping only the text that is safe to print."""
     text = str(error)
     headline, _, debug = text.partition("\n\nDebug source")
     match = _STATUS.search(headline)

@@ -6,15 +6,15 @@
     endpoint_url             endpoint             base_url             endpoint
     region, anon             region, skip_…       skip_signature       skip_signature
 
-obstore's own names pass through, others are refused by name. Without credentials the usual chain
-holds: environment, profile (by boto3, where it is installed), role.  A client never retries
-by itself (`max_retries=0`): a repeated conditional PUT would report its own first success as that
-of another writer.
+obstore's own names pass through; others raise an error that names them. Without credentials the
+usual chain applies: environment, profile (by boto3, where it is installed), role. A client never
+retries by itself (`max_retries=0`): a repeated conditional PUT would report its own first success
+as that of another writer.
 
-Making a client of S3 reads the machine's certificates, 5 to 8 ms, and its connections begin by
-handshakes. So the last few of a process are kept, and who asks for the same again gets the same:
-the same bucket, prefix and options, in the same environment. Not where a file or a callback of
-the caller's gives the credentials: it may say something else by then.
+Creating an S3 client reads the machine's certificates, 5 to 8 ms, and its connections begin with
+handshakes. So the last few clients of a process are cached by bucket, prefix, options and
+environment. Clients whose credentials come from a file or a callback are not cached: the
+credentials may have changed by the next call.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _AZURE_NAMES: Final = {
     "anon": "skip_signature",
 }
 _SECRET_WORDS: Final = ("secret", "token", "password", "sas", "account_key", "service_account_key")
-_S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # as Amazon's tools read them
+_S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # in the order of Amazon's tools
 _KEPT_CLIENTS: Final = 8  # a process reads few places; an idle one keeps a few connections
 # Each request has a deadline by its size (stores/object_store.py); the client's own only bounds the
 # rest.
@@ -74,9 +74,9 @@ class Connection:
 
 
 def refuse_unknown(url: str, storage_options: Mapping[str, str] | None) -> None:
-    """Refuse names that no store knows, for a folder or memory: themselves they take none.
+    """Reject option names that no store accepts; for a folder or memory, which accept none.
 
-    What a bucket knows is let pass, so that one set of options serves a copy or an ingestion
+    Options of buckets are ignored, so that one set of options serves a copy or an ingestion
     between a bucket and a folder, and a program that is tried on a folder.
 
     Raises:
@@ -96,7 +96,7 @@ def refuse_unknown(url: str, storage_options: Mapping[str, str] | None) -> None:
 
 
 def _is_known(name: str) -> bool:
-    """Whether a store of objects takes an option of this name; obstore is asked for its own."""
+    """Whether an object store accepts an option of this name; obstore checks its own names."""
     if name == "profile" or any(name in own for own in (_S3_NAMES, _GCS_NAMES, _AZURE_NAMES)):
         return True
     for kind in (S3Store, GCSStore, AzureStore):
@@ -105,13 +105,13 @@ def _is_known(name: str) -> bool:
         except exceptions.UnknownConfigurationKeyError:
             continue
         except (exceptions.BaseError, ValueError):
-            return True  # it knows the name, and would have another value
+            return True  # the name is right, and the value is not
         return True
     return False
 
 
 def connect(url: str, storage_options: Mapping[str, str] | None = None) -> Connection:
-    """Make the client for an s3, gs, az or http(s) URL; no request is sent yet."""
+    """Create the client for an s3, gs, az or http(s) URL; no request is sent yet."""
     scheme, _, rest = url.partition("://")
     options = {name: str(value) for name, value in (storage_options or {}).items()}
     secrets = tuple(
@@ -166,7 +166,7 @@ def _s3(bucket: str, prefix: str | None, options: dict[str, str]) -> S3Store:
     if "endpoint" in config:
         config.setdefault("virtual_hosted_style_request", "false")
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        # Servers of one region ask only that there is one.
+        # Servers with a single region require only that one is given.
         config.setdefault("region", region or "us-east-1")
     if profile is not None or _needs_profile(config):
         return _make(S3Store, bucket, prefix, config, _profile_credentials(profile))
@@ -182,7 +182,7 @@ def _kept_s3(
     prefix: str | None,
     config: tuple[tuple[str, str], ...],
 ) -> S3Store:
-    """Make a client; the process and its environment are of its name because it depends on them."""
+    """Create a client; process and environment are part of the cache key: it depends on both."""
     del process, environment  # its threads are of this process; keys and proxies may be variables
     return _make(S3Store, bucket, prefix, dict(config))
 
@@ -222,7 +222,7 @@ def _renamed(options: Mapping[str, str], names: Mapping[str, str]) -> dict[str, 
 
 
 def _needs_profile(config: Mapping[str, str]) -> bool:
-    """Whether nothing nearer than a profile of the shared AWS files names the credentials."""
+    """Whether only a profile of the shared AWS files can provide the credentials."""
     if {"access_key_id", "skip_signature"} & config.keys() or "AWS_ACCESS_KEY_ID" in os.environ:
         return False
     files = (

@@ -1,9 +1,9 @@
-"""Find out whether a store can decide between two writers, before anything rests on it.
+"""Check that a store has an atomic put-if-absent before a dataset relies on it.
 
-Some S3-compatible servers accept `If-None-Match: *` and ignore it: both writers of one branch entry
-would be told that they won.  So a dataset is created only where a second write of one name fails,
-also when several arrive at once.  What is written is deleted at once, so it is not made durable: of
-the nineteen fsyncs that creating a dataset in a folder took, twelve were for these objects.
+Some S3-compatible servers accept `If-None-Match: *` and ignore it: two writers of one branch entry
+would both succeed. So a dataset is created only where a second write of one name fails, also when
+several arrive concurrently. The probe's objects are deleted at once, so they are not made durable:
+of the nineteen fsyncs that creating a dataset in a folder took, twelve were for these objects.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""What tensorlake asks of a place that keeps objects: the `Store` protocol and its values.
+"""The `Store` protocol: the operations that tensorlake requires of object storage.
 
 An object is bytes under a path ("packs/3f/…tlp"), relative to the store's URL.  All but hints are
-immutable: written once by `put_if_absent`, the only atomic operation that commits rest on.
+immutable: written once by `put_if_absent`, the only atomic operation that commits rely on.
 
-Invariants every store keeps (the conformance suite in `tensorlake.testing` holds them):
-- a read returns exactly the bytes asked for or raises; short data is never passed on;
+Invariants of every store (tested by the conformance suite in `tensorlake.testing`):
+- a read returns exactly the requested bytes or raises; short data is never passed on;
 - an object appears whole or not at all, and once `put_if_absent` returned it is durable, unless
-  the caller renounced that: then it is once `sync` returned;
+  the caller passed ``durable=False``: then it is once `sync` returned;
 - of any number of writers of one path exactly one succeeds, the others see `ObjectExistsError`;
-- a failed write says whether nothing landed (`StorageError`, `AccessError`) or whether that is
-  unknown (`UnknownOutcomeError`): who publishes then reads the object back.
+- the error of a failed write shows whether nothing landed (`StorageError`, `AccessError`) or
+  that is unknown (`UnknownOutcomeError`): a publisher then reads the object back.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _ORDINARY_PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """What a store knows of an object without reading it.
+    """Metadata of an object.
 
     Attributes:
         modified: By the store's clock.
-        etag: What the store says of the content, without quotes; None where it says nothing.
+        etag: The store's tag of the content, without quotes; None where it reports none.
     """
 
     path: str
@@ -48,7 +48,7 @@ class ObjectMeta:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object that was read whole; `modified` is by the store's clock, None where none says."""
+    """An object that was read whole; `modified` is by the store's clock, None where unknown."""
 
     data: bytes
     modified: datetime | None
@@ -84,7 +84,7 @@ class Store(Protocol):
         ...
 
     async def read(self, path: str) -> StoredObject | None:
-        """Do what `get` does, by the same request, and tell what its answer says of the time."""
+        """Read an object as `get` does, with the times in the same answer."""
         ...
 
     async def get_range(self, path: str, start: int, stop: int) -> Buffer:
@@ -92,7 +92,7 @@ class Store(Protocol):
         ...
 
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
-        """Read several ranges of one object, in the order asked, coalesced where that pays."""
+        """Read several ranges of one object, in the given order, coalesced where that pays."""
         ...
 
     async def put_if_absent(
@@ -103,31 +103,29 @@ class Store(Protocol):
         durable: bool = True,
         after: Callable[[], None] | None = None,
     ) -> None:
-        """Write a new object; fail when one is there.
+        """Write a new object; fail when one exists.
 
-        Args:
-            path: Where.
-            data: What.
-            durable: Whether it is so on return. One that is deleted again, or that `sync` makes
-                durable before anything rests on it, need not be.
-            after: Called once, before anybody can see the object; if it raises, nobody ever will.
-                A store that first has work of its own does that first, so that what `after` waits
-                for goes on meanwhile. It waits only where ``runs_here()``.
+        Args:            path: Its path.
+            data: Its bytes.
+            durable: Whether it is durable on return. Not needed for an object that is deleted
+                again, or that `sync` makes durable before anything relies on it.
+            after: Called once, before the object becomes visible; if it raises, the object
+                never does. A store does its own preparation first, so that the work that
+                `after` waits for overlaps it. It may block only where ``runs_here()``.
         """
         ...
 
     async def sync(self, paths: Sequence[str]) -> None:
-        """Make objects durable that were put with ``durable=False``, many at the price of one.
+        """Make objects durable that were put with ``durable=False``, many for the cost of one.
+        Also required before relying on an object because it exists: its writer may have been
+        stopped after it became visible and before it was durable.
 
-        So does who takes an object for written because it is there: whoever put it may have been
-        stopped between its being seen and its being durable.
-
-        After a `StorageError` nobody knows which of them are: write them again, as others.
+        After a `StorageError` it is unknown which are durable: write them again, under new names.
         """
         ...
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
-        """Write an object whole, replacing one that is there.
+        """Write a whole object, replacing an existing one.
 
         Hints pass ``durable=False``: losing or tearing one in a power cut changes nothing, and
         an fsync saved is half of a local commit.
@@ -135,7 +133,7 @@ class Store(Protocol):
         ...
 
     async def now(self) -> datetime:
-        """Tell the store's time, as far as its answers told it: see `api/clock.py`."""
+        """Return the store's time as estimated from its answers: see `api/clock.py`."""
         ...
 
     async def head(self, path: str) -> ObjectMeta | None:
@@ -147,11 +145,11 @@ class Store(Protocol):
         ...
 
     async def folders(self, prefix: str) -> Sequence[str]:
-        """Name what lies directly under `prefix` ("" or "a/") and holds objects, in order."""
+        """List the folders directly under `prefix` ("" or "a/") that contain objects, in order."""
         ...
 
     async def delete(self, path: str) -> None:
-        """Remove an object; none being there is fine."""
+        """Remove an object; do nothing if it does not exist."""
         ...
 
     def map_range(self, path: str, start: int, stop: int) -> memoryview | None:
@@ -160,16 +158,13 @@ class Store(Protocol):
 
     def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
         """Read an immutable local object from `start` on into memory that may be written to.
+        For bytes that are read once and cached this costs less than a mapping.
 
-        What is read once and kept costs less so than through a mapping.
+        Args:            path: The object's path.
+            start: Offset of the bytes that fill the first piece; those of the next follow.
+            pieces: Contiguous memory, as bytes.
 
-        Args:
-            path: Which.
-            start: Where its bytes begin that fill the first piece; those of the next follow.
-            pieces: Of bytes, contiguous.
-
-        Returns:
-            False, and nothing was read, where the object is not a local one.
+        Returns:            False, with nothing read, where the object is not a local file.
         """
         ...
 
@@ -186,7 +181,7 @@ def check_path(path: str) -> str:
     """
     if _ORDINARY_PATH.fullmatch(path) is not None:
         return path
-    # The slow road: names outside the format's own alphabet (other programs' objects in a list).
+    # The slow path: names outside the format's own alphabet (other programs' objects in a list).
     segments = path.split("/")
     refused = {"", ".", "..", SCRATCH}
     if not refused.isdisjoint(segments) or any(c in path for c in "\\\0"):
@@ -199,13 +194,13 @@ def check_path(path: str) -> str:
 
 
 def pieces_of(data: Data) -> list[Buffer]:
-    """Return what is to be written as a list of buffers."""
+    """Return the data to be written as a list of buffers."""
     pieces = [data] if isinstance(data, Buffer) else [*data]
     return cast("list[Buffer]", pieces)  # a memoryview is a Sequence too, to the type checker
 
 
 def nbytes_of(data: Data) -> int:
-    """Count the bytes of what is to be written."""
+    """Count the bytes of the data to be written."""
     return sum(
         piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in pieces_of(data)
     )
@@ -244,7 +239,7 @@ def short(path: str, url: str, *, start: int, stop: int, received: int) -> Corru
 
 
 def check_range(path: str, start: int, stop: int) -> None:
-    """Refuse a range that no object can have."""
+    """Reject a range that no object can have."""
     if not 0 <= start <= stop:
         raise InvalidInputError(
             f"range [{start}, {stop}) of object {path!r} is not a range;\ngive 0 <= start <= stop",

@@ -1,4 +1,4 @@
-"""Take storage URLs apart and put them together.
+"""Split and join storage URLs.
 
 s3://bucket/lake/pets      scheme "s3", rest "bucket/lake/pets"
 memory://scratch           scheme "memory", rest "scratch"
@@ -18,7 +18,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
 def place_text(place: object, *, what: str) -> str:
-    """Return a path or URL that a user gave as text.
+    """Return a user's path or URL as a string.
 
     Args:
         place: A string or an ``os.PathLike[str]``.
@@ -74,7 +74,7 @@ def split_url(url: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def join_url(url: str | os.PathLike[str], name: str) -> str:
-    """Name something below a URL or path.
+    """Append a name to a URL or path.
 
     >>> join_url("s3://bucket/lake/", "pets")
     's3://bucket/lake/pets'
@@ -83,14 +83,14 @@ def join_url(url: str | os.PathLike[str], name: str) -> str:
 
 
 def public_url(url: str) -> str:
-    """Return a URL without what may be secret in it: user, password, query and fragment.
+    """Return a URL without its possibly secret parts: user, password, query and fragment.
 
     >>> public_url("https://ana:pw@host/lake?sig=abc")
     'https://host/lake'
     >>> public_url("photos #1")
     'photos #1'
     """
-    if "://" not in url:  # a path, in which these signs mean nothing
+    if "://" not in url:  # a path, where these characters are ordinary
         return url
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]

@@ -1,7 +1,8 @@
 """A lock that a forked child finds free.
 
-A thread that holds a lock while another forks does not exist in the child: nobody there would ever
-let go of it. What such a lock guards must be sound between any two operations on it, as a cache is.
+A thread that holds a lock while another forks does not exist in the child: the lock would never be
+released there. The state that such a lock guards must be consistent between any two operations on
+it, as a cache is.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ForkLock:
         self._lock.release()
 
     def free(self) -> None:
-        """Forget who holds it: a thread of the parent."""
+        """Forget the holder, a thread of the parent."""
         self._lock = threading.RLock()
 
 

@@ -1,14 +1,13 @@
-"""Work for many items in several threads, its answers in the items' order.
-
-    caller's thread:  answer 0, answer 1, … as each is there     (what it does meanwhile overlaps)
+"""Map a function over items in several threads, with the results in the items' order.    caller's
+thread:  result 0, result 1, … as each is ready     (its own work overlaps)
     threads:          0  2  3  5 …
                        1    4  6 …
 
-For work that gives the interpreter away, as compressing and reading do. The threads are those for
-blocking I/O, so that a process has no others; few of them take part, and what none of them has
-begun when its answer is due, the caller does. So nobody waits for a thread that is not there: the
-caller may be one of them itself, and packs on their way to a disk always find one. When the caller
-stops, by an error or an interrupt, nothing of it is still being done.
+For work that releases the interpreter, as compression and reading do. It uses the threads for
+blocking I/O, so that a process needs no others; only some of them take part, and the caller does
+the items that no thread has begun when their results are due. So the caller, which may be one of
+these threads itself, never waits for a free thread, and packs being written always find one. When
+the caller stops, by an error or an interrupt, no item is still being processed.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 THREADS_MAX: Final = 8
-"""Half of those for blocking I/O: the others keep writing."""
+"""Half of the threads for blocking I/O: the others keep writing."""
 
 
 def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Generator[T]:
-    """Do work for each item in as many threads as there are processors; yield in order.
+    """Call `work` for each item in one thread per usable core; yield results in order.
 
-    The first error, in the items' order, is raised where its answer would be.
+    The first error, in the items' order, is raised in place of its result.
 
     >>> list(side_by_side(str.upper, ["a", "b", "c"]))
     ['A', 'B', 'C']
     """
     asked = deque((item, Future[T]()) for item in items)
-    waiting = iter([*asked])  # taken from by all threads, each time in one atomic step
+    waiting = iter([*asked])  # shared by all threads; each takes the next in one atomic step
 
     def take() -> None:
         for item, answer in waiting:
@@ -53,20 +52,20 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Generator[T]:
             del answer  # an error's traceback holds this frame, and the answer holds the error
 
     threads = min(usable_cores(), THREADS_MAX, len(asked) - 1)
-    # each in a copy of the caller's context: what counts its reads counts these
+    # each in a copy of the caller's context, so that its read counters count these
     begun = [submit_work(partial(copy_context().run, take)) for _ in range(threads)]
     try:
         while asked:
             yield _result(work, *asked.popleft())
     finally:
         asked.clear()  # as above: this frame holds no answer either
-        for _ in waiting:  # nobody waits for these any more
+        for _ in waiting:  # no longer waited for
             pass
         wait([one for one in begun if not one.cancel()])
 
 
 def _result(work: Callable[[S], T], item: S, answer: Future[T]) -> T:
-    """Wait for what a thread has begun; do here what none has, and now none will."""
+    """Wait for an item that a thread has begun; process any other here."""
     try:
         return work(item) if answer.cancel() else answer.result()
     finally:

@@ -1,9 +1,9 @@
-"""How much was read on somebody's behalf: what a query cost.
+"""Count the bytes and requests read by a block of code, such as a query.
 
-``counted()`` opens a tally for what the code in its body reads, on this thread, in the tasks of the
-storage loop that it starts, and in threads that run in a copy of its context. Whoever reads bytes
-of a dataset says so by ``note_read``, which costs nothing where nobody counts. Tallies nest: what
-an inner one counted, the outer one has counted when the inner one ends.
+``counted()`` opens a tally for the reads of its body: on this thread, in the tasks of the storage
+loop that it starts, and in threads that run in a copy of its context. Code that reads a dataset
+reports it by ``note_read``, which costs nothing outside of a tally. Tallies nest: when an inner one
+ends, its counts are added to the outer one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["Tally", "counted", "is_counted", "note_read"]
 
 @dataclass(slots=True)
 class Tally:
-    """What was read so far.
+    """The reads counted so far.
 
     Attributes:
-        nbytes: Of packs: asked of the store, or looked at in a memory map.
-        requests: To the store; a memory map needs none.
+        nbytes: Bytes of packs: requested from the store, or viewed in a memory map.
+        requests: Requests to the store; a memory map needs none.
     """
 
     nbytes: int = 0
@@ -32,7 +32,7 @@ class Tally:
     _lock: ForkLock = field(default_factory=ForkLock, repr=False, compare=False)
 
     def add(self, nbytes: int, requests: int) -> None:
-        """Count what was read."""
+        """Add a read."""
         with self._lock:
             self.nbytes += nbytes
             self.requests += requests
@@ -43,7 +43,7 @@ _tally: ContextVar[Tally | None] = ContextVar("tensorlake-tally", default=None)
 
 @contextmanager
 def counted() -> Generator[Tally]:
-    """Count what the body reads."""
+    """Count the reads of the body."""
     tally = Tally()
     before = _tally.set(tally)
     try:
@@ -54,12 +54,12 @@ def counted() -> Generator[Tally]:
 
 
 def note_read(nbytes: int, *, requests: int) -> None:
-    """Count bytes as read, where somebody wants to know."""
+    """Count bytes as read, if a tally is open."""
     tally = _tally.get()
     if tally is not None:
         tally.add(nbytes, requests)
 
 
 def is_counted() -> bool:
-    """Whether somebody wants to know: finding out what was read may take time."""
+    """Whether a tally is open: computing the size of a read may take time."""
     return _tally.get() is not None

@@ -1,7 +1,7 @@
-"""Bound what is in flight to a store: the number of requests, and the bytes they will bring.
+"""Limit the requests in flight to a store: their number, and the bytes of their answers.
 
-Whoever does not fit waits in line; the line moves in order, so a large read is not starved by small
-ones. A request larger than the whole bound goes alone.
+Requests over the limit wait in a queue in order of arrival, so a large read is not starved by small
+ones. A request larger than the whole limit runs alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 MAX_REQUESTS: Final = 256
-"""Measured for scattered reads: 890 requests of 20 ms take a quarter less time than with 128 in
+"""Measured for random reads: 890 requests of 20 ms take a quarter less time than with 128 in
 flight, and no less with 384 or with all at once (docs/decisions/0023)."""
 MAX_NBYTES: Final = 64 * 1024 * 1024
 
@@ -28,7 +28,7 @@ class Flight:
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, _Gate] = WeakKeyDictionary()
 
     def admit(self, nbytes: int = 0, *, requests: int = 1) -> Admission:
-        """Wait until requests of `nbytes` in all fit, and hold their place while the block runs."""
+        """Wait until requests of `nbytes` in all fit, and reserve them while the block runs."""
         loop = asyncio.get_running_loop()
         gate = self._gates.get(loop)
         if gate is None:
@@ -63,7 +63,7 @@ class _Gate:
 
 
 class Admission:
-    """A place in flight, or several that are taken together."""
+    """A reservation for one request, or for several together."""
 
     __slots__ = ("_gate", "_size")
 
@@ -81,7 +81,7 @@ class Admission:
         try:
             await future
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled():  # let in and cancelled in one moment
+            if future.done() and not future.cancelled():  # admitted and cancelled at the same time
                 gate.give_back(*self._size)
             else:
                 gate.let_in()

@@ -1,7 +1,7 @@
-"""Try again what is safe to try again: the only retries in the project.
+"""Retry operations that are safe to repeat: the only retries in the project.
 
-Reads, and writes that give the same result when done twice.  Never `put_if_absent`: a repeated one
-would meet its own first success and report it as another's; who publishes reads back instead.
+These are reads, and idempotent writes. Never `put_if_absent`: a repeated request would find its own
+first success and report it as another writer's; a publisher reads the object back instead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What retrying takes from the world; tests bring their own."""
+    """The clock, sleep and randomness that retries use; tests pass their own."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -51,13 +51,13 @@ async def retry(
     is_transient: Callable[[Exception], bool],
     surroundings: Surroundings | None = None,
 ) -> T:
-    """Await `call()` until it succeeds; the last error is raised as it came.
+    """Await `call()` until it succeeds; the last error is raised unchanged.
 
     Args:
         call: Makes one attempt.
         policy: How many attempts, how far apart, until when.
         is_transient: Whether another attempt could succeed where this error came.
-        surroundings: Clock, sleep and chance.
+        surroundings: Clock, sleep and randomness.
     """
     world = surroundings or Surroundings()
     deadline = world.clock() + policy.deadline_s
