@@ -1,4 +1,4 @@
-"""Where bytes are kept: stores of one small protocol, and the bridge to asynchronous I/O."""
+"""Object storage: stores with one small protocol, and the bridge to asynchronous I/O."""
 
 from tensorlake.storage.api.clock import FIRST_STORED, StoreClock, WrongClockWarning
 from tensorlake.storage.api.coalesce import MergedRange, merge_ranges, scatter

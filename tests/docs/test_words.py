@@ -27,7 +27,6 @@ ALLOWED = {  # by the longest prefix; for the rooms together that a folder may m
     "tensorlake/format": 89,
     "tensorlake/loader": 342,
     "tensorlake/reading": 53,
-    "tensorlake/storage": 127,
     "tensorlake/types": 205,
     "tensorlake/versions": 463,
     "tensorlake": 627,  # with dataset/, and what leaves it

@@ -199,7 +199,7 @@ def test_what_is_no_answer_to_a_read_is_a_failed_attempt(wrong: bytes) -> None:
 
 def test_a_body_longer_than_was_asked_for_is_refused_and_its_connection_ended() -> None:
     async def work(ask: Asker, script: Script) -> None:
-        with pytest.raises(AttemptError, match="99999999999 bytes came where 5 were asked for"):
+        with pytest.raises(AttemptError, match="received 99999999999 bytes where 5 were requested"):
             await ask("GET", "/a", most_nbytes=5)
         assert (await ask("GET", "/a")).content == b"plain"
         assert script.num_connections == 2

@@ -63,8 +63,7 @@ class StoreClock:
         return self._floor_ns - time.time_ns() - (self._ahead_ns or 0) > FAR_NS
 
     def hear(self, there: datetime | int, *, here_ns: int | None = None) -> None:
-        """Record the store's time (a datetime or nanoseconds) and the local time then (default:
-        now)."""
+        """Record the store's time (nanoseconds if an int) and the local time then (now)."""
         there_ns = there if isinstance(there, int) else nanoseconds(there)
         if there_ns < FIRST_STORED * 1000:
             return

@@ -1,5 +1,6 @@
 """Merge byte ranges of one object into fewer, larger requests, and split the blocks received.
-requested  [0,4)   [6,9)        [90,99)        gap 4
+
+    requested  [0,4)   [6,9)        [90,99)        gap 4
     merged     [0,          9)      [90,99)        slices: where the requested ranges are in it
     returned   [0,4)   [6,9)        [90,99)        views of the blocks, in the requested order
 

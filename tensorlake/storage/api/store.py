@@ -105,7 +105,8 @@ class Store(Protocol):
     ) -> None:
         """Write a new object; fail when one exists.
 
-        Args:            path: Its path.
+        Args:
+            path: Its path.
             data: Its bytes.
             durable: Whether it is durable on return. Not needed for an object that is deleted
                 again, or that `sync` makes durable before anything relies on it.
@@ -117,6 +118,7 @@ class Store(Protocol):
 
     async def sync(self, paths: Sequence[str]) -> None:
         """Make objects durable that were put with ``durable=False``, many for the cost of one.
+
         Also required before relying on an object because it exists: its writer may have been
         stopped after it became visible and before it was durable.
 
@@ -158,13 +160,16 @@ class Store(Protocol):
 
     def read_into(self, path: str, start: int, pieces: Sequence[memoryview]) -> bool:
         """Read an immutable local object from `start` on into memory that may be written to.
+
         For bytes that are read once and cached this costs less than a mapping.
 
-        Args:            path: The object's path.
+        Args:
+            path: The object's path.
             start: Offset of the bytes that fill the first piece; those of the next follow.
             pieces: Contiguous memory, as bytes.
 
-        Returns:            False, with nothing read, where the object is not a local file.
+        Returns:
+            False, with nothing read, where the object is not a local file.
         """
         ...
 

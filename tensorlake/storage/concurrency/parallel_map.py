@@ -1,5 +1,6 @@
-"""Map a function over items in several threads, with the results in the items' order.    caller's
-thread:  result 0, result 1, … as each is ready     (its own work overlaps)
+"""Map a function over items in several threads, with the results in the items' order.
+
+    caller's thread:  result 0, result 1, … as each is ready     (its own work overlaps)
     threads:          0  2  3  5 …
                        1    4  6 …
 

@@ -1,15 +1,15 @@
 """The one bridge between the synchronous SDK and asynchronous storage.
 
-    caller's thread            loop thread (daemon, one a process, started when first needed)
-    run(coroutine) ──────────► awaits it; blocking file I/O goes on to the loop's few threads
+    caller's thread            loop thread (daemon, one per process, started on first use)
+    run(coroutine) ──────────► awaits it; blocking file I/O runs in the loop's few threads
          ◄──── result or error
-    run_here(coroutine)        only what is left of it, once it has to wait for something
+    run_here(coroutine)        only the rest of it, once it has to wait for something
 
 - A forked child gets a loop of its own: the parent's thread does not exist there.
-- Ctrl-C in the caller cancels what it waited for, and waits for that to end: nothing that the
-  caller undoes next is still being done.
-- What is called within a `Scope` ends when the scope is cancelled, from whatever thread.
-- Code on the loop itself must `await`; calling `run` there would wait for itself and is refused.
+- Ctrl-C in the caller cancels the pending coroutine and waits for it to end, so that it does not
+  run while the caller cleans up.
+- Calls within a `Scope` end when the scope is cancelled, from any thread.
+- Code on the loop itself must `await`; calling `run` there would deadlock and raises an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tensorlake.errors import InvalidStateError, StorageTimeoutError
 T = TypeVar("T")
 
 BLOCKING_THREADS: Final = 16
-"""Threads for blocking file I/O: enough to keep a local disk's queue filled, few enough to idle."""
+"""Threads for blocking file I/O: enough to fill a local disk's queue."""
 
 STOP_TIMEOUT_S: Final = 5.0
 
@@ -51,17 +51,17 @@ class _LoopThread:
             self.loop.close()
 
     def stop(self) -> None:
-        """Cancel what runs, let it end, and end the thread."""
+        """Cancel running coroutines, wait for them, and end the thread."""
         asyncio.run_coroutine_threadsafe(_cancel_others(), self.loop).result(STOP_TIMEOUT_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(STOP_TIMEOUT_S)
 
 
 class _Call(Generic[T]):
-    """A coroutine on its way to the loop, and what came of it.
+    """A coroutine handed to the loop, and its result.
 
-    It exists before it is handed over, because an interrupt may come in the middle of that, when
-    the loop already runs what the caller has no name for yet.
+    It exists before the hand-over, because an interrupt may come during it, when the loop already
+    runs a coroutine that the caller has no reference to yet.
     """
 
     __slots__ = ("answer", "coroutine", "loop", "task")
@@ -73,7 +73,7 @@ class _Call(Generic[T]):
         self.answer = Future[T]()
 
     def start(self) -> None:
-        """Begin; on the loop, whose callbacks never run out of their order."""
+        """Begin; on the loop, whose callbacks run in order."""
         self.task = self.loop.create_task(self.coroutine)
         self.task.add_done_callback(self._tell)
 
@@ -86,27 +86,27 @@ class _Call(Generic[T]):
             self.answer.set_result(task.result())
 
     def cancel(self) -> None:
-        """Stop it wherever it is; on the loop."""
+        """Cancel it in any state; on the loop."""
         if self.task is None:
             self.coroutine.close()
         else:
             self.task.cancel()
 
     async def end(self) -> None:
-        """Cancel it and wait until it has ended, or does not want to; on the loop."""
+        """Cancel it and wait until it has ended, or resists; on the loop."""
         self.cancel()
         if self.task is not None:
             await asyncio.wait([self.task], timeout=STOP_TIMEOUT_S)
 
     def cancel_soon(self) -> None:
-        """Stop it, once it has begun; takes no lock and waits for nobody."""
+        """Cancel it once it has begun; takes no lock and does not wait."""
         current = _current
         if current is not None and current.loop is self.loop:  # else its loop has ended it
             self.loop.call_soon_threadsafe(self.cancel)
 
 
 class Scope:
-    """Calls of any threads that are ended together: ``with scope.entered(): run(…)``.
+    """Calls from any threads that are cancelled together: ``with scope.entered(): run(…)``.
 
     A call that ``cancel`` ends, or that comes after it, raises ``CancelledError`` of
     ``concurrent.futures``.
@@ -118,7 +118,7 @@ class Scope:
 
     @contextmanager
     def entered(self) -> Generator[None]:
-        """Let what this thread runs meanwhile belong to the scope."""
+        """Add the calls that this thread makes in the block to the scope."""
         token = _scope.set(self)
         try:
             yield
@@ -126,16 +126,16 @@ class Scope:
             _scope.reset(token)
 
     def cancel(self) -> None:
-        """End the calls under way, and all that come.
+        """Cancel the running calls, and all later ones.
 
-        Takes no lock and waits for nobody, so whatever is being collected may do it.
+        Takes no lock and does not wait, so a finaliser may call it.
         """
         self.is_cancelled = True
         for call in tuple(self._calls):
             call.cancel_soon()
 
     def hold(self, call: _Call[Any]) -> None:
-        """Take in a call that was handed over."""
+        """Add a call that was handed over."""
         self._calls.add(call)
         if self.is_cancelled:  # meanwhile: `cancel` may not have seen it
             call.cancel_soon()
@@ -162,8 +162,8 @@ def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) ->
     """Run a coroutine on the loop thread and wait for its result.
 
     Args:
-        coroutine: What to run; closed, not run, when this call is refused.
-        timeout_s: Give up and cancel after this long; None leaves it to the timeouts inside.
+        coroutine: The coroutine; closed, not run, when this call raises.
+        timeout_s: Cancel after this long; None relies on the timeouts inside.
 
     Raises:
         StorageTimeoutError: It took longer than `timeout_s`.
@@ -207,12 +207,13 @@ def run(coroutine: Coroutine[Any, Any, T], *, timeout_s: float | None = None) ->
 
 
 def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the caller's own thread, and hand over to the loop what is left of it.
+    """Run a coroutine in the caller's own thread, and hand the rest of it to the loop.
 
     A hop to the loop and back takes longer than writing a small file, and every write that waits
-    for the disk takes another. So where the store is a folder, what a commit does is done here.
-    What such a coroutine calls may block where ``runs_here()``, and before it uses anything of
-    asyncio's it awaits ``to_loop()``: from there on it runs as ``run`` would run it.
+    for the disk takes another. So where the store is a folder, a commit runs here.
+
+    Functions called by such a coroutine may block where ``runs_here()``. Before it uses asyncio
+    it awaits ``to_loop()``: from there on it runs as ``run`` would run it.
 
     Raises:
         InvalidStateError: Called from the loop thread itself.
@@ -220,7 +221,7 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
     """
     scope = _scope.get()
     if is_loop_thread() or (scope is not None and scope.is_cancelled):
-        return run(coroutine)  # which refuses it
+        return run(coroutine)  # which raises
     was_here, _driven.is_here = _driven.is_here, True
     try:
         waits_for = coroutine.send(None)
@@ -233,42 +234,42 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def submit_here(begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-    """As ``run_here``, in one of the threads for blocking I/O: it begins, and this returns.
+    """Start a coroutine as ``run_here`` does, in a thread for blocking I/O, and return at once.
 
-    The coroutine is made there: an interrupt of this thread leaves none that nobody awaits.
+    The coroutine is made there: an interrupt of this thread leaves none unawaited.
     """
     return _loop_thread().threads.submit(lambda: run_here(begin()))
 
 
 def submit_work(work: Callable[[], T]) -> Future[T]:
-    """Do work that awaits nothing in one of the threads for blocking I/O; this returns at once."""
+    """Start a blocking function in one of the threads for blocking I/O, and return at once."""
     return _loop_thread().threads.submit(work)
 
 
 def runs_here() -> bool:
-    """Whether this is part of what ``run_here`` runs, which may block: no loop stands still."""
+    """Whether the caller runs within ``run_here`` and may block without stalling the loop."""
     return _driven.is_here
 
 
 @types.coroutine
 def to_loop() -> Generator[None, None, None]:
-    """Go on on the storage loop; whoever is there already goes on at once."""
+    """Continue on the storage loop; a no-op there."""
     if _driven.is_here:
         yield
 
 
 def is_loop_thread() -> bool:
-    """Whether this is the loop's own thread, which must never wait for what it runs itself."""
+    """Whether this is the loop's own thread, which must never wait for its own coroutines."""
     return _current is not None and threading.current_thread() is _current.thread
 
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-    """Start a coroutine on the loop thread and return at once; the future tells how it ended."""
+    """Start a coroutine on the loop thread and return a future of its result at once."""
     return asyncio.run_coroutine_threadsafe(coroutine, _loop_thread().loop)
 
 
 async def gather_bounded(factories: Iterable[Callable[[], Awaitable[T]]], *, limit: int) -> list[T]:
-    """Await what each factory makes, at most `limit` at once; results in the factories' order.
+    """Await each factory's awaitable, at most `limit` concurrently; results in the given order.
 
     The first error cancels the others and is raised once they have ended.
     """
@@ -323,7 +324,7 @@ async def _cancel_others() -> None:
 
 
 def _forget_parent() -> None:
-    """In a forked child: the parent's thread is not here, and its lock may be held for ever.
+    """Reset a forked child: the parent's thread does not exist, and its lock may stay held.
 
     The parent's loop is kept, unused: finalising it would change the epoll set that both share.
     """

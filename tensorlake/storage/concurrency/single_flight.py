@@ -1,12 +1,12 @@
-"""One read for all who ask for the same thing while it is on its way.
+"""Share one read among all callers that request the same object while it is in flight.
 
-    asks first     ──►  starts the read  ──┐
-    asks meanwhile ──►  waits along      ──┴──►  value or error, for each of them
-    asks later     ──►  starts another: nothing is kept of a read that has ended
+    first caller   ──►  starts the read  ──┐
+    during it      ──►  waits as well    ──┴──►  value or error, for each of them
+    after it       ──►  starts another: nothing is cached of a read that has ended
 
-Who stops waiting, being cancelled, disturbs nobody else; when nobody waits any more the read is
-cancelled, and has ended before the last one goes on. An error is that of all who waited: the store
-below has retried what can be retried, and who asks next tries anew.
+A caller that is cancelled does not affect the others; when the last one is cancelled, so is the
+read, which has ended before that caller continues. All callers get the same error: the store below
+has retried what can be retried, and a later call starts a new read.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class _Flight(Generic[T]):
-    """A read under way."""
+    """A read in flight."""
 
     task: asyncio.Task[T]
     waiting: int = 0
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it may be joined: a loop that was stopped, or forked, took its reads with it."""
+        """Whether it may be joined: the reads of a stopped or forked loop never finish."""
         return not self.task.done() and self.task.get_loop() is asyncio.get_running_loop()
 
 
 class SingleFlight(Generic[K, T]):
-    """Reads under way, by what they read; used by the tasks of an event loop."""
+    """Reads in flight by their keys; used by the tasks of an event loop."""
 
     def __init__(self) -> None:
         self._flights: dict[K, _Flight[T]] = {}
 
     def __len__(self) -> int:
-        """Return how many reads are under way."""
+        """Return the number of reads in flight."""
         return len(self._flights)
 
     async def read(self, key: K, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Wait for what is being read already, or else read it."""
+        """Join the read of `key` in flight, or else start it."""
         await to_loop()
         flight = self._flights.get(key)
         if flight is None or not flight.is_under_way:
@@ -63,11 +63,11 @@ class SingleFlight(Generic[K, T]):
             del flight  # it holds the error, whose traceback holds this frame
 
     async def _end(self, key: K, flight: _Flight[T]) -> None:
-        """Forget a read that nobody waits for, and let none go on."""
+        """Drop a read without waiting callers, and cancel it."""
         if self._flights.get(key) is flight:
             del self._flights[key]
         if not flight.task.done():
             flight.task.cancel()
             await asyncio.wait([flight.task])
         if not flight.task.cancelled():
-            flight.task.exception()  # else asyncio would report it as seen by nobody
+            flight.task.exception()  # else asyncio would report it as never retrieved

@@ -1,6 +1,6 @@
-"""What is done with one finished file: read exact ranges, bring it to disk.
+"""Operations on one finished file: read exact ranges, sync it to disk.
 
-One call of the system may read less than it was asked to; here it is asked again.
+One system call may read fewer bytes than requested; these functions repeat it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = [
 ]
 
 INLINE_NBYTES: Final = 256 * 1024
-"""Requests up to this size run inline: a copy of 256 KiB costs about what a thread hop does."""
+"""Requests up to this size run inline: a copy of 256 KiB costs about as much as a thread hop."""
 READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-"""How files are opened: opening a named pipe in their place is not to wait for its writer."""
+"""Flags of open: non-blocking, so that opening a named pipe does not wait for its writer."""
 MAX_PIECES: Final = 1024  # of one preadv: IOV_MAX of Linux and macOS
 
 
 class ShortFileError(Exception):
-    """A file ends before [start, stop) does, of which some bytes came."""
+    """A file ends before [start, stop) does; some of its bytes were received."""
 
     def __init__(self, start: int, stop: int, received: int) -> None:
         super().__init__(start, stop, received)
@@ -39,7 +39,7 @@ class ShortFileError(Exception):
 
 
 def read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
-    """Read several ranges, in the order asked; less only where the file ends."""
+    """Read several ranges, in the given order; fewer bytes only where the file ends."""
     descriptor = os.open(file, READ_ONLY)
     try:
         return [_pread(descriptor, start, stop) for start, stop in ranges]
@@ -48,10 +48,10 @@ def read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
 
 
 def read_in_turn(file: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-    """Read ranges one after another, each when it is asked for.
+    """Read ranges one after another, each on demand.
 
-    Whoever drops what came before asking for more has every range in the same memory: no page of it
-    is new, and it is in the processor's cache.
+    If each range is dropped before the next is read, all use the same memory: no page is newly
+    allocated, and it is in the processor's cache.
 
     Raises:
         ShortFileError: The file ends before a range does.
@@ -61,7 +61,7 @@ def read_in_turn(file: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes
     try:
         for start, stop in ranges:
             data = pread(descriptor, stop - start, start)
-            if len(data) < stop - start:  # the system may give less at once
+            if len(data) < stop - start:  # the system may return less at once
                 data = _pread(descriptor, start, stop)
                 if len(data) < stop - start:
                     raise ShortFileError(start, stop, len(data))
@@ -72,7 +72,7 @@ def read_in_turn(file: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes
 
 
 def read_at_hand(file: str, start: int, stop: int) -> tuple[memoryview, int]:
-    """Read a range without waiting for a disk; what there is of it, and how long the file is.
+    """Read the part of a range that exists without waiting for a disk; also return the file's size.
 
     Raises:
         BlockingIOError: Not all of it is in memory.
@@ -104,7 +104,7 @@ def _pread(descriptor: int, start: int, stop: int) -> bytes:
 
 
 def read_into(file: str, start: int, pieces: Sequence[memoryview]) -> int:
-    """Fill pieces of memory one after another; returns their bytes, fewer where the file ends."""
+    """Fill pieces of memory one after another; return the bytes read, fewer at the file's end."""
     rest = [piece for piece in pieces if piece.nbytes]
     at = start
     descriptor = os.open(file, READ_ONLY)
@@ -121,7 +121,7 @@ def read_into(file: str, start: int, pieces: Sequence[memoryview]) -> int:
 
 
 def read_whole(file: str) -> bytes:
-    """Read a file that nobody writes to any more."""
+    """Read a finished file."""
     descriptor = os.open(file, READ_ONLY)
     try:
         return _pread(descriptor, 0, os.fstat(descriptor).st_size)
@@ -130,7 +130,7 @@ def read_whole(file: str) -> bytes:
 
 
 def bring_to_disk(file: str) -> None:
-    """Bring a file, or the names in a folder, to disk."""
+    """Sync a file, or the names in a folder, to disk."""
     descriptor = os.open(file, READ_ONLY)
     try:
         os.fsync(descriptor)

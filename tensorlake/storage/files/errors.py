@@ -1,4 +1,4 @@
-"""What the system's errors mean for an object of a folder: in a store's words, with what to do."""
+"""Translate system errors about a folder's objects to store errors with advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorlake.errors import AccessError, InvalidInputError, StorageError, Tens
 __all__ = ["ABSENT", "translate"]
 
 ABSENT: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
-"""What opening a file says where there is no object."""
+"""Errors of opening a file that mean that the object does not exist."""
 
 ADVICE: Final = {
     errno.ENOENT: "see that its disk is mounted, then try again",
@@ -27,9 +27,9 @@ def translate(error: OSError, *, verb: str, path: str, url: str) -> TensorlakeEr
     """Build the error to raise where nothing more specific is known.
 
     Args:
-        error: What the system said.
-        verb: What was tried: "read", "write", …
-        path: Of the object; "" where it is about the folder.
+        error: The system's error.
+        verb: The operation that failed: "read", "write", …
+        path: The object's path; "" for the folder itself.
         url: The folder.
     """
     what = f"object {path!r} of {url!r}" if path else f"the folder {url!r}"
@@ -41,7 +41,7 @@ def translate(error: OSError, *, verb: str, path: str, url: str) -> TensorlakeEr
             path=path,
             url=url,
         )
-    if error.errno == errno.ENAMETOOLONG:  # who asked can mend it, nobody else, and no other time
+    if error.errno == errno.ENAMETOOLONG:  # only the caller can fix it
         return InvalidInputError(
             f"could not {verb} {what}: a name in it is longer than its file system takes ({reason})"
             "\nuse a shorter one",

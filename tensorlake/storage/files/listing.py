@@ -18,7 +18,7 @@ def walk(folder: str, base: str, prefix: str) -> Iterator[list[ObjectMeta]]:
 
     Args:
         folder: Where to look.
-        base: What the paths of its objects begin with: "" or "packs/3f/".
+        base: Prefix of the paths of its objects: "" or "packs/3f/".
         prefix: Only objects whose paths begin with it.
     """
     try:
@@ -33,7 +33,7 @@ def walk(folder: str, base: str, prefix: str) -> Iterator[list[ObjectMeta]]:
         if not path.startswith(prefix) or name == f"{SCRATCH}/":
             continue
         if not name.endswith("/"):
-            with suppress(FileNotFoundError):  # deleted since
+            with suppress(FileNotFoundError):  # deleted meanwhile
                 batch.append(meta_of(path, entry.stat()))
             continue
         if batch:
@@ -45,5 +45,5 @@ def walk(folder: str, base: str, prefix: str) -> Iterator[list[ObjectMeta]]:
 
 
 def meta_of(path: str, found: os.stat_result) -> ObjectMeta:
-    """Say of a file what a store says of an object."""
+    """Return a file's metadata as an object's."""
     return ObjectMeta(path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))

@@ -2,7 +2,7 @@
 
 A hard link fails when the name exists, on every POSIX file system that has links.  Where there are
 none (FAT, some FUSE and network mounts) Linux can rename without replacing.  Where neither works
-there is no way to publish safely, and writing is refused.
+there is no way to publish safely, and writing raises an error.
 """
 
 # ruff: noqa: PTH121 - a Path costs more than these calls
@@ -26,7 +26,7 @@ def publish_exclusive(scratch: str, target: str) -> None:
     try:
         os.link(scratch, target)
     except FileExistsError:
-        # A network file system that lost its own answer repeats the request, and then finds the
+        # A network file system whose answer was lost repeats the request, and then finds the
         # link it made.
         if not os.path.samefile(scratch, target):
             raise

@@ -1,10 +1,10 @@
-"""Files without a name yet, in which every object of a folder begins.
+"""Temporary files, to which every object of a folder is written first.
 
     <root>/.tmp/<random>      begin ── append … ── finish ── (a link to it is the object) ── remove
 
-No list sees them. Each is written from its start to its end, and removed by whoever began it, at
-the latest when nobody holds it any more: an interrupt may come before the thread that wrote it can
-hand it over. What a crash leaves, a later writer sweeps.
+They are invisible to `list`. Each is written from start to end, and removed by the code that began
+it, at the latest when its last reference goes: an interrupt may come before the writing thread can
+hand it over. A later writer sweeps the files left by a crash.
 """
 
 # ruff: noqa: PTH103, PTH108, PTH112, PTH118, PTH120 - a Path costs more than these calls
@@ -25,11 +25,12 @@ __all__ = ["ScratchFile", "ScratchFolder"]
 
 MAX_PIECES: Final = 1024  # of one writev: IOV_MAX of Linux and macOS
 WRITE_NBYTES: Final = 512 * 1024
-"""Of one writev, up to twice as many. Larger ones take page cache by 2 MiB, which a virtual machine
+"""Bytes per writev, at most twice as many. Larger ones take page cache by 2 MiB, which a virtual
+machine
 may have to get from its host: 110 MB then took 25 to 190 ms of processor time, not 26 to 30."""
 WRITE_BACK_NBYTES: Final = 8 << 20
-"""Written to a file before the disk is let begin with it: enough for large requests to it."""
-SCRATCH_LIFETIME_S: Final = 24 * 3600  # no write takes a day: what is older, a crash left behind
+"""Bytes written to a file before write-back begins: enough for large disk requests."""
+SCRATCH_LIFETIME_S: Final = 24 * 3600  # no write takes a day: older files were left by a crash
 
 
 class ScratchFile:
@@ -37,8 +38,8 @@ class ScratchFile:
 
     Args:
         path: Its scratch name.
-        descriptor: Of the open file, which is empty.
-        is_synced: Whether it will be brought to disk, which is then given what lies ready.
+        descriptor: The open file's, which is empty.
+        is_synced: Whether it will be synced, in which case write-back begins early.
     """
 
     __slots__ = ("_begun", "_descriptor", "_is_synced", "nbytes", "path")
@@ -53,7 +54,7 @@ class ScratchFile:
         self.remove()
 
     def append(self, pieces: Iterable[Buffer]) -> None:
-        """Write at its end: one call of the system may write less than it was given."""
+        """Append bytes: one system call may write fewer than it was given."""
         parts = [
             view.cast("B")[at : at + WRITE_NBYTES]
             for piece in pieces
@@ -77,11 +78,11 @@ class ScratchFile:
 
     @property
     def modified_ns(self) -> int:
-        """When it was last written, by the clock of the folder: nanoseconds since 1970."""
+        """Time of the last write by the folder's clock: nanoseconds since 1970."""
         return os.fstat(self._descriptor).st_mtime_ns
 
     def finish(self, *, durable: bool) -> None:
-        """Write no more; wait for the disk, or only let it begin with the rest."""
+        """Finish writing; wait for the disk, or only begin write-back of the rest."""
         if durable:
             os.fsync(self._descriptor)
         else:
@@ -89,7 +90,7 @@ class ScratchFile:
         self._close()
 
     def remove(self) -> None:
-        """Take its scratch name away; one that it was given meanwhile stays."""
+        """Remove its scratch name; a published name stays."""
         if self._descriptor >= 0:
             self._close()
         if self.path:
@@ -109,11 +110,11 @@ class ScratchFile:
 
 
 class ScratchFolder:
-    """Where a folder's objects begin.
+    """The folder of temporary files.
 
     Args:
-        root: The folder of the objects; made by the first of them.
-        is_synced: Whether they will be brought to disk.
+        root: The folder of the objects; created by the first of them.
+        is_synced: Whether they will be synced to disk.
     """
 
     def __init__(self, root: str, *, is_synced: bool) -> None:
@@ -123,7 +124,7 @@ class ScratchFolder:
         self._is_swept = False
 
     def begin(self) -> ScratchFile:
-        """Begin a file."""
+        """Create a temporary file."""
         path = os.path.join(self._folder, secrets.token_hex(8))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
@@ -138,7 +139,7 @@ class ScratchFolder:
         return file
 
     def _make_root(self) -> None:
-        """Make the folder, its name durable whatever is written first: nobody makes it again."""
+        """Create the folder and always sync its name: later writes will not."""
         folder = self._root
         new_folders: list[str] = []
         while not os.path.isdir(folder):
@@ -151,9 +152,9 @@ class ScratchFolder:
 
 
 def _sweep(folder: str, *, now_ns: int) -> None:
-    """Remove what crashed writers left behind; another's files or a race are not our failure.
+    """Remove what crashed writers left behind; ignore other users' files and races.
 
-    Files are as old as the folder's own clock says: a network's may be another than this machine's.
+    Ages are by the folder's own clock: a network folder's may differ from this machine's.
     """
     limit_ns = now_ns - SCRATCH_LIFETIME_S * 10**9
     with suppress(OSError), os.scandir(folder) as scan:

@@ -1,16 +1,15 @@
-"""HTTP as a `LakeStore` needs it: one attempt a call, whole answers, and answers that go on.
+"""The HTTP client of `LakeStore`: one attempt per call, whole or streamed answers.
 
-    HttpClient ┬─ http/reads.py     GET and HEAD: bodies from the socket to where they stay
-               └─ aiohttp session   all else: writes, questions, streams, unusual answers
+    HttpClient ┬─ http/reads.py     GET and HEAD: bodies from the socket to their destination
+               └─ aiohttp session   all else: writes, queries, streams, unusual answers
                                     REQUESTS of both in flight to one server
 
-Of a server that answers a read in a way that only aiohttp understands, all is read by that.
-What aiohttp does by itself is left out where it would be wrong here: it repeats a PUT whose
-connection ended, which may have been done; it follows redirects, with the token; it asks the
-environment for proxies.
+Once a server answers a read in a way that only aiohttp understands, all its reads use aiohttp. Some
+of aiohttp's own behaviour is disabled here: it repeats a PUT whose connection ended, though it may
+have succeeded; it follows redirects, with the token; it reads proxies from the environment.
 
-A client belongs to the loop that it was made on. One that a forked child inherits is left alone:
-ending it would take connections from the set of sockets that both processes wait for.
+A client belongs to the loop that created it. A forked child leaves the inherited one alone: closing
+it would remove connections from the epoll set that both processes share.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["REQUESTS", "TIMEOUT_S", "HttpClient", "OpenAnswer", "client_of_loop"]
 
 REQUESTS: Final = 16
-"""In flight to one server at most, and connections kept."""
+"""Most requests in flight to one server, and most connections kept open."""
 
 TIMEOUT_S: Final = 60.0
 CONNECT_TIMEOUT_S: Final = 10.0
 
 KEPT_S: Final = 15.0
-"""An unused connection; what lies between forgets it some time, without a word."""
+"""Lifetime of an idle connection; proxies in between drop idle ones silently."""
 
 READS: Final = frozenset({"GET", "HEAD"})
 """Requests without a body."""
@@ -52,10 +51,10 @@ _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class OpenAnswer:
-    """An answer whose body is read while it comes: ``async for piece in answer``.
+    """An answer whose body is streamed: ``async for piece in answer``.
 
     Raises:
-        AttemptError: While reading: it broke off.
+        AttemptError: The connection broke while reading.
     """
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
@@ -73,24 +72,24 @@ class OpenAnswer:
             raise _attempt_error(error) from error
 
     async def whole(self) -> Answer:
-        """Read all of it, and end it."""
+        """Read the whole body and close the answer."""
         try:
             return await _whole(self._answer)
         finally:
             self._answer.release()
 
     async def end(self) -> None:
-        """Read no more of it; its connection is closed, by which the server learns of it."""
+        """Stop reading and close the connection, which informs the server."""
         self._answer.close()
 
 
 class HttpClient:
-    """Requests to any origin, over connections that are kept. Made and used on one event loop.
+    """Requests to any origin over persistent connections. Created and used on one event loop.
 
     Args:
         timeout_s: Without a byte of an answer.
         connect_timeout_s: Until there is a connection.
-        limit: Requests in flight to a server at most, and so connections; streams beside them.
+        limit: Most requests in flight, and so connections, per server; streams not included.
         context: Whom to trust; what the system trusts, when it is None.
         kept_s: That an unused connection is kept.
     """
@@ -133,7 +132,7 @@ class HttpClient:
         most_nbytes: int | None = None,
         **request: Any,
     ) -> Answer:
-        """Send a request, once, and wait for all of its answer.
+        """Send a request once and wait for its whole answer.
 
         Args:
             method: GET, PUT, …
@@ -166,7 +165,7 @@ class HttpClient:
     async def open(
         self, method: str, url: str, *, headers: Mapping[str, str], timeout_s: float, **request: Any
     ) -> OpenAnswer:
-        """Send a request, once, and wait for the head of its answer; on a connection of its own.
+        """Send a request once and wait for the head of its answer, on its own connection.
 
         Raises:
             AttemptError: No answer came, or one that asks to try again.
@@ -183,7 +182,7 @@ class HttpClient:
         await self._session.close()
 
     def detach(self) -> None:
-        """Leave its connections alone: they are another's to end."""
+        """Drop its connections without closing them: another process owns them."""
         self._session.detach()
 
     async def _sent(
@@ -194,7 +193,7 @@ class HttpClient:
         )
         where = URL(url, encoded=True)  # links are signed as they are written
         if "data" in request:
-            request["data"] = io.BytesIO(request["data"])  # sent in parts; bytes go out as one
+            request["data"] = io.BytesIO(request["data"])  # sent in parts, not as one
         try:
             return await self._session.request(
                 method, where, allow_redirects=False, timeout=timeout, **request
@@ -204,7 +203,7 @@ class HttpClient:
 
 
 def client_of_loop() -> HttpClient:
-    """Return this loop's client; handles come and go, connections stay."""
+    """Return this loop's client, whose connections outlive dataset handles."""
     loop = asyncio.get_running_loop()
     client = _clients.get(loop)
     if client is None:
@@ -213,7 +212,7 @@ def client_of_loop() -> HttpClient:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Connections that nobody ends but who made them, see the module's words on forks."""
+    """Connections that only their creator closes (see the module docstring on forks)."""
 
     def __del__(self, _warnings: object = None) -> None:
         pass
@@ -221,13 +220,13 @@ class _Connector(aiohttp.TCPConnector):
 
 _clients: dict[asyncio.AbstractEventLoop, HttpClient] = {}
 _open: dict[HttpClient, asyncio.AbstractEventLoop] = {}
-"""Those of this process that are not closed, and their loops."""
+"""This process' open clients by loop."""
 
 
 async def _only_once(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Take connection errors out of aiohttp's hands, which would send the request again."""
+    """Hide connection errors from aiohttp, which would send the request again."""
     try:
         return await handler(request)
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
@@ -259,7 +258,7 @@ def _words(error: Exception) -> str:
 
 
 def _close_all() -> None:
-    """At the end of the process: servers are told, and nothing complains of what is left."""
+    """Close all clients when the process ends, so that servers know and nothing warns."""
     if _open:
         runtime.run(_close_each(), timeout_s=CONNECT_TIMEOUT_S)
 

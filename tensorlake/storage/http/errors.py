@@ -1,7 +1,7 @@
-"""What a tensorlake server says went wrong, as the SDK's own errors.
+"""Convert a tensorlake server's error answers to the SDK's own errors.
 
 Problems (RFC 9457) carry the ``code`` of the error that the server met: the same class is raised
-here, with the same words. An answer that is no problem is of another kind of server.
+here, with the same message. Any other error answer comes from a different kind of server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS: Mapping[str, type[TensorlakeError]] = {
 
 
 def error_of_problem(problem: Mapping[str, Any], url: str) -> TensorlakeError:
-    """Build the error that a problem tells of.
+    """Build the error that a problem describes.
 
     >>> error_of_problem({"code": "query-limit", "detail": "30 s are over"}, "http://host/pets")
     QueryLimitError('30 s are over')
@@ -39,7 +39,7 @@ def error_of_problem(problem: Mapping[str, Any], url: str) -> TensorlakeError:
 
 
 def error_of(answer: Answer, url: str) -> TensorlakeError:
-    """Build the error that an answer tells of."""
+    """Build the error that an answer describes."""
     if is_problem(answer):
         return error_of_problem(msgspec.json.decode(answer.content), url)
     return StorageError(
@@ -51,7 +51,7 @@ def error_of(answer: Answer, url: str) -> TensorlakeError:
 
 
 def detail_of(answer: Answer) -> str:
-    """What the server says went wrong: a problem's detail; of another server, its status."""
+    """Return the detail of a tensorlake problem, or the status of another server's answer."""
     if is_problem(answer):
         return str(msgspec.json.decode(answer.content).get("detail", ""))
     return answer.reason_phrase or "no reason given"

@@ -1,10 +1,10 @@
-"""Names of datasets, tensors, views and refs as one part of a server's path.
+"""Encode names of datasets, tensors, views and refs as one segment of a URL path.
 
     name    vision/pets    my~data     a/~b       a~/b
     part    vision~pets    my~~data    a~!~~b     a~~~b
 
-``~`` stands for ``/`` and ``~~`` for ``~``; ``~!`` for a ``/`` that one of ``/ ~ !`` follows, which
-would be read along with it. A ``%2F`` would not do: proxies and frameworks take it for a ``/``.
+``~`` stands for ``/`` and ``~~`` for ``~``; ``~!`` for a ``/`` followed by one of ``/ ~ !``, which
+would be ambiguous. ``%2F`` does not work: proxies and frameworks treat it as ``/``.
 """
 
 from __future__ import annotations

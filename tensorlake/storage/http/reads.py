@@ -1,16 +1,16 @@
-"""Reads over HTTP/1.1 whose bodies land where they stay: how objects come from a server.
+"""Read objects over HTTP/1.1, receiving bodies directly into their final memory.
 
     request    GET /v1/datasets/pets/objects/packs/… HTTP/1.1    one at a time on a connection
     head       into a small buffer of the connection's own
-    body       from the socket straight into the memory that is handed on
+    body       from the socket straight into the memory that is returned
 
-aiohttp receives 256 KiB, copies them in its parser, and joins what has come when all is there: on
-the one storage loop, which competes with the threads that decode for the interpreter. Here the
-system writes a megabyte at a time where it stays, by half of the processor time (decision 0022).
+aiohttp receives 256 KiB at a time, copies them in its parser, and joins the parts at the end: on
+the one storage loop, which competes with the decoding threads for the interpreter. Here the system
+writes a megabyte at a time to its destination, for half of the processor time (decision 0022).
 
-It understands what servers of objects answer: a status, headers, a body of a stated length. Of
-anything else (chunks, an encoding, an older version, a head that is not strictly one) the answer
-is None, the connection is closed, and whoever asked takes the client that understands all of HTTP.
+It understands typical answers of object servers: a status, headers, a body of a stated length. For
+any other (chunks, an encoding, an older version, a malformed head) the result is None, the
+connection is closed, and the caller uses the client that understands all of HTTP.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["HttpReads"]
 
 HEAD_NBYTES: Final = 16 << 10
 UNASKED_NBYTES: Final = 64 << 20
-"""Memory that is set apart for a body of which nobody said how long it may be."""
+"""Memory reserved for a body without an expected length."""
 HAPPY_EYEBALLS_S: Final = 0.25  # RFC 8305: until the next address is tried
 
 _URL: Final = re.compile(
@@ -48,7 +48,7 @@ _NO_BODY: Final = frozenset({204, 304})
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Where a connection leads."""
+    """A connection's destination."""
 
     host: str
     port: int
@@ -56,7 +56,7 @@ class _Origin:
 
 
 class HttpReads:
-    """Reads from any origin, over connections that are kept. Made and used on one event loop.
+    """Reads from any origin over persistent connections. Created and used on one event loop.
 
     Args:
         timeout_s: Without a byte of an answer.
@@ -82,7 +82,7 @@ class HttpReads:
     async def read(
         self, method: str, url: str, headers: Mapping[str, str], *, most_nbytes: int | None
     ) -> Answer | None:
-        """Send a GET or HEAD, once; None where that is for a client that understands more.
+        """Send a GET or HEAD once; None where the answer needs the full HTTP client.
 
         Args:
             method: GET or HEAD.
@@ -91,7 +91,7 @@ class HttpReads:
             most_nbytes: That were asked for; a longer body is refused.
 
         Raises:
-            AttemptError: No answer came, or not all of one, or too long a one.
+            AttemptError: The answer is missing, incomplete or too long.
         """
         asked = _URL.fullmatch(url)
         if asked is None or not all(map(_VALUE.fullmatch, headers.values())):
@@ -125,7 +125,7 @@ class HttpReads:
         return answer
 
     def close(self) -> None:
-        """Close the connections that wait for nothing."""
+        """Close the idle connections."""
         for kept in self._kept.values():
             while kept:
                 kept.pop().end()
@@ -150,7 +150,7 @@ class HttpReads:
 
 @dataclass(slots=True)
 class _Asked:
-    """A request under way, and as much of its answer as there is."""
+    """A request in flight, and the part of its answer received so far."""
 
     has_body: bool
     most_nbytes: int | None
@@ -162,7 +162,7 @@ class _Asked:
 
 
 class _Connection(asyncio.BufferedProtocol):
-    """One connection, and what was asked on it."""
+    """One connection, and its current request."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -175,7 +175,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether it can be asked something."""
+        """Whether it is idle and can send a request."""
         is_open = self._transport is not None and not self._transport.is_closing()
         return is_open and self._is_kept and self._asked is None
 
@@ -197,23 +197,23 @@ class _Connection(asyncio.BufferedProtocol):
         return asked.answered.result()
 
     async def _comes(self, answered: asyncio.Future[Any], timeout_s: float) -> None:
-        """Wait for an answer as long as some of it comes."""
+        """Wait for an answer as long as bytes keep arriving."""
         seen = -1
         while not answered.done() and self._num_reads != seen:
             seen = self._num_reads
             await asyncio.wait((answered,), timeout=timeout_s)
 
     def end(self) -> None:
-        """Close it at once, whatever it waits for."""
+        """Close it at once in any state."""
         self._asked = None
         if self._transport is not None:
             self._transport.abort()
 
     def end_after(self, seconds: float) -> None:
-        """Close it when it was not asked anything for so long."""
+        """Close it after this long without a request."""
         self._ending = asyncio.get_running_loop().call_later(seconds, self.end)
 
-    # What the event loop calls
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -233,7 +233,7 @@ class _Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._num_reads += 1
         asked = self._asked
-        if asked is None:  # nobody asked: a server that gives up waiting says so
+        if asked is None:  # unsolicited: a server reports that its wait timed out
             self.end()
             return
         if asked.body is not None:
@@ -245,7 +245,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._settle(asked, Answer(asked.status, asked.headers, asked.body.toreadonly()))
 
     def _begin(self, asked: _Asked) -> None:
-        """Read the head, once it is whole, and make room for the body."""
+        """Read the head once it is complete, and allocate memory for the body."""
         end = self._head.find(b"\r\n\r\n", 0, self._head_nbytes)
         if end < 0 and self._head_nbytes < HEAD_NBYTES:
             return
@@ -268,11 +268,11 @@ class _Connection(asyncio.BufferedProtocol):
         asked.filled = begun
 
     def _body_nbytes(self, asked: _Asked, head: str) -> int | None:
-        """Take in a head; how long its body is, None where that is not for us to read."""
+        """Parse a head; return its body's length, None where this client cannot read it."""
         line, *lines = head.split("\r\n")
         status, fields = _STATUS.fullmatch(line), [_HEADER.fullmatch(one) for one in lines]
         headers = {one[1].lower(): one[2].strip() for one in fields if one is not None}
-        is_plain = len(headers) == len(lines)  # each is one, and none is there twice
+        is_plain = len(headers) == len(lines)  # each line is one, and none repeats
         if status is None or not is_plain or "transfer-encoding" in headers:
             return None
         if headers.get("content-encoding", "identity") != "identity":

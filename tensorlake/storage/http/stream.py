@@ -1,8 +1,8 @@
-"""The body of a server's answer, read while it comes: a file that is read once.
+"""Stream the body of a server's answer as a file that is read once.
 
-Who reads waits on their own thread; the bytes come on the storage loop, and the server is asked
-for more only when somebody reads, so that a slow reader holds the server back. ``abandon`` ends a
-read that waits.
+The reader waits in its own thread; the bytes arrive on the storage loop, and more are requested
+from the server only on demand, so that a slow reader applies back-pressure. ``abandon`` ends a
+waiting read.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class AnswerStream:
     """One answer.
 
     Args:
-        url: What was asked, for messages.
-        pieces: The body, as it comes.
-        end: Gives the connection back.
+        url: The requested URL, for messages.
+        pieces: The body, as it arrives.
+        end: Releases the connection.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class AnswerStream:
         self._reads = runtime.Scope()
 
     def read(self, nbytes: int = -1) -> bytes:
-        """Wait for so many bytes; fewer only at the end of the body.
+        """Wait for `nbytes` bytes; fewer only at the end of the body.
 
         Raises:
             LostStreamError: The connection broke, or the stream was closed meanwhile.
@@ -67,12 +67,12 @@ class AnswerStream:
         return b"".join(parts)
 
     def abandon(self) -> None:
-        """Let a read that waits end now; wait for nothing. Its reader then closes the stream."""
+        """End a waiting read at once, without waiting. Its reader then closes the stream."""
         self.closed = True
         self._reads.cancel()
 
     def close(self) -> None:
-        """End the answer; the server learns that nobody reads on."""
+        """End the answer, which informs the server."""
         self.abandon()
         runtime.run(self._end())
 

@@ -1,4 +1,4 @@
-"""What came of a request over HTTP, whichever client sent it."""
+"""Answers and errors of an HTTP request, common to both clients."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tensorlake.storage.api.store import Buffer
 __all__ = ["SMALL_NBYTES", "Answer", "AttemptError", "check_length", "no_answer"]
 
 SMALL_NBYTES: Final = 1 << 20
-"""What an answer to a read may always hold: an entry, or what a server says went wrong."""
+"""Size that an answer to a read may always have: for an entry, or an error's description."""
 
 
 class AttemptError(Exception):
     """An attempt failed, and another could succeed.
 
     Attributes:
-        status: What the server answered, or what it amounts to.
+        status: The server's status, or an equivalent one.
         was_sent: Whether the server may have seen the request.
-        answer: What it answered, where it did.
+        answer: Its answer, if any.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class AttemptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that came whole; its headers are found by lower case.
+    """A complete answer; its headers are keyed by lower-case names.
 
     >>> Answer(404, {}, b"").reason_phrase
     'Not Found'
@@ -52,7 +52,7 @@ class Answer:
 
     @property
     def reason_phrase(self) -> str:
-        """Its status in words; empty where HTTP has none."""
+        """The reason phrase of its status; empty where HTTP has none."""
         try:
             return HTTPStatus(self.status_code).phrase
         except ValueError:
@@ -60,15 +60,15 @@ class Answer:
 
 
 def check_length(nbytes: int, most_nbytes: int | None) -> None:
-    """Refuse a body that is longer than what was asked for.
+    """Reject a body that is longer than requested.
 
     Raises:
         AttemptError: It is.
     """
     if most_nbytes is not None and nbytes > max(most_nbytes, SMALL_NBYTES):
-        raise AttemptError(f"{nbytes} bytes came where {most_nbytes} were asked for")
+        raise AttemptError(f"received {nbytes} bytes where {most_nbytes} were requested")
 
 
 def no_answer() -> AttemptError:
-    """Build the error of a server that says no more."""
+    """Build the error of a server that stopped answering."""
     return AttemptError("no answer in time", status=HTTPStatus.REQUEST_TIMEOUT)

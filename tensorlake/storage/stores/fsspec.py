@@ -1,15 +1,15 @@
-"""Any fsspec file system: what obstore does not reach, and s3fs for those who have set it up.
+"""Any fsspec file system: stores that obstore does not support, and s3fs where it is set up.
 
     fsspec+s3://bucket/lake       through s3fs
     fsspec+sftp://host/data       through paramiko, and so on: the rest is fsspec's own URL
 
-Calls go through fsspec's blocking face, in threads of this store: one road for the file systems
-that are asynchronous inside and those that are not. It costs a hop between threads a request; the
-fast road to S3, GCS and Azure is `stores/object_store.py`.
+Calls use fsspec's blocking interface, in threads of this store: one way for file systems that are
+asynchronous inside and those that are not. It costs a thread hop per request; the fast way to S3,
+GCS and Azure is `stores/object_store.py`.
 
-Writing needs an exclusive create, which few file systems have (fsspec's own default looks first
-and writes then, and two writers both win): those are named in `EXCLUSIVE_CREATE`, every other is
-read only.
+Writing needs an exclusive create, which few file systems have (fsspec's own default checks first
+and then writes, so two writers both succeed): those are listed in `EXCLUSIVE_CREATE`, all others
+are read-only.
 """
 
 # ruff: noqa: D102 - the Store protocol documents what its methods do
@@ -59,7 +59,7 @@ EXCLUSIVE_CREATE: Final = frozenset({"s3", "s3a"})
 """Protocols whose file system creates an object only where there is none, in one request."""
 
 THREADS: Final = 32
-"""Requests in flight at most."""
+"""Most requests in flight."""
 
 _TAKEN: Final = frozenset({"PreconditionFailed", "412"})
 _TIME_NAMES: Final = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
@@ -77,7 +77,7 @@ class FsspecStore:
 
     Args:
         url: ``fsspec+<protocol>://…``.
-        storage_options: Handed to the file system as they are.
+        storage_options: Passed to the file system unchanged.
         policy: How reads and repeatable writes are retried.
     """
 
@@ -128,7 +128,7 @@ class FsspecStore:
         except FileNotFoundError:
             raise missing(path, self.url) from None
         except OSError as error:
-            if error.errno == errno.EINVAL:  # how s3fs says 416: the range begins behind the end
+            if error.errno == errno.EINVAL:  # s3fs' form of 416: the range starts beyond the end
                 found = await self.head(path)
                 if found is not None and found.nbytes <= start:
                     raise short(path, self.url, start=start, stop=stop, received=0) from None
@@ -184,7 +184,7 @@ class FsspecStore:
             raise self._translated(error, "write", path) from error
 
     async def now(self) -> datetime:
-        return datetime.now(UTC)  # file systems of fsspec tell nothing of the time
+        return datetime.now(UTC)  # fsspec file systems do not report the time
 
     async def head(self, path: str) -> ObjectMeta | None:
         try:
@@ -274,7 +274,7 @@ class FsspecStore:
             when = datetime.fromtimestamp(when, UTC)
         if not isinstance(when, datetime):
             raise UnsupportedStoreError(
-                f"fsspec's file system for {self._protocol!r} does not say when {path!r} of"
+                f"fsspec's file system for {self._protocol!r} does not report when {path!r} of"
                 f" {self.url!r} was written;\ncopy the dataset to a store that does",
                 path=path,
                 url=self.url,
@@ -333,7 +333,7 @@ def _connect(url: str, shown: str, options: dict[str, Any]) -> tuple[str, Any, s
 
 
 def _spelled(protocol: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Our ``region`` is an argument of s3fs' client; all other names are fsspec's already."""
+    """Translate ``region``, an argument of s3fs' client; all other names are fsspec's already."""
     spelled = dict(options)
     if protocol in EXCLUSIVE_CREATE and "region" in spelled:
         region = spelled.pop("region")
@@ -347,7 +347,7 @@ def _is_transient(error: Exception) -> bool:
 
 
 def _code(error: OSError) -> str:
-    """What the store called the failure, where botocore was asked; "" elsewhere."""
+    """Return botocore's error code; "" for other file systems."""
     cause: Any = error.__cause__
     response: Any = getattr(cause, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))

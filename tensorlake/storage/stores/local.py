@@ -1,17 +1,18 @@
 """Objects as files of a local folder: durable, never half-written, memory-mapped for reading.
 
-    put_if_absent(path)                                    what a crash here leaves behind
+    put_if_absent(path)                                    state after a crash here
     1. write <root>/.tmp/<random>, fsync it                a scratch file, invisible to `list`
     2. give it the name <root>/<path>, if that is free     the object, perhaps not yet durable
     3. fsync the folder (and those above, when new)        the object
     4. remove the scratch name
 
-With ``durable=False`` nothing is waited for: step 1 only lets the disk begin, step 3 is left out,
-and ``sync`` brings files and folders to disk, many at once, which costs one flush.
+With ``durable=False`` no step waits for the disk: step 1 only begins write-back, step 3 is skipped,
+and ``sync`` syncs files and folders later, many concurrently for the cost of one flush.
 
-Small requests run right where they are awaited, because handing them to a thread costs more than
-the I/O; large ones, and all that wait for fsync, run on the event loop's threads. In a thread of
-the caller's own (``runtime.run_here``) all run where they are awaited.
+Small requests run inline in the awaiting coroutine, because handing them to a thread costs more
+than the I/O; large ones, and all that wait for fsync, run on the event loop's threads. In a thread
+of
+the caller's own (``runtime.run_here``) all run inline.
 """
 
 # ruff: noqa: D102 - the Store protocol documents what its methods do
@@ -67,14 +68,14 @@ T = TypeVar("T")
 Durability: TypeAlias = Literal["fsync", "none"]
 
 SYNCS_AT_ONCE: Final = 8
-"""Files synced side by side: a disk flushes once for those that wait together."""
+"""Files synced concurrently: a disk flushes once for all that wait together."""
 
 
 class LocalStore:
     """A folder of this machine as a store.
 
     Args:
-        root: The folder; made by the first write.
+        root: The folder; created by the first write.
         durability: "none" skips every fsync: a power cut may lose what was acknowledged.
     """
 
@@ -89,7 +90,7 @@ class LocalStore:
         self._scratch = ScratchFolder(self._root, is_synced=durability == "fsync")
         self._clock = StoreClock(self._root)
         self._mappings = Mappings()
-        # Folders whose own names are known to be on disk. A set only grows, one atomic step at a
+        # Folders whose names are known to be on disk. The set only grows, one atomic step at a
         # time, so threads need no lock here.
         self._durable_folders: set[str] = set()
 
@@ -103,7 +104,7 @@ class LocalStore:
 
     @property
     def waits_for_disk(self) -> bool:
-        """Whether writing takes fsyncs: a thread that does, has time for something else."""
+        """Whether writes wait for fsync, so that a writing thread could do other work meanwhile."""
         return self._durability == "fsync"
 
     async def get(self, path: str) -> bytes | None:
@@ -149,7 +150,7 @@ class LocalStore:
         durable: bool = True,
         after: Callable[[], None] | None = None,
     ) -> None:
-        def publish(scratch: str, file: str) -> None:  # its bytes are on disk, and have no name
+        def publish(scratch: str, file: str) -> None:  # its bytes are on disk, without a name
             if after is not None:
                 after()
             publish_exclusive(scratch, file)
@@ -158,11 +159,11 @@ class LocalStore:
         await self._put(path, data, durable=durable, publish=publish)
 
     def write_unseen(self, path: str, parts: Iterable[Iterable[Buffer]]) -> ScratchFile:
-        """Write an object part by part in the caller's own thread; nobody sees it until ``show``.
+        """Write an object part by part in the caller's own thread; invisible until ``show``.
 
         Args:
-            path: What it will be called.
-            parts: Its bytes; what holds those of a part may be filled anew for the next.
+            path: Its future path.
+            parts: Its bytes; the buffers of a part may be reused for the next.
         """
         with self._written(path):
             file = self._scratch.begin()
@@ -175,10 +176,10 @@ class LocalStore:
             return file
 
     def show(self, path: str, file: ScratchFile, last: Iterable[Buffer]) -> None:
-        """Give a file its last bytes and its name; it is durable once ``sync`` returned.
+        """Append the last bytes of a file and publish it; it is durable once ``sync`` returned.
 
         Raises:
-            ObjectExistsError: The name is another's.
+            ObjectExistsError: The name is taken.
         """
         with self._written(path):
             try:
@@ -212,7 +213,7 @@ class LocalStore:
 
     async def now(self) -> datetime:
         if not self._clock.is_known or self._clock.is_far:
-            with suppress(OSError):  # a folder that takes no file: the clock here is all there is
+            with suppress(OSError):  # a read-only folder: the local clock is the only one
                 scratch = self._scratch.begin()
                 self._clock.hear(scratch.modified_ns)
                 scratch.remove()
@@ -222,7 +223,7 @@ class LocalStore:
         return self.look_up(path)
 
     def look_up(self, path: str) -> ObjectMeta | None:
-        """Do what ``head`` does, which of a file is over at once: nobody need wait for a loop."""
+        """Do what ``head`` does, without the event loop: a local file needs no waiting."""
         file = self._file(path)
         try:
             found = os.stat(file)
@@ -233,7 +234,7 @@ class LocalStore:
         return None if stat.S_ISDIR(found.st_mode) else meta_of(path, found)
 
     def range_at_hand(self, path: str, start: int, stop: int) -> tuple[Buffer, int] | None:
-        """Read what there is of a small range, and the object's size; None if it waits or fails."""
+        """Read a small cached range, and the object's size; None if it would wait or fails."""
         check_range(path, start, stop)
         if stop - start > INLINE_NBYTES:
             return None
@@ -292,7 +293,7 @@ class LocalStore:
         return view[start:stop]
 
     def read_in_turn(self, path: str, ranges: Sequence[tuple[int, int]]) -> Generator[bytes]:
-        """Read ranges of an object in the caller's own thread, each when it is asked for.
+        """Read ranges of an object in the caller's own thread, each on demand.
 
         Args:
             path: Which object; it must exist and be that long.
@@ -321,7 +322,7 @@ class LocalStore:
         return True
 
     def check_writable(self) -> None:
-        """Refuse early what the first write would refuse; a folder asks nothing for it.
+        """Raise early the error that the first write would raise; a folder needs no request for it.
 
         Raises:
             AccessError: Objects may not be added here.
@@ -331,10 +332,10 @@ class LocalStore:
             raise self._translated(denied, "add to") from None
 
     def check_readable(self) -> None:
-        """See that the folder is there: reading finds no objects in one that is not.
+        """Check that the folder exists: a missing one would read as empty.
 
         Raises:
-            StorageError: It is not, or is no folder.
+            StorageError: It is missing, or not a folder.
             AccessError: It may not be read.
         """
         try:
@@ -353,7 +354,7 @@ class LocalStore:
     ) -> None:
         file = self._file(path)
         write = partial(self._write, path, file, pieces_of(data), durable=durable, publish=publish)
-        # an object's first write may bring the folder itself to disk; a hint never waits for that
+        # an object's first write may sync the folder itself; a hint never waits for that
         may_sync = self._durability == "fsync" and publish is not _replace_hint
         if not runs_here() and (may_sync or nbytes_of(data) > INLINE_NBYTES):
             await asyncio.get_running_loop().run_in_executor(None, write)
@@ -392,10 +393,10 @@ class LocalStore:
 
     @contextmanager
     def _written(self, path: str) -> Generator[None]:
-        """Tell the errors of the system in the words of a store."""
+        """Translate system errors to store errors."""
         try:
             yield
-        except TensorlakeError:  # that of another object, waited for before this one is seen
+        except TensorlakeError:  # of another object, awaited before this one becomes visible
             raise
         except FileExistsError as error:
             raise exists(path, self.url) from error
@@ -416,7 +417,7 @@ class LocalStore:
             raise self._translated(error, "make durable") from error
 
     def _sync_folders(self, folder: str) -> None:
-        """Bring a new name in `folder` to disk, and once the names of the folders down to it."""
+        """Sync a new name in `folder`, and once the names of its parent folders."""
         bring_to_disk(folder)
         while folder != self._root and folder not in self._durable_folders:
             parent = os.path.dirname(folder)
@@ -428,7 +429,7 @@ class LocalStore:
         return translate(error, verb=verb, path=path, url=self.url)
 
     def _unreadable(self, error: OSError, verb: str, path: str) -> TensorlakeError:
-        """Build the error of a read that needs an object: it may not be there."""
+        """Build the error of a read that needs an object, which may be missing."""
         if isinstance(error, ABSENT):
             return missing(path, self.url)
         return self._translated(error, verb, path)
@@ -452,7 +453,7 @@ def _replace_hint(scratch: str, file: str) -> None:
     """Replace a file that may be missing for a moment, or after a power cut.
 
     A rename over another file makes ext4 write the new one to disk first (auto_da_alloc): 2 ms in
-    which the storage loop stands still, against 20 µs for these two calls.
+    which the storage loop is blocked, against 20 µs for these two calls.
     """
     with suppress(FileNotFoundError):
         os.unlink(file)

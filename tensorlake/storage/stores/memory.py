@@ -1,6 +1,6 @@
 """A store in this process's memory: for tests, examples and scratch datasets.
 
-`memory://name` is shared by all who open that name in one process; a forked child has a copy.
+`memory://name` is shared by all handles of that name in one process; a forked child has a copy.
 No locks: each operation is one operation on a dict, which the interpreter makes atomic, so a fork
 can never leave a lock held.
 """
@@ -106,7 +106,7 @@ class MemoryStore:
         durable: bool = True,
         after: Callable[[], None] | None = None,
     ) -> None:
-        del durable  # memory has nothing safer to offer
+        del durable  # memory is never durable
         if after is not None:
             after()
         stored = self._stored(data)
@@ -114,10 +114,10 @@ class MemoryStore:
             raise exists(path, self.url)
 
     async def sync(self, paths: Sequence[str]) -> None:
-        del paths  # memory has nothing safer to offer
+        del paths  # memory is never durable
 
     async def put(self, path: str, data: Data, *, durable: bool = True) -> None:
-        del durable  # memory has nothing safer to offer
+        del durable  # memory is never durable
         self._objects[self._key(path)] = self._stored(data)
 
     async def head(self, path: str) -> ObjectMeta | None:
@@ -129,7 +129,7 @@ class MemoryStore:
         skip = len(self._prefix)
         for key in sorted(key for key in list(self._objects) if key.startswith(start)):
             found = self._objects.get(key)
-            if found is not None:  # deleted since
+            if found is not None:  # deleted meanwhile
                 yield ObjectMeta(key[skip:], len(found.data), found.modified)
 
     async def folders(self, prefix: str) -> Sequence[str]:

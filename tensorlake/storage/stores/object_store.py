@@ -1,13 +1,13 @@
 """S3, GCS, Azure and plain HTTP (read only) through obstore.
 
-What obstore does not do by itself, or does in a way that commits cannot rest on:
+This module covers behaviour of obstore that commits cannot rely on:
 - it retries conditional PUTs and then reports our own success as another's: its clients never
   retry here; `concurrency/retry.py` repeats what may be repeated, and a publisher reads back;
 - a range past the end is short data without an error: every length is checked;
 - above 5 MiB a PUT becomes a multipart upload, three round trips and no condition: one PUT here;
 - its `get_ranges` keeps about ten requests in flight: ranges are coalesced here, and sent by as
   many calls as it takes to have all in flight, bounded in number and bytes;
-- its runtime does not survive a fork: a child of a process that used it is told so
+- its runtime does not survive a fork: a child of a process that used it gets an error
   instead of hanging.
 """
 
@@ -68,7 +68,7 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT_S: Final = 30.0
 LIST_PAGE: Final = 1000  # S3's own
-SLOWEST_NBYTES_PER_S: Final = 1024 * 1024  # a request is given this long for its bytes, on top
+SLOWEST_NBYTES_PER_S: Final = 1024 * 1024  # adds to a request's time limit
 MAX_PUT_NBYTES: Final = 5 * 1024**3  # of one PUT: S3's limit, the lowest
 
 _process_of_runtime: int | None = None  # where obstore's threads live
@@ -81,7 +81,7 @@ class ObjectStore:
         url: s3://bucket/prefix, gs://…, az://container/prefix, http(s)://host/path.
         storage_options: See `api/options.py`.
         policy: How reads and repeatable writes are retried.
-        flight: Bound of what is in flight at once.
+        flight: Limit of the requests in flight.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ObjectStore:
         self._connection = connect(url, storage_options)
         self._client = self._connection.client
         self._clock = StoreClock(self._connection.url)
-        self._last_put: tuple[str, int] | None = None  # the object, and when it was there
+        self._last_put: tuple[str, int] | None = None  # the object, and when it was written
         self._policy = policy or RetryPolicy()
         self._flight = flight or Flight()
 
@@ -112,7 +112,7 @@ class ObjectStore:
         return False
 
     async def presigned(self, path: str, *, expires_s: float) -> str:
-        """Return a URL that reads one object without credentials, for a while."""
+        """Return a URL that reads one object without credentials for `expires_s` seconds."""
         expires = timedelta(seconds=expires_s)
         client: Any = self._client  # connect() makes others than those that sign, too
         return await obstore.sign_async(client, "GET", check_path(path), expires)
@@ -167,7 +167,7 @@ class ObjectStore:
         return scatter(merged, [*chain.from_iterable(found)], ranges)
 
     async def _read_at_once(self, path: str, call: list[tuple[int, int]]) -> list[Buffer]:
-        """Read ranges by one call; where that fails, each by itself, which says what is wrong."""
+        """Read ranges by one call; where that fails, one by one, to find the failing range."""
         if len(call) > 1 and all(start < stop for start, stop in call):
             found = await self._try_at_once(path, call)
             if found is not None:
@@ -184,7 +184,7 @@ class ObjectStore:
             path,
             starts=starts,
             lengths=lengths,
-            coalesce=0,  # what lies near was merged before
+            coalesce=0,  # near ranges are merged already
         )
         try:
             found = await self._attempt(
@@ -242,7 +242,7 @@ class ObjectStore:
             raise self._translated(error, "write", path) from None
 
     async def now(self) -> datetime:
-        # An answer to a PUT tells no time, so it is asked for only where the clock here is wrong.
+        # An answer to a PUT has no time, so it is requested only where the local clock is wrong.
         if self._last_put is not None and (self._clock.is_behind or self._clock.is_far):
             path, here_ns = self._last_put
             meta = await self.head(path)
@@ -272,7 +272,7 @@ class ObjectStore:
             stream = pages or obstore.list(
                 self._client, folder or None, offset=after or None, chunk_size=LIST_PAGE
             )
-            pages = None  # a stream that failed is not asked again: the next attempt goes on behind
+            pages = None  # a failed stream is not reused: the next attempt continues it
             try:
                 # Not anext(stream, ()): it trips over a foreign awaitable.
                 page = await watched(stream.__anext__())
@@ -353,7 +353,7 @@ class ObjectStore:
         nbytes: int = 0,
         timeout_s: float | None = None,
     ) -> T:
-        """Make a request that may be made again; RequestFailedError when no attempt succeeds."""
+        """Send a repeatable request; RequestFailedError when no attempt succeeds."""
         limit_s = timeout_s or _timeout_s(nbytes)
         attempt = partial(self._attempt, call, nbytes=nbytes, timeout_s=limit_s)
         return await retry(attempt, policy=self._policy, is_transient=_is_transient)
@@ -403,7 +403,7 @@ def _timeout_s(nbytes: int) -> float:
 
 
 def _check_process(url: str) -> None:
-    """Refuse to wait for threads that only the parent process has."""
+    """Raise an error instead of waiting for threads that only the parent process has."""
     global _process_of_runtime  # noqa: PLW0603 - obstore has one runtime a process
     process = os.getpid()
     if _process_of_runtime is None:

@@ -4,7 +4,7 @@ path, file://              LocalStore       the only one with memory mapping
 memory://name              MemoryStore      shared by name within this process
 s3:// gs:// az://          ObjectStore      through obstore
 http:// https://           ObjectStore      read only
-fsspec+<protocol>://       FsspecStore      what fsspec reaches; writable where it can create
+fsspec+<protocol>://       FsspecStore      any other fsspec protocol; writable where it can create
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def open_store(
 
     Args:
         url: A local path, or file, memory, s3, gs, az, http(s) and its rest.
-        storage_options: How to reach it, in fsspec's key names: key, secret, token, endpoint_url,
+        storage_options: Connection options, by fsspec's names: key, secret, token, endpoint_url,
             region, anon, profile; obstore's own names are accepted as well. With fsspec+… they are
-            the file system's own. A folder and memory need none, and refuse what no store knows.
+            the file system's own. A folder and memory need none, and reject names that no store
+            accepts.
         durability: "none" lets local writes return before they are on disk.
 
     >>> open_store("memory://pets").url
@@ -79,12 +80,12 @@ def open_store(
 
 
 def _refuse_password(scheme: str, rest: str) -> None:
-    """Refuse a bucket with a password: it would be taken for its name, and told in errors."""
+    """Reject a bucket with a password: it would be taken for its name, and shown in errors."""
     user, at, _ = rest.partition("/")[0].rpartition("@")
     if at and ":" in user and scheme not in ("http", "https"):
         shown = public_url(f"{scheme}://{rest}")
         raise InvalidInputError(
-            f"the URL of {shown!r} holds a user and a password, which buckets have no place for;\n"
+            f"the URL of {shown!r} has a user and a password, which bucket URLs do not support;\n"
             "give them by storage_options={'key': …, 'secret': …}, the environment or a profile",
             url=shown,
             scheme=scheme,

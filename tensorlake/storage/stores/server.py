@@ -2,17 +2,17 @@
 
     get, get_range   GET  /v1/datasets/pets/objects/{path}             (Range: bytes=…)
     author           … X-Author of the answers: whose entries the server takes
-    put_if_absent    PUT  … If-None-Match: *                           412: it is there
+    put_if_absent    PUT  … If-None-Match: *                           412: it exists
     put              PUT  …                                            a branch's HEAD, a tag
     head             HEAD …
     list, folders    GET  /v1/datasets/pets/objects?prefix=&after=     pages, in order
-    ask, stream      POST /v1/datasets/pets/{what}                     what is no object
+    ask, stream      POST /v1/datasets/pets/{what}                     queries and other calls
 
 The server decides what a token may read and write; it deletes nothing for its clients. Where it
-signs links (307), bytes come from the object store itself, which is shown no token. A request
-that failed is repeated where it may be; ``put_if_absent`` never is: who publishes reads back.
+signs links (307), bytes come from the object store itself, which gets no token. A failed request is
+retried where that is safe; ``put_if_absent`` never is: a publisher reads back.
 
-Connections belong to the one loop of a process: one that was forked has another, and its own.
+Connections belong to the one loop of a process: a forked child has its own.
 """
 
 # ruff: noqa: D102 - the Store protocol documents what its methods do
@@ -74,7 +74,7 @@ TOKEN_VARIABLE: Final = "TENSORLAKE_TOKEN"  # noqa: S105 - the name of a variabl
 RANGES_AT_ONCE: Final = 64
 REDIRECT: Final = 307
 KEPT_LINKS: Final = 1000
-AUTHOR_HEADER: Final = "x-author"  # percent-encoded: a name may hold any letters
+AUTHOR_HEADER: Final = "x-author"  # percent-encoded: a name may have any characters
 
 _OK: Final = frozenset({200, 201, 204, 206})
 
@@ -89,7 +89,7 @@ class LakeStore:
 
     Args:
         url: ``http://host/name``; the name may have several parts.
-        token: What lets one in; the environment's TENSORLAKE_TOKEN when it is None.
+        token: An access token; TENSORLAKE_TOKEN of the environment when None.
         policy: How reads and repeatable writes are retried.
     """
 
@@ -122,7 +122,7 @@ class LakeStore:
         self._dataset = f"/v1/datasets/{encoded}"
         self._clock = StoreClock(self._url)
         self._policy = policy or RetryPolicy()
-        self._signed: dict[str, str] = {}  # addresses for which the server signed a link
+        self._signed: dict[str, str] = {}  # addresses that the server redirects to signed links
         self._author: str | None = None
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ class LakeStore:
 
     @property
     def author(self) -> str | None:
-        """In whose name the server takes entries; None before it was asked, or does not say."""
+        """The author of entries that the server accepts; None before its first answer."""
         return self._author
 
     async def get(self, path: str) -> bytes | None:
@@ -150,7 +150,7 @@ class LakeStore:
         self._hear(answer)
         if self._is_absent(answer, "read", path):
             return None
-        modified = answer.headers.get("x-modified")  # not told by a server of tensorlake 0.1.0
+        modified = answer.headers.get("x-modified")  # absent from servers of tensorlake 0.1.0
         when = None if modified is None else datetime.fromisoformat(modified)
         return StoredObject(bytes(answer.content), when)
 
@@ -269,13 +269,13 @@ class LakeStore:
         url, token = self._opened_with
         return LakeStore(url, token, policy=self._policy)
 
-    # The server's own calls, for what is no object
+    # The server's own calls, beyond objects
 
     async def ask(self, what: str, body: dict[str, Any], *, accept: str) -> bytes:
-        """Ask the server something about the dataset; what is asked changes nothing.
+        """Send a read-only query about the dataset to the server.
 
         Raises:
-            TensorlakeError: What the server says, as the SDK would raise it.
+            TensorlakeError: The server's error, as the SDK would raise it.
         """
         address, headers = f"{self._dataset}/{what}", {"Accept": accept}
         answer = await self._repeated("POST", address, json=body, headers=headers)
@@ -284,15 +284,15 @@ class LakeStore:
         return bytes(answer.content)
 
     def stream(self, what: str, body: dict[str, Any], *, timeout_s: float) -> AnswerStream:
-        """Ask the server something whose answer goes on and on; on a connection of its own.
+        """Send a query with a streamed answer, on its own connection.
 
         Raises:
-            TensorlakeError: What the server says, as the SDK would raise it.
+            TensorlakeError: The server's error, as the SDK would raise it.
         """
         return run(self._stream(f"{self._dataset}/{what}", body, timeout_s))
 
     async def dataset_names(self) -> list[str]:
-        """Name the datasets that the server shows under this URL's path; "." for itself."""
+        """List the datasets that the server shows under this URL's path; "." for itself."""
         names = await self._all_names()
         if not self._name:
             return names
@@ -302,20 +302,20 @@ class LakeStore:
         ]
 
     async def neighbours(self) -> list[str]:
-        """Name the datasets beside the one that this URL names."""
+        """List the datasets beside this URL's."""
         folder = self._name.rpartition("/")[0]
         inside = f"{folder}/" if folder else ""
         names = await self._all_names()
         return [name.removeprefix(inside) for name in names if name.startswith(inside)]
 
     async def make_dataset(self, schema: dict[str, Any], *, grace: str, exist_ok: bool) -> None:
-        """Make the dataset that this URL names; types by tensor, as JSON."""
+        """Create this URL's dataset; types by tensor, as JSON."""
         body = {"name": self._name, "schema": schema, "grace": grace, "exist_ok": exist_ok}
         answer = await self._once("POST", "/v1/datasets", json=body)
         self._check(answer, "create", "")
 
     async def remove_dataset(self) -> None:
-        """Remove the dataset, for good."""
+        """Remove the dataset permanently."""
         answer = await self._once("DELETE", self._dataset, params={"confirm": self._name})
         self._check(answer, "delete", "")
 
@@ -345,7 +345,7 @@ class LakeStore:
         headers: Mapping[str, str] | None = None,
         nbytes: int | None = None,
     ) -> Answer:
-        """Read an object, or what is known of it."""
+        """Read an object, or only its metadata."""
         attempt = partial(self._attempt_read, method, address, headers or {}, nbytes)
         return await self._until_answered(address, attempt)
 
@@ -372,7 +372,7 @@ class LakeStore:
                 json=body,
             )
 
-        # Before whoever waits for the stream stops waiting: they are told why it was refused.
+        # Before the waiting reader stops: it gets the reason of the refusal.
         answer = await self._until_answered(address, attempt, timeout_s=timeout_s)
         if answer.status_code not in _OK:
             raise error_of(await answer.whole(), self.url)
@@ -402,11 +402,11 @@ class LakeStore:
         answer = await self._client().ask("GET", link, headers=headers, most_nbytes=nbytes)
         if answer.status_code in (400, 401, 403):
             self._signed.pop(address, None)
-            raise AttemptError("a signed link has ended", status=answer.status_code)
+            raise AttemptError("a signed link has expired", status=answer.status_code)
         return answer
 
     def _hear(self, answer: Answer) -> None:
-        """Note the server's time, which every answer tells that no cache has kept."""
+        """Record the server's time, which every uncached answer carries."""
         date = answer.headers.get("date")
         if date is not None and "age" not in answer.headers:
             with suppress(ValueError):  # a proxy's own spelling
