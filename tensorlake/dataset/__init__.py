@@ -5,6 +5,7 @@ from tensorlake.dataset.core.connect import delete, exists, has_remains, list_da
 from tensorlake.dataset.core.progress import Progress
 from tensorlake.dataset.core.rowset import RowSet, rowset_of, session_of
 from tensorlake.dataset.core.session import UncommittedChangesWarning
+from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.display.viewer import check_server_is_installed, check_viewer_is_built
 from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
 from tensorlake.dataset.handles.open import create, open_dataset
@@ -128,4 +129,5 @@ __all__ = [
     "type_of_column",
     "udf",
     "values_of",
+    "with_options",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, MissingTensorError
 
-__all__ = ["expand_names", "flattened", "members_of", "nested"]
+__all__ = ["completions", "expand_names", "flattened", "members_of", "nested"]
 
 
 def members_of(group: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -26,6 +26,19 @@ def members_of(group: str, names: Iterable[str]) -> tuple[str, ...]:
     ('a/x', 'a/b/y')
     """
     return tuple(name for name in names if name.startswith(f"{group}/"))
+
+
+def completions(names: Iterable[str]) -> list[str]:
+    """Return what brackets complete to: each tensor, and before its fields each group.
+
+    >>> completions(["image", "a/x", "a/b/y"])
+    ['image', 'a', 'a/x', 'a/b', 'a/b/y']
+    """
+    found: dict[str, None] = {}  # in order, once each
+    for name in names:
+        parts = name.split("/")
+        found |= dict.fromkeys("/".join(parts[:stop]) for stop in range(1, len(parts) + 1))
+    return [*found]
 
 
 def expand_names(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from tensorlake.dataset.core.connect import reconnect
 from tensorlake.dataset.core.indexing import row_position
 from tensorlake.dataset.core.rowset import RowSet, everything
 from tensorlake.dataset.display.repr import dataset_repr, view_repr, views_text
+from tensorlake.dataset.display.signatures import shows_methods
 from tensorlake.dataset.handles import schema as evolving
 from tensorlake.dataset.handles import upkeep as maintained
 from tensorlake.dataset.handles import versions as versioned
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "Diff", "SavedViews", "Updated", "View"]
 
 
+@shows_methods
 class View(Rows):
     """Rows × columns of one version.
 
@@ -108,6 +110,7 @@ class View(Rows):
     materialize = view_values.materialize
 
 
+@shows_methods
 class Dataset(Rows):
     """A dataset at one branch or version; made by ``tl.create`` and ``tl.open``.
 

@@ -1,10 +1,10 @@
-"""The ways out of a Dataset and a View, methods of both: loaders, other libraries, files."""
+"""The ways out of a Dataset and a View, methods of both: other libraries and files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -12,14 +12,11 @@ from tensorlake.quantities import parse_nbytes
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import HasRows
-    from tensorlake.loader import Framework, Loader
 
 __all__ = [
     "arrow_dataset",
     "arrow_schema",
     "arrow_stream",
-    "jax",
-    "loader",
     "to_arrow",
     "to_coco",
     "to_csv",
@@ -32,14 +29,7 @@ __all__ = [
     "to_parquet",
     "to_webdataset",
     "to_zarr",
-    "torch",
 ]
-
-
-class HasLoader(Protocol):
-    """What a loader is made of."""
-
-    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader: ...
 
 
 def to_pandas(self: HasRows, columns: Sequence[str] | None = None) -> Any:  # noqa: D417 - a method: self
@@ -453,47 +443,3 @@ def to_coco(  # noqa: D417 - a method: self
     from tensorlake.dataset import export
 
     export.to_coco(self.__rowset__, dst, columns=columns, overwrite=overwrite)
-
-
-def torch(self: HasLoader, **arguments: Any) -> Loader:
-    """Stream batches of torch tensors; arguments in docs/reference/loader.md.
-
-    Example:
-        >>> import tensorlake as tl
-        >>> ds = tl.create("memory://doc-stream-torch", {"x": "int64"})
-        >>> ds.extend({"x": [1, 2, 3]})
-        >>> for batch in ds.torch(batch_size=2):
-        ...     print(batch["x"].tolist())
-        [1, 2]
-        [3]
-        >>> ds.discard()
-    """
-    return self.__loader__("torch", arguments)
-
-
-def jax(self: HasLoader, **arguments: Any) -> Loader:
-    """Stream batches of JAX arrays; arguments in docs/reference/loader.md.
-
-    Example:
-        >>> import tensorlake as tl
-        >>> ds = tl.create("memory://doc-stream-jax", {"x": "int64"})
-        >>> ds.extend({"x": [1, 2, 3]})
-        >>> [batch["x"].tolist() for batch in ds.jax(batch_size=2)]
-        [[1, 2], [3]]
-        >>> ds.discard()
-    """
-    return self.__loader__("jax", arguments)
-
-
-def loader(self: HasLoader, **arguments: Any) -> Loader:
-    """Stream batches of NumPy arrays; arguments in docs/reference/loader.md.
-
-    Example:
-        >>> import tensorlake as tl
-        >>> ds = tl.create("memory://doc-stream-loader", {"x": "int64"})
-        >>> ds.extend({"x": [1, 2, 3]})
-        >>> [batch["x"].tolist() for batch in ds.loader(batch_size=2)]
-        [[1, 2], [3]]
-        >>> ds.discard()
-    """
-    return self.__loader__("numpy", arguments)

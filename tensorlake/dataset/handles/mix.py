@@ -19,7 +19,8 @@ import numpy as np
 
 from tensorlake.dataset.core.rowset import rowset_of
 from tensorlake.dataset.display.hints import no_such
-from tensorlake.dataset.handles import exporting as exported
+from tensorlake.dataset.display.signatures import shows_methods
+from tensorlake.dataset.handles import batches
 from tensorlake.dataset.handles.dataset import View
 from tensorlake.dataset.handles.rows import Rows, repin_of
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
@@ -41,6 +42,7 @@ PAIR = 2
 SHOWN_ITEMS = 3
 
 
+@shows_methods
 class Mix:
     """Several sources as one stream; made by ``tl.mix``.
 
@@ -58,7 +60,7 @@ class Mix:
         self.stop: MixStop = stop
         self._given = dict(given)
 
-    torch, jax, loader = exported.torch, exported.jax, exported.loader
+    torch, jax, loader = batches.torch, batches.jax, batches.loader
 
     @property
     def names(self) -> tuple[str, ...]:

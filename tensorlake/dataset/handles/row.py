@@ -15,7 +15,7 @@ import numpy as np
 from tensorlake.dataset.core.formatting import describe_sample, describe_value
 from tensorlake.dataset.core.indexing import row_position, unknown_column
 from tensorlake.dataset.core.rowset import ITERATED_AT_ONCE, HasRows, RowSet, rowset_of
-from tensorlake.dataset.core.structs import members_of, nested
+from tensorlake.dataset.core.structs import completions, members_of, nested
 from tensorlake.dataset.handles.tensor import Tensor, session_to_write
 from tensorlake.dataset.query.assignment import assign, positions_named
 from tensorlake.quantities import human_nbytes, is_whole_number
@@ -50,6 +50,8 @@ class Row(Mapping[str, Any]):
         self.row = row
 
     def __getitem__(self, name: str) -> Any:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - lists are no keys
+            raise unknown_column(name, self._columns)
         if name not in self._values:
             if name not in self._columns:
                 members = members_of(name, self._columns)
@@ -61,11 +63,28 @@ class Row(Mapping[str, Any]):
             self._values[name] = sample_type.present_one(column, 0)
         return self._values[name]
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a column, or the default where there is no such column.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-row-get", {"x": "int64"})
+            >>> ds.append({"x": 1})
+            >>> ds[0].get("x"), ds[0].get("y", 0)
+            (1, 0)
+            >>> ds.discard()
+        """
+        return super().get(key, default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
     def __len__(self) -> int:
         return len(self._columns)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the columns and groups, for completion in brackets."""
+        return completions(self._columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process gets the values: which version to open, and how, would be read for each.
@@ -164,6 +183,11 @@ class Group:
         what = f"tensor {self._members[0]!r} of {here.url!r}"
         rows = positions_named(here, key, what=what)  # once: a Predicate is a query
         return nested(self.name, self._members, lambda name: tensors[name][rows])
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the fields, for completion in brackets."""
+        prefix = f"{self.name}/"
+        return completions([name.removeprefix(prefix) for name in self._members])
 
     def __setitem__(self, rows: Any, values: Any) -> None:
         session = session_to_write(self._rows, f"ds[{self.name!r}][rows] = values")

@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.rowset import HasRows, RowSet, everything, writer_of
-from tensorlake.dataset.core.structs import members_of
+from tensorlake.dataset.core.structs import completions, members_of
 from tensorlake.dataset.display.hints import no_such
+from tensorlake.dataset.display.signatures import shows_methods
+from tensorlake.dataset.handles import batches
 from tensorlake.dataset.handles import exporting as exported
 from tensorlake.dataset.handles import selecting as selectable
 from tensorlake.dataset.handles.row import Row, row_at
@@ -48,6 +50,7 @@ RowNames: TypeAlias = "slice | Sequence[int] | HasArray | Predicate | Rows"
 """What names several rows, in brackets and to be deleted."""
 
 
+@shows_methods
 class Rows:
     """Rows and columns that can be read, queried and streamed."""
 
@@ -115,6 +118,10 @@ class Rows:
         columns = rows.selection.columns
         return name in rows.columns or bool(members_of(name, columns))
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the columns and groups, for completion in brackets: ``ds["<Tab>``."""
+        return completions(self.__rowset__.columns)
+
     def __iter__(self) -> Iterator[Row]:
         rows = self.__rowset__
         for position in range(len(rows)):
@@ -157,9 +164,9 @@ class Rows:
 
     # Streaming and looking
 
-    torch = exported.torch
-    jax = exported.jax
-    loader = exported.loader
+    torch = batches.torch
+    jax = batches.jax
+    loader = batches.loader
 
     def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
         """Make a loader of a framework: what ``torch()``, ``jax()`` and ``loader()`` call."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tensorlake.dataset.core.rowset import HasDatasets, HasSession, everything
 from tensorlake.dataset.display.repr import Summary, summarize
@@ -21,7 +21,6 @@ from tensorlake.versions import CommitRequest, OnConflict
 
 if TYPE_CHECKING:
     from tensorlake.dataset.query.predicate import Predicate
-    from tensorlake.dataset.transform.map import MapOptions
 
 __all__ = [
     "append",
@@ -147,7 +146,11 @@ def map(  # noqa: A001, D417 - the method's name; self
     columns: Sequence[str] | None = None,
     to: str | PathLike[str] | None = None,
     where: str | Predicate | None = None,
-    **options: Unpack[MapOptions],
+    batch_size: int | None = None,
+    engine: Literal["threads", "processes"] = "threads",
+    workers: int | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Call a function on rows; what it returns fills tensors, or makes a new dataset.
 
@@ -160,7 +163,11 @@ def map(  # noqa: A001, D417 - the method's name; self
         columns: What the function is given; None: all.
         to: URL of a new dataset with just these tensors. The same call after a kill goes on.
         where: Only rows that meet a condition; in place, others stay as they are.
-        **options: See `MapOptions`.
+        batch_size: Rows the function is given at once, as columns; None: one row.
+        engine: "processes" is for functions that hold the interpreter lock.
+        workers: How many calls run in parallel; 4 by default.
+        on_error: "skip" leaves out rows (or batches) that the function raises for, and warns.
+        storage_options: Credentials and endpoint of the new dataset.
 
     Returns:
         This handle, with the outputs staged; or the new dataset, committed.
@@ -179,9 +186,9 @@ def map(  # noqa: A001, D417 - the method's name; self
         array([2, 1])
         >>> ds.discard()
     """
-    from tensorlake.dataset.transform.map import check_options, fill_rows, write_rows
+    from tensorlake.dataset.transform.map import MapOptions, fill_rows, write_rows
 
-    check_options(options)
+    options = MapOptions(batch_size, engine, workers, on_error, storage_options)
     if to is None:
         fill_rows(
             self.__session__,

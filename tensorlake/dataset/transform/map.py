@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
     from tensorlake.dataset.query.predicate import Predicate
 
-__all__ = ["MapOptions", "check_options", "fill_rows", "write_rows"]
+__all__ = ["MapOptions", "fill_rows", "write_rows"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -58,16 +58,9 @@ COMMIT_ROWS = 65_536
 """Rows of the source a commit of a new dataset: what a kill costs at most."""
 
 
-class MapOptions(TypedDict, total=False):
-    """Options of ``map``.
-
-    Attributes:
-        batch_size: Rows the function is given at once, as columns; None: one row.
-        engine: "threads", or "processes" for functions that hold the interpreter lock.
-        workers: How many calls run side by side; 4 by default.
-        on_error: "skip" leaves out rows (or batches) that the function raises for, and warns.
-        storage_options: Credentials and endpoint of the new dataset.
-    """
+@dataclass(frozen=True, slots=True)
+class MapOptions:
+    """How ``map`` calls its function, by the arguments of ``ds.map``."""
 
     batch_size: int | None
     engine: str
@@ -107,7 +100,7 @@ def write_rows(
         from tensorlake.dataset.query.run import run_where
 
         rows = run_where(rows, where, {})
-    return _write(rows, to, call, schema, storage_options=options.get("storage_options"))
+    return _write(rows, to, call, schema, storage_options=options.storage_options)
 
 
 def _call(
@@ -116,19 +109,11 @@ def _call(
     return Call.checked(
         function,
         columns,
-        batch_size=options.get("batch_size"),
-        engine=options.get("engine", "threads"),
-        workers=options.get("workers"),
-        on_error=options.get("on_error", "raise"),
+        batch_size=options.batch_size,
+        engine=options.engine,
+        workers=options.workers,
+        on_error=options.on_error,
     )
-
-
-def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse an option that map() does not have."""
-    known = MapOptions.__optional_keys__
-    unknown = next((name for name in options if name not in known), None)
-    if unknown is not None:
-        raise TypeError(f"map() takes no {unknown!r}; beside its own it takes {sorted(known)}")
 
 
 def _columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...]:

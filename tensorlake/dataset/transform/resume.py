@@ -11,12 +11,13 @@ Neither credentials nor what makes batches (their size, decoding, collation) is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tensorlake.dataset.core.connect import connect
 from tensorlake.dataset.core.rowset import everything
 from tensorlake.dataset.core.steps import steps_from_json
+from tensorlake.dataset.display.signatures import declares
 from tensorlake.dataset.query.saved_views import open_saved, replayed
 from tensorlake.dataset.transform.loaders import stream
 from tensorlake.errors import InvalidInputError
@@ -24,37 +25,14 @@ from tensorlake.loader import LoaderState, Order
 
 if TYPE_CHECKING:
     from tensorlake.loader import Loader
+    from tensorlake.quantities import Duration
 
 __all__ = ["loader_from_state"]
 
 
-def loader_from_state(
+def _resumed(
     state: Mapping[str, Any], *, storage_options: Mapping[str, Any] | None = None, **arguments: Any
 ) -> Loader:
-    """Make the loader of a state again, which goes on where that one stopped.
-
-    Args:
-        state: What ``loader.state_dict()`` returned.
-        storage_options: Credentials and endpoint, by fsspec's key names.
-        arguments: Of the loader, as for ``view.torch(…)``; seed and shuffle are the state's.
-
-    Raises:
-        InvalidInputError: The state is of rows that were chosen by hand, or of a mix.
-        ViewNotFoundError: The saved view was deleted.
-        StateMismatchError: The version has other rows than were recorded.
-
-    Example:
-        >>> import tensorlake as tl
-        >>> ds = tl.create("memory://doc-from-state", {"x": "int64"})
-        >>> ds.extend({"x": range(6)})
-        >>> _ = ds.commit("six")
-        >>> loader = ds.query("WHERE x > 0").loader(batch_size=2)
-        >>> for batch in loader:
-        ...     state = loader.state_dict()
-        ...     break
-        >>> [batch["x"].tolist() for batch in tl.loader_from_state(state, batch_size=2)]
-        [[3, 4], [5]]
-    """
     recorded = LoaderState.from_json(state)
     source = recorded.source
     if source is None or not isinstance(recorded.order, Order):
@@ -77,3 +55,58 @@ def loader_from_state(
     loader = stream(rows, source["framework"], own | arguments)
     loader.load_state_dict(dict(state))
     return loader
+
+
+@declares(_resumed)
+def loader_from_state(  # noqa: D417 - the loader's arguments are described once, in loader.md
+    state: Mapping[str, Any],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    batch_size: int | None = None,
+    columns: Sequence[str] | None = None,
+    decode: Mapping[str, Any] | None = None,
+    transform: Callable[..., Mapping[str, Any]] | None = None,
+    batch_transform: Callable[[dict[str, Any]], Any] | None = None,
+    collate: Mapping[str, Any] | None = None,
+    null: Mapping[str, Any] | None = None,
+    layout: Literal["NHWC", "NCHW"] = "NHWC",
+    device: Any = None,  # the framework's own word for a device
+    rank: int | None = None,
+    world_size: int | None = None,
+    global_batch_size: int | None = None,
+    mesh: Any = None,  # sizes by axis name, or a torch DeviceMesh
+    drop_last: bool = False,
+    workers: int | None = None,
+    prefetch: int | str = "256MiB",
+    cache: int | str = "auto",
+    on_error: Literal["raise", "skip"] = "raise",
+    deterministic: bool = True,
+    decode_on: Literal["client", "server"] = "client",
+    timeout: Duration = 300.0,
+    sharding: Any = None,  # a jax.sharding.Sharding
+) -> Loader:
+    """Make the loader of a state again, which resumes where that one stopped.
+
+    The other arguments are those of ``view.torch(…)``; seed and shuffle are the state's.
+
+    Args:
+        state: What ``loader.state_dict()`` returned.
+        storage_options: Credentials and endpoint, by fsspec's key names.
+
+    Raises:
+        InvalidInputError: The state is of rows that were chosen by hand, or of a mix.
+        ViewNotFoundError: The saved view was deleted.
+        StateMismatchError: The version has other rows than were recorded.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-from-state", {"x": "int64"})
+        >>> ds.extend({"x": range(6)})
+        >>> _ = ds.commit("six")
+        >>> loader = ds.query("WHERE x > 0").loader(batch_size=2)
+        >>> for batch in loader:
+        ...     state = loader.state_dict()
+        ...     break
+        >>> [batch["x"].tolist() for batch in tl.loader_from_state(state, batch_size=2)]
+        [[3, 4], [5]]
+    """

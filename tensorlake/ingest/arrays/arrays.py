@@ -16,7 +16,7 @@ from tensorlake.dataset import SHAPES, VALUES, Dataset, infer_types, picture_typ
 from tensorlake.errors import InvalidInputError
 from tensorlake.errors import shown as shown_value
 from tensorlake.ingest.engine.found_files import source_path
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles
@@ -39,6 +39,7 @@ ROWS_AT_ONCE = 1024
 """Rows of a table that are asked for together."""
 
 
+@shows_options
 def numpy(
     src: str | PathLike[str] | Mapping[str, Any],
     dst: str | PathLike[str],
@@ -108,6 +109,7 @@ def numpy(
     return run_ingest(source, dst, **options)
 
 
+@shows_options
 def torch(
     dataset: Any,
     dst: str | PathLike[str],
@@ -190,6 +192,7 @@ def torch(
     return run_ingest(source, dst, **one_reader)
 
 
+@shows_options
 def huggingface(
     dataset: Any,
     dst: str | PathLike[str],

@@ -19,7 +19,7 @@ from xxhash import xxh3_64_hexdigest
 from tensorlake.dataset import Dataset
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import source_path
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles
@@ -35,6 +35,7 @@ LABELS_MAX = 1000
 """Integers from 0 up to this are taken for classes named "0", "1", …"""
 
 
+@shows_options
 def idx(
     images: str | PathLike[str],
     labels: str | PathLike[str] | None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
+from tensorlake.dataset import with_options
 from tensorlake.storage import Durability
 
-__all__ = ["IngestOptions", "Mode", "OnError"]
+__all__ = ["DEFAULTS", "IngestOptions", "Mode", "OnError", "shows_options"]
 
 Mode = Literal["create", "append"]
 OnError = Literal["raise", "skip", "quarantine"]
@@ -41,3 +42,20 @@ class IngestOptions(TypedDict, total=False):
     storage_options: Mapping[str, Any] | None
     durability: Durability
     token: str | None
+
+
+DEFAULTS: Final[IngestOptions] = {
+    "mode": "create",
+    "on_error": "raise",
+    "commit_every": "8GiB",
+    "workers": None,
+    "dry_run": False,
+    "progress": None,
+    "storage_options": None,
+    "durability": "fsync",
+    "token": None,
+}
+"""The default of each option, as the signatures of importers show it."""
+
+shows_options = with_options(IngestOptions, DEFAULTS)
+"""Show the options in the signature of an importer."""

@@ -22,7 +22,7 @@ from tensorlake.dataset import (
 )
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import Piece, find_files, names_below
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import LoadedRows, Source, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
@@ -36,6 +36,7 @@ ROWS_AT_ONCE = 4096
 """Rows of a table in memory that are converted together."""
 
 
+@shows_options
 def arrow(
     src: Any,
     dst: str | PathLike[str],
@@ -84,6 +85,7 @@ def arrow(
     return run_ingest(source, dst, **options)
 
 
+@shows_options
 def parquet(
     src: str | PathLike[str] | Sequence[str | PathLike[str]],
     dst: str | PathLike[str],

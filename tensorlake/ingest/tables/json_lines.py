@@ -26,7 +26,7 @@ import msgspec
 from tensorlake.dataset import Dataset, SkippedItem, type_of_column
 from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.ingest.engine.found_files import Piece, find_files
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.arrow import ingest_pieces
@@ -51,6 +51,7 @@ _SPACE_BEFORE_COLON = re.compile(rb'"[ \t\r]+:')
 _ESCAPED = re.compile(rb"\\u00(?:20|22|3[aA])")  # a space, a quote, a colon
 
 
+@shows_options
 def jsonl(
     src: str | PathLike[str] | Sequence[str | PathLike[str]],
     dst: str | PathLike[str],

@@ -18,7 +18,7 @@ from typing import Any, Unpack, cast
 from tensorlake.dataset import Dataset, SkippedItem, values_of
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import Piece, find_files
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.arrow import (
@@ -41,6 +41,7 @@ TYPED_BY_ROWS = 100_000
 _OTHER_DELIMITERS = ";\t|"
 
 
+@shows_options
 def csv(
     src: str | PathLike[str] | Sequence[str | PathLike[str]],
     dst: str | PathLike[str],

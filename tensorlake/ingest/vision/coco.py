@@ -17,7 +17,7 @@ from tensorlake.dataset import Dataset, SkippedItem, codec_of_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.files import unreadable_file
 from tensorlake.ingest.engine.found_files import source_path
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
@@ -44,6 +44,7 @@ Columns = Mapping[str, Callable[[range], Any]]
 """What gives the values of some pictures, by tensor."""
 
 
+@shows_options
 def coco(
     annotations: str | PathLike[str],
     images: str | PathLike[str],

@@ -21,7 +21,7 @@ from tensorlake.dataset import PICTURE_ENDINGS, Dataset, SkippedItem, codec_of_f
 from tensorlake.errors import InvalidInputError, MissingTensorError
 from tensorlake.ingest.engine.files import unreadable_file
 from tensorlake.ingest.engine.found_files import source_path
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
@@ -50,6 +50,7 @@ class _Picture(NamedTuple):  # made in a third of a frozen dataclass's time, onc
     stamp: object  # what changes where the content does: a time, or a checksum
 
 
+@shows_options
 def images(
     src: str | PathLike[str],
     dst: str | PathLike[str],

@@ -18,7 +18,7 @@ import numpy as np
 from tensorlake.dataset import PICTURE_ENDINGS, Dataset, SkippedItem, codec_of_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import source_path
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
 from tensorlake.ingest.engine.source_files import SourceFiles
@@ -50,6 +50,7 @@ class _Object:
     flags: tuple[int, int]  # difficult, truncated
 
 
+@shows_options
 def voc(
     src: str | PathLike[str], dst: str | PathLike[str], **options: Unpack[IngestOptions]
 ) -> Dataset:

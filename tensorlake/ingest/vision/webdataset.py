@@ -33,7 +33,7 @@ from tensorlake.dataset import (
 )
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import find_files, names_below
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
@@ -82,6 +82,7 @@ class _Sample:
         return f"{Path(self.shard).name}:{self.key}"
 
 
+@shows_options
 def webdataset(
     src: str | PathLike[str] | Sequence[str | PathLike[str]],
     dst: str | PathLike[str],

@@ -24,7 +24,7 @@ import numpy as np
 from tensorlake.dataset import PICTURE_ENDINGS, Dataset, codec_of_files
 from tensorlake.errors import InvalidInputError, missing_extra
 from tensorlake.ingest.engine.found_files import source_path
-from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
@@ -65,6 +65,7 @@ class _Layout:
     points: tuple[int, int] | None
 
 
+@shows_options
 def yolo(
     src: str | PathLike[str],
     dst: str | PathLike[str],

@@ -49,11 +49,15 @@ class Sequence(Encoded, SampleType):
 
     of: Any = field()  # Any: what as_type() takes; a SampleType once it is made
 
-    def __new__(cls, of: Any = None, **parameters: Any) -> Any:  # Any: a Struct is no SampleType
-        """Make the sequence; of a struct, the struct of sequences that it is stored as."""
+    def __new__(cls, of: Any, *, nullable: bool = False, default: Any = NO_DEFAULT) -> Any:
+        """Make the sequence; of a struct, the `Struct` of sequences that it is stored as."""
         if isinstance(of, Struct):
-            return _struct_of_lists(of, **parameters)
+            return _struct_of_lists(of, nullable=nullable, default=default)
         return object.__new__(cls)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what ``__new__`` needs, for copies and pickles."""
+        return (self.of,)
 
     def __post_init__(self) -> None:
         item = from_json(self.of) if isinstance(self.of, Mapping) else as_type(self.of)
@@ -146,9 +150,7 @@ class Sequence(Encoded, SampleType):
         return None if value is None else [self.item.json_value(one) for one in value]
 
 
-def _struct_of_lists(
-    struct: Struct, *, nullable: bool = False, default: Any = NO_DEFAULT
-) -> Struct:
+def _struct_of_lists(struct: Struct, *, nullable: bool, default: Any) -> Struct:
     if default is not NO_DEFAULT and default is not None and default != []:
         raise SchemaError(
             f"a sequence of structs has no default but [] and None, got {default!r}"
