@@ -112,7 +112,7 @@ def test_the_server_ends_with_the_process_however_that_ends(tmp_path: Path) -> N
     tl.create(url, {"x": "int64"}).close()
     program = (
         "import sys, tensorlake as tl\n"
-        "from tensorlake.dataset import showing\n"
+        "from tensorlake.dataset.display import viewer as showing\n"
         "showing.check_viewer_is_built = lambda: None\n"
         f"print(tl.open({url!r}).show(open=False), flush=True)\n"
         "sys.stdin.read()\n"
