@@ -1,7 +1,7 @@
-"""What a sample looks like in one cell of a table, and as JSON.
+"""Samples as cells of a table, and as JSON.
 
-Pictures and other media are never decoded: a cell tells codec, shape and size (``jpeg 375×500×3
-43.2 kB``). Labels show their names. An array longer than a cell shows dtype and shape.
+Images and other media are never decoded: a cell shows codec, shape and size (``jpeg 375×500×3
+43.2 kB``). Labels are shown by name. An array that does not fit a cell is shown as dtype and shape.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,15 @@ from tensorlake.dataset import Dataset, View, rowset_of
 from tensorlake.quantities import human_nbytes
 from tensorlake.types import ClassLabel, EncodedColumn
 
-__all__ = ["Media", "as_cell", "column_names", "read_rows", "row_document", "shape_text", "told"]
+__all__ = [
+    "Media",
+    "as_cell",
+    "column_names",
+    "display_values",
+    "read_rows",
+    "row_document",
+    "shape_text",
+]
 
 CELL_WIDTH = 60
 ROWS_AT_ONCE = 64
@@ -24,7 +32,7 @@ SHOWN_ELEMENTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """What a stored picture is, without its pixels."""
+    """Codec, shape and size of a stored media sample."""
 
     codec: str
     shape: tuple[int, ...]
@@ -35,21 +43,21 @@ class Media:
 
 
 def column_names(view: Dataset | View) -> list[str]:
-    """Name the columns: tensors first, then what a query computed."""
+    """List the columns: tensors first, then those that a query computed."""
     return list(rowset_of(view).columns)
 
 
 def read_rows(view: Dataset | View, *, stop: int | None = None) -> Iterator[dict[str, Any]]:
-    """Read rows one after another; of media what they are, of labels their names."""
+    """Read rows one after another, with media as `Media` and labels by name."""
     names = column_names(view)
     shown = view[:stop]
-    columns = [told(shown, name) for name in names]
+    columns = [display_values(shown, name) for name in names]
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
 
 
-def told(view: Dataset | View, name: str) -> Iterator[Any]:
-    """Read a column in the words of a person: class names for codes, `Media` for pixels."""
+def display_values(view: Dataset | View, name: str) -> Iterator[Any]:
+    """Read a column for display: class names instead of codes, `Media` instead of pixels."""
     computed = rowset_of(view).computed.get(name)
     if computed is not None:
         values, names = computed.present(), computed.names
@@ -85,7 +93,7 @@ def _media(view: Dataset | View, name: str) -> Iterator[Media | None]:
 
 
 def as_cell(value: Any) -> str:
-    """Say a value in at most 60 characters, on one line."""
+    """Format a value in at most 60 characters, on one line."""
     if value is None:
         return "NULL"
     if isinstance(value, np.ndarray):
@@ -108,7 +116,7 @@ def _elements(value: Any) -> str:
 
 
 def shape_text(shape: Sequence[int | None]) -> str:
-    """Say a shape as it is multiplied.
+    """Format a shape as a product.
 
     >>> shape_text((375, 500, 3)), shape_text((None, 4)), shape_text(())
     ('375×500×3', '?×4', '()')
@@ -117,7 +125,7 @@ def shape_text(shape: Sequence[int | None]) -> str:
 
 
 def row_document(row: dict[str, Any]) -> dict[str, object]:
-    """Make a row a JSON object."""
+    """Convert a row to a JSON object."""
     return {
         name: asdict(value) if isinstance(value, Media) else as_document(value)
         for name, value in row.items()

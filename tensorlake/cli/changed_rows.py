@@ -1,29 +1,29 @@
-"""A difference row by row: what ``diff --rows`` prints, and its JSON.
+"""A diff row by row: the output of ``diff --rows``, as text and as JSON.
 
     + row 9    x=100  label=cat
     - row 4    x=4    label=dog
     ~ row 3 → 2   label   cat → dog
 
-Rows that moved have both numbers. Media are told by codec, shape and size, never decoded.
+Rows that moved show both row numbers. Media are shown by codec, shape and size, never decoded.
 """
 
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from tensorlake.cli.cells import as_cell, read_rows, row_document, told
+from tensorlake.cli.cells import as_cell, display_values, read_rows, row_document
 from tensorlake.dataset import Diff, Updated, View
 
 __all__ = ["changed_rows", "row_documents"]
 
 
 def changed_rows(found: Diff, *, tensor: str | None, limit: int) -> Iterator[str]:
-    """Say a difference line by line: at most ``limit`` of each kind, then how many more."""
+    """Format a diff line by line: at most ``limit`` rows of each kind, then the number left out."""
     if tensor is None:
         for sign, view in (("+", found.added), ("-", found.removed)):
             for row, cells in islice(_rows(view), limit):
-                told_cells = "  ".join(f"{name}={as_cell(one)}" for name, one in cells.items())
-                yield f"{sign} row {row}    {told_cells}"
+                shown = "  ".join(f"{name}={as_cell(one)}" for name, one in cells.items())
+                yield f"{sign} row {row}    {shown}"
             yield from _more(len(view), limit)
     for name, updated in found.updated.items():
         if tensor is not None and name != tensor:
@@ -35,7 +35,7 @@ def changed_rows(found: Diff, *, tensor: str | None, limit: int) -> Iterator[str
 
 
 def row_documents(found: Diff, *, tensor: str | None, limit: int) -> dict[str, object]:
-    """Make the same a JSON object."""
+    """Return the same diff as a JSON object."""
     document: dict[str, object] = {}
     if tensor is None:
         for what, view in (("added", found.added), ("removed", found.removed)):
@@ -65,8 +65,8 @@ def _cells(updated: Updated) -> Iterator[tuple[int, int, Any, Any]]:
     return zip(
         updated.rows_before.tolist(),
         updated.rows_after.tolist(),
-        told(updated.view_before, updated.before.name),
-        told(updated.view_after, updated.after.name),
+        display_values(updated.view_before, updated.before.name),
+        display_values(updated.view_after, updated.after.name),
         strict=True,
     )
 

@@ -1,12 +1,12 @@
-"""How a command ends: the exit code, and what it says about a failure.
+"""Exit codes of the commands, and how failures are reported.
 
-    0    done
-    1    failed, or a check found something; the error is on stderr, as the SDK words it
-    2    wrong usage (typer's own)
+    0    success
+    1    error, or a check found a problem; stderr has the error message of the SDK
+    2    usage error (typer's own)
     130  Ctrl-C
 
 Only failures that a user can act on are caught: tensorlake's own errors and those of the operating
-system. Anything else is a defect of ours and keeps its traceback.
+system. Anything else is a bug of ours and keeps its traceback.
 """
 
 import functools
@@ -37,13 +37,13 @@ def exits_cleanly(command: Callable[P, None]) -> Callable[P, None]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
-            sys.stdout.flush()  # a closed pipe shows here, not in the interpreter's last breath
+            sys.stdout.flush()  # a closed pipe fails here, not at interpreter shutdown
         except TensorlakeError as error:
             if kwargs.get("verbose"):
                 traceback.print_exception(error)
             fail(_first_line(error), cause=error)
         except BrokenPipeError:
-            # The reader (head, less) has seen enough. Whatever is still buffered goes nowhere.
+            # The reader (head, less) has closed the pipe: discard whatever is still buffered.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except OSError as error:
@@ -55,19 +55,19 @@ def exits_cleanly(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def _first_line(error: TensorlakeError) -> str:
-    """Put name and code before the message; a query's message brings its code and place."""
+    """Prefix the message with name and code; a query's message already has code and position."""
     name = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__[0] != "_")
     text = str(error)
     return f"{name} {text}" if text.startswith("[") else f"{name} [{error.code}]: {text}"
 
 
 def fail(message: str, *, cause: BaseException | None = None) -> NoReturn:
-    """Say on stderr why the command failed, and end it."""
+    """Print to stderr why the command failed, and end it."""
     print(message, file=sys.stderr)
     raise typer.Exit(FAILED) from cause
 
 
 def wrong_usage(message: str) -> NoReturn:
-    """Say on stderr what was wrong with the arguments, and end the command."""
+    """Print to stderr which arguments were wrong, and end the command."""
     print(f"Error: {message}", file=sys.stderr)
     raise typer.Exit(WRONG_USAGE)

@@ -1,4 +1,4 @@
-r"""How branches went apart and came together, drawn beside their commits.
+r"""The commit graph: branches that diverge and merge, drawn beside their commits.
 
     *    main@3  2 hours ago  ana  merge fix@2
     |\
@@ -7,8 +7,8 @@ r"""How branches went apart and came together, drawn beside their commits.
     |/
     *    main@1  yesterday  ci  first
 
-A column is a line of descent. A commit stands in the column that waits for it; its first parent
-goes on there, others open a column to the right.
+A column is a line of descent. A commit is drawn in the column that waits for it; its first parent
+continues that column, and other parents open a column to the right.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ __all__ = ["draw_graph"]
 
 def draw_graph(commits: Iterable[Commit]) -> Iterator[tuple[str, Commit | None]]:
     """Draw commits, children before parents; lines between commits have None."""
-    waiting: list[str] = []  # the version that each column goes on with
+    waiting: list[str] = []  # the version that each column continues with
     for commit in commits:
         while waiting.count(commit.version) > 1:
             last = len(waiting) - 1 - waiting[::-1].index(commit.version)
@@ -40,10 +40,10 @@ def draw_graph(commits: Iterable[Commit]) -> Iterator[tuple[str, Commit | None]]
 
 
 def _forked(columns: int, here: int) -> str:
-    """Draw where a column opens, with the columns right of it going on."""
+    """Draw a column that opens; the columns to its right continue."""
     return "| " * here + "|\\ " + "\\ " * (columns - here - 2)
 
 
 def _joined(columns: int, last: int) -> str:
-    """Draw where a column ends in the one before, with the columns right of it going on."""
+    """Draw a column that joins the one before; the columns to its right continue."""
     return "| " * (last - 1) + "|/ " + "/ " * (columns - last - 1)

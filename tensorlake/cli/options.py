@@ -1,7 +1,7 @@
-"""Options that mean the same in every command that has them, and reading what they say.
+"""Options that mean the same in every command, and the parsers of their values.
 
-A flag is an argument of the SDK with dashes; there is no flag without one. Those that every command
-has are gathered in ``terms``. What cannot be read is wrong usage, and says what would be right.
+Every flag is an argument of the SDK, written with dashes. Options that every command accepts are in
+``terms``. A value that cannot be parsed is a usage error whose message shows the expected form.
 """
 
 from datetime import UTC, datetime
@@ -28,27 +28,31 @@ __all__ = [
     "parse_storage_options",
 ]
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="A path, or s3:// gs:// az:// memory://.")]
+Url = Annotated[
+    str, typer.Argument(metavar="URL", help="Dataset: a path, or s3:// gs:// az:// memory://.")
+]
 At = Annotated[
     str | None,
-    typer.Option("--at", metavar="VERSION", help="A branch, a tag, or a commit like main@12."),
+    typer.Option("--at", metavar="VERSION", help="Branch, tag, or commit such as main@12."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 AsJsonLines = Annotated[
-    bool, typer.Option("--jsonl", help="Print one JSON document a line, one for each row.")
+    bool, typer.Option("--jsonl", help="Print JSON Lines: one document per row.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Columns = Annotated[
     str | None,
-    typer.Option("--columns", "-c", metavar="NAMES", help="Tensors to show, with commas between."),
+    typer.Option(
+        "--columns", "-c", metavar="NAMES", help="Columns to include, separated by commas."
+    ),
 ]
 StorageOptions = Annotated[
     list[str] | None,
     typer.Option(
         "--storage-option",
         metavar="KEY=VALUE",
-        help="key, secret, token, region, anon … of the store. Repeatable.",
-        rich_help_panel="Where it is",
+        help="Option of the store: key, secret, token, region, anon, … Repeatable.",
+        rich_help_panel="Storage options",
     ),
 ]
 EndpointUrl = Annotated[
@@ -56,14 +60,14 @@ EndpointUrl = Annotated[
     typer.Option(
         "--endpoint-url",
         metavar="URL",
-        help="The S3 endpoint to ask.",
-        rich_help_panel="Where it is",
+        help="S3 endpoint.",
+        rich_help_panel="Storage options",
     ),
 ]
 
 
 def parse_storage_options(pairs: list[str] | None, endpoint_url: str | None) -> dict[str, str]:
-    """Read ``KEY=VALUE`` pairs; wrong usage when one has no ``=``."""
+    """Parse ``KEY=VALUE`` pairs; a pair without ``=`` is a usage error."""
     options: dict[str, str] = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
@@ -75,31 +79,31 @@ def parse_storage_options(pairs: list[str] | None, endpoint_url: str | None) -> 
     return options
 
 
-def name_argument(help_: str) -> Any:  # Any: typer keeps its own class to itself
-    """Return the argument of commands that list what has names, or make one of them."""
+def name_argument(help_: str) -> Any:  # Any: typer does not export the class
+    """Return the NAME argument of commands that list named objects, or create one."""
     return typer.Argument(metavar="[NAME]", help=help_)
 
 
 def delete_option(help_: str) -> Any:  # Any: as above
-    """Return the option of these commands that ends what has a name."""
+    """Return the --delete option of these commands."""
     return typer.Option("--delete", "-d", metavar="NAME", help=help_)
 
 
 def check_one_name(name: str | None, delete: str | None, *, verb: str) -> None:
-    """Refuse a name to make together with one to delete."""
+    """Reject a name to create together with a name to delete."""
     if name is not None and delete is not None:
-        wrong_usage(f"give a NAME to {verb}, or --delete NAME, not both")
+        wrong_usage(f"NAME (to {verb}) and --delete NAME exclude each other; pass one of them")
 
 
 def parse_columns(text: str | None) -> list[str] | None:
-    """Read ``a,b,c``; None stays None: every tensor."""
+    """Parse ``a,b,c``; None (all columns) stays None."""
     if text is None:
         return None
     return [name for part in text.split(",") if (name := part.strip())]
 
 
 def parse_date(text: str, *, flag: str) -> datetime:
-    """Read a day or a moment; without a time zone it is UTC."""
+    """Parse a date or a timestamp; without a time zone it is UTC."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

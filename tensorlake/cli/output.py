@@ -1,9 +1,9 @@
-"""Words and tables for people, documents for programs.
+"""Output: text and tables for people, JSON documents for programs.
 
-On a terminal a table has a bold head and is cut to the width; in a pipe it is plain text with two
-spaces between columns, nothing cut, nothing coloured. ``NO_COLOR`` is obeyed by rich itself. JSON
-is one document: NULL is ``null``, and what JSON has no number for is a string ("NaN",
-"Infinity", "-Infinity"), so that nothing is lost without a sign.
+On a terminal a table has a bold header and is truncated to the width; in a pipe it is plain text
+with two spaces between columns, neither truncated nor coloured. rich itself respects ``NO_COLOR``.
+JSON is one document: NULL is ``null``, and numbers that JSON cannot represent are strings ("NaN",
+"Infinity", "-Infinity"), so that no value is lost silently.
 """
 
 import json
@@ -58,7 +58,7 @@ def _print_rich(cells: list[list[str]], header: Sequence[str] | None, right: Seq
             overflow="ellipsis",
         )
     for row in cells:
-        table.add_row(*(Text(cell) for cell in row))  # Text: a cell's [brackets] are no markup
+        table.add_row(*(Text(cell) for cell in row))  # Text: [brackets] in a cell are not markup
     Console().print(table)
 
 
@@ -72,7 +72,7 @@ def _pad(text: str, width: int, *, right: bool) -> str:
 
 
 def as_document(value: object) -> object:
-    """Make a value of what JSON has: NumPy arrays become lists, times ISO text."""
+    """Convert a value to JSON types: NumPy arrays become lists, timestamps ISO strings."""
     if isinstance(value, np.ndarray):
         return as_document(value.tolist())
     if isinstance(value, np.generic):
@@ -91,7 +91,7 @@ def as_document(value: object) -> object:
 
 
 def print_report(report: Any, *, as_json: bool, quiet: bool, **facts: object) -> None:
-    """Print what a command did: the report (a dataclass), or as JSON its facts and others."""
+    """Print the report (a dataclass) of a command; as JSON, its fields and the other facts."""
     if as_json:
         print_json({**facts, **asdict(report)})
     elif not quiet:
@@ -99,6 +99,6 @@ def print_report(report: Any, *, as_json: bool, quiet: bool, **facts: object) ->
 
 
 def print_json(value: object, *, indent: int | None = 2, file: TextIO | None = None) -> None:
-    """Print one JSON document (one line of it with ``indent=None``)."""
+    """Print one JSON document (on one line with ``indent=None``)."""
     document = json.dumps(as_document(value), ensure_ascii=False, allow_nan=False, indent=indent)
     print(document, file=file or sys.stdout)

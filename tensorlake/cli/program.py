@@ -1,4 +1,4 @@
-"""The program: its commands, gathered; each lives in a file of its own name."""
+"""The program ``tensorlake``; each command is in the file of its name."""
 
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -38,9 +38,10 @@ __all__ = ["main"]
 
 app = typer.Typer(
     name="tensorlake",
-    help="Versioned, multi-modal datasets: look at them, ask them, fill them, serve them.",
+    help="Create, query, version and serve multi-modal datasets.",
     epilog="A version is a branch, a tag or a commit: --at main@12."
-    " Exit: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C. NO_COLOR is obeyed.",
+    " Exit status: 0 success, 1 error, 2 usage error, 130 Ctrl-C. NO_COLOR is respected."
+    " Example: tensorlake info pets.tl",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -52,23 +53,23 @@ def _register(panel: str, *commands: Callable[..., None]) -> None:
         app.command(rich_help_panel=panel)(exits_cleanly(with_terms(command)))
 
 
-# In the order in which a newcomer meets them: --help lists them so.
-_register("Look", info, ls, head, query, show, du, bench)
+# --help lists them in this order: that in which a new user needs them.
+_register("Inspect", info, ls, head, query, show, du, bench)
 _register("Versions", log, diff, branch, tag, merge, restore)
-_register("Fill, copy, remove", ingest, export, copy, rm)
+_register("Ingest, export, copy", ingest, export, copy, rm)
 app.command("cp", hidden=True)(exits_cleanly(with_terms(copy)))
-# What it does not know it hands on: the server has flags of its own, and refuses what is none.
+# Unknown options are passed on: the server has flags of its own, and rejects any others.
 app.command(
     rich_help_panel="Serve",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(exits_cleanly(with_terms(serve)))
 app.add_typer(token, rich_help_panel="Serve")
-_register("Upkeep", check, optimize, expire, gc, doctor)
+_register("Maintenance", check, optimize, expire, gc, doctor)
 register_later(app)
 
 
-def _print_version(asked: bool) -> None:  # noqa: FBT001 typer calls it so
-    if asked:
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 typer passes it by position
+    if wanted:
         print(f"tensorlake {metadata.version('tensorlake-dl')}")
         raise typer.Exit
 
@@ -83,7 +84,7 @@ def program(
         ),
     ] = False,
 ) -> None:
-    """Versioned, multi-modal datasets: look at them, ask them, fill them, serve them."""
+    """Create, query, version and serve multi-modal datasets."""
     del version  # answered by its callback, before any command
 
 

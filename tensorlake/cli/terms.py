@@ -1,12 +1,12 @@
-"""On which terms a command runs: how stores are reached, how much is said. The same everywhere.
+"""Options that every command shares: access to stores, and verbosity.
 
-A command that asks for ``terms: Terms`` has these options of ``_read_terms`` beside its own:
+A command with a parameter ``terms: Terms`` accepts the options of ``_read_terms`` beside its own:
 
-    --storage-option KEY=VALUE, --endpoint-url, --profile, --token     how its stores are reached
-    -v, -q, --no-progress                                               how much it says
+    --storage-option KEY=VALUE, --endpoint-url, --profile, --token     storage options
+    -v, -q, --no-progress                                               output options
 
-``with_terms`` writes them into the command's signature, which is what typer reads, and hands the
-command one value in their place: a new shared option is added here, and every command has it.
+``with_terms`` adds them to the command's signature, which typer reads, and passes the command one
+value in their place: a shared option that is added here is available in every command.
 """
 
 import inspect
@@ -25,8 +25,8 @@ from tensorlake.cli.options import EndpointUrl, StorageOptions, parse_storage_op
 
 __all__ = ["Terms", "with_terms"]
 
-STORE_PANEL = "Where it is"
-TALK_PANEL = "What is said"
+STORE_PANEL = "Storage options"
+OUTPUT_PANEL = "Output options"
 TOKEN_VARIABLE = "TENSORLAKE_TOKEN"  # noqa: S105 - the name of a variable
 
 Profile = Annotated[
@@ -34,7 +34,7 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help="Credentials of the shared AWS files, for s3://.",
+        help="Profile of the shared AWS credentials files, for s3://.",
         rich_help_panel=STORE_PANEL,
     ),
 ]
@@ -43,7 +43,7 @@ Token = Annotated[
     typer.Option(
         "--token",
         metavar="TOKEN",
-        help="For http(s)://; better in TENSORLAKE_TOKEN, which no process list shows.",
+        help="Access token for http(s)://. Prefer TENSORLAKE_TOKEN: process lists do not show it.",
         rich_help_panel=STORE_PANEL,
     ),
 ]
@@ -55,8 +55,8 @@ Verbose = Annotated[
         count=True,
         metavar="",
         show_default=False,
-        help="Say on stderr what goes on, and where a failure came from; -vv: more.",
-        rich_help_panel=TALK_PANEL,
+        help="Log progress to stderr, and tracebacks of failures; -vv logs more.",
+        rich_help_panel=OUTPUT_PANEL,
     ),
 ]
 Quiet = Annotated[
@@ -64,28 +64,28 @@ Quiet = Annotated[
     typer.Option(
         "--quiet",
         "-q",
-        help="Say only what was asked for, and errors.",
-        rich_help_panel=TALK_PANEL,
+        help="Print only results and errors.",
+        rich_help_panel=OUTPUT_PANEL,
     ),
 ]
 NoProgress = Annotated[
     bool,
     typer.Option(
         "--no-progress",
-        help="No line of progress; without a terminal there is none.",
-        rich_help_panel=TALK_PANEL,
+        help="Do not show progress (never shown without a terminal).",
+        rich_help_panel=OUTPUT_PANEL,
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How stores are reached, and how much is said.
+    """Values of the shared options.
 
     Attributes:
-        storage_options: What was given, by fsspec's key names.
-        quiet: Nothing but errors, and answers to questions.
-        progress: As the SDK takes it: None leaves it to the terminal.
+        storage_options: Options of the store, by fsspec's key names.
+        quiet: Print only results and errors.
+        progress: The SDK's ``progress=``; None shows progress on a terminal only.
     """
 
     storage_options: dict[str, str] = field(default_factory=dict[str, str])
@@ -93,19 +93,19 @@ class Terms:
     progress: bool | None = None
 
     def options_for(self, url: str) -> dict[str, str] | None:
-        """Give the ``storage_options=`` of one URL."""
+        """Return the ``storage_options=`` for a URL."""
         options = self.storage_options
         if "profile" in options and not url.startswith("s3://"):
-            wrong_usage(f"--profile names credentials for s3://, and {url!r} is none; leave it out")
+            wrong_usage(f"--profile applies to s3:// only, got {url!r}; leave it out")
         return options or None
 
     def open(self, url: str, *, at: str | None = None, read_only: bool = True) -> tl.Dataset:
-        """Open a dataset, for reading unless told otherwise."""
+        """Open a dataset, read-only by default."""
         return tl.open(url, at, read_only=read_only, storage_options=self.options_for(url))
 
 
 def with_terms(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the shared options, where it asks for ``terms``."""
+    """Add the shared options to a command that has a parameter ``terms``."""
     signature = inspect.signature(command)
     if "terms" not in signature.parameters:
         return command
@@ -141,7 +141,7 @@ def _read_terms(
     if profile is not None:
         options["profile"] = profile
     if token is not None:
-        os.environ[TOKEN_VARIABLE] = token  # of this process: every call of the SDK looks there
+        os.environ[TOKEN_VARIABLE] = token  # for this process: every call of the SDK reads it
     return Terms(options, quiet, progress=False if quiet or no_progress else None)
 
 

@@ -1,1 +1,1 @@
-"""`tensorlake bench`: runs, reports and comparisons."""
+"""``tensorlake bench``: runs, reports and comparisons."""

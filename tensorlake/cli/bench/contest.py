@@ -1,8 +1,8 @@
-"""``tensorlake bench --against``: the same rows through another's loader, printed beside ours.
+"""``tensorlake bench --against``: the same rows through another loader, printed beside ours.
 
-Each contender runs in a fresh process, ours first: what the machine keeps of the files is then the
-opponent's to use, so that a doubt about caches never speaks for us. Both report a digest of the
-first rows, so that a ratio is printed together with whether the two made the same.
+Each contender runs in a new process, ours first: the operating system's file cache then favours the
+opponent, never us. Both report a digest of the first rows, so that every ratio is printed together
+with whether the two outputs are equal.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tensorlake.storage import usable_cores
 
 __all__ = ["OPPONENTS", "Contest", "check_opponent", "hold_contest", "shown_ratio"]
 
-OPPONENTS = {"torch": "a torch Dataset that reads a row a time, under a DataLoader of processes"}
-"""Who can be measured beside us."""
+OPPONENTS = {"torch": "a torch Dataset that reads one row at a time, in a multi-process DataLoader"}
+"""The alternatives that can be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class Contest:
     """Two measured contenders.
 
     Attributes:
-        opponent: Its name.
-        ours: What our loader came to.
-        theirs: What the opponent came to.
-        conditions: Under which both ran.
+        opponent: Name of the alternative.
+        ours: Results of our loader.
+        theirs: Results of the opponent.
+        conditions: Conditions under which both ran.
     """
 
     opponent: str
@@ -49,7 +49,7 @@ class Contest:
 
     @property
     def ratios(self) -> list[float | None]:
-        """How many times as fast ours was, by epoch; None where nothing was read."""
+        """Our speedup per epoch; None where nothing was read."""
         pairs = zip(self.ours.epochs, self.theirs.epochs, strict=True)
         return [
             ours.rows_per_s / theirs.rows_per_s if theirs.rows_per_s and ours.rows_per_s else None
@@ -68,11 +68,11 @@ class Contest:
 
     @property
     def is_same_output(self) -> bool:
-        """Whether both made the same of the first rows."""
+        """Whether both produced the same first rows."""
         return not _differing(self.ours, self.theirs)
 
     def print(self) -> None:
-        """Print the two beside each other, and the conditions."""
+        """Print both results side by side, and the conditions."""
         header = ("epoch", OURS, self.opponent, "ratio", "first batch", f"{self.opponent}'s")
         rows = [
             (
@@ -94,32 +94,32 @@ class Contest:
 
 
 def shown_ratio(ratio: float | None) -> str:
-    """Write a ratio for people."""
+    """Format a ratio."""
     return "-" if ratio is None else f"{ratio:.2f}"
 
 
 def check_opponent(name: str, url: str) -> None:
-    """Refuse who is not known or not here, and what another process cannot read.
+    """Reject an unknown or missing opponent, and a dataset that other processes cannot read.
 
     Raises:
         MissingExtraError: The opponent is not installed.
-        InvalidInputError: The dataset is in the memory of this process.
+        InvalidInputError: The dataset is in memory of this process.
     """
     if name not in OPPONENTS:
         known = "; ".join(f"{one}: {what}" for one, what in OPPONENTS.items())
-        wrong_usage(f"--against knows no {name!r}{did_you_mean(name, OPPONENTS)}; there is {known}")
+        wrong_usage(f"unknown --against {name!r}{did_you_mean(name, OPPONENTS)}; known: {known}")
     if find_spec("torch") is None:
         raise missing_extra("bench --against torch", "torch")
     if url.startswith("memory://"):
         raise InvalidInputError(
-            f"{url!r} is in the memory of this process, and contenders run in fresh ones\n"
+            f"{url!r} is in the memory of this process, and contenders run in new processes\n"
             "copy it to a folder: tl.copy(url, 'pets.tl')",
             dataset=url,
         )
 
 
 def hold_contest(run: BenchRun, opponent: str) -> Contest:
-    """Measure ours, then the opponent's, each in a process of its own."""
+    """Measure our loader, then the opponent's, each in its own process."""
     ours = _in_fresh_process(replace(run, contender=OURS))
     theirs = _in_fresh_process(replace(run, contender=opponent))
     return Contest(opponent, ours, theirs, _conditions(run, opponent, ours, theirs))
@@ -127,33 +127,34 @@ def hold_contest(run: BenchRun, opponent: str) -> Contest:
 
 def _in_fresh_process(run: BenchRun) -> Measured:
     command = [sys.executable, "-m", "tensorlake.cli.bench"]
-    asked = msgspec.json.encode(run)
-    ended = subprocess.run(command, input=asked, stdout=subprocess.PIPE, check=False)  # noqa: S603 - ourselves
+    request = msgspec.json.encode(run)
+    ended = subprocess.run(command, input=request, stdout=subprocess.PIPE, check=False)  # noqa: S603 - ourselves
     if ended.returncode:
-        raise typer.Exit(ended.returncode if ended.returncode > 0 else 1)  # it has said why
+        raise typer.Exit(
+            ended.returncode if ended.returncode > 0 else 1
+        )  # it has printed the reason
     return msgspec.json.decode(ended.stdout, type=Measured)
 
 
 def _conditions(run: BenchRun, opponent: str, ours: Measured, theirs: Measured) -> dict[str, str]:
     made = ", ".join(f"{name} {what}" for name, what in ours.output.items())
     differing = _differing(ours, theirs)
-    same = "the same of both, compared on the first of stored order"
-    other = f"DIFFERS in {', '.join(differing)}: the ratio compares unlike work"
+    same = "equal, compared on the first batch in stored order"
+    other = f"DIFFERS in {', '.join(differing)}: the ratio compares different work"
     return {
         "batches": f"{made or 'none'}; {other if differing else same}",
-        "decode": f"pictures to {run.side}×{run.side}, by the same functions",
+        "decode": f"images to {run.side}×{run.side}, by the same functions",
         "order": "shuffled" if run.shuffle else "as stored",
         OURS: _facts(ours.facts),
         opponent: f"{OPPONENTS[opponent]}; {_facts(theirs.facts)}",
-        "processes": f"each a fresh one; {OURS} first, so the machine's file cache is"
-        f" {opponent}'s to use",
+        "processes": f"a new one each; {OURS} first, so that the file cache favours {opponent}",
         "machine": f"{usable_cores()} cores, {platform.system()} {platform.machine()},"
         f" Python {platform.python_version()}",
     }
 
 
 def _differing(ours: Measured, theirs: Measured) -> list[str]:
-    """Name the columns of which the two made something else."""
+    """List the columns whose values differ between the two."""
     names = sorted({*ours.digests, *theirs.digests})
     return [name for name in names if ours.digests.get(name) != theirs.digests.get(name)]
 

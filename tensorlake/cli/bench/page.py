@@ -1,6 +1,6 @@
 """The page of ``tensorlake bench --html``: rate and busy stages over time, as one file of SVG.
 
-Nothing is loaded from anywhere and nothing runs: the page can be kept beside a report.
+The page loads nothing and runs no scripts: it can be archived with a report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,11 +35,11 @@ STYLE = (
 
 
 def bench_page(url: str, measured: Measured, contest: Contest | None = None) -> str:
-    """Write the page; with the opponent's line beside ours where there was a contest."""
+    """Return the page, with the opponent's curve beside ours where there is a contest."""
     epochs = measured.epochs
     tables = "".join(
         f"<h2>Epoch {epoch.number}: {epoch.rows_per_s:,.0f} rows/s</h2>"
-        f"<p>{epoch.stats.rows:,} rows in {epoch.seconds:.2f} s; the first batch came after"
+        f"<p>{epoch.stats.rows:,} rows in {epoch.seconds:.2f} s; first batch after"
         f" {epoch.first_batch_s * 1000:,.0f} ms.</p><pre>{escape(str(epoch.stats))}</pre>"
         for epoch in epochs
     )
@@ -47,7 +47,7 @@ def bench_page(url: str, measured: Measured, contest: Contest | None = None) -> 
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         f"<title>tensorlake bench {escape(url)}</title><style>{STYLE}</style>"
         f"<h1>{escape(url)}</h1><pre>{escape(measured.plan)}</pre>"
-        f"<h2>Rows a second</h2>{_rates(epochs, contest)}{_beside(contest)}"
+        f"<h2>Rows per second</h2>{_rates(epochs, contest)}{_beside(contest)}"
         f"<h2>Busy stages</h2>{_busy(epochs)}<p>{_legend(STAGES)}</p>{tables}</html>\n"
     )
 
@@ -68,7 +68,7 @@ def _rates_of(epochs: Sequence[Epoch]) -> list[tuple[float, float]]:
 
 
 def _beside(contest: Contest | None) -> str:
-    """Write the two contenders' rates, the ratio, and the conditions."""
+    """Return the rates of both contenders, the ratio, and the conditions."""
     if contest is None:
         return ""
     rows = "".join(
@@ -110,7 +110,7 @@ def _legend(colours: Mapping[str, str]) -> str:
 def _plot(
     lines: dict[str, tuple[str, list[tuple[float, float]]]], *, unit: str, top: float = 0.0
 ) -> str:
-    """Draw lines over seconds; each is labelled in its colour, and by a title on the line."""
+    """Draw lines over seconds, each with its colour in the legend and a title on the line."""
     points = [point for _, listed in lines.values() for point in listed]
     if not points:
         return "<p>The run was too short to plot.</p>"

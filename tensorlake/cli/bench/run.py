@@ -1,10 +1,10 @@
-"""One measured run of ``tensorlake bench``: what is asked, and how a dataset is streamed for it.
+"""One run of ``tensorlake bench``: its parameters, and how it streams the dataset.
 
     BenchRun (JSON, by stdin) ─► python -m tensorlake.cli.bench ─► Measured (JSON, to stdout)
 
-Without an opponent the command measures in its own process. Beside another each contender gets a
-fresh one, so that neither finds what the other has imported, cached or started. Credentials go by
-stdin: what is in a command line, every user of the machine can read.
+Without an opponent the command measures in its own process. In a comparison each contender gets a
+new process, so that neither profits from imports, caches or threads of the other. Credentials are
+passed by stdin: every user of the machine can read a command line.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ OURS = "tensorlake"
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """What is measured.
+    """Parameters of a run.
 
     Attributes:
-        contender: Who streams: ``OURS``, or an opponent.
-        query: Rows that a query selects; None: all.
-        side: What pictures are resized to.
-        batches: Leave each epoch after so many; None: stream it whole.
-        workers: Threads of ours, processes of an opponent's; None: one a core.
+        contender: The loader: ``OURS``, or an opponent.
+        query: Query that selects the rows; None: all rows.
+        side: Side length that images are resized to.
+        batches: Number of batches per epoch; None: the whole epoch.
+        workers: Threads of our loader, processes of an opponent; None: one per core.
     """
 
     url: str
@@ -56,16 +56,16 @@ class BenchRun:
 
     @contextmanager
     def open(self) -> Generator[tl.Dataset | tl.View]:
-        """Open what is streamed."""
+        """Open the rows to stream."""
         options = self.storage_options
         with tl.open(self.url, self.at, read_only=True, storage_options=options) as ds:
             yield ds if self.query is None else ds.query(self.query)
 
     def loader_arguments(self, rows: tl.Dataset | tl.View) -> dict[str, Any]:
-        """Say how a loader streams it: whatever the dataset holds, it streams."""
+        """Return loader arguments that work for any dataset."""
         types = {name: rows.schema[name] for name in columns_of(rows, self.columns)}
-        kept = {_lies_on(one) for one in types.values() if not isinstance(one, tl.BBox)}
-        resized = {n for n, one in types.items() if isinstance(one, tl.Image) and n not in kept}
+        masked = {_image_of(one) for one in types.values() if not isinstance(one, tl.BBox)}
+        resized = {n for n, one in types.items() if isinstance(one, tl.Image) and n not in masked}
         listed = [name for name, one in types.items() if _differs(one, is_sized=name in resized)]
         return {
             "batch_size": self.batch_size,
@@ -80,14 +80,14 @@ class BenchRun:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a run came to.
+    """Results of a run.
 
     Attributes:
-        plan: The loader's, in words.
-        epochs: Each with its rate.
-        output: What a batch holds, by column.
-        digests: Of the first batch in stored order, by column: equal where both make the same.
-        facts: Of the contender: its versions, and how many workers it had.
+        plan: The loader's plan, as text.
+        epochs: Each epoch with its rate.
+        output: Contents of a batch, by column.
+        digests: Digest of the first batch in stored order, by column: equal for equal output.
+        facts: Facts about the contender: its versions and number of workers.
     """
 
     plan: str
@@ -97,13 +97,13 @@ class Measured:
     facts: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def columns_of(rows: tl.Dataset | tl.View, asked: list[str] | None) -> list[str]:
-    """List the columns that are streamed: those asked for, or all."""
-    return list(rows.schema) if asked is None else asked
+def columns_of(rows: tl.Dataset | tl.View, chosen: list[str] | None) -> list[str]:
+    """List the columns to stream: those chosen, or all."""
+    return list(rows.schema) if chosen is None else chosen
 
 
 def measure_ours(run: BenchRun) -> Measured:
-    """Stream by the loader, as torch tensors, and compare nothing."""
+    """Stream with our loader, as torch tensors."""
     with run.open() as rows:
         return _measured(run, rows)
 
@@ -130,7 +130,7 @@ def digest_of(batch: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]
     return digests, output
 
 
-def _digested(value: Any, digest: Any) -> str:  # Any: hashlib names no type of its own
+def _digested(value: Any, digest: Any) -> str:  # Any: hashlib exports no type for it
     if isinstance(value, list | tuple):
         items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType] - of anything
         kinds = {_digested(item, digest).partition(" ")[0] for item in items}
@@ -144,8 +144,8 @@ def _digested(value: Any, digest: Any) -> str:  # Any: hashlib names no type of 
     return f"{array.dtype} {array.shape}"
 
 
-def _lies_on(sample_type: SampleType) -> str | None:
-    """Name the picture that a mask lies on: no step moves both, so it stays as it is."""
+def _image_of(sample_type: SampleType) -> str | None:
+    """Return the image that a mask belongs to; no step resizes both, so neither is resized."""
     return getattr(sample_type, "of", None)
 
 

@@ -1,8 +1,8 @@
 """The opponent ``torch``: the same rows through torch's own Dataset and DataLoader.
 
 Written as a user would write it: ``__getitem__`` reads one row, worker processes decode, and a
-collate function stacks. So that only the way of reading is compared, pictures are decoded by the
-very functions of our loader, at reduced scale where it does so, and batches are equal to the byte.
+collate function stacks. To compare only the way of reading, images are decoded by the same
+functions as in our loader, at reduced scale where it does so, and batches are byte-identical.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SAMPLE_S = 0.05
 
 
 class Rows(Dataset[dict[str, Any]]):
-    """A row is read when its number comes."""
+    """Read each row on its own, when it is requested."""
 
     def __init__(self, rows: tl.Dataset | tl.View, columns: tuple[ColumnPlan, ...]) -> None:
         self.rows = rows
@@ -46,9 +46,9 @@ class Rows(Dataset[dict[str, Any]]):
         for column in self.columns:
             if column.decoder is None:
                 row[column.name] = self._value(position, column)
-            elif (picture := self._picture(position, column)) is not None:
-                placements[column.name] = placement = column.decoder.place(picture, 0)
-                row[column.name] = column.decoder.decode(picture, placement)
+            elif (image := self._image(position, column)) is not None:
+                placements[column.name] = placement = column.decoder.place(image, 0)
+                row[column.name] = column.decoder.decode(image, placement)
             else:
                 row[column.name] = None
         self._move_boxes(row, placements)
@@ -58,9 +58,9 @@ class Rows(Dataset[dict[str, Any]]):
         physical = rowset_of(self.rows).selection.physical(np.array([position], dtype=np.int64))
         return rowset_of(self.rows).reader().read(column.name, physical, decode=decode)
 
-    def _picture(self, position: int, column: ColumnPlan) -> decode.Sample | None:
+    def _image(self, position: int, column: ColumnPlan) -> decode.Sample | None:
         stored = self._stored(position, column, decode=False)
-        assert isinstance(stored, EncodedColumn), "pictures are stored encoded"
+        assert isinstance(stored, EncodedColumn), "images are stored encoded"
         if stored.shapes is None or (stored.valid is not None and not stored.valid[0]):
             return None
         shape = tuple(int(length) for length in stored.shapes[0])
@@ -81,24 +81,24 @@ class Rows(Dataset[dict[str, Any]]):
                 return column.type.present_one(stored, 0)
 
     def _move_boxes(self, row: dict[str, Any], placements: dict[str, decode.Placement]) -> None:
-        """Let boxes follow their picture, and labels their boxes."""
-        kept: dict[str, Any] = {}
+        """Transform boxes with their image, and drop the labels of dropped boxes."""
+        kept_boxes: dict[str, Any] = {}
         for column in self.columns:
             placement = placements.get(column.moves_with or "")
             if placement is not None and row[column.name] is not None:
-                row[column.name], kept[column.name] = decode.move_boxes(
+                row[column.name], kept_boxes[column.name] = decode.move_boxes(
                     row[column.name],
                     placement,
                     box_format=str(getattr(column.type, "format", "xyxy")),
                 )
         for column in self.columns:
-            mask = kept.get(column.drops_with or "")
+            mask = kept_boxes.get(column.drops_with or "")
             if mask is not None and row[column.name] is not None:
                 row[column.name] = row[column.name][mask]
 
 
 class Stack:
-    """Stack what has one shape; the rest stays a list."""
+    """Stack columns of one shape; other columns stay lists."""
 
     def __init__(self, columns: tuple[ColumnPlan, ...]) -> None:
         self.stacked = {one.name for one in columns if one.is_stacked and one.collate is None}
@@ -115,14 +115,14 @@ class Stack:
 
 
 def measure_torch(run: BenchRun) -> Measured:
-    """Stream by a DataLoader with worker processes."""
+    """Stream with a DataLoader with worker processes."""
     with run.open() as rows:
         return _measure(run, rows)
 
 
 def _measure(run: BenchRun, rows: tl.Dataset | tl.View) -> Measured:
     with rows.loader(**run.loader_arguments(rows)) as loader:
-        columns = loader.columns  # what the loader makes of each column, for the same decoding
+        columns = loader.columns  # the loader's plan of each column, for the same decoding
     dataset, stack = Rows(rows, columns), Stack(columns)
     workers = run.workers or usable_cores()
     batches = DataLoader(

@@ -1,4 +1,4 @@
-"""``tensorlake bench URL``: how fast a dataset streams from here, and what holds it back."""
+"""``tensorlake bench URL``: measure how fast a dataset streams, and name the bottleneck."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,42 +22,46 @@ MAX_SIDE = 4096
 def bench(
     url: Url,
     *,
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Rows a batch.")] = 64,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Rows per batch.")] = 64,
     decode: Annotated[
-        int, typer.Option("--decode", metavar="SIDE", min=1, max=MAX_SIDE, help="Resize pictures.")
+        int,
+        typer.Option(
+            "--decode", metavar="SIDE", min=1, max=MAX_SIDE, help="Side that images are resized to."
+        ),
     ] = 224,
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="How many passes.")] = 2,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Number of epochs.")] = 2,
     batches: Annotated[
-        int | None, typer.Option("--batches", min=1, help="Leave each pass after so many.")
+        int | None, typer.Option("--batches", min=1, help="Maximum batches per epoch; default all.")
     ] = None,
     shuffle: Annotated[
-        bool, typer.Option("--shuffle/--no-shuffle", help="In a training order, or as stored.")
+        bool, typer.Option("--shuffle/--no-shuffle", help="Shuffle rows, or read in stored order.")
     ] = True,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Decode threads; default one a core.")
+        int | None, typer.Option("--workers", min=1, help="Decode threads; default one per core.")
     ] = None,
     cache: Annotated[
-        str, typer.Option("--cache", help="Memory for chunks: 0, 4GB, auto.")
+        str, typer.Option("--cache", help="Memory for cached chunks: 0, 4GB, auto.")
     ] = "auto",
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a page with a plot.")
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(
-            "--against", metavar="OPPONENT", help="Also stream it by another: torch. With a ratio."
-        ),
+        typer.Option("--against", metavar="OPPONENT", help="Compare with another loader: torch."),
     ] = None,
     query: Annotated[
-        str | None, typer.Option("--query", metavar="TQL", help="Only what a query selects.")
+        str | None, typer.Option("--query", metavar="TQL", help="Query that selects the rows.")
     ] = None,
     columns: Columns = None,
     at: At = None,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Stream epochs as training would, throw the batches away, and say what held them back."""
-    from tensorlake.cli.bench.run import BenchRun  # --help does not wait for it
+    """Stream epochs as in training, and report speed and bottleneck.
+
+    Example: tensorlake bench pets.tl --batch-size 64 --epochs 2
+    """
+    from tensorlake.cli.bench.run import BenchRun  # lazy: --help does not need it
 
     run = BenchRun(
         url=url,
@@ -74,7 +78,7 @@ def bench(
         cache=cache,
     )
     if html is not None and not html.parent.is_dir():
-        wrong_usage(f"--html: there is no folder {str(html.parent)!r}")  # before minutes of it
+        wrong_usage(f"--html: folder {str(html.parent)!r} not found")  # before minutes of measuring
     measured, contest = _measured(run, against)
     if html is not None:
         from tensorlake.cli.bench.page import bench_page
@@ -101,7 +105,7 @@ def bench(
 
 
 def _measured(run: "BenchRun", against: str | None) -> "tuple[Measured, Contest | None]":
-    """Measure it here, or beside another, each in a process of its own."""
+    """Measure in this process, or compare with an opponent, each in its own process."""
     from tensorlake.cli.bench.contest import check_opponent, hold_contest
     from tensorlake.cli.bench.run import Measured, columns_of
     from tensorlake.loader import measure_epochs
@@ -111,7 +115,7 @@ def _measured(run: "BenchRun", against: str | None) -> "tuple[Measured, Contest 
     with run.open() as rows:
         known = list(rows.schema)
         if unknown := [name for name in columns_of(rows, run.columns) if name not in known]:
-            wrong_usage(f"--columns: no tensor {unknown[0]!r}; there are {', '.join(known)}")
+            wrong_usage(f"--columns: no tensor {unknown[0]!r}; known: {', '.join(known)}")
         if against is None:
             with rows.loader(**run.loader_arguments(rows)) as loader:
                 plan = loader.explain()

@@ -1,4 +1,4 @@
-"""``tensorlake branch URL [NAME]``: list the branches, start one, or end one."""
+"""``tensorlake branch URL [NAME]``: list, create or delete branches."""
 
 import warnings
 from typing import Annotated
@@ -29,20 +29,25 @@ __all__ = ["branch"]
 
 def branch(
     url: Url,
-    name: Annotated[str | None, name_argument("The branch to start; none: list them.")] = None,
+    name: Annotated[str | None, name_argument("Branch to create; omit to list branches.")] = None,
     *,
     at: At = None,
-    delete: Annotated[str | None, delete_option("End this branch.")] = None,
+    delete: Annotated[
+        str | None, delete_option("Delete this branch; its name stays reserved.")
+    ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """List branches with their newest commits, start one, or end one."""
+    """List branches with their newest commits, create one, or delete one.
+
+    Example: tensorlake branch pets.tl fix-labels --at main@1
+    """
     damaged: dict[str, str] = {}
-    check_one_name(name, delete, verb="start")
+    check_one_name(name, delete, verb="create")
     with terms.open(url, read_only=False) as ds:
         if delete is not None:
-            confirm(f"End branch {delete!r} of {url}?", yes=yes)
+            confirm(f"Delete branch {delete!r} of {url}?", yes=yes)
             ds.delete_branch(delete)
             if as_json:
                 print_json({"deleted": delete})
@@ -62,8 +67,8 @@ def branch(
 
 
 def _listed(ds: Dataset) -> tuple[list[Commit], dict[str, str]]:
-    """The newest commit of each branch; and of those that cannot be read, why."""
-    with warnings.catch_warnings():  # it is a line of the table
+    """Return the newest commit of each branch, and the errors of branches that cannot be read."""
+    with warnings.catch_warnings():  # the table lists them
         warnings.simplefilter("ignore", DamagedBranchWarning)
         names = ds.branches
     newest: list[Commit] = []

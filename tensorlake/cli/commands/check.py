@@ -1,4 +1,4 @@
-"""``tensorlake check URL``: verify a dataset, also one that cannot be opened any more."""
+"""``tensorlake check URL``: verify a dataset, even one that can no longer be opened."""
 
 from typing import Annotated
 
@@ -17,19 +17,22 @@ def check(
     *,
     full: Annotated[
         bool,
-        typer.Option("--full/--quick", help="Read every chunk, or logs and index pages only."),
+        typer.Option("--full/--quick", help="Read every chunk, or only logs and index pages."),
     ] = True,
     decode: Annotated[
-        bool, typer.Option("--decode", help="Also decode every sample of media.")
+        bool, typer.Option("--decode", help="Also decode every media sample.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="First mend what can be mended; nothing is deleted.")
+        bool, typer.Option("--repair", help="First repair damage where possible; deletes nothing.")
     ] = False,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Verify digests, checksums and references of every version; exit 1 when anything is found."""
-    from tensorlake.dataset import check_url  # --help does not wait for it
+    """Verify digests, checksums and references of all versions; exit 1 if a problem is found.
+
+    Example: tensorlake check pets.tl --quick
+    """
+    from tensorlake.dataset import check_url  # lazy: --help does not need it
 
     report = check_url(
         url,

@@ -1,4 +1,4 @@
-"""``tensorlake copy SRC DST``: a dataset to another place; run again, it goes on."""
+"""``tensorlake copy SRC DST``: copy a dataset; repeating the command resumes or updates."""
 
 from typing import Annotated
 
@@ -12,8 +12,8 @@ from tensorlake.cli.terms import Terms
 
 __all__ = ["copy"]
 
-Source = Annotated[str, typer.Argument(metavar="SRC", help="The dataset.")]
-Target = Annotated[str, typer.Argument(metavar="DST", help="Where the copy goes.")]
+Source = Annotated[str, typer.Argument(metavar="SRC", help="Dataset to copy.")]
+Target = Annotated[str, typer.Argument(metavar="DST", help="Destination URL.")]
 
 
 def copy(
@@ -21,14 +21,14 @@ def copy(
     dst: Target,
     *,
     history: Annotated[
-        bool, typer.Option("--history/--no-history", help="All versions, or one alone.")
+        bool, typer.Option("--history/--no-history", help="Copy all versions, or only one.")
     ] = True,
     mirror: Annotated[
-        bool, typer.Option("--mirror", help="A read-only copy that later runs bring up to date.")
+        bool, typer.Option("--mirror", help="Make a read-only copy that later runs update.")
     ] = False,
     at: At = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Packs copied at once; default 8.")
+        int | None, typer.Option("--workers", min=1, help="Packs copied concurrently; default 8.")
     ] = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -37,12 +37,15 @@ def copy(
         typer.Option(
             "--src-storage-option",
             metavar="KEY=VALUE",
-            help="For the store of SRC, where it needs others. Repeatable.",
+            help="Option for the store of SRC, if it differs. Repeatable.",
         ),
     ] = None,
     terms: Terms,
 ) -> None:
-    """Copy a dataset, with its history, to another place; what is there already is not copied."""
+    """Copy a dataset with its history; data already at DST is not copied again.
+
+    Example: tensorlake copy pets.tl backup/pets.tl
+    """
     report = tl.copy(
         src,
         dst,

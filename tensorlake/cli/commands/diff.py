@@ -1,4 +1,4 @@
-"""``tensorlake diff URL A [B]``: what differs between two versions, by row identity."""
+"""``tensorlake diff URL A [B]``: show the changes between two versions, by row identity."""
 
 from typing import Annotated
 
@@ -15,31 +15,34 @@ __all__ = ["diff"]
 
 def diff(
     url: Url,
-    a: Annotated[str, typer.Argument(metavar="A", help="The version to start from: main@11.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="Version before, such as main@11.")],
     b: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="The version to end at; none: main's head.")
+        str | None, typer.Argument(metavar="[B]", help="Version after; default: head of main.")
     ] = None,
     *,
     stat: Annotated[
-        bool, typer.Option("--stat", help="Counts of rows and values; the default.")
+        bool, typer.Option("--stat", help="Print counts of rows and values (default).")
     ] = True,
     tensor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Show only what changed of this tensor.")
+        str | None, typer.Option(metavar="NAME", help="Show only changes of this tensor.")
     ] = None,
     rows: Annotated[
-        bool, typer.Option("--rows", help="Each row, with its value before and after.")
+        bool, typer.Option("--rows", help="Print each row with its values before and after.")
     ] = False,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, help="With --rows: at most so many of each kind.")
+        int, typer.Option(metavar="N", min=1, help="Maximum rows of each kind with --rows.")
     ] = 20,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 1 when there are differences.")
+        bool, typer.Option("--exit-code", help="Exit with 1 if the versions differ.")
     ] = False,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Show what changed between two versions: rows, values of tensors, schema."""
-    del stat  # what is printed in any case
+    """Show the changes between two versions: rows, values, schema.
+
+    Example: tensorlake diff pets.tl main@1 main@2 --rows
+    """
+    del stat  # the default output
     with terms.open(url, at=b) as ds:
         found = ds.diff(a)
         if tensor is not None:

@@ -1,12 +1,12 @@
-"""``tensorlake doctor [URL]``: what is installed here, and whether a store can hold a dataset.
+"""``tensorlake doctor [URL]``: list installed packages, and test whether a store is suitable.
 
     ok       tensorlake     0.1.0, Python 3.11.9, Linux x86_64
     absent   extra 'zarr'   pip install 'tensorlake-dl[zarr]'
-    ok       latency        21.3 ms a request, median of 5
+    ok       latency        21.3 ms per request, median of 5
     failed   put-if-absent  'https://…' cannot hold a dataset that is written to: …
 
-Each line is a `Finding`; nothing found stops the others from being looked for, and a report for an
-issue (``--report``) holds no secrets: URLs are shown without credentials, options not at all.
+Each line is a `Finding`; a failed test does not stop the others. A report for an issue
+(``--report``) contains no secrets: URLs are shown without credentials, and options are omitted.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from tensorlake.storage import Store, open_store, probe, run
 
 __all__ = ["doctor"]
 
-CORE = (  # noqa: SIM905 a list literal would be one word a line
+CORE = (  # noqa: SIM905 a list literal would take one line per word
     "numpy ml_dtypes obstore numcodecs simplejpeg xxhash msgspec lark pyarrow typer rich"
 ).split()
 EXTRAS = {
@@ -50,16 +50,16 @@ EXTRAS = {
     "s3fs": ("s3fs",),
 }
 DISTRIBUTIONS = {"PIL": "pillow"}
-"""Where a module has another name than what is installed to get it."""
+"""Distribution names of modules whose name differs."""
 PROBES = 5
 PROBE_NBYTES = 8 << 20
 MAX_SKEW_S = 60
-"""Grace times are minutes at least; a clock off by more than this confuses ages in messages."""
+"""Grace periods are minutes at least; a larger skew makes ages in messages misleading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one test."""
 
     state: Literal["ok", "absent", "warning", "failed"]
     what: str
@@ -68,25 +68,31 @@ class Finding:
 
 def doctor(
     url: Annotated[
-        str | None, typer.Argument(metavar="[URL]", help="A store to try: a lake or a dataset.")
+        str | None, typer.Argument(metavar="[URL]", help="Store to test: a lake or a dataset.")
     ] = None,
     *,
     write: Annotated[
-        bool, typer.Option("--write/--no-write", help="Try small objects there, and remove them.")
+        bool, typer.Option("--write/--no-write", help="Write small test objects, and remove them.")
     ] = True,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write it to a file, for an issue.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write the report to a file, to attach to an issue."
+        ),
     ] = None,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Say what is installed, and try a store: latency, speed, put-if-absent, its clock."""
-    found = list(_look_here())
+    """List installed packages, and test a store: latency, speed, put-if-absent, clock.
+
+    Example: tensorlake doctor pets.tl --report report.txt
+    """
+    found = list(_check_installation())
     if url is not None:
         options = terms.options_for(url)
         try:
             store = open_store(url, storage_options=options)
-            found += run(_look_at(store, write=write))
+            found += run(_check_store(store, write=write))
         except TensorlakeError as error:
             found.append(Finding("failed", "store", str(error)))
     lines = [(one.state, one.what, one.told) for one in found]
@@ -101,7 +107,7 @@ def doctor(
         raise typer.Exit(FAILED)
 
 
-def _look_here() -> Iterator[Finding]:
+def _check_installation() -> Iterator[Finding]:
     version = metadata.version("tensorlake-dl")
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     yield Finding("ok", "tensorlake", f"{version}, Python {platform.python_version()}, {system}")
@@ -122,7 +128,7 @@ def _version_of(module: str) -> str:
     return f"{name} {metadata.version(name)}"
 
 
-async def _look_at(store: Store, *, write: bool) -> list[Finding]:
+async def _check_store(store: Store, *, write: bool) -> list[Finding]:
     found = [Finding("ok", "store", f"{store.url}{', local' if store.is_local else ''}")]
     found.append(await _latency(store))
     if not write:
@@ -130,7 +136,13 @@ async def _look_at(store: Store, *, write: bool) -> list[Finding]:
     path = f"probe-{secrets.token_hex(8)}"
     try:
         await probe(store)
-        found.append(Finding("ok", "put-if-absent", "of several writers of one name, one succeeds"))
+        found.append(
+            Finding(
+                "ok",
+                "put-if-absent",
+                "exactly one of several concurrent writers of a name succeeds",
+            )
+        )
         found += await _write_and_read(store, path)
     except UnsupportedStoreError as error:
         found.append(Finding("failed", "put-if-absent", str(error)))
@@ -140,13 +152,13 @@ async def _look_at(store: Store, *, write: bool) -> list[Finding]:
 
 
 async def _latency(store: Store) -> Finding:
-    taken: list[float] = []
+    seconds: list[float] = []
     for _ in range(PROBES):
         started = time.perf_counter()
         await store.head(f"probe-{secrets.token_hex(8)}")
-        taken.append(time.perf_counter() - started)
-    median_ms = 1000 * statistics.median(taken)
-    return Finding("ok", "latency", f"{median_ms:.1f} ms a request, median of {PROBES}")
+        seconds.append(time.perf_counter() - started)
+    median_ms = 1000 * statistics.median(seconds)
+    return Finding("ok", "latency", f"{median_ms:.1f} ms per request, median of {PROBES}")
 
 
 async def _write_and_read(store: Store, path: str) -> list[Finding]:
@@ -163,8 +175,8 @@ async def _write_and_read(store: Store, path: str) -> list[Finding]:
     finally:
         await store.delete(path)
     megabytes = PROBE_NBYTES / 1e6
-    told = f"{megabytes / wrote_s:,.0f} MB/s written, {megabytes / read_s:,.0f} MB/s read"
-    found = [Finding("ok", "speed", f"{told}, 8 MiB in 1 and 4 requests")]
+    speed = f"{megabytes / wrote_s:,.0f} MB/s written, {megabytes / read_s:,.0f} MB/s read"
+    found = [Finding("ok", "speed", f"{speed}, 8 MiB in 1 and 4 requests")]
     if meta is not None:
         skew_s = (here - meta.modified).total_seconds()
         state = "ok" if abs(skew_s) < MAX_SKEW_S else "warning"

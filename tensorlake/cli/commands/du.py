@@ -1,7 +1,7 @@
-"""``tensorlake du URL``: where the bytes of a dataset are, by tensor and by version.
+"""``tensorlake du URL``: show the storage used by each tensor and version of a dataset.
 
-The size of a version is that of the chunks it shows; versions share chunks, so these do not add up.
-What lies in the store, and what of it no version needs, is asked of the collector, which lists it.
+The size of a version is that of the chunks it refers to; versions share chunks, so that the sizes
+do not add up. The garbage collector lists the store, and reports the bytes that no version needs.
 """
 
 from dataclasses import asdict, dataclass
@@ -34,14 +34,17 @@ def du(
         bool,
         typer.Option(
             "--unreferenced",
-            help="List the store too: all bytes, and those that no version needs.",
+            help="Also list the store: all bytes, and those that no version needs.",
         ),
     ] = False,
     at: At = None,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Show the bytes of each tensor of a version, and of each branch's and tag's version."""
+    """Show the size of each tensor, and of the version of each branch and tag.
+
+    Example: tensorlake du pets.tl --unreferenced
+    """
     with terms.open(url, at=at, read_only=not unreferenced) as ds:
         version = ds.version
         parts = [

@@ -1,4 +1,4 @@
-"""``tensorlake expire URL``: give up old versions, for ``gc`` to remove what only they needed."""
+"""``tensorlake expire URL``: expire old versions, so that ``gc`` can remove their data."""
 
 from typing import Annotated
 
@@ -17,21 +17,26 @@ def expire(
     *,
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Versions that another replaced that long ago: 90d."),
+        typer.Option(
+            metavar="TIME", help="Expire versions superseded more than TIME ago (e.g. 90d)."
+        ),
     ] = None,
     keep_last: Annotated[
-        int | None, typer.Option(metavar="N", help="All but so many commits of each branch.")
+        int | None, typer.Option(metavar="N", help="Keep the last N commits of each branch.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Give up old versions of every branch; tags and saved views keep theirs."""
+    """Expire old versions of every branch, except those with tags and saved views.
+
+    Example: tensorlake expire pets.tl --keep-last 10 --dry-run
+    """
     with terms.open(url, read_only=False) as ds:
         if not (dry_run or yes):
-            told = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=True)
-            ranges = ", ".join(map(str, told.given_up))
-            confirm(f"Give up {ranges} of {url} for good?", yes=not told.given_up)
+            preview = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=True)
+            ranges = ", ".join(map(str, preview.given_up))
+            confirm(f"Permanently expire {ranges} of {url}?", yes=not preview.given_up)
         report = ds.expire(older_than=older_than, keep_last=keep_last, dry_run=dry_run)
     print_report(report, as_json=as_json, quiet=terms.quiet)

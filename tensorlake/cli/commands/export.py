@@ -1,6 +1,6 @@
-"""``tensorlake export KIND URL DST``: rows of a dataset become files of another format.
+"""``tensorlake export KIND URL DST``: export rows of a dataset to files of another format.
 
-KIND is what follows ``to_`` in a method of the SDK that writes files:
+KIND is the name of an SDK method that writes files, without its prefix ``to_``:
 
     tensorlake export parquet pets.tl pets.parquet --columns label,score
     tensorlake export webdataset pets.tl shards/ --query "WHERE label = 'cat'"
@@ -20,32 +20,33 @@ from tensorlake.dataset import Dataset, View
 __all__ = ["export"]
 
 KINDS = ("coco", "csv", "jsonl", "mds", "numpy", "parquet", "webdataset", "zarr")
-"""What files can be written; each is a method ``to_…`` that takes a destination."""
+"""Supported formats; each has a method ``to_…`` with a destination."""
 
 
 def export(
-    kind: Annotated[
-        str, typer.Argument(metavar="KIND", help=f"What is written: {', '.join(KINDS)}.")
-    ],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"Format: {', '.join(KINDS)}.")],
     url: Url,
-    dst: Annotated[Path, typer.Argument(metavar="DST", help="The file or folder to write.")],
+    dst: Annotated[Path, typer.Argument(metavar="DST", help="File or folder to write.")],
     *,
     query: Annotated[
-        str | None, typer.Option("--query", metavar="TQL", help="Only what a query selects.")
+        str | None, typer.Option("--query", metavar="TQL", help="Query that selects the rows.")
     ] = None,
     columns: Columns = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what is at DST already.")
+        bool, typer.Option("--overwrite", help="Replace an existing DST.")
     ] = False,
     at: At = None,
     workers: Annotated[str | None, typer.Option(metavar="N", hidden=True)] = None,
     terms: Terms,
 ) -> None:
-    """Write rows as files that other programs read; pictures stay the bytes they are."""
+    """Export rows to files of another format; images are written as stored, without re-encoding.
+
+    Example: tensorlake export csv pets.tl pets.csv --columns label,score
+    """
     if kind not in KINDS:
-        wrong_usage(f"there is no export of {kind!r}; known: {', '.join(KINDS)}")
+        wrong_usage(f"unknown export format {kind!r}; known: {', '.join(KINDS)}")
     if workers is not None:
-        wrong_usage("export has no --workers: leave it out, there is no number to set")
+        wrong_usage("export does not support --workers; leave it out")
     if str(dst) == "-":
         wrong_usage(
             "export writes files, and '-' is stdout; to a pipe:"

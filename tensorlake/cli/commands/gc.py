@@ -1,4 +1,4 @@
-"""``tensorlake gc URL``: remove what no version needs."""
+"""``tensorlake gc URL``: remove data that no version needs."""
 
 from tensorlake.cli.confirm import DryRun, confirm
 from tensorlake.cli.options import AsJson, Url, Yes
@@ -17,11 +17,16 @@ def gc(
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Remove data that no version, tag or view needs; history stays unless it was given up."""
+    """Remove data that no version, tag or view needs; does not expire versions.
+
+    Example: tensorlake gc pets.tl --dry-run
+    """
     with terms.open(url, read_only=False) as ds:
         if not (dry_run or yes):
-            told = ds.gc(dry_run=True)
-            what = f"{told.deleted_packs:,} packs ({human_nbytes(told.deleted_nbytes)})"
-            confirm(f"Delete {what} of {url} that no version needs?", yes=told.deleted_packs == 0)
+            preview = ds.gc(dry_run=True)
+            what = f"{preview.deleted_packs:,} packs ({human_nbytes(preview.deleted_nbytes)})"
+            confirm(
+                f"Delete {what} of {url} that no version needs?", yes=preview.deleted_packs == 0
+            )
         report = ds.gc(dry_run=dry_run)
     print_report(report, as_json=as_json, quiet=terms.quiet)

@@ -1,4 +1,4 @@
-"""``tensorlake head URL``: the first rows."""
+"""``tensorlake head URL``: print the first rows."""
 
 from typing import Annotated
 
@@ -15,14 +15,17 @@ __all__ = ["head"]
 def head(
     url: Url,
     *,
-    number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many rows.")] = 5,
+    number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="Number of rows.")] = 5,
     columns: Columns = None,
     at: At = None,
     as_json: AsJson = False,
     as_json_lines: AsJsonLines = False,
     terms: Terms,
 ) -> None:
-    """Show the first rows; pictures as what they are, never decoded."""
+    """Print the first rows; images as codec and shape, without decoding.
+
+    Example: tensorlake head pets.tl -n 3 --columns image,label
+    """
     with terms.open(url, at=at) as ds:
         view = ds[parse_columns(columns) or list(ds.tensors)]
         rows = list(read_rows(view, stop=number))

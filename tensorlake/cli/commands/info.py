@@ -1,4 +1,4 @@
-"""``tensorlake info URL``: what a dataset is, from its index alone, and its last commits."""
+"""``tensorlake info URL``: describe a dataset from its index alone, and its last commits."""
 
 from typing import Annotated
 
@@ -19,15 +19,18 @@ FORMAT = "format 1"
 def info(
     url: Url,
     *,
-    schema: Annotated[bool, typer.Option("--schema", help="Only the tensors and types.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print only tensors and types.")] = False,
     stats: Annotated[
-        bool, typer.Option("--stats", help="Also read the columns of numbers and labels.")
+        bool, typer.Option("--stats", help="Also read columns of numbers and labels.")
     ] = False,
     at: At = None,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Show a dataset's size, tensors, types and last commits; no data is read."""
+    """Show size, tensors, types and last commits of a dataset; reads only the index.
+
+    Example: tensorlake info pets.tl
+    """
     with terms.open(url, at=at) as ds:
         if schema:
             types = {name: type_.describe() for name, type_ in ds.schema.items()}

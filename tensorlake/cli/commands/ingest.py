@@ -1,6 +1,6 @@
-"""``tensorlake ingest KIND SRC… URL``: files become a dataset.
+"""``tensorlake ingest KIND SRC… URL``: ingest files into a dataset.
 
-KIND is a function of ``tl.ingest``; the sources stand before the destination, as there:
+KIND is a function of ``tl.ingest``; sources come before the destination, as in the SDK:
 
     tensorlake ingest images photos/ pets.tl
     tensorlake ingest coco instances.json train2017/ coco.tl
@@ -31,7 +31,7 @@ __all__ = ["ingest"]
 
 
 IN_MEMORY = ("arrow", "huggingface", "torch")
-"""Ingestions whose source is an object of Python."""
+"""Kinds whose source is a Python object."""
 
 
 class OnError(StrEnum):
@@ -44,53 +44,54 @@ class OnError(StrEnum):
 
 def ingest(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="What the sources are: images, coco, csv, …")
+        str, typer.Argument(metavar="KIND", help="Kind of source: images, coco, csv, …")
     ],
     places: Annotated[
-        list[str], typer.Argument(metavar="SRC… URL", help="The sources, then the destination.")
+        list[str], typer.Argument(metavar="SRC… URL", help="Sources, then the destination.")
     ],
     *,
     append: Annotated[
-        bool, typer.Option("--append", help="Add to a dataset that is there already.")
+        bool, typer.Option("--append", help="Append to an existing dataset.")
     ] = False,
     on_error: Annotated[
         OnError,
         typer.Option(
-            help="How to handle invalid items: raise, skip, or quarantine (into URL-quarantine)."
+            help="How to handle invalid items: raise, skip, or quarantine (written to"
+            " URL-quarantine)."
         ),
     ] = OnError.RAISE,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Threads that read ahead.")
+        int | None, typer.Option(metavar="N", help="Number of read-ahead threads.")
     ] = None,
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Types in place of those guessed, as JSON: name → type."),
+        typer.Option(
+            metavar="FILE", help="Types that override the inferred ones; JSON: name → type."
+        ),
     ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(metavar="CHAR", help="Between the values of a CSV line.")
-    ] = None,
+    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="CSV delimiter.")] = None,
     encoding: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of CSV text, such as latin-1.")
+        str | None, typer.Option(metavar="NAME", help="CSV text encoding, such as latin-1.")
     ] = None,
     names: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Of CSV columns without a line of names; of classes."),
+        typer.Option(metavar="A,B,…", help="Column names for CSV without a header; class names."),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Of Parquet files, those to take.")
+        str | None, typer.Option(metavar="A,B,…", help="Parquet columns to ingest.")
     ] = None,
     labels: Annotated[
         bool | None,
-        typer.Option("--labels/--no-labels", help="Whether folders of pictures are classes."),
+        typer.Option("--labels/--no-labels", help="Use folder names as class labels."),
     ] = None,
     masks: Annotated[
-        bool | None, typer.Option("--masks/--no-masks", help="Whether to take COCO's masks.")
+        bool | None, typer.Option("--masks/--no-masks", help="Ingest COCO masks.")
     ] = None,
     task: Annotated[
-        str | None, typer.Option(metavar="TASK", help="Of YOLO: detect, segment, obb or pose.")
+        str | None, typer.Option(metavar="TASK", help="YOLO task: detect, segment, obb or pose.")
     ] = None,
     commit_every: Annotated[
-        str, typer.Option(metavar="SIZE", help="Source bytes a commit.")
+        str, typer.Option(metavar="SIZE", help="Source bytes per commit.")
     ] = "8GiB",
     dry_run: Annotated[
         bool,
@@ -100,11 +101,14 @@ def ingest(
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Make a dataset of files; run again after a kill, it goes on where it stopped."""
+    """Ingest files into a dataset; repeating the command after a failure continues.
+
+    Example: tensorlake ingest images photos pets.tl
+    """
     if split is not None:
         wrong_usage(
-            "ingest takes every row and splits none: ds.split({'train': 0.9, 'val': 0.1}) does,"
-            " of any dataset, without a copy"
+            "ingest does not split; split the dataset afterwards, without a copy:"
+            " ds.split({'train': 0.9, 'val': 0.1})"
         )
     function = _function(kind)
     sources = _positional(function)
@@ -129,10 +133,10 @@ def ingest(
         "task": task,
         "schema": None if schema is None else _read_schema(schema),
     }
-    options |= _taken(kind, function, own)
+    options |= _checked(kind, function, own)
     with function(*places, **options) as ds:
         report = ds.ingest_report
-        assert report is not None  # what tl.ingest returns has one
+        assert report is not None  # every dataset that tl.ingest returns has one
         if dry_run:
             _show(ds, places[-1], as_json=as_json)
         else:
@@ -146,10 +150,10 @@ def _show(ds: tl.Dataset, url: str, *, as_json: bool) -> None:
         print_json({"url": url, "schema": types, "rows": [row_document(row) for row in rows]})
         return
     print(f"{url} would have {len(types)} tensors")
-    print_table([(f"  {name}", told) for name, told in types.items()])
+    print_table([(f"  {name}", described) for name, described in types.items()])
     print()
     print_table([[as_cell(row[name]) for name in types] for row in rows], header=list(types))
-    print("nothing was written: leave out --dry-run", file=sys.stderr)
+    print("nothing was written; to ingest, leave out --dry-run", file=sys.stderr)
 
 
 def _function(kind: str) -> Callable[..., tl.Dataset]:
@@ -160,7 +164,7 @@ def _function(kind: str) -> Callable[..., tl.Dataset]:
     }
     if kind not in found:
         near = did_you_mean(kind, found)
-        wrong_usage(f"there is no ingestion of {kind!r}{near}; known: {', '.join(found)}")
+        wrong_usage(f"unknown kind {kind!r}{near}; known: {', '.join(found)}")
     return found[kind]
 
 
@@ -168,15 +172,19 @@ def _listed(names: str | None) -> list[str] | None:
     return None if names is None else names.split(",")
 
 
-def _taken(kind: str, function: Callable[..., tl.Dataset], given: dict[str, Any]) -> dict[str, Any]:
-    """Those that were given, each an argument of the function."""
-    taken = {name: one for name, one in given.items() if one is not None}
+def _checked(
+    kind: str, function: Callable[..., tl.Dataset], given: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the options that were passed; each must be an argument of the function."""
+    passed = {name: one for name, one in given.items() if one is not None}
     known = inspect.signature(function).parameters
-    strange = next((name for name in taken if name not in known), None)
+    strange = next((name for name in passed if name not in known), None)
     if strange is not None:
         mine = ", ".join(f"--{name}" for name in given if name in known)
-        wrong_usage(f"ingest {kind} has no --{strange}; of its own it has {mine or 'none'}")
-    return taken
+        wrong_usage(
+            f"ingest {kind} does not support --{strange}; its own options: {mine or 'none'}"
+        )
+    return passed
 
 
 def _positional(function: Callable[..., tl.Dataset]) -> list[str]:
@@ -188,13 +196,13 @@ def _positional(function: Callable[..., tl.Dataset]) -> list[str]:
 
 
 def _read_schema(file: Path) -> dict[str, Any]:
-    """Read types by tensor name: a short form such as "float32", or a type as info --json shows."""
+    """Read types by tensor name: a short form such as "float32", or a JSON object."""
     try:
         written = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         wrong_usage(f"--schema {str(file)!r} cannot be read: {error}")
     if not isinstance(written, dict):
-        wrong_usage(f"--schema {str(file)!r} is no JSON object of types by tensor name")
+        wrong_usage(f"--schema {str(file)!r} is not a JSON object of types by tensor name")
     return {
         str(name): from_json(one) if isinstance(one, dict) else one for name, one in written.items()
     }

@@ -1,4 +1,4 @@
-"""Commands that a later version brings: refused by name, with what there is instead."""
+"""Commands planned for a later version: each fails with an error that names an alternative."""
 
 from collections.abc import Callable
 
@@ -10,16 +10,16 @@ from tensorlake.errors import UnsupportedFeatureError
 __all__ = ["LATER", "register_later"]
 
 LATER = {
-    "cache": "no chunk is kept on a disk in this version, so there is nothing to list or clear"
-    "\nloaders keep chunks in memory: ds.torch(cache='4GiB'), and loader.close() gives it back",
-    "flows": "durable flows come in a later version"
-    "\ningest, copy, map and export go on where they were stopped: run the same call again",
+    "cache": "this version has no cache on disk to list or clear"
+    "\nloaders cache chunks in memory: ds.torch(cache='4GiB'); loader.close() frees it",
+    "flows": "durable flows are not available before a later version"
+    "\ningest, copy, map and export resume where they stopped: run the same call again",
 }
-"""Why each is not there, and what to do."""
+"""The reason, and the alternative."""
 
 
 def register_later(app: typer.Typer) -> None:
-    """Let the program know their names; its help does not list them."""
+    """Register the commands; the help does not list them."""
     for name, why in LATER.items():
         app.command(
             name,

@@ -1,4 +1,4 @@
-"""``tensorlake log URL``: the commits that led here, newest first."""
+"""``tensorlake log URL``: list the commits of a version, newest first."""
 
 from itertools import islice
 from typing import Annotated
@@ -21,17 +21,16 @@ def log(
     *,
     at: At = None,
     number: Annotated[
-        int | None, typer.Option("-n", metavar="N", min=1, help="At most so many commits.")
+        int | None, typer.Option("-n", metavar="N", min=1, help="Maximum number of commits.")
     ] = None,
-    oneline: Annotated[bool, typer.Option("--oneline", help="One line a commit.")] = False,
+    oneline: Annotated[bool, typer.Option("--oneline", help="Print one line per commit.")] = False,
     graph: Annotated[
         bool,
-        typer.Option(
-            "--graph", help="Draw how branches went apart and were merged; one line each."
-        ),
+        typer.Option("--graph", help="Draw the graph of branches and merges; one line per commit."),
     ] = False,
     since: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Only commits from this day on: 2026-01-31.")
+        str | None,
+        typer.Option(metavar="DATE", help="Only commits since DATE, such as 2026-01-31."),
     ] = None,
     author: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only commits by this author.")
@@ -39,15 +38,18 @@ def log(
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Show the commits that led to a version, newest first."""
+    """List the commits that led to a version, newest first.
+
+    Example: tensorlake log pets.tl --oneline
+    """
     if graph and (since or author or as_json):
         wrong_usage("--graph shows all commits; leave out --since, --author and --json")
     earliest = parse_date(since, flag="--since") if since else None
     with terms.open(url, at=at) as ds:
         if graph:
             for drawing, commit in draw_graph(ds.graph(number)):
-                told = "" if commit is None else "  ".join(filter(None, commit_line(commit)))
-                print(f"{drawing}  {told}".rstrip())
+                text = "" if commit is None else "  ".join(filter(None, commit_line(commit)))
+                print(f"{drawing}  {text}".rstrip())
             return
         read_all = author is not None or earliest is not None
         wanted = (
@@ -64,13 +66,13 @@ def log(
     else:
         for commit in commits:
             print(f"{commit.version}  {commit.digest}")
-            print(f"  {commit.author or 'nobody'}, {commit.time:%Y-%m-%d %H:%M:%S %Z}")
+            print(f"  {commit.author or '(no author)'}, {commit.time:%Y-%m-%d %H:%M:%S %Z}")
             print(f"  {commit.message or '(no message)'}")
             print(f"  {commit.summary()}\n")
 
 
 def commit_line(commit: Commit) -> tuple[str, ...]:
-    """Say a commit in the columns of one line."""
+    """Return the columns of a commit's line."""
     return (
         commit.version,
         human_time(commit.time),
@@ -81,7 +83,7 @@ def commit_line(commit: Commit) -> tuple[str, ...]:
 
 
 def commit_document(commit: Commit) -> dict[str, object]:
-    """Make a commit a JSON object."""
+    """Return a commit as a JSON object."""
     return {
         "version": commit.version,
         "digest": commit.digest,

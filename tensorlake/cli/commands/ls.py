@@ -1,4 +1,4 @@
-"""``tensorlake ls [URL]``: the datasets of a lake, or the tensors of a dataset."""
+"""``tensorlake ls [URL]``: list the datasets of a lake, or the tensors of a dataset."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ __all__ = ["ls"]
 
 
 class SortBy(StrEnum):
-    """What datasets are listed by."""
+    """Sort order of the datasets."""
 
     NAME = "name"
     SIZE = "size"
@@ -28,7 +28,7 @@ class SortBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a long listing shows of one dataset."""
+    """One dataset in a long listing."""
 
     name: str
     rows: int
@@ -38,23 +38,28 @@ class Listed:
 
 
 def ls(
-    url: Annotated[str, typer.Argument(metavar="[URL]", help="A lake or a dataset.")] = ".",
+    url: Annotated[str, typer.Argument(metavar="[URL]", help="Lake or dataset.")] = ".",
     *,
     long: Annotated[
         bool,
-        typer.Option("--long", "-l", help="Open each dataset: rows, size, version, last commit."),
+        typer.Option(
+            "--long", "-l", help="Open each dataset; show rows, size, version, last commit."
+        ),
     ] = False,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-R", help="Also the datasets of folders below.")
+        bool, typer.Option("--recursive", "-R", help="Include datasets in subfolders.")
     ] = False,
     sort: Annotated[
-        SortBy, typer.Option(help="Largest or newest first; opens each dataset.")
+        SortBy, typer.Option(help="Sort order; size and time (descending) open each dataset.")
     ] = SortBy.NAME,
     as_json: AsJson = False,
     as_json_lines: AsJsonLines = False,
     terms: Terms,
 ) -> None:
-    """List the datasets of a lake; on a dataset, its tensors."""
+    """List the datasets of a lake; for a dataset, its tensors.
+
+    Example: tensorlake ls . --long
+    """
     options = terms.options_for(url)
     if tl.exists(url, storage_options=options):
         with terms.open(url) as ds:
@@ -62,7 +67,7 @@ def ls(
         return
     below = tl.list(url, storage_options=options)
     names = below if recursive else [name for name in below if "/" not in name]
-    # Folders as `aws s3 ls` shows them: with how much -R would list of each.
+    # Folders are shown as by `aws s3 ls`, with the number of datasets that -R would list.
     folders = Counter(name.partition("/")[0] for name in below if "/" in name and not recursive)
     if not long and sort is SortBy.NAME:
         listed = sorted([*names, *(f"{folder}/" for folder in folders)])

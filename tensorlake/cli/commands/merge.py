@@ -1,4 +1,4 @@
-"""``tensorlake merge URL NAME``: bring a branch's changes into another, row by row."""
+"""``tensorlake merge URL NAME``: merge a branch into another, row by row."""
 
 from typing import Annotated
 
@@ -15,30 +15,37 @@ __all__ = ["merge"]
 
 def merge(
     url: Url,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The branch, or any version.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Branch or version to merge.")],
     *,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="BRANCH", help="The branch merged into; none: main."),
+        typer.Option("--at", metavar="BRANCH", help="Branch to merge into; default main."),
     ] = None,
     ours: Annotated[
-        bool, typer.Option("--ours", help="Where both changed the same, keep this branch's.")
+        bool, typer.Option("--ours", help="Resolve conflicts in favour of the branch merged into.")
     ] = False,
     theirs: Annotated[
-        bool, typer.Option("--theirs", help="Where both changed the same, take the other's.")
+        bool, typer.Option("--theirs", help="Resolve conflicts in favour of NAME.")
     ] = False,
     tensors: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Take only updates of these, with commas between."),
+        typer.Option(
+            metavar="NAMES", help="Merge only updates of these tensors, separated by commas."
+        ),
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only say what would happen; exit with 1 on conflicts."),
+        typer.Option(
+            "--dry-run", help="Print the result without merging; exit with 1 on conflicts."
+        ),
     ] = False,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Merge a branch into another and publish the result: all of it, or nothing."""
+    """Merge a branch into another, atomically.
+
+    Example: tensorlake merge pets.tl fix-labels --dry-run
+    """
     if ours and theirs:
         wrong_usage("--ours and --theirs exclude each other")
     how = "ours" if ours else "theirs" if theirs else "error"

@@ -1,4 +1,4 @@
-"""``tensorlake optimize URL``: merge small chunks, drop what deleted rows left behind."""
+"""``tensorlake optimize URL``: merge small chunks and drop dead rows."""
 
 from typing import Annotated
 
@@ -17,14 +17,17 @@ def optimize(
     *,
     order_by: Annotated[
         str | None,
-        typer.Option("--order-by", metavar="TQL", help='Another order: "label, score DESC".'),
+        typer.Option("--order-by", metavar="TQL", help='Sort rows: "label, score DESC".'),
     ] = None,
     dry_run: DryRun = False,
     at: At = None,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Merge small chunks and drop dead rows; no value, row id or order changes by it."""
+    """Merge small chunks and drop dead rows; values and row ids do not change.
+
+    Example: tensorlake optimize pets.tl --dry-run
+    """
     with terms.open(url, at=at, read_only=dry_run) as ds:
         report = ds.optimize(order_by, dry_run=dry_run)
     totals = {"chunks_before": report.chunks_before, "chunks_after": report.chunks_after}

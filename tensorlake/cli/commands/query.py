@@ -1,7 +1,7 @@
-"""``tensorlake query URL "TQL"``: ask, and write rows as a table, JSON, CSV, Arrow or Parquet.
+"""``tensorlake query URL "TQL"``: run a query; print a table, JSON, CSV, Arrow or Parquet.
 
-A table shows the first 20 rows and says how many more there are; what programs read is whole,
-unless ``-n`` asks for less.
+A table shows the first 20 rows and the number of further rows; formats for programs contain all
+rows, unless ``-n`` limits them.
 """
 
 import csv
@@ -29,7 +29,7 @@ SHOWN_IN_A_TABLE = 20
 
 
 class Format(StrEnum):
-    """How rows are written."""
+    """Output format."""
 
     TABLE = "table"
     JSON = "json"
@@ -42,7 +42,7 @@ class Format(StrEnum):
 def query(
     url: Url,
     tql: Annotated[
-        str | None, typer.Argument(metavar="TQL", help="The query; - or none reads stdin.")
+        str | None, typer.Argument(metavar="TQL", help="Query; - or omitted: read stdin.")
     ] = None,
     *,
     file: Annotated[
@@ -51,23 +51,28 @@ def query(
     number: Annotated[
         int | None,
         typer.Option(
-            "-n", metavar="N", min=0, help="So many rows; 0: all. None: 20 of a table, else all."
+            "-n",
+            metavar="N",
+            min=0,
+            help="Maximum rows (0 = unlimited; default 20 for table output).",
         ),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="For $NAME: JSON, or else text. Repeatable."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Value of $NAME: JSON, otherwise a string. Repeatable."
+        ),
     ] = None,
-    count: Annotated[bool, typer.Option("--count", help="Print only how many rows.")] = False,
+    count: Annotated[bool, typer.Option("--count", help="Print only the number of rows.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show how it is evaluated instead of rows.")
+        bool, typer.Option("--explain", help="Print the query plan instead of rows.")
     ] = False,
     save: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Also save the rows as a view that others can open."),
+        typer.Option(metavar="NAME", help="Also save the rows as a view."),
     ] = None,
     output_format: Annotated[
-        Format | None, typer.Option("--format", help="How rows are written; none: a table.")
+        Format | None, typer.Option("--format", help="Output format; default table.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write to a file instead of stdout.")
@@ -77,7 +82,10 @@ def query(
     as_json_lines: AsJsonLines = False,
     terms: Terms,
 ) -> None:
-    """Run a TQL query and show the rows that it selects."""
+    """Run a TQL query and print its rows.
+
+    Example: tensorlake query pets.tl "WHERE label = 'cat'" -n 5
+    """
     text = _query_text(tql, file)
     chosen = _chosen(output_format, as_json=as_json, as_json_lines=as_json_lines)
     with terms.open(url, at=at, read_only=save is None) as ds:
@@ -101,16 +109,16 @@ def query(
 
 
 def _chosen(output_format: Format | None, *, as_json: bool, as_json_lines: bool) -> Format:
-    """Read --format, or one of the flags that are short for it."""
+    """Return --format, or the format of its short flags."""
     short = [Format.JSON] * as_json + [Format.JSONL] * as_json_lines
     given = {*short, *([] if output_format is None else [output_format])}
     if len(given) > 1:
-        wrong_usage(f"give one of --format, --json and --jsonl, not {' and '.join(sorted(given))}")
+        wrong_usage(f"pass one of --format, --json and --jsonl, got {' and '.join(sorted(given))}")
     return given.pop() if given else Format.TABLE
 
 
 def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:
-    """Read ``NAME=VALUE`` pairs; a value that is JSON is that, any other is text."""
+    """Parse ``NAME=VALUE`` pairs; a value that is not valid JSON is a string."""
     parameters: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""``tensorlake restore URL VERSION``: a new commit with the content of an older one."""
+"""``tensorlake restore URL VERSION``: commit the content of an older version."""
 
 from typing import Annotated
 
@@ -14,16 +14,21 @@ __all__ = ["restore"]
 
 def restore(
     url: Url,
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="What comes back: main@3.")],
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="Version to restore, such as main@3.")
+    ],
     *,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="BRANCH", help="The branch to commit to; none: main."),
+        typer.Option("--at", metavar="BRANCH", help="Branch to commit to; default main."),
     ] = None,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Publish a commit whose content is that of an older version; nothing is lost."""
+    """Create a commit with the content of an older version; history is kept.
+
+    Example: tensorlake restore pets.tl main@1
+    """
     with terms.open(url, at=at, read_only=False) as ds:
         commit = ds.restore(version)
     if as_json:

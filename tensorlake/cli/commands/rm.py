@@ -1,4 +1,4 @@
-"""``tensorlake rm URL``: remove a dataset with every version; it asks for its name."""
+"""``tensorlake rm URL``: delete a dataset with all versions; asks for its name."""
 
 import sys
 from typing import Annotated
@@ -20,38 +20,43 @@ def rm(
     *,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="The answer: the last part of URL."),
+        typer.Option(
+            "--name", metavar="NAME", help="Confirm with the dataset's name, the last part of URL."
+        ),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     terms: Terms,
 ) -> None:
-    """Remove a dataset with all its versions, branches and tags, for good."""
+    """Permanently delete a dataset with all versions, branches and tags.
+
+    Example: tensorlake rm pets.tl --dry-run
+    """
     wanted = url.rstrip("/").rpartition("/")[2]
     try:
-        with terms.open(url) as ds:  # what is not a dataset is not removed
+        with terms.open(url) as ds:  # only datasets are deleted
             rows, branches = f"{len(ds):,} rows", f"{len(ds.branches)} branches"
             what = f"{url}: {rows}, {branches}, {human_nbytes(ds.nbytes)}"
     except tl.DatasetNotFoundError:
-        from tensorlake.dataset import has_remains  # --help does not wait for it
+        from tensorlake.dataset import has_remains  # lazy: --help does not need it
 
         if not has_remains(url, storage_options=terms.options_for(url)):
             raise
-        what = f"{url}: not a dataset, but a copy or a deletion that was stopped"
+        what = f"{url}: not a dataset, but an interrupted copy or deletion"
     if dry_run:
-        print(f"would remove {what}, and its older versions")
+        print(f"would delete {what}, and its older versions")
         return
     if not yes and name is None:
         if not sys.stdin.isatty():
             wrong_usage(
-                f"rm removes {what}, for good. There is no terminal to ask:"
-                f" give --name {wanted}, or --yes, or --dry-run to look"
+                f"rm permanently deletes {what}. There is no terminal to ask on:"
+                f" pass --name {wanted} or --yes, or --dry-run to preview"
             )
-        print(f"This removes {what}, and its older versions, for good.", file=sys.stderr)
-        name = str(typer.prompt("Type its name to go on", err=True))
+        print(f"This permanently deletes {what}, and its older versions.", file=sys.stderr)
+        name = str(typer.prompt("Type its name to continue", err=True))
     if not yes and name != wanted:
-        print(f"{name!r} is not {wanted!r}: nothing was done", file=sys.stderr)
+        print(f"{name!r} is not {wanted!r}: nothing was deleted", file=sys.stderr)
         raise typer.Exit(FAILED)
     tl.delete(url, confirm=url, storage_options=terms.options_for(url))
     if not terms.quiet:
-        print(f"removed {what}")
+        print(f"deleted {what}")

@@ -1,7 +1,7 @@
-"""``tensorlake serve URL``: the HTTP API and the viewer over a lake or a dataset.
+"""``tensorlake serve URL``: serve the HTTP API and the viewer for a lake or a dataset.
 
-The server is a program of its own, ``python -m tensorlake_server``: this command checks that it can
-start and then becomes it, so that signals and the exit code are the server's.
+The server is a separate program, ``python -m tensorlake_server``: this command checks that it is
+installed and then replaces itself with it (exec), so that signals and exit code are the server's.
 """
 
 import os
@@ -22,46 +22,56 @@ def serve(
     url: Url,
     *,
     host: Annotated[
-        str | None, typer.Option(help="The address to listen on; 127.0.0.1 if nothing says it.")
+        str | None, typer.Option(help="Address to listen on; default 127.0.0.1.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="The port; 0 takes a free one, 8300 is usual.", min=0)
+        int | None, typer.Option(help="Port; 0 = any free port; default 8300.", min=0)
     ] = None,
     public_read: Annotated[
-        bool, typer.Option("--public-read", help="Let everybody who reaches the port read.")
+        bool, typer.Option("--public-read", help="Allow reads without a token.")
     ] = False,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML: what no flag or variable says.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML configuration file; flags and environment variables take precedence.",
+        ),
     ] = None,
     print_config: Annotated[
-        bool, typer.Option("--print-config", help="Show what holds, secrets hidden, and stop.")
+        bool,
+        typer.Option(
+            "--print-config",
+            help="Print the effective configuration (secrets redacted) and exit.",
+        ),
     ] = False,
     auth: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Let in who has a token of this file: `token create`."),
+        typer.Option(metavar="FILE", help="Token file for access control; see `token create`."),
     ] = None,
     oidc: Annotated[
         str | None, typer.Option(metavar="ISSUER", help="Not supported yet.", hidden=True)
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Let those write whose scopes allow it.")
+        bool, typer.Option("--write", help="Allow writes, as far as token scopes permit.")
     ] = False,
     presign: Annotated[
-        bool, typer.Option("--presign", help="Let packs be read by signed links, past the server.")
+        bool, typer.Option("--presign", help="Redirect pack reads to presigned URLs.")
     ] = False,
     is_opened: Annotated[
         bool, typer.Option("--open", help="Open the viewer in a browser.")
     ] = False,
     audit_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Note who did what, when.")
+        Path | None, typer.Option(metavar="FILE", help="Write an audit log of requests.")
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log each request.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every request.")] = False,
     storage_option: StorageOptions = None,
     endpoint_url: EndpointUrl = None,
 ) -> None:
-    """Serve a lake, or one dataset, with the viewer, until Ctrl-C.
+    """Serve a lake or a dataset over HTTP, with the viewer, until Ctrl-C.
 
-    Every other option of the server is a flag too, as --max-query-s 10: docs/reference/rest.md.
+    All other server options are flags too, such as --max-query-s 10: see docs/reference/rest.md.
+
+    Example: tensorlake serve pets.tl --port 8300
     """
     check_server_is_installed("tensorlake serve")
     command = [sys.executable, "-m", "tensorlake_server", url]
@@ -89,6 +99,6 @@ def serve(
         command.append("--verbose")
     for key, value in parse_storage_options(storage_option, endpoint_url).items():
         command += ["--storage-option", f"{key}={value}"]
-    command += context.args  # the server's own parser knows them, or refuses them
+    command += context.args  # the server's own parser accepts or rejects them
     sys.stdout.flush()
     os.execv(sys.executable, command)  # noqa: S606 the same interpreter, no shell in between

@@ -1,7 +1,7 @@
-"""``tensorlake show URL``: the viewer in a browser, over a private server, until Ctrl-C.
+"""``tensorlake show URL``: open the viewer in a browser, with a private server, until Ctrl-C.
 
-It is ``tensorlake serve`` on a free port of this machine, with the browser opened where it was
-asked for: a version, the rows of a query.
+It runs ``tensorlake serve`` on a free local port, and opens the browser at the requested version or
+query.
 """
 
 import os
@@ -23,15 +23,18 @@ def show(
     url: Url,
     *,
     query: Annotated[
-        str | None, typer.Option("--query", metavar="TQL", help="Only what a query selects.")
+        str | None, typer.Option("--query", metavar="TQL", help="Query that selects the rows.")
     ] = None,
     at: At = None,
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0)] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
-    write: Annotated[bool, typer.Option("--write", help="Let the page save views.")] = False,
+    port: Annotated[int, typer.Option(help="Port; 0 = any free port.", min=0)] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the URL.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Allow the viewer to save views.")] = False,
     terms: Terms,
 ) -> None:
-    """Look at a dataset, or a lake of them, in a browser; Ctrl-C stops."""
+    """Open a dataset or a lake in the viewer, until Ctrl-C.
+
+    Example: tensorlake show pets.tl --query "WHERE label = 'cat'"
+    """
     check_server_is_installed("tensorlake show")
     check_viewer_is_built()
     _check(url, at, query, terms)
@@ -48,7 +51,7 @@ def show(
 
 
 def _check(url: str, at: str | None, query: str | None, terms: Terms) -> None:
-    """Fail here rather than on the page: a place that is not there, a text that is no query."""
+    """Fail here rather than in the viewer if the dataset, version or query is invalid."""
     is_lake = at is None and query is None and tl.list(url, storage_options=terms.options_for(url))
     if is_lake:
         return

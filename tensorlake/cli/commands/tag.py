@@ -1,4 +1,4 @@
-"""``tensorlake tag URL [NAME]``: list the tags, name a version, or give a name up."""
+"""``tensorlake tag URL [NAME]``: list, create or delete tags."""
 
 from datetime import datetime
 from typing import Annotated
@@ -25,24 +25,27 @@ __all__ = ["tag"]
 
 def tag(
     url: Url,
-    name: Annotated[str | None, name_argument("The tag to make; none: list them.")] = None,
+    name: Annotated[str | None, name_argument("Tag to create; omit to list tags.")] = None,
     *,
     at: At = None,
     expires: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="From this day on a collection may give it up."),
+        typer.Option(metavar="DATE", help="Date after which gc may remove the tag."),
     ] = None,
-    delete: Annotated[str | None, delete_option("Give this tag up.")] = None,
+    delete: Annotated[str | None, delete_option("Delete this tag.")] = None,
     yes: Yes = False,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """List tags, name a version (none given: main's head), or give a tag up."""
-    check_one_name(name, delete, verb="make")
+    """List tags, tag a version (default: head of main), or delete a tag.
+
+    Example: tensorlake tag pets.tl v1 --at main@1
+    """
+    check_one_name(name, delete, verb="create")
     until: datetime | None = None if expires is None else parse_date(expires, flag="--expires")
     with terms.open(url, read_only=False) as ds:
         if delete is not None:
-            confirm(f"Give up tag {delete!r} of {url}?", yes=yes)
+            confirm(f"Delete tag {delete!r} of {url}?", yes=yes)
             ds.delete_tag(delete)
             if as_json:
                 print_json({"deleted": delete})

@@ -1,7 +1,7 @@
-"""``tensorlake token create|ls|revoke``: who a server lets in.
+"""``tensorlake token create|ls|revoke``: manage access tokens of a server.
 
-The token file is the server's, and so is the program that changes it,
-``python -m tensorlake_server.token_command``: these commands become it.
+The token file belongs to the server, and so does the program that changes it,
+``python -m tensorlake_server.token_command``: these commands replace themselves with it (exec).
 """
 
 import os
@@ -21,13 +21,13 @@ TOKENS = Path("tokens.toml")
 Auth = Annotated[
     Path,
     typer.Option(
-        "--auth", metavar="FILE", envvar="TENSORLAKE_SERVE_AUTH", help="The server's token file."
+        "--auth", metavar="FILE", envvar="TENSORLAKE_SERVE_AUTH", help="Token file of the server."
     ),
 ]
 
 token = typer.Typer(
     name="token",
-    help="Who a server lets in: tokens with scopes, kept as hashes in a file.",
+    help="Manage access tokens.\n\nExample: tensorlake token ls --auth tokens.toml",
     no_args_is_help=True,
 )
 
@@ -37,13 +37,16 @@ token = typer.Typer(
 def create(
     *,
     auth: Auth = TOKENS,
-    name: Annotated[str, typer.Option(help="Whose it is, for the audit log.")],
+    name: Annotated[str, typer.Option(help="Owner, as shown in the audit log.")],
     scope: Annotated[
-        list[str], typer.Option(help="read:pets, write:pets@fix-*, admin:* … Repeatable.")
+        list[str], typer.Option(help="Scope: read:pets, write:pets@fix-*, admin:*, … Repeatable.")
     ],
-    expires: Annotated[str, typer.Option(help="90d, 12h, 30min or never.")] = "90d",
+    expires: Annotated[str, typer.Option(help="Lifetime: 90d, 12h, 30min or never.")] = "90d",
 ) -> None:
-    """Make a token, and print it: it is shown this once."""
+    """Create a token and print it; it is shown only once.
+
+    Example: tensorlake token create --name ana --scope read:pets
+    """
     scopes = [part for one in scope for part in ("--scope", one)]
     _become("create", "--name", name, *scopes, "--expires", expires, auth=auth)
 
@@ -51,18 +54,24 @@ def create(
 @token.command("ls")
 @exits_cleanly
 def list_tokens(*, auth: Auth = TOKENS, as_json: AsJson = False) -> None:
-    """List the tokens of a file, and whether each still opens anything."""
+    """List the tokens of a file, and whether each is valid.
+
+    Example: tensorlake token ls --auth tokens.toml
+    """
     _become("ls", *(["--json"] if as_json else []), auth=auth)
 
 
 @token.command()
 @exits_cleanly
 def revoke(
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.")],
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="Token id, as shown by `ls`.")],
     *,
     auth: Auth = TOKENS,
 ) -> None:
-    """Make a token open nothing from now on."""
+    """Revoke a token.
+
+    Example: tensorlake token revoke 3f9c2a71 --auth tokens.toml
+    """
     _become("revoke", token_id, auth=auth)
 
 

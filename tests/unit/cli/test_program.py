@@ -1,12 +1,16 @@
 """The program itself: exit codes, help, and the page that describes it."""
 
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
+import typer
 
 import tensorlake as tl
 from tensorlake.cli import main
@@ -117,3 +121,45 @@ def test_a_command_of_a_later_version_says_what_there_is_instead(run, arguments,
     assert answer.err.startswith("UnsupportedFeatureError")
     assert instead in answer.err
     assert arguments[0] not in run("--help").out.split()
+
+
+def _leaves(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in group.commands.items():
+        if not command.hidden:
+            yield (*path, name), command
+            if isinstance(command, click.Group):
+                yield from _leaves(command, *path, name)
+
+
+PROGRAM = typer.main.get_group(app)
+ALL_COMMANDS = dict(_leaves(PROGRAM))
+
+
+@pytest.mark.parametrize("path", ALL_COMMANDS, ids=" ".join)
+def test_the_help_of_every_command_has_an_example_that_parses(path, capsys):
+    with pytest.raises(SystemExit):
+        main([*path, "--help"])
+    text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    [example] = re.findall(r"^\s*Example: (tensorlake .*?)\s*$", text, re.MULTILINE)
+    _, *arguments = shlex.split(example)
+
+    assert tuple(arguments[: len(path)]) == path
+    group, context = PROGRAM, click.Context(PROGRAM, info_name="tensorlake")
+    while arguments:
+        name, command, arguments = group.resolve_command(context, arguments)
+        context = command.make_context(name, arguments, parent=context)
+        if not isinstance(command, click.Group):
+            break
+        group, arguments = command, [*context.protected_args, *context.args]
+
+
+def test_the_examples_that_only_read_run_as_they_are(run, tmp_path, monkeypatch, pets):
+    tl.copy(pets, str(tmp_path / "pets.tl"))
+    monkeypatch.chdir(tmp_path)
+    read_only = "info ls head query du log diff branch tag merge check optimize expire gc rm doctor"
+
+    for name in read_only.split():
+        help_text = ALL_COMMANDS[(name,)].help or ""
+        _, *arguments = shlex.split(help_text.rpartition("Example: ")[2])
+        ended = run(*arguments)
+        assert ended.code == 0, f"{name}: {ended.err}"

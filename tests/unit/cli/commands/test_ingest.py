@@ -137,8 +137,14 @@ def test_arguments_of_a_kind_are_flags(run, photos, tmp_path):
     ("arguments", "told"),
     [
         (["imagez", "a", "b"], "no ingestion of 'imagez'; did you mean 'images'?"),
-        (["images", "a", "b", "--task", "pose"], "has no --task; of its own it has --labels"),
-        (["numpy", "a", "b", "--names", "x"], "has no --names; of its own it has --schema"),
+        (
+            ["images", "a", "b", "--task", "pose"],
+            "does not support --task; its own options: --labels",
+        ),
+        (
+            ["numpy", "a", "b", "--names", "x"],
+            "does not support --names; its own options: --schema",
+        ),
     ],
 )
 def test_flags_of_another_kind_are_refused(run, arguments, told):

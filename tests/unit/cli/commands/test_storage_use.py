@@ -73,17 +73,17 @@ def test_rm_removes_nothing_without_a_terminal_or_with_another_name(run, pets):
     assert unasked.code == 2
     assert "--name pets" in unasked.err
     assert other.code == 1
-    assert "'pots' is not 'pets': nothing was done" in other.err
+    assert "'pots' is not 'pets': nothing was deleted" in other.err
     assert tl.exists(pets)
 
 
 def test_rm_only_looks_in_a_dry_run(run, pets):
-    assert run("rm", pets, "--dry-run").out.startswith(f"would remove {pets}: 3 rows")
+    assert run("rm", pets, "--dry-run").out.startswith(f"would delete {pets}: 3 rows")
     assert tl.exists(pets)
 
 
 def test_rm_removes_the_dataset_when_it_is_named(run, pets):
-    assert run("rm", pets, "--name", "pets").out.startswith(f"removed {pets}: 3 rows")
+    assert run("rm", pets, "--name", "pets").out.startswith(f"deleted {pets}: 3 rows")
     assert not tl.exists(pets)
     again = run("rm", pets, "--yes")
     assert again.code == 1
