@@ -8,7 +8,7 @@
     for batch in ds.query("WHERE label = 'cat'").torch(batch_size=64, shuffle=True):
         ...
 
-A handle (`Dataset`) stands on a branch or a version; a `View` is rows × columns of one version.
+A handle (`Dataset`) is at a branch or a version; a `View` is rows × columns of one version.
 docs/reference/sdk.md describes every name here.
 """
 
@@ -251,11 +251,11 @@ _NEIGHBOURS = {
         "views of one version are joined by tl.concat([first, second]), others streamed by tl.mix",
     ),
 }
-"""What users of other libraries type, and our word for it."""
+"""Names from other libraries, and the equivalent here."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from where it is defined."""
+    """Import a public name on first use."""
     if name in _PLACES:
         home, attribute = _PLACES[name]
         value = getattr(import_module(home), attribute)

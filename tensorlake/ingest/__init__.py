@@ -1,10 +1,10 @@
-"""Ingestion: from the files people have to a dataset, committed, restartable.
+"""Ingestion of files into a dataset: committed in batches, restartable.
 
-Every function takes its sources first and the destination last, commits by itself, and returns the
-dataset with ``ds.ingest_report``. The same call after a kill continues where the last commit
-stands, and adds nothing when all is there. Each commit notes what it ingested: a call with another
-source, a source that changed, or other arguments is refused unless ``mode="append"``, and an append
-of items that are there already is refused, too.
+Every function takes its sources first and the destination last, commits the result, and returns
+the dataset with ``ds.ingest_report``. Repeating a call after a crash continues after the last
+commit, and adds nothing if the ingestion was complete. Each commit records its source: a call with
+a different or changed source, or with other arguments, raises an error unless ``mode="append"``;
+appending items that the dataset already contains raises an error, too.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -52,19 +52,21 @@ _LATER = {
     **dict.fromkeys(("litdata", "mds"), _AS_TORCH),
     "video": "frames are samples of a tensor tl.Sequence(tl.Image('jpeg'))",
 }
-"""What a later version takes in by itself, and how it comes in here."""
+"""Formats of a later version, and how to ingest them today."""
 
 _NEIGHBOURS = {
-    **{name: f"it comes in a later version\n{instead}" for name, instead in _LATER.items()},
-    **dict.fromkeys(("folder", "image_folder", "imagefolder"), "pictures in folders are images()"),
+    **{
+        name: f"not available before a later version\n{instead}" for name, instead in _LATER.items()
+    },
+    **dict.fromkeys(("folder", "image_folder", "imagefolder"), "image folders are images()"),
     **dict.fromkeys(("pandas", "polars", "duckdb", "dataframe"), "tables in memory are arrow()"),
-    **dict.fromkeys(("json", "ndjson", "text"), "objects and texts, one a line, are jsonl()"),
+    **dict.fromkeys(("json", "ndjson", "text"), "objects and strings, one per line, are jsonl()"),
     **dict.fromkeys(("hf", "datasets"), "its datasets are huggingface()"),
     **dict.fromkeys(("wds", "tar"), "tar shards are webdataset()"),
     **dict.fromkeys(("mnist", "fashion_mnist"), "MNIST's files are idx()"),
     **dict.fromkeys(("npy", "npz"), "NumPy's files are numpy()"),
 }
-"""What users of other libraries type, and our word for it."""
+"""Names from other libraries, and the equivalent here."""
 
 
 if not TYPE_CHECKING:  # a type checker is to refuse such names, not to take them for Any

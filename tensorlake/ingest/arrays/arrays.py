@@ -200,16 +200,16 @@ def huggingface(
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest a ``datasets.Dataset``: pictures as they are stored, class names kept.
+    """Ingest a ``datasets.Dataset``: images as stored, with class names.
 
     Args:
-        dataset: One split; of a ``DatasetDict`` give ``dataset["train"]``.
+        dataset: One split; for a ``DatasetDict`` pass ``dataset["train"]``.
         dst: Path or URL of the dataset.
         schema: Types in place of those that follow from its features, by name.
         **options: See `IngestOptions`.
 
     Raises:
-        InvalidInputError: It is no such dataset.
+        InvalidInputError: The object is not such a dataset.
 
     Example:
         >>> import tensorlake as tl
@@ -219,7 +219,9 @@ def huggingface(
         array([5, 1])
     """
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "features"):
-        message = f"{type(dataset).__name__} is no Hugging Face dataset\ngive one split of it"
+        message = (
+            f"{type(dataset).__name__} is not a Hugging Face dataset\npass one split of a dataset"
+        )
         raise InvalidInputError(message, actual=type(dataset).__name__)
     rows = dataset.with_format("arrow")
     first = rows[0 : min(ROWS_AT_ONCE, len(rows))]

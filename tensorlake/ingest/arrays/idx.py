@@ -1,4 +1,4 @@
-"""IDX files, the format of MNIST: one array a file, big-endian, often gzipped.
+"""IDX files, the format of MNIST: one array per file, big-endian, often gzipped.
 
 http://yann.lecun.com/exdb/mnist/: two zero bytes, a dtype code, the number of axes, a u32 length of
 each axis, then the elements in C order.
@@ -125,7 +125,7 @@ def _class_names(codes: np.ndarray, names: Sequence[str] | None) -> list[str]:
     low, high = (int(codes.min()), int(codes.max())) if len(codes) else (0, 0)
     if low < 0 or high >= LABELS_MAX:
         raise InvalidInputError(
-            f"labels from {low} to {high} are no class codes (0 to {LABELS_MAX - 1})"
+            f"labels must be class codes from 0 to {LABELS_MAX - 1}, got {low} to {high}"
         )
     if names is not None and len(names) <= high:
         raise InvalidInputError(f"{len(names)} names for class codes up to {high}; name every code")

@@ -1,4 +1,4 @@
-"""Files that a path, a folder or a pattern names, and the pieces they are read in."""
+"""Files matched by a path, a folder or a pattern, and the pieces in which they are read."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ class Piece:
 
     @property
     def name(self) -> str:
-        """What errors and keys call it."""
+        """Name in errors and keys."""
         return f"{Path(self.path).name}[{self.start}:{self.stop}]"
 
 
 def source_path(src: object) -> str:
-    """Return a source as text: a path of this machine, or a URL.
+    """Return a source as a string: a local path, or a URL.
 
     Raises:
-        InvalidInputError: It is no path.
+        InvalidInputError: The source is not a path.
     """
     if not isinstance(src, str | PathLike):
-        message = f"a source is a path, got {type(src).__name__} {shown(src)}\ngive text or a Path"
+        message = (
+            f"a source is a path, got {type(src).__name__} {shown(src)}\npass a string or a Path"
+        )
         raise InvalidInputError(message, actual=type(src).__name__)
     return place_text(cast("object", src), what="src")
 
@@ -50,10 +52,10 @@ def source_path(src: object) -> str:
 def find_files(
     src: str | PathLike[str] | Sequence[str | PathLike[str]], ending: str, files: SourceFiles
 ) -> list[str]:
-    """List the files in the order of their names; of a folder those with this ending.
+    """List the files, sorted by name; for a folder, those with this suffix.
 
     Raises:
-        InvalidInputError: There is none.
+        InvalidInputError: No file is found.
     """
     if isinstance(src, str | PathLike):
         text = place_text(src, what="src")
@@ -62,19 +64,19 @@ def find_files(
     elif isinstance(src, Iterable):
         found = [source_path(one) for one in src]
     else:
-        found = [source_path(src)]  # tells what it is
+        found = [source_path(src)]  # raises an error that names its type
     missing = next((path for path in found if files.nbytes(path) is None), None)
     if missing is not None or not found:
         named = public_url(missing or (str(src) if isinstance(src, str | PathLike) else shown(src)))
         is_folder = missing is None and (is_url(named) or Path(named).is_dir())
         what = f"no file *{ending} in {named!r}" if is_folder else f"no file {named!r}"
-        message = f"{what} to ingest\ngive a file, a folder or a pattern"
+        message = f"{what} to ingest\npass a file, a folder or a pattern"
         raise InvalidInputError(message, src=named)
     return found
 
 
 def names_below(paths: Iterable[str]) -> dict[str, str]:
-    """Return the path of each file from the folder that holds all of them.
+    """Return the path of each file relative to their common folder.
 
     >>> names_below(["s3://b/raw/x/0.csv", "s3://b/raw/1.csv"])
     {'s3://b/raw/x/0.csv': 'x/0.csv', 's3://b/raw/1.csv': '1.csv'}

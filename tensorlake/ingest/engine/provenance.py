@@ -1,20 +1,20 @@
-"""Provenance: what each commit of an ingestion notes of its source, to recognise it again.
+"""Provenance: the record of its source in each commit of an ingestion, to recognise it again.
 
-    meta["ingest"]   run        which call: "create", or a name of its own for each append
-                     what       the format, and what else decides the rows, as keys begin
-                     from       the source's own name, for messages
-                     settings   arguments of the call that decide the rows: name → text, digest
+    meta["ingest"]   run        the call: "create", or a unique name for each append
+                     what       the format and other inputs that determine the rows; prefix of keys
+                     from       the source's name, for messages
+                     settings   arguments of the call that determine the rows: name → text, digest
                      stop       items ingested so far, in the order of the source
                      digest     of the names, sizes and times of these items
-                     is_last    whether the source had no more
-                     files      how many files this commit has rows of
+                     is_last    whether the source had no more items
+                     files      number of files that this commit has rows of
                      marks      eight bytes for each group of files, in base 85; `edges`: the ends
-                     per        about how many files are a group: 1 up to ``MAX_MARKS`` files
-                     skipped    items left out, if any: how many, and the first of them
+                     per        approximate number of files per group: 1 up to ``MAX_MARKS`` files
+                     skipped    items left out, if any: their number, and the first of them
 
-The digest alone decides whether a source is as it was. Marks name what differs: three bytes of the
-hash of a file's path in the source, five of the hash of its own name, size and time. Groups begin
-where the hash of a path says so, so that one file more changes the mark of one group.
+The digest alone decides whether a source is unchanged. Marks identify differences: three bytes of
+the hash of a file's path in the source, five of the hash of its base name, size and time. The hash
+of a path determines where groups begin, so that an additional file changes the mark of one group.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ __all__ = ["MEMBER", "Differences", "Files", "Note", "Run", "Skipped", "read_run
 
 MEMBER = "ingest"
 MAX_MARKS = 1280
-"""In one entry: `meta` holds 16 KiB (format.md), a mark is 10 characters, and all else takes less
-than 3 KiB."""
+"""Per commit record: `meta` has 16 KiB (format.md), a mark takes 10 characters, and everything else
+less than 3 KiB."""
 
 MARK = np.dtype("<u8")
 STATE_BITS = np.uint64(40)
 SHOWN_MAX = 60
-"""Characters of a setting, or of a source's name, that are kept as text."""
+"""Characters of a setting, or of a source's name, that are stored as text."""
 
 MAX_SKIPPED_NBYTES = 2048
-"""Of the items left out that a note names, where the marks leave room for them."""
+"""Limit of a note for the names of items left out, as far as the marks leave room."""
 
 REASON_MAX = 120
-"""Characters of the reason for which an item was left out."""
+"""Characters of the reason why an item was left out."""
 
 Settings = Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Items that were left out: how many, and the first of them."""
+    """Items that were left out: their number, and the first of them."""
 
     count: int = 0
     named: Sequence[SkippedItem] = ()
@@ -78,7 +78,7 @@ class Skipped:
 
     @classmethod
     def from_json(cls, noted: Mapping[str, Any] | None) -> Skipped:
-        """Read what a note says of them; notes without any have no member."""
+        """Read the items left out from a note; notes without any have no member."""
         if noted is None:
             return cls()
         return cls(noted["count"], [SkippedItem(*one) for one in noted["first"]])
@@ -90,7 +90,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What one commit notes; the members are those drawn above."""
+    """The note of one commit; its members are described above."""
 
     run: str
     what: str
@@ -154,7 +154,7 @@ class Note:
         batch: range,
         skipped: Sequence[SkippedItem] = (),
     ) -> Note:
-        """Note that a source is ingested up to an item, by a commit of ``batch``."""
+        """Record that a commit of ``batch`` ingests a source up to an item."""
         files = Files.of(source, batch)
         per = 1
         while len(starts := files.starts(per)) > MAX_MARKS:
@@ -173,50 +173,50 @@ class Note:
             files.marks(starts),
             Skipped(len(skipped)),
         )
-        taken = len(canonical_bytes({MEMBER: note.to_json()}))
-        room = min(MAX_SKIPPED_NBYTES, MAX_META_NBYTES - taken)
+        used = len(canonical_bytes({MEMBER: note.to_json()}))
+        room = min(MAX_SKIPPED_NBYTES, MAX_META_NBYTES - used)
         return replace(note, skipped=Skipped.of(skipped, room))
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The commits of one call, and of the calls that went on with it after a kill."""
+    """The commits of one call, and of the calls that continued it after a crash."""
 
     notes: Sequence[Note]
     num_rows: int
 
     @property
     def last(self) -> Note:
-        """Its newest note, whose digest is of all its items."""
+        """The newest note; its digest covers all items."""
         return self.notes[-1]
 
     @property
     def num_files(self) -> int:
-        """How many files it has ingested; one that several commits share counts in each."""
+        """Number of files ingested; a file that several commits share counts in each."""
         return sum(note.num_files for note in self.notes)
 
     @property
     def skipped(self) -> Skipped:
-        """What it left out."""
+        """Items left out."""
         each = [note.skipped for note in self.notes]
         named = [item for one in each for item in one.named]
         return Skipped(sum(one.count for one in each), named)
 
     def is_start_of(self, source: Source[Item]) -> bool:
-        """Whether its items are the first of this source, and are as they were."""
+        """Whether its items are the first of this source, and unchanged."""
         stop = self.last.stop
         return stop <= len(source.items) and source.digest(stop) == self.last.digest
 
     def is_whole(self, source: Source[Item]) -> bool:
-        """Whether its items are all of this source, and are as they were."""
+        """Whether its items are all of this source, and unchanged."""
         return (
             self.last.is_last and self.last.stop == len(source.items) and self.is_start_of(source)
         )
 
     def known(self, files: Files) -> list[str]:
-        """List those files that it has ingested, unchanged since, under this path or another.
+        """List the files already ingested and unchanged since, under this path or another.
 
-        Of a commit of more than ``MAX_MARKS`` files only whole groups are recognised.
+        For a commit of more than ``MAX_MARKS`` files, only whole groups are recognised.
         """
         found: set[int] = set()
         for note in self.notes:
@@ -226,7 +226,7 @@ class Run:
         return [files.paths[at] for at in sorted(found)]
 
     def differences(self, files: Files) -> Differences:
-        """Tell what of a source is not as this run found it."""
+        """Compare a source with its state at the time of this run."""
         same, changed = set[int](), set[int]()
         removed = 0
         for note in self.notes:
@@ -239,7 +239,7 @@ class Run:
             removed += int(np.count_nonzero(~np.isin(noted, names)))
         changed -= same
         stop = len(files.paths)
-        if not self.last.is_last:  # what follows is still to be ingested
+        if not self.last.is_last:  # the files that follow are still to be ingested
             stop = max(same | changed, default=-1) + 1
         return Differences(
             added=[files.paths[at] for at in range(stop) if at not in same | changed],
@@ -251,13 +251,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What of a source differs.
+    """Differences of a source.
 
     Attributes:
-        added: Files that are there now.
-        changed: Files of another size, time or content.
-        removed: How many files, or groups of files, are gone; their names are not kept.
-        is_exact: Whether each file differs; else they are groups of files of which one does.
+        added: New files.
+        changed: Files with a different size, time or content.
+        removed: Number of files, or groups of files, removed; their names are not stored.
+        is_exact: Whether every file listed differs; otherwise at least one file of each group.
     """
 
     added: list[str]
@@ -276,7 +276,7 @@ class Files:
 
     @classmethod
     def of(cls, source: Source[Item], items: range | None = None) -> Files:
-        """Hash the files that some items are of, or all."""
+        """Hash the files of some items, or of all."""
         states: dict[str, str] = {}
         for at in range(len(source.items)) if items is None else items:
             states[source.file_of(at)] = source.state_of(at)
@@ -290,7 +290,7 @@ class Files:
         return first, last
 
     def starts(self, per: int, edges: tuple[int, int] | None = None) -> np.ndarray:
-        """Say where groups begin: where the hash of a path says so, and at the edges."""
+        """Return the starts of groups, given by the hashes of paths and the edges."""
         is_start = (self.names & np.uint64(per - 1)) == 0
         is_start[0] = True
         if edges is not None:

@@ -1,9 +1,9 @@
-"""Quarantine: a dataset beside the one that is made, for what could not be taken into it.
+"""Quarantine: a dataset beside the destination, for items that could not be ingested.
 
-item      what the source calls it            reason    why it was refused
-tensor    which tensor could not take it; NULL where it is not one's value
-values    its values, as JSON where JSON can hold them
-content   the encoded bytes of its first sample that has any, such as a damaged picture
+item      name of the item in the source      reason    why it was rejected
+tensor    tensor that rejected it; NULL if the error is not about one tensor's value
+values    its values, as JSON where JSON can represent them
+content   encoded bytes of its first sample that has any, such as a damaged image
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SCHEMA = {
 
 
 class Quarantine:
-    """The quarantine of one ingestion; made when something comes in.
+    """The quarantine of one ingestion; created with the first item.
 
     Args:
-        url: Of the dataset beside which it lies.
-        open_arguments: How to open that.
+        url: URL of the destination; the quarantine is stored beside it.
+        open_arguments: Arguments for opening the destination.
     """
 
     def __init__(self, url: str, open_arguments: Mapping[str, Any]) -> None:
@@ -44,7 +44,7 @@ class Quarantine:
         self._staged = 0
 
     def stage(self, refused: Sequence[tuple[SkippedItem, Mapping[str, Any]]]) -> None:
-        """Take in what was refused."""
+        """Stage rejected items."""
         if not refused:
             return
         if self._dataset is None:
@@ -61,7 +61,7 @@ class Quarantine:
         self._staged += len(refused)
 
     def add(self, left_out: Collection[SkippedItem]) -> str | None:
-        """Publish what never became a row, each once; where it is, if any is."""
+        """Commit items that never became rows, once each; return the URL, or None without any."""
         if not left_out:
             return None
         dataset = self._dataset = self._dataset or self._opened()

@@ -1,7 +1,7 @@
-"""Reading a batch of a source piece by piece, a few pieces ahead of their use.
+"""Read-ahead: a batch of a source is read in pieces, a few of them ahead of use.
 
-Where a piece cannot be loaded and what is bad is left out, its items are loaded one by one: those
-that can be are taken, and each of the others is told with its reason.
+If a piece cannot be loaded and invalid items are skipped, its items are loaded one by one: valid
+items are ingested, and each invalid item is reported with its reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STAGED_NBYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class LoadedItems:
-    """Items of a source with the columns that they became, or why a single one became none."""
+    """Items of a source with their columns, or with the error of a single invalid item."""
 
     items: range
     columns: Mapping[str, Any]
@@ -32,20 +32,20 @@ class LoadedItems:
 
     @classmethod
     def of(cls, items: range, loaded: Mapping[str, Any] | LoadedRows) -> LoadedItems:
-        """Join items and what they were loaded as."""
+        """Combine items with the result of loading them."""
         if isinstance(loaded, LoadedRows):
             return cls(items, loaded.columns, None, loaded.refused, loaded.row_name)
         return cls(items, loaded)
 
 
 class Reading(Generic[Item]):
-    """A batch that is read; iterate once.
+    """Read a batch; iterate once.
 
     Args:
-        source: Whose.
-        batch: Which items.
-        pool: The threads that load.
-        ahead: How many pieces are begun before they are asked for.
+        source: The source.
+        batch: Items to read.
+        pool: Threads that load.
+        ahead: Number of pieces to read ahead.
         is_strict: Whether an item that cannot be loaded is an error.
     """
 
@@ -69,7 +69,7 @@ class Reading(Generic[Item]):
         """Yield the pieces in order.
 
         Raises:
-            InvalidInputError: An item cannot be loaded, and that is an error.
+            InvalidInputError: An item cannot be loaded, and ``is_strict`` is set.
         """
         for at, piece in enumerate(self._pieces):
             begun = self._begun.pop(0)

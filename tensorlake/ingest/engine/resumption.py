@@ -1,13 +1,13 @@
-"""Where an ingestion begins: at its source's first item, behind what a killed run did, or nowhere.
+"""Start of an ingestion: at the source's first item, after an interrupted run, or complete.
 
-    the commits there          mode="create"                      mode="append"
+    existing commits           mode="create"                      mode="append"
     none                       begin                              begin
-    this source's first items  go on behind them                  go on, where an append put them
-    all of its items           nothing to do                      nothing to do, if an append; or
-    other items                refuse, and say what differs       begin; refuse what is there
+    this source's first items  continue after them                continue, if by an append
+    all of its items           nothing to do                      nothing to do, if by an append
+    other items                raise, and name the differences    begin; raise for known items
 
-A source is recognised by its notes (`provenance.py`). Commits of tensorlake 0.1.0 have keys alone,
-of names and sizes: they are recognised by these.
+A source is recognised by its notes (`provenance.py`). Commits of tensorlake 0.1.0 have only keys,
+made of names and sizes, and are recognised by these.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from tensorlake.types import ClassLabel, SampleType, as_type
 __all__ = ["CREATE", "Start", "check_skipped", "class_additions", "find_start"]
 
 CREATE = "create"
-"""The run that made the dataset."""
+"""The run that created the dataset."""
 
 NAMED_MAX = 3
-"""Files that a message names."""
+"""Maximum files named in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin.
+    """Start of an ingestion.
 
     Attributes:
-        run: Which run of commits goes on.
-        stop: How many items it has ingested.
-        num_rows: The rows they became.
-        skipped: Those that were left out.
+        run: Run of commits to continue.
+        stop: Number of items already ingested.
+        num_rows: Number of rows of these items.
+        skipped: Items that were left out.
     """
 
     run: str = CREATE
@@ -61,17 +61,17 @@ class Start:
 
 
 def find_start(dataset: Dataset, source: Source[Item], mode: Mode, *, size: int) -> Start:
-    """Say where an ingestion into a dataset begins.
+    """Find where an ingestion into a dataset begins.
 
     Args:
         dataset: The dataset.
-        source: Of the call.
-        mode: Of the call.
-        size: Source bytes a commit.
+        source: The call's source.
+        mode: The call's mode.
+        size: Source bytes per commit.
 
     Raises:
-        InvalidInputError: The call is not the one that made the dataset, the source is not as it
-            was, or its items are there already.
+        InvalidInputError: A different call created the dataset, the source has changed, or its
+            items are already in the dataset.
     """
     commits = list(dataset.log())
     runs = read_runs(commits)
@@ -94,23 +94,23 @@ def find_start(dataset: Dataset, source: Source[Item], mode: Mode, *, size: int)
 
 
 def check_skipped(dataset: Dataset, source: Source[Item], skipped: Skipped) -> None:
-    """Refuse to go on behind items that were left out: for a call with ``on_error="raise"``.
+    """Refuse to continue after items that were left out, for a call with ``on_error="raise"``.
 
     Raises:
-        InvalidInputError: There are any.
+        InvalidInputError: Items were left out.
     """
     if not skipped.count:
         return
     names = list(dict.fromkeys(item.item for item in skipped.named))
-    told = f" ({_named(names, skipped.count)})" if names else ""
+    shown = f" ({_named(names, skipped.count)})" if names else ""
     were = "was" if skipped.count == 1 else "were"
     first = f"\nthe first: {skipped.named[0].reason}" if names else ""
     raise InvalidInputError(
         f"{plural(skipped.count, 'item')} of {_called(source)} {were} left out of"
-        f" {dataset.url!r} by an earlier call{told}{first}"
-        "\nto go on without them: on_error='skip' or 'quarantine'; to have them too: mend them, and"
-        f" {_apart(dataset, source)}; to ingest all of it anew: {_deletion(dataset)}, or another"
-        " URL",
+        f" {dataset.url!r} by an earlier call{shown}{first}"
+        "\nto continue without them: on_error='skip' or 'quarantine'; to include them: fix them,"
+        f" and {_apart(dataset, source)}; to ingest all of it anew: {_deletion(dataset)},"
+        " or another URL",
         dataset=dataset.url,
         count=skipped.count,
         items=names,
@@ -118,7 +118,7 @@ def check_skipped(dataset: Dataset, source: Source[Item], skipped: Skipped) -> N
 
 
 def class_additions(dataset: Dataset, source: Source[Item]) -> str:
-    """Write the code that adds a source's classes to a dataset that lacks them; "" where none."""
+    """Return code that adds the missing classes of a source to a dataset, or an empty string."""
     additions: list[str] = []
     for name, kind in source.schema.items():
         here, there = as_type(kind), dataset.schema.get(name)
@@ -164,7 +164,7 @@ def _start_of_append(
 
 
 def _ingested(run: Run, files: Files) -> list[str]:
-    """List the files that a run has ingested, without those that it is known to have left out."""
+    """List the files that a run has ingested, without those recorded as left out."""
     left_out = {item.item for item in run.skipped.named}
     return [path for path in run.known(files) if path not in left_out]
 
@@ -172,15 +172,15 @@ def _ingested(run: Run, files: Files) -> list[str]:
 def _start_of_first(
     dataset: Dataset, source: Source[Item], commits: Sequence[Commit], size: int
 ) -> Start:
-    """Begin in a dataset without rows, or go on with one that tensorlake 0.1.0 began."""
+    """Begin in a dataset without rows, or continue one that tensorlake 0.1.0 began."""
     is_explained, known = _by_first_keys(source, commits, size)
     if known.stop == len(source.items):
         return known
     _check_own(dataset, source, commits)
     if not is_explained:
         raise InvalidInputError(
-            f"{dataset.url!r} was ingested by tensorlake 0.1.0, and {_called(source)} has not the"
-            " names and sizes that it had then, or commit_every= differs"
+            f"{dataset.url!r} was ingested by tensorlake 0.1.0, and names or sizes in"
+            f" {_called(source)} have changed since, or commit_every= differs"
             f"{_advice(dataset, source)}",
             dataset=dataset.url,
         )
@@ -189,9 +189,9 @@ def _start_of_first(
         found = dataset.schema.get(name)
         if found is not None and found != wanted:
             raise SchemaError(
-                f"schema= is not the dataset's: {dataset.url!r} has no rows, and"
-                f"\n{name!r} as {found.describe()}, where this call would make"
-                f" {wanted.describe()}; to begin anew: {_deletion(dataset)}",
+                f"schema= does not match {dataset.url!r}: tensor {name!r} is"
+                f" {found.describe()} there, and {wanted.describe()} in this call"
+                f"\nthe dataset has no rows; to start over: {_deletion(dataset)}",
                 dataset=dataset.url,
                 tensor=name,
             )
@@ -201,7 +201,7 @@ def _start_of_first(
 def _by_first_keys(
     source: Source[Item], commits: Sequence[Commit], size: int
 ) -> tuple[bool, Start]:
-    """Say what 0.1.0 ingested of this source, and whether that is all it ingested of its kind."""
+    """Find the start after a run of 0.1.0, and whether this source explains all its commits."""
     rows = {
         key: commit.changes.append
         for commit in commits
@@ -219,7 +219,7 @@ def _by_first_keys(
 
 
 def _check_own(dataset: Dataset, source: Source[Item], commits: Sequence[Commit]) -> None:
-    """Refuse a dataset with commits that are not of this source."""
+    """Refuse a dataset with commits from other sources."""
     *others, first = commits
     mine = source.key_start
     foreign = next(
@@ -233,7 +233,7 @@ def _check_own(dataset: Dataset, source: Source[Item], commits: Sequence[Commit]
     raise InvalidInputError(
         f"there is a dataset at {dataset.url!r} with other commits ({foreign.version}:"
         f" {foreign.message!r}){maker}\nto use it as it is: tl.open({dataset.url!r});"
-        " to add to it give mode='append'; else choose another URL",
+        " to add to it: mode='append'; otherwise choose another URL",
         dataset=dataset.url,
     )
 
@@ -243,27 +243,27 @@ def _check_settings(dataset: Dataset, source: Source[Item], run: Run) -> None:
     differing = [name for name in {**now, **then} if now.get(name) != then.get(name)]
     if not differing:
         return
-    told = "; ".join(
+    shown = "; ".join(
         f"{name}={now.get(name, _NOTHING)[0]} here, {then.get(name, _NOTHING)[0]} then"
         for name in differing
     )
     raise InvalidInputError(
-        f"{dataset.url!r} was ingested with other arguments: {told}{_advice(dataset, source)}",
+        f"{dataset.url!r} was ingested with other arguments: {shown}{_advice(dataset, source)}",
         dataset=dataset.url,
         arguments=differing,
     )
 
 
 def _differs(dataset: Dataset, source: Source[Item], run: Run) -> InvalidInputError:
-    """Return the error of a source that is not as it was when this dataset was made of it."""
+    """Return the error for a source that has changed since it was ingested."""
     files = Files.of(source)
     found = run.differences(files)
     place = f" ({run.last.place!r})" if run.last.place not in ("", source.place) else ""
     is_same_names = found.changed and not found.added and not found.removed
     hint = "; copies keep their times with cp -p or rsync -t" if is_same_names else ""
     return InvalidInputError(
-        f"{_called(source)} is not what {dataset.url!r} was ingested from{place}:"
-        f" {_told(found, source.unit, run, len(files.paths))}{_advice(dataset, source)}{hint}",
+        f"{_called(source)} differs from the source of {dataset.url!r}{place}:"
+        f" {_described(found, source.unit, run, len(files.paths))}{_advice(dataset, source)}{hint}",
         dataset=dataset.url,
         added=found.added,
         changed=found.changed,
@@ -283,19 +283,21 @@ def _there_already(
     known = set(there)
     new = [path for path in paths if path not in known]
     advice = (
-        f"give what is new by itself{source.apart}: {_named(new)}" if new else "all of it is there"
+        f"pass only new items{source.apart}: {_named(new)}"
+        if new
+        else "the source has no new items"
     )
     if is_stopped:
-        advice = "a call that was stopped put them there: it continues with mode='create'"
+        advice = "an interrupted call ingested them; to continue it: mode='create'"
     return InvalidInputError(
-        f"{count}{_named(there)} of {_called(source)} {'is' if len(there) == 1 else 'are'} in"
-        f" {dataset.url!r} already\nnothing was appended: {advice}",
+        f"{count}{_named(there)} of {_called(source)} {'is' if len(there) == 1 else 'are'}"
+        f" already in {dataset.url!r}\nnothing was appended: {advice}",
         dataset=dataset.url,
         items=list(there),
     )
 
 
-def _told(found: Differences, unit: str, run: Run, count: int) -> str:
+def _described(found: Differences, unit: str, run: Run, count: int) -> str:
     parts: list[str] = []
     if not found.is_exact and (found.added or found.changed):
         among = [*found.added, *found.changed]
@@ -310,11 +312,11 @@ def _told(found: Differences, unit: str, run: Run, count: int) -> str:
         parts.append(f"{plural(found.removed, unit)} {were} removed")
     if run.last.is_last and not (found.is_exact and parts):
         parts.append(f"it had {plural(run.num_files, unit)} and has {count:,}")
-    return "; ".join(parts) or "what was ingested of it has changed"
+    return "; ".join(parts) or "items already ingested have changed"
 
 
 def _named(paths: Sequence[str], count: int | None = None) -> str:
-    """Name the first paths, of ``count``, which may be more than are known."""
+    """Name the first of ``count`` paths; ``count`` may exceed the known paths."""
     shown = ", ".join(repr(path) for path in paths[:NAMED_MAX])
     is_more = (count or len(paths)) > min(len(paths), NAMED_MAX)
     return f"{shown}, …" if is_more else shown
@@ -337,10 +339,10 @@ def _advice(dataset: Dataset, source: Source[Item]) -> str:
 
 
 def _apart(dataset: Dataset, source: Source[Item]) -> str:
-    """Say how some items are appended."""
+    """Describe how to append some items."""
     classes = class_additions(dataset, source)
     first = f", after {classes}" if classes else ""
-    return f"give them by themselves{source.apart}, with mode='append'{first}"
+    return f"pass only them{source.apart}, with mode='append'{first}"
 
 
 _NOTHING = ("nothing", "")

@@ -1,7 +1,7 @@
-"""Running an ingestion: batches with keys, commits, bad items, progress.
+"""The ingestion loop: batches with keys, commits, invalid items, progress.
 
-What a killed run committed is recognised by what its commits note (`resumption.py`), and not read
-again.
+Commits of an interrupted run are recognised by their notes (`resumption.py`), and their items are
+not read again.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from tensorlake.versions import CommitRequest
 
 __all__ = ["run_ingest"]
 
-ROWS_LOOKED_AT = 3
-"""By a dry run."""
+DRY_RUN_ROWS = 3
+"""Rows that a dry run shows."""
 
 DEFAULT_WORKERS = max(2, min(4, os.cpu_count() or 1))
-"""Pieces read ahead of their use, one a thread: more threads than processors would wait for the
-interpreter most of their time, and take it from the thread that stages."""
+"""Pieces read ahead, one per thread: more threads than processors would mostly wait for the
+interpreter lock, and take it from the thread that stages."""
 
 PLACE = re.compile(r"row [\d,]+ of extend\(\)")
 PLACE_FIRST = re.compile(rf"^{PLACE.pattern}: ?")
@@ -79,37 +79,38 @@ def run_ingest(
     """Ingest a source into a dataset, in commits of about ``commit_every``.
 
     Args:
-        source: What is to be ingested.
+        source: The source.
         url: Path or URL of the dataset.
-        mode: "append" adds to a dataset that exists.
-        on_error: "skip" leaves out what cannot be taken; "quarantine" also puts it, with the
-            reason, into the dataset ``<url>-quarantine``.
-        commit_every: Source bytes a commit.
-        workers: Threads that read ahead.
-        progress: Whether to show progress; None: on a terminal.
+        mode: "append" adds to an existing dataset.
+        on_error: "skip" leaves out invalid items; "quarantine" also writes them, with the
+            reason, to the dataset ``<url>-quarantine``.
+        commit_every: Source bytes per commit.
+        workers: Number of read-ahead threads.
+        progress: Whether to show progress; None: only on a terminal.
         dry_run: Write nothing, and return a dataset in memory: the schema, and the first rows.
         **open_arguments: ``storage_options``, ``durability`` and ``token``, as in ``tl.open``.
 
     Raises:
-        InvalidInputError: An item cannot be taken (and ``on_error`` is "raise"); what was
-            committed before stays.
+        InvalidInputError: An item is invalid (and ``on_error`` is "raise"); earlier commits
+            remain.
     """
     if on_error not in {"raise", "skip", "quarantine"}:
-        message = f"on_error={on_error!r}: give 'raise', 'skip' or 'quarantine'"
+        message = f"on_error must be 'raise', 'skip' or 'quarantine', got {on_error!r}"
         raise InvalidInputError(message, actual=on_error)
     unknown = sorted(open_arguments.keys() - IngestOptions.__annotations__.keys())
     if unknown:
         known = ", ".join(sorted(IngestOptions.__annotations__))
         message = (
-            f"tl.ingest.{source.kind}() takes no {unknown[0]!r}; beside its own it takes {known}"
+            f"tl.ingest.{source.kind}() got an unexpected argument {unknown[0]!r};"
+            f" common arguments: {known}"
         )
         raise TypeError(message)
     threads = DEFAULT_WORKERS if workers is None else workers
     if threads < 1:
-        raise InvalidInputError(f"workers={workers}: give a number of threads, 1 or more")
+        raise InvalidInputError(f"workers must be >= 1, got {workers}")
     size = parse_nbytes(commit_every, name="commit_every", least=1)
     if dry_run:
-        return _look_at(source, on_error=on_error)
+        return _dry_run(source, on_error=on_error)
     url = place_text(url, what="dst")
     report = IngestReport()
     started = time.monotonic()
@@ -123,7 +124,7 @@ def run_ingest(
     ):
         reading = partial(Reading, source, pool=pool, ahead=threads, is_strict=on_error == "raise")
         is_new = mode == "create" and not exists(url, **_place(open_arguments))
-        # A new dataset takes a while to be made durable, in which the disk has time for reading.
+        # Creating a durable dataset takes a while; the disk can read the first batch meanwhile.
         begun = {one: reading(one) for one in islice(source.cut(everything, size), int(is_new))}
         dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
         start = Start() if is_new else find_start(dataset, source, mode, size=size)
@@ -141,18 +142,20 @@ def run_ingest(
         for batch in source.cut(everything[start.stop :], size):
             before = len(dataset)
             for loaded in begun.pop(batch, None) or reading(batch):
-                refused, taken = _stage(dataset, source, loaded, on_error=on_error)
+                refused, num_staged = _stage(dataset, source, loaded, on_error=on_error)
                 unnoted += [item for item, _ in refused]
                 report.skipped += [item for item, _ in refused]
                 if quarantine is not None:
                     quarantine.stage(refused)
-                bar.advance(source.nbytes(loaded.items), taken, skipped=len(refused))
+                bar.advance(source.nbytes(loaded.items), num_staged, skipped=len(refused))
             rows = len(dataset) - before
             digest.update(source.identity(batch))
             key = f"{source.key_start}{start.run}:{digest.hexdigest()}"
             if quarantine is not None:
-                report.quarantine = quarantine.commit(key)  # first: what is committed is not read
-            if rows:  # without any there is no commit, and the next one notes these items too
+                report.quarantine = quarantine.commit(
+                    key
+                )  # first: committed items are not read again
+            if rows:  # without rows there is no commit, and the next one records these items too
                 items = range(noted, batch.stop)
                 named = digest.hexdigest()
                 note = Note.of(start.run, source, batch.stop, named, items, unnoted)
@@ -175,12 +178,12 @@ def run_ingest(
     return dataset
 
 
-def _look_at(source: Source[Item], *, on_error: OnError) -> Dataset:
-    """Ingest the first few rows into a dataset in memory, that nobody else can open by chance."""
+def _dry_run(source: Source[Item], *, on_error: OnError) -> Dataset:
+    """Ingest the first few rows into a dataset in memory with a random, private name."""
     dataset = create(f"memory://ingest-dry-run-{secrets.token_hex(8)}", source.schema)
-    items = range(min(ROWS_LOOKED_AT, len(source.items)))
+    items = range(min(DRY_RUN_ROWS, len(source.items)))
     loaded = LoadedItems.of(items, source.load(source.items[: items.stop]))
-    columns = {name: values[:ROWS_LOOKED_AT] for name, values in loaded.columns.items()}
+    columns = {name: values[:DRY_RUN_ROWS] for name, values in loaded.columns.items()}
     report = IngestReport(nbytes=source.nbytes(items))
     refused, _ = _stage(dataset, source, replace(loaded, columns=columns), on_error=on_error)
     report.skipped += [*(item for item, _ in refused), *source.left_out]
@@ -191,7 +194,7 @@ def _look_at(source: Source[Item], *, on_error: OnError) -> Dataset:
 
 
 def _place(open_arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out what says nothing of where the dataset is."""
+    """Return the arguments that locate the dataset."""
     return {name: one for name, one in open_arguments.items() if name != "durability"}
 
 
@@ -206,28 +209,28 @@ def _destination(
     if mode == "append":
         return open_dataset(url, **open_arguments)
     if mode != "create":
-        raise InvalidInputError(f"mode={mode!r}: give 'create' or 'append'")
+        raise InvalidInputError(f"mode must be 'create' or 'append', got {mode!r}")
     if is_new:
         return create(url, source.schema, **open_arguments)
     try:
         return open_dataset(url, **open_arguments)
     except DatasetNotFoundError:
-        # it is there, but whoever made it was killed before its first entry
+        # it exists, but its creator was killed before the first commit record
         return create(url, source.schema, **open_arguments)
 
 
 def _stage(
     dataset: Dataset, source: Source[Item], loaded: LoadedItems, *, on_error: OnError
 ) -> tuple[list[Refused], int]:
-    """Stage items; rows that do not fit are named, and left out unless ``on_error`` is "raise".
+    """Stage items; invalid rows are named, and left out unless ``on_error`` is "raise".
 
     Returns:
-        What was left out, and how many rows were staged.
+        The items left out, and the number of rows staged.
     """
     items = source.items[loaded.items.start : loaded.items.stop]
     if loaded.error is not None:
         return [_refused(source.name(items[0]), loaded.error, {})], 0
-    columns, taken = loaded.columns, 0
+    columns, num_staged = loaded.columns, 0
     refused: dict[int, Refused] = {}
     waiting = [(0, _num_rows(columns))]  # runs of rows, the next one last
     while waiting:
@@ -243,46 +246,46 @@ def _stage(
             row = start + at
             name = loaded.row_name(row) if loaded.row_name else source.row_called(items, row)
             if on_error == "raise":
-                told = f"{name}: {_told(error, name)}{_advice(dataset, source, error)}"
-                raise type(error)(told, **{**error.facts, "item": name}) from error
+                message = f"{name}: {_described(error, name)}{_advice(dataset, source, error)}"
+                raise type(error)(message, **{**error.facts, "item": name}) from error
             values = {tensor: values[row] for tensor, values in columns.items()}
             refused[row] = _refused(name, error, values)
-            # Halves, so that many such rows do not convert the others as many times
+            # In halves, so that many invalid rows do not convert valid rows as many times
             middle = (row + 1 + stop) // 2
             waiting += [(middle, stop), (row + 1, middle), (start, row)]
         else:
-            taken += stop - start
-    return [*loaded.refused, *(refused[row] for row in sorted(refused))], taken
+            num_staged += stop - start
+    return [*loaded.refused, *(refused[row] for row in sorted(refused))], num_staged
 
 
 def _advice(dataset: Dataset, source: Source[Item], error: TensorlakeError) -> str:
-    """Say where types come from: of a dataset that a call before this one began, from that."""
+    """Explain types that come from the existing dataset, or that ``schema=`` can set."""
     tensor = error.facts.get("tensor")
     if not isinstance(tensor, str) or tensor not in source.schema or tensor not in dataset.schema:
         return ""
     here, there = as_type(source.schema[tensor]), dataset.schema[tensor]
     additions = class_additions(dataset, source)
     if isinstance(error, UnknownClassError) and additions:
-        return f"\nadd what is new, and call again: {additions}"
+        return f"\nadd the new classes, and repeat the call: {additions}"
     if here != there:
         url = dataset.url
         return (
-            f"\nthe dataset there has {tensor!r} as {there.describe()}, where this call would make"
-            f" {here.describe()}; to begin anew: tl.delete({url!r}, confirm={url!r})"
+            f"\ntensor {tensor!r} of the existing dataset is {there.describe()}, and"
+            f" {here.describe()} in this call; to start over: tl.delete({url!r}, confirm={url!r})"
         )
     if source.takes_schema and "use Image(" in error.message:
-        return f"\nthe type is given by schema={{{tensor!r}: tl.Image(…)}}"
+        return f"\nto set the type: schema={{{tensor!r}: tl.Image(…)}}"
     return ""
 
 
 def _refused(name: str, error: TensorlakeError, values: Mapping[str, Any]) -> Refused:
     tensor = error.facts.get("tensor")
-    reason = _told(error, name).splitlines()[0]
+    reason = _described(error, name).splitlines()[0]
     return SkippedItem(name, reason, tensor if isinstance(tensor, str) else None), values
 
 
-def _told(error: TensorlakeError, name: str) -> str:
-    """What is wrong with an item: ``extend()`` is our call, and its rows are not the user's."""
+def _described(error: TensorlakeError, name: str) -> str:
+    """Describe the error of an item, without naming our internal call of ``extend()``."""
     return PLACE.sub(name.replace("\\", r"\\"), PLACE_FIRST.sub("", error.message))
 
 

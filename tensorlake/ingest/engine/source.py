@@ -1,8 +1,8 @@
-"""A source: what is to be ingested, item by item, and how it is cut and named.
+"""A source: the items to ingest, how they are split into batches, and their names.
 
-Items (small: a path and what is known of it) have a fixed order. Batches are cut by bytes alone,
-so the same source gives the same batches; a batch's key is a digest of all items up to its end.
-What a commit keeps of this, to recognise the source again, is in `provenance.py`.
+Items (small: a path and its attributes) have a fixed order. Batches are split by bytes alone, so
+that equal sources have equal batches; a batch's key is a digest of all items up to its end. The
+record by which a commit recognises the source again is in `provenance.py`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Item = TypeVar("Item")
 DIGEST_NBYTES = 16
 
 Refused = tuple[SkippedItem, Mapping[str, Any]]
-"""What was left out, with the values that it had, where it had any."""
+"""An item left out, with its values, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """What items became that have many rows each, some of which could not be parsed.
+    """Rows of items with many rows each, some of which could not be parsed.
 
     Attributes:
-        columns: Of the others.
-        refused: Those that could not.
-        row_name: What a row of the columns is called.
+        columns: Columns of the valid rows.
+        refused: Rows that could not be parsed.
+        row_name: Returns the name of a row of the columns.
     """
 
     columns: Mapping[str, Any]
@@ -43,7 +43,7 @@ class LoadedRows:
 
 
 def part_of(row: int, counts: Sequence[int]) -> tuple[int, int]:
-    """Return which part has a row, where parts lie one behind another, and its row there.
+    """Return the part that contains a row of consecutive parts, and the row within it.
 
     >>> part_of(3, [2, 0, 4])
     (2, 1)
@@ -55,28 +55,28 @@ def part_of(row: int, counts: Sequence[int]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Item]):
-    """What is to be ingested.
+    """Items to ingest.
 
     Attributes:
         kind: Name of the format, part of the keys.
         schema: Types of the tensors.
-        items: In the order of the rows to be.
+        items: Items, in the order of their rows.
         sizes: Bytes of each item, known without reading it.
-        name: What errors and the report call an item; part of the keys.
-        load: Read items into columns, or into `LoadedRows`; called with a few hundred at once, in
-            a thread.
-        row_name: What a row of loaded items is called, where an item has several rows.
-        place: Where it comes from, as progress says it; the kind where it is in memory.
-        maker: What else decides the rows that items become, such as a tokenizer; part of the keys.
-        left_out: What of the source has no place in the rows, for the report; loading may add.
+        name: Returns the name of an item in errors and reports; part of the keys.
+        load: Reads items into columns, or into `LoadedRows`; called in a thread, with a few
+            hundred items.
+        row_name: Returns the name of a row of loaded items that have several rows each.
+        place: Location of the source, for progress; the kind for a source in memory.
+        maker: Other inputs that determine the rows, such as a tokenizer; part of the keys.
+        left_out: Parts of the source that have no rows, for the report; loading may add some.
         takes_schema: Whether the call has ``schema=``, for errors.
-        stamp: What changes where an item does, beside its name and size: a time, or a digest.
-        file: The file that an item is part of, as errors name it; None: items are files.
-        unit: What such a file is called: "image", "sample".
-        settings: Arguments of the call that decide the rows.
-        has_identity: Whether name, size and stamp tell an item from any other: not those of an
-            object in memory of which no more than type and length is known.
-        apart: How some items alone are given, for errors: what follows "give them by themselves".
+        stamp: Returns a value that changes with the item, beside name and size: a time or a digest.
+        file: Returns the file that an item is part of, for errors; None: items are files.
+        unit: Noun for such a file: "image", "sample".
+        settings: Arguments of the call that determine the rows.
+        has_identity: Whether name, size and stamp identify an item: not for an object in memory
+            of which only type and length are known.
+        apart: How to pass some items alone, for errors: follows "pass only them".
     """
 
     kind: str
@@ -99,15 +99,15 @@ class Source(Generic[Item]):
 
     @property
     def key_start(self) -> str:
-        """What the keys of all its commits begin with, and those of no other making do."""
+        """Prefix of the keys of its commits, unique to this kind of source."""
         return f"ingest:{self.kind}:" + (f"{self.maker}:" if self.maker else "")
 
     def row_called(self, items: Sequence[Item], row: int) -> str:
-        """What a row of loaded items is called."""
+        """Return the name of a row of loaded items."""
         return self.name(items[row]) if self.row_name is None else self.row_name(items, row)
 
     def cut(self, items: range, size: int) -> Iterator[range]:
-        """Cut items into runs of about ``size`` bytes, the same for the same items."""
+        """Split items into runs of about ``size`` bytes, deterministically."""
         start, nbytes = items.start, 0
         for at in items:
             if nbytes and nbytes + self.sizes[at] > size:
@@ -118,19 +118,19 @@ class Source(Generic[Item]):
             yield range(start, items.stop)
 
     def nbytes(self, items: range) -> int:
-        """How many bytes some items have."""
+        """Return the size of some items in bytes."""
         return sum(self.sizes[items.start : items.stop])
 
     def file_of(self, at: int) -> str:
-        """Return the file that an item is of."""
+        """Return the file of an item."""
         return (self.file or self.name)(self.items[at])
 
     def state_of(self, at: int) -> str:
-        """Return what changes where the file of an item does."""
+        """Return a string that changes with the file of an item."""
         return str(self.sizes[at] if self.stamp is None else self.stamp(self.items[at]))
 
     def identity(self, items: range) -> bytes:
-        """Return what tells some items from others."""
+        """Return bytes that identify some items."""
         each = (
             f"{self.name(self.items[at])}\0{self.sizes[at]}\0{self.state_of(at)}\0" for at in items
         )
@@ -149,7 +149,7 @@ class Source(Generic[Item]):
 
 
 def given_settings(schema: Mapping[str, Any] | None, **arguments: object) -> dict[str, Any]:
-    """Return the arguments of a call that decide its rows, types in place of their short forms."""
+    """Return the arguments of a call that determine its rows, with types in their long form."""
     if schema:
         arguments["schema"] = {name: as_type(one) for name, one in schema.items()}
     return {name: one for name, one in arguments.items() if one is not None}

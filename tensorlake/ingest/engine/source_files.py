@@ -1,7 +1,7 @@
-"""Files of a source, on this machine or in an object store, opened the same way.
+"""Files of a source, local or in an object store, opened the same way.
 
-A file of a URL is read by ranges of it, as it is asked for: what reads a local file piece by piece
-reads it so, too. Many small ones, such as pictures, are read whole, several requests at a time.
+A remote file is read by range requests, on demand, as a local file is read piece by piece. Many
+small files, such as images, are read whole, with several concurrent requests.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from tensorlake.types import Buffer, only_regular
 __all__ = ["ReadFiles", "SourceFiles", "is_url"]
 
 ReadFiles = Callable[[Sequence[str], Sequence[int]], list[Buffer]]
-"""Reads whole files, given with the sizes they had when they were listed."""
+"""Reads whole files, given their paths and their sizes when listed."""
 
 REQUESTS_AT_ONCE = 16
-"""Of one piece of a source; several pieces are read side by side."""
+"""Concurrent requests per piece of a source; several pieces are read concurrently."""
 
 READ_AHEAD_NBYTES = 1 << 20
-"""Of a remote file: a request costs as long as reading about as much."""
+"""Read-ahead of a remote file: a request takes about as long as reading this many bytes."""
 
 COPIED_AT_ONCE_NBYTES = 8 << 20
-"""Of a remote file that is read where only a file of this machine will do."""
+"""Block size for downloading a remote file where a local one is required."""
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is of an object store."""
+    """Whether a path is a URL of an object store."""
     return "://" in path
 
 
@@ -45,7 +45,7 @@ class SourceFiles:
     """Opens the files of one source.
 
     Args:
-        storage_options: Of the stores that they lie in, as in ``tl.open``.
+        storage_options: Options of their stores, as in ``tl.open``.
     """
 
     def __init__(self, storage_options: Mapping[str, Any] | None) -> None:
@@ -68,10 +68,10 @@ class SourceFiles:
         return runtime.run(every())
 
     def stamp(self, path: str) -> str:
-        """Return size and modification time of a file as text; nothing where there is none.
+        """Return size and modification time of a file as a string; empty if it does not exist.
 
-        A store's file has its ETag in place of the time, where it has one. A file that was listed
-        is as it was listed: a store is not asked again.
+        For a remote file the ETag replaces the time, where there is one. The stamp of a file that
+        was listed comes from the listing, without another request.
         """
         if path not in self._stamps:
             if not is_url(path):
@@ -81,11 +81,11 @@ class SourceFiles:
         return self._stamps.get(path, "")
 
     def below(self, folder: str) -> dict[str, int]:
-        """Return the files below a folder, with their sizes, by path, in the order of folders."""
+        """Return the files below a folder, with their sizes, by path, sorted by folder."""
         if is_url(folder):
             found = self.list(folder)
         else:
-            is_folder = os.path.isdir(folder)  # noqa: PTH112 - paths are text here
+            is_folder = os.path.isdir(folder)  # noqa: PTH112 - paths are strings here
             paths = [*walk_files(folder, follow_links=False)] if is_folder else []
             self._stamps |= {path: stamp for path in paths if (stamp := stamp_of(path))}
             found = {
@@ -96,7 +96,7 @@ class SourceFiles:
         return {path: found[path] for path in sorted(found, key=_by_folders)}
 
     def reader(self, folder: str) -> ReadFiles:
-        """Return what reads files, below a folder as a rule, for one ingestion."""
+        """Return a function that reads files, usually below a folder, for one ingestion."""
         of_this_machine = FileReader().read
 
         def read(paths: Sequence[str], sizes: Sequence[int]) -> list[Buffer]:
@@ -111,10 +111,10 @@ class SourceFiles:
         return read
 
     def contents(self, paths: Sequence[str]) -> list[bytes | None]:
-        """Read whole files, small ones; None for one that is not there.
+        """Read small files whole; None for a file that does not exist.
 
         Raises:
-            InvalidInputError: One cannot be read.
+            InvalidInputError: A file cannot be read.
         """
         urls = [path for path in paths if is_url(path)]
         found = dict(zip(urls, self._contents(urls), strict=True))
@@ -124,7 +124,7 @@ class SourceFiles:
         """Read a whole file that the user named.
 
         Raises:
-            InvalidInputError: It is not there, or cannot be read.
+            InvalidInputError: The file does not exist, or cannot be read.
         """
         (content,) = self.contents([path])
         if content is None:
@@ -133,10 +133,10 @@ class SourceFiles:
 
     @contextmanager
     def on_this_machine(self, path: str) -> Generator[str]:
-        """Give the path of a file on a disk; one of a store lies there as long as the body runs.
+        """Yield a local path of a file; a remote file is downloaded for the time of the body.
 
         Raises:
-            InvalidInputError: There is none.
+            InvalidInputError: The file does not exist.
         """
         if not is_url(path):
             yield path
@@ -147,7 +147,7 @@ class SourceFiles:
             yield copied.name
 
     def _contents(self, urls: Sequence[str], below: str | None = None) -> list[bytes | None]:
-        """Read files of stores; one store for all that lie ``below`` a folder."""
+        """Read files of stores; all files ``below`` a folder share one store."""
         if not urls:
             return []
         requests: list[Callable[[], Awaitable[bytes | None]]] = []
@@ -158,7 +158,7 @@ class SourceFiles:
         return runtime.run(gather_bounded(requests, limit=REQUESTS_AT_ONCE))
 
     def nbytes(self, path: str) -> int | None:
-        """Return the size of a file; None where there is none."""
+        """Return the size of a file; None if it does not exist."""
         if not is_url(path):
             file = Path(path)
             return file.stat().st_size if file.is_file() else None
@@ -175,7 +175,7 @@ class SourceFiles:
         """Open a file for reading anywhere in it.
 
         Raises:
-            InvalidInputError: There is none, or it cannot be opened.
+            InvalidInputError: The file does not exist, or cannot be opened.
         """
         if not is_url(path):
             return _open_local(path)
@@ -191,7 +191,7 @@ class SourceFiles:
 
 
 def stamp_of(path: str) -> str:
-    """Return size and modification time of a file of this machine; nothing where there is none."""
+    """Return size and modification time of a local file; empty if it does not exist."""
     try:
         found = os.stat(path)  # noqa: PTH116 - making a Path costs as much as reading the file
     except OSError:
@@ -232,7 +232,7 @@ def _open_local(path: str) -> BinaryIO:
 
 
 class _StoredFile(io.RawIOBase):
-    """A file of a store, whose reads are requests for ranges."""
+    """A remote file whose reads are range requests."""
 
     def __init__(self, store: Store, name: str, nbytes: int) -> None:
         self._store, self._name, self._nbytes = store, name, nbytes

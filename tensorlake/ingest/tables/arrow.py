@@ -1,7 +1,7 @@
-"""Tables: Arrow, DataFrames and Parquet become rows, each column a tensor.
+"""Ingestion of Arrow tables, DataFrames and Parquet; each column becomes a tensor.
 
-Types follow the columns (`write/arrow_types.py`) unless ``schema`` says otherwise. Parquet is read
-row group by row group; rows are in the order of the files' names, and of the groups within them.
+Types follow the columns (`write/arrow_types.py`) unless ``schema`` overrides them. Parquet is read
+one row group at a time; rows are sorted by file name, and by row group within a file.
 """
 
 from __future__ import annotations
@@ -201,15 +201,15 @@ def ingest_pieces(
 
     Args:
         kind: Name of the format.
-        pieces: Of the files.
-        types: Of the tensors.
+        pieces: Pieces of the files.
+        types: Types of the tensors.
         load: Reads pieces.
         dst: Path or URL of the dataset.
         options: See `IngestOptions`.
-        files: What opens the files.
-        settings: Arguments of the call that decide the rows.
-        maker: What else decides them, such as a tokenizer.
-        left_out: What of the source has no place in the rows.
+        files: Opens the files.
+        settings: Arguments of the call that determine the rows.
+        maker: Other inputs that determine the rows, such as a tokenizer.
+        left_out: Parts of the source that have no rows.
     """
     stamps = {piece.path: files.stamp(piece.path) for piece in pieces}
     names = names_below(stamps)
@@ -244,16 +244,16 @@ def _first(pieces: Sequence[Piece], read: Callable[[Piece], Arrow], *, is_strict
 def column_types(
     table: Arrow, schema: Mapping[str, Any] | None, *, is_whole: bool = True
 ) -> dict[str, SampleType]:
-    """Choose the type of each column: the one that ``schema`` says, or what follows from it.
+    """Choose the type of each column: as given by ``schema``, otherwise inferred.
 
     Raises:
-        InvalidInputError: ``schema`` names what is not a column.
+        InvalidInputError: ``schema`` names an unknown column.
     """
     declared = {name: as_type(one) for name, one in (schema or {}).items()}
     unknown = [name for name in declared if name not in table.column_names]
     if unknown:
         raise InvalidInputError(
-            f"schema names {unknown}, which is no column; columns: {', '.join(table.column_names)}",
+            f"schema names unknown columns {unknown}; columns: {', '.join(table.column_names)}",
             columns=table.column_names,
         )
     rest = table.select([name for name in table.column_names if name not in declared])

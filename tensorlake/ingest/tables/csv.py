@@ -1,16 +1,16 @@
-"""Records of CSV as Arrow tables, each column by its type; and which records cannot be read.
+"""CSV records as Arrow tables, with typed columns; and the records that cannot be parsed.
 
-A column is read as numbers or truth values, or as text that its tensor's type converts:
+A column is read as numbers or booleans, or as strings that its tensor's type converts:
 
-    Scalar, Bool               numbers, with the usual words for NULL
-    Text                       text; an empty cell without quotes is NULL, unless the call says that
-                               the column has none; in quotes it is empty text
-    all others                 text, an empty cell without quotes being NULL; a class by its name,
-                               else its code, and JSON parsed
+    Scalar, Bool               numbers, with the usual NULL words
+    Text                       strings; an empty cell without quotes is NULL, unless ``schema``
+                               declares the column non-nullable; in quotes it is an empty string
+    all others                 strings, where an empty cell without quotes is NULL; classes by name
+                               or else by code, and parsed JSON
 
-A blank line is an empty cell where there is one column, and no record where there are several.
+A blank line is an empty cell if there is one column, and is skipped if there are several.
 
-Records that cannot be read are found by halving: the parser that refuses them all says which.
+Invalid records are found by bisection with the parser that rejects the whole block.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class CsvReader:
 
     Args:
         header: Names of the columns.
-        delimiter: What stands between values.
-        encoding: Of the files.
-        decimal: What stands before the decimals of a number.
-        nulls: Words that are NULL in every column, where the call says them.
-        declared: Types that the call says.
+        delimiter: Separator of values.
+        encoding: Text encoding of the files.
+        decimal: Decimal separator.
+        nulls: Words that are NULL in every column, if the call specifies them.
+        declared: Types that the call specifies.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class CsvReader:
         self._guessed = dict(guessed)
 
     def table(self, records: bytes, path: str) -> Arrow:
-        """Read records, and refuse values that their column's type would change.
+        """Read records, and reject values that their column's type would change.
 
         Raises:
-            InvalidInputError: It says what and, of a single record, in which column.
+            InvalidInputError: A value is invalid; for a single record, names the column.
         """
         import pyarrow as pa
 
@@ -214,7 +214,7 @@ class CsvReader:
         }
 
     def _cells(self, name: str) -> _Cells:
-        """How a column is read, by what the call says of it, else by what was settled."""
+        """Return how to read a column: as the call specifies, otherwise by the inferred type."""
         import pyarrow as pa
 
         kind = self._declared.get(name)
@@ -302,7 +302,7 @@ class CsvReader:
         return table
 
     def _check_numbers(self, table: Arrow, records: bytes, path: str) -> None:
-        """Refuse numbers whose text says more: codes, long integers, and those beyond float64."""
+        """Reject numbers that would lose information: codes, long integers, beyond float64."""
         import pyarrow as pa
         import pyarrow.compute
 

@@ -1,8 +1,8 @@
-"""What the text of a CSV column says against the type that a parser guesses for it.
+"""Corrections of the types that a CSV parser infers, by the text of a column.
 
-A parser takes 007 for 7, +4930 for 4930.0, 0x1A for 26, 99999999999999999999 for 1e20, and times
-for UTC's. The first three and times stay text; 99999999999999999999 and 1,5 are refused with what
-to say, for only the user knows what they are.
+A parser reads 007 as 7, +4930 as 4930.0, 0x1A as 26, 99999999999999999999 as 1e20, and times as
+UTC. The first three and times stay strings; 99999999999999999999 and 1,5 raise an error that names
+the arguments to pass, since only the user knows their meaning.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _LONG_DIGITS = 16
 
 
 def type_of_text(name: str, guessed: Arrow, text: Arrow) -> Arrow:
-    """Return the Arrow type of a column: the one guessed, or string.
+    """Return the Arrow type of a column: the inferred type, or string.
 
     Args:
-        name: Of the column.
-        guessed: What its values could be parsed as.
-        text: Values of it as they are written.
+        name: Name of the column.
+        guessed: Type that the parser inferred.
+        text: Values as written in the file.
 
     Raises:
-        InvalidInputError: The guess would round whole numbers, or numbers have commas.
+        InvalidInputError: The inferred type would round integers, or numbers have commas.
     """
     import pyarrow as pa
     import pyarrow.compute
@@ -59,15 +59,15 @@ def type_of_text(name: str, guessed: Arrow, text: Arrow) -> Arrow:
 
 
 def changed_values(name: str, settled: Arrow, text: Arrow) -> dict[str, str]:
-    """Find values, met after the types were settled, that a column's type would change.
+    """Find values that the type of a column, inferred before, would change.
 
     Args:
-        name: Of the column.
-        settled: The type, of integers or floats.
-        text: Values of it as they are written.
+        name: Name of the column.
+        settled: Type of the column: integers or floats.
+        text: Values as written in the file.
 
     Returns:
-        What is wrong with each.
+        The error of each value.
     """
     import pyarrow as pa
     import pyarrow.compute
@@ -126,8 +126,8 @@ def _is_digit(characters: np.ndarray) -> np.ndarray:
 
 def _rounded(name: str, value: str) -> InvalidInputError:
     return InvalidInputError(
-        f"column {name!r} has whole numbers that float64 would round, such as {value}"
-        f"\nsay what they are: schema={{{name!r}: 'uint64'}}, or {{{name!r}: tl.Text()}}",
+        f"column {name!r} has integers that float64 would round, such as {value}"
+        f"\nspecify the type: schema={{{name!r}: 'uint64'}}, or {{{name!r}: tl.Text()}}",
         column=name,
         actual=value,
     )

@@ -1,11 +1,11 @@
-"""CSV files cut into runs of whole records, whose values in quotes may hold line breaks.
+"""CSV files, cut into runs of whole records; quoted values may contain line breaks.
 
     1,"two              a record ends at a line break outside of quotes (RFC 4180, 2.6);
     lines"⏎             a quote opens a value where it is the value's first character, a quote
     2,5" wide⏎          elsewhere is a letter, and two within a value in quotes are one
 
 Runs are cut where `line_files.cut_lines` cuts them, unless that is within a value; so a file is
-looked through once before it is parsed, by NumPy: only quotes are.
+scanned for quotes once, by NumPy, before it is parsed.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ def cut_records(
     """Cut a CSV file into runs of about ``PIECE_NBYTES``; a compressed one is one piece.
 
     Args:
-        path: Of the file.
-        start: Where its first record begins.
-        delimiter: Between values.
-        files: What opens it.
-        left_out: Takes the record of a quote that is never closed, as far as that quote's line;
+        path: Path of the file.
+        start: Offset of its first record.
+        delimiter: Separator of values.
+        files: Opens the file.
+        left_out: Receives a record whose quote is never closed, up to the end of that line;
             the next record begins at the next line. None, or a compressed file: an error.
 
     Raises:

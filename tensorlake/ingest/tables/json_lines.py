@@ -1,12 +1,12 @@
-r"""JSON lines: an object a line, each of its members a tensor.
+r"""JSON Lines: one object per line; each of its members becomes a tensor.
 
     {"id": 7, "at": "2026-01-31T12:00:00+02:00", "meta": {"a": 1}}\n     id 7, at text, meta JSON
 
-What a line holds is what is stored: a str stays text, an object JSON with the members it has, and a
-number exactly that number. Types come from ``schema``, else from the first and the last lines by
-the rules of ``tl.infer_schema``. A line that holds something else is refused, alone.
+Values are stored unchanged: strings stay strings, objects become JSON with their own members, and
+numbers are exact. Types come from ``schema``, otherwise from the first and the last lines by the
+rules of ``tl.infer_schema``. A line that does not match is rejected, alone.
 
-Files are read in runs of whole lines, several side by side; a compressed file is one run.
+Files are read in runs of whole lines, in parallel; a compressed file is one run.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ def jsonl(
     tokens: str = "tokens",
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    r"""Ingest JSON lines: an object a line, each of its members a tensor.
+    r"""Ingest JSON Lines: one object per line; each of its members becomes a tensor.
 
-    Text stays text, times included, and objects become ``Json``: what is to be a ``Timestamp``,
-    ``ClassLabel`` or ``Uuid`` is named by ``schema``. A member that a line lacks is NULL, or the
-    default of its type. A line that is not a JSON object, or does not fit the types, is refused
-    with its number; ``on_error`` leaves out that line alone.
+    Strings stay strings, times included, and objects become ``Json``; use ``schema`` for a
+    ``Timestamp``, ``ClassLabel`` or ``Uuid``. A missing member is NULL, or the default of its
+    type. A line that is not a JSON object, or does not match the types, raises an error with its
+    number; ``on_error`` can leave out that line alone.
 
     With a ``tokenizer`` the member ``text`` becomes the tensor ``tokens``, and is itself stored
-    only where ``schema`` names it. A call with another tokenizer does not go on with what the first
-    began: tokenizers are told apart by their vocabulary, and by the tokens of the first lines.
+    only where ``schema`` names it. A call with another tokenizer does not continue an earlier
+    ingestion: tokenizers are identified by vocabulary, and by their tokens of the first lines.
 
     Args:
         src: A file, a folder, a pattern such as ``"web/*.jsonl.zst"``, or a list of files.
@@ -80,8 +80,8 @@ def jsonl(
         tokenizer: Takes a list of texts and returns numbers for each; or a tokenizer of the
             libraries tokenizers, tiktoken or transformers. Called from several threads.
         text: Name of the member to tokenize.
-        tokens: Name of the tensor of its tokens: uint16 where the tokenizer says that its
-            vocabulary fits, else uint32, or what ``schema`` says.
+        tokens: Name of the tensor of its tokens: uint16 if the tokenizer's vocabulary fits, else
+            uint32, unless ``schema`` specifies the type.
         **options: See `IngestOptions`.
 
     Raises:
@@ -132,7 +132,7 @@ class _Lines:
     """Reads pieces of files, and names their lines.
 
     Args:
-        files: What opens them.
+        files: Opens the files.
         is_strict: Whether a line that is not an object is an error.
     """
 
@@ -296,7 +296,7 @@ def _reason(line: bytes, error: Exception) -> str:
         return str(found)
     lone = re.search(r"\\u[dD][89a-fA-F]", text)
     if lone is not None:
-        return f"column {lone.start() + 1}: half a surrogate pair, which is no character"
+        return f"column {lone.start() + 1}: half a surrogate pair, which is not a character"
     return f"column 1: {error}"
 
 

@@ -1,4 +1,4 @@
-"""Files of lines, cut into runs of whole lines, so that parts are read side by side."""
+"""Files of lines, cut into runs of whole lines that are read in parallel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LineNumbers:
         self._lock = threading.Lock()
 
     def name(self, piece: Piece, place: int) -> str:
-        """Return what a line is called, that stands at ``place`` (from 0) of a piece."""
+        """Return the name of a line, given its position ``place`` (from 0) in a piece."""
         with self._lock:
             number = self._before_piece(piece) + place + 1
         return f"line {number} of {Path(piece.path).name}"

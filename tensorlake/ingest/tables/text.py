@@ -1,8 +1,8 @@
-"""Tables as text: CSV.
+"""Ingestion of CSV.
 
-Files are read in runs of whole records, several side by side; a compressed file is one run. Types
-follow from the first and the last lines of all: another run may hold only whole numbers in a column
-of floats. A record that cannot be read is refused alone, by its line and column.
+Files are read in runs of whole records, in parallel; a compressed file is one run. Types are
+inferred from the first and the last lines of all files: another run may contain only integers in a
+column of floats. An invalid record is rejected alone, by line and column.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ def csv(
     schema: Mapping[str, Any] | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    r"""Ingest CSV files, whose first line names the columns (RFC 4180).
+    r"""Ingest CSV files whose first line names the columns (RFC 4180).
 
-    Values in quotes may hold line breaks. Columns of numbers, and of true and false, are these;
-    all others are text, times included: what is to be a ``Timestamp``, ``ClassLabel`` or ``Json``
-    is named by ``schema``. Numbers written as codes are (007, +4930, 0x1A) stay text too; what a
-    number would change otherwise (whole numbers that no int64 holds, commas in numbers, 1e400) is
-    refused. A record with another number of values, or one that does not fit the types, is refused
-    with its line and column; ``on_error`` leaves out that record alone. An empty value without
-    quotes is NULL, ``""`` is empty text. A blank line is an empty value where a file has one
-    column, and is skipped where it has several.
+    Quoted values may contain line breaks. Columns of numbers and booleans are inferred; all others
+    are strings, times included: use ``schema`` for a ``Timestamp``, ``ClassLabel`` or ``Json``.
+    Numbers written like codes (007, +4930, 0x1A) stay strings too; other values that a number
+    would change (integers beyond int64, commas in numbers, 1e400) raise an error. A record with a
+    different number of values, or one that does not match the types, raises an error with its line
+    and column; ``on_error`` can leave out that record alone. An empty value without quotes is
+    NULL; ``""`` is an empty string. A blank line is an empty value if the file has one column, and
+    is skipped if it has several.
 
     Args:
         src: A file, a folder, a pattern such as ``"data/*.csv.gz"``, or a list of files.
         dst: Path or URL of the dataset.
-        delimiter: What stands between values.
-        encoding: How the text is written, such as "latin-1" or "cp1252".
-        names: Of the columns, where the first line is of values already.
-        nulls: Words without quotes that are NULL, in every column. None: an empty value, and in
-            columns of numbers the usual words too (NULL, NA, N/A …). In a column that ``schema``
-            says is text that is never NULL, an empty value is empty text.
-        decimal: What stands before the decimals of a number: "," where it is written 1,5.
-        schema: Types in place of those that follow from the columns, by name.
+        delimiter: Separator of values.
+        encoding: Text encoding, such as "latin-1" or "cp1252".
+        names: Column names, for files without a header.
+        nulls: Unquoted words that are NULL, in every column. None: an empty value, and in columns
+            of numbers also the usual words (NULL, NA, N/A …). In a column that ``schema`` declares
+            as non-nullable text, an empty value is an empty string.
+        decimal: Decimal separator: "," for numbers such as 1,5.
+        schema: Types by column name; they override the inferred ones.
         **options: See `IngestOptions`.
 
     Raises:
@@ -143,7 +143,7 @@ def csv(
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """Records of a piece that could be read, with where they stand, and the others.
+    """Valid records of a piece with their positions, and the invalid ones.
 
     Attributes:
         table: The records.
@@ -162,10 +162,10 @@ class _Table:
     """Reads pieces of the files as tables, and names their records by lines.
 
     Args:
-        reader: What reads records.
-        files: What opens the files.
-        delimiter: What stands between values.
-        declared: Types that the call says.
+        reader: Parses records.
+        files: Opens the files.
+        delimiter: Separator of values.
+        declared: Types that the call specifies.
         is_strict: Whether a record that cannot be read is an error.
     """
 
@@ -355,7 +355,7 @@ def _header(
     if other is not None and other != delimiter:
         message = (
             f"the first line of {path!r} is one column {names[0]!r:.80}"
-            f"\nif its values are told apart so: delimiter={other!r}; if not, name it: names=[…]"
+            f"\nif its values are separated by it: delimiter={other!r}; otherwise: names=[…]"
         )
         raise InvalidInputError(message, src=path)
     if wrong is not None:

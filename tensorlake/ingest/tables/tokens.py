@@ -1,11 +1,11 @@
-"""Text to tokens, while it is ingested: whichever tokenizer the user has.
+"""Tokenization of text during ingestion, with any tokenizer.
 
-A tokenizer is a callable that takes a list of texts, or has ``encode_batch`` as those of the
-libraries tokenizers and tiktoken. What it returns for each text is a sequence of numbers, or has
-one as ``ids``; a mapping of columns (transformers) has them as ``input_ids``.
+A tokenizer is a callable that takes a list of strings, or has ``encode_batch`` as in the libraries
+tokenizers and tiktoken. For each string it returns a sequence of numbers, or an object with one as
+``ids``; a mapping of columns (transformers) has them as ``input_ids``.
 
-Which tokenizer it was is part of what an ingestion remembers: by its vocabulary, where it lists
-one, and by what it makes of the first lines, since of a plain function nothing else is known.
+The tokenizer is part of the provenance of an ingestion: it is identified by its vocabulary, if it
+lists one, and by its tokens of the first lines, since nothing else is known of a plain function.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tensorlake.types import Array, SampleType, as_type
 __all__ = ["Tokenized", "Tokenizer"]
 
 Tokenizer = Any
-"""What is described above: other libraries' classes have no common type."""
+"""As described above: the classes of other libraries have no common type."""
 
 UINT16_VOCABULARY = 1 << 16
 
@@ -36,8 +36,8 @@ class Tokenized:
     """A column of text that becomes a tensor of tokens.
 
     Attributes:
-        tokenizer: As the user gave it.
-        encode: From texts to what the tokenizer says.
+        tokenizer: The object that the user passed.
+        encode: Converts strings to the tokenizer's results.
         text: Name of the column.
         tensor: Name of the tensor.
         type: Its type: integers, one axis of any length.
@@ -53,10 +53,10 @@ class Tokenized:
     def of(
         cls, tokenizer: Tokenizer, *, text: str, tensor: str, schema: Mapping[str, Any] | None
     ) -> Tokenized:
-        """Look at what a user gave.
+        """Check the tokenizer that a user passed.
 
         Raises:
-            InvalidInputError: It is no tokenizer.
+            InvalidInputError: The object is not a tokenizer.
             SchemaError: ``schema`` has another type for the tokens than rows of integers.
         """
         encode = getattr(tokenizer, "encode_batch", tokenizer)
@@ -88,11 +88,11 @@ class Tokenized:
         return {**kept, self.tensor: self.type}
 
     def identity(self, lines: Sequence[Any], *, piece: str) -> str:
-        """Tell it from other tokenizers, and from other columns of the same lines.
+        """Identify the tokenizer, and the column that it reads.
 
         Args:
-            lines: What the first lines of all have as text.
-            piece: Where they are, for errors.
+            lines: Strings of the first lines.
+            piece: Their location, for errors.
         """
         texts = [one for one in lines[:LINES_LOOKED_AT] if isinstance(one, str)]
         numbers = self.numbers(texts, piece) if texts else []

@@ -1,7 +1,7 @@
-"""COCO files: pictures with labelled boxes, masks, keypoints, captions.
+"""COCO files: images with labelled boxes, masks, keypoints, captions.
 
-https://cocodataset.org/#format-data. Boxes are stored as ``xyxy``; masks are filled exactly as the
-COCO API fills them, and kept as runs.
+https://cocodataset.org/#format-data. Boxes are stored as ``xyxy``; masks are filled exactly as by
+the COCO API, and stored as RLE.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
-from tensorlake.ingest.vision.coco_json import CocoFile, Picture, read_coco
+from tensorlake.ingest.vision.coco_json import CocoFile, CocoImage, read_coco
 from tensorlake.ingest.vision.coco_masks import CocoMasks
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
@@ -41,7 +41,7 @@ from tensorlake.types import (
 __all__ = ["coco"]
 
 Columns = Mapping[str, Callable[[range], Any]]
-"""What gives the values of some pictures, by tensor."""
+"""Functions that return the values of some images, by tensor."""
 
 
 @shows_options
@@ -53,23 +53,23 @@ def coco(
     masks: bool = True,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest a COCO file: every picture it lists, with or without annotations.
+    """Ingest a COCO file: every image it lists, with or without annotations.
 
-    Of instances makes ``image``, ``boxes`` (xyxy, of the image), ``label`` (one class a box),
-    ``iscrowd``, ``area``, ``annotation_id`` (one a box), ``image_id``, and ``mask`` (one a box)
-    where the file has segmentations; of keypoints also ``keypoints`` (one object a box); of
+    Instances make ``image``, ``boxes`` (xyxy, of the image), ``label`` (one class per box),
+    ``iscrowd``, ``area``, ``annotation_id`` (per box), ``image_id``, and ``mask`` (per box)
+    where the file has segmentations; keypoints also ``keypoints`` (per box); of
     captions ``image``, ``captions`` and ``image_id``. Rows are in the order of the file.
 
     Args:
         annotations: The JSON file, or its URL in a store.
-        images: The folder of the pictures, or its URL.
+        images: The folder of the images, or its URL.
         dst: Path or URL of the dataset.
         masks: Whether segmentations are filled and stored.
         **options: See `IngestOptions`.
 
     Raises:
-        InvalidInputError: The file is not COCO's, a picture is missing or damaged, or an object
-            has a category that is not listed. Such pictures can be left out: see ``on_error``.
+        InvalidInputError: The file is not in COCO format, an image is missing or damaged, or an
+            object has an unlisted category. Such images can be left out: see ``on_error``.
 
     Example:
         >>> import json
@@ -93,16 +93,14 @@ def coco(
     left_out = _left_out(file)
     listed = files.list(folder) if is_url(folder) else None
     if not is_strict:
-        bad = _bad_pictures(file, folder, listed, masks=masks)
-        left_out += [SkippedItem(file.pictures[row].file_name, *bad[row]) for row in sorted(bad)]
+        bad = _bad_images(file, folder, listed, masks=masks)
+        left_out += [SkippedItem(file.images[row].file_name, *bad[row]) for row in sorted(bad)]
         file = file.without(bad)
-        if not file.pictures:
+        if not file.images:
             message = f"no image of {file.path!r} can be ingested: {left_out[0].reason}"
             raise InvalidInputError(message, src=file.path)
-    paths = [os.path.join(folder, picture.file_name) for picture in file.pictures]  # noqa: PTH118 - making a Path costs as much as reading the file
-    sizes = [
-        _size_of(path, picture, listed) for path, picture in zip(paths, file.pictures, strict=True)
-    ]
+    paths = [os.path.join(folder, image.file_name) for image in file.images]  # noqa: PTH118 - making a Path costs as much as reading the file
+    sizes = [_size_of(path, image, listed) for path, image in zip(paths, file.images, strict=True)]
     stamps = [files.stamp(path) for path in paths]
     schema, columns = _captions(file) if _has_captions(file) else _objects(file, masks=masks)
     read_files = files.reader(folder)
@@ -110,7 +108,7 @@ def coco(
     def load(batch: Sequence[int]) -> dict[str, Any]:
         rows = range(batch[0], batch[-1] + 1)
         read = read_files(paths[rows.start : rows.stop], sizes[rows.start : rows.stop])
-        ids = [picture.id for picture in file.pictures[rows.start : rows.stop]]
+        ids = [image.id for image in file.images[rows.start : rows.stop]]
         return {"image": read, "image_id": ids} | {
             name: values(rows) for name, values in columns.items()
         }
@@ -119,18 +117,18 @@ def coco(
     def stamp(row: int) -> tuple[str, str]:
         return stamps[row], file.digest_of(row)
 
-    codec = codec_of_files(picture.file_name for picture in file.pictures)
+    codec = codec_of_files(image.file_name for image in file.images)
     source = Source(
         kind="coco",
         schema={"image": Image(codec), **schema},
         items=range(len(paths)),
         sizes=sizes,
-        name=lambda row: file.pictures[row].file_name.rpartition("/")[2],
+        name=lambda row: file.images[row].file_name.rpartition("/")[2],
         load=load,
         place=Path(annotations).name,
         left_out=left_out,
         stamp=stamp,
-        file=lambda row: file.pictures[row].file_name,
+        file=lambda row: file.images[row].file_name,
         unit="image",
         settings={
             "masks": masks,
@@ -154,7 +152,7 @@ def _captions(file: CocoFile) -> tuple[dict[str, Any], Columns]:
 
 def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
     if not file.categories:
-        message = f"{file.path!r} is no COCO file of instances: it lacks 'categories'"
+        message = f"{file.path!r} is not a COCO file of instances: it lacks 'categories'"
         raise InvalidInputError(message, src=file.path)
     schema: dict[str, Any] = {
         "boxes": BBox(format="xyxy", of="image"),
@@ -195,49 +193,49 @@ def _keypoints(file: CocoFile) -> tuple[Keypoints, int]:
 
 
 def _left_out(file: CocoFile) -> list[SkippedItem]:
-    """Say what cannot be parsed, and that annotations have no picture to be stored with."""
-    left_out = [SkippedItem(name, reason) for name, reason in file.wrong_pictures]
+    """List the items that cannot be parsed, and the annotations without an image."""
+    left_out = [SkippedItem(name, reason) for name, reason in file.wrong_images]
     if not file.strays:
         return left_out
     first = file.strays[0]
     reason = (
-        f"{plural(len(file.strays), 'annotation')} of pictures that the file does not list"
+        f"{plural(len(file.strays), 'annotation')} of images that the file does not list"
         f" (the first: annotation {first.id} of image {first.image_id})"
     )
     return [*left_out, SkippedItem(Path(file.path).name, reason)]
 
 
-def _bad_pictures(
+def _bad_images(
     file: CocoFile, folder: str, listed: Mapping[str, int] | None, *, masks: bool
 ) -> dict[int, tuple[str, str | None]]:
-    """Return why a picture cannot be a row, and for which tensor, by its row."""
+    """Return why an image cannot become a row, and for which tensor, by row."""
     bad: dict[int, tuple[str, str | None]] = {}
     if not _has_captions(file) and file.categories:
         has_points = any(one.keypoints for one in file.annotations)
         points = _keypoints(file)[1] if has_points else None
         bad |= file.problems(points=points, masks=masks)
-    for row, picture in enumerate(file.pictures):
-        if picture.id in file.wrong_annotations:
-            bad[row] = file.wrong_annotations[picture.id], None
+    for row, image in enumerate(file.images):
+        if image.id in file.wrong_annotations:
+            bad[row] = file.wrong_annotations[image.id], None
         try:
-            _size_of(os.path.join(folder, picture.file_name), picture, listed)  # noqa: PTH118 - as above
+            _size_of(os.path.join(folder, image.file_name), image, listed)  # noqa: PTH118 - as above
         except InvalidInputError as error:
             bad[row] = error.message.splitlines()[0], "image"
     return bad
 
 
-def _size_of(path: str, picture: Picture, listed: Mapping[str, int] | None) -> int:
+def _size_of(path: str, image: CocoImage, listed: Mapping[str, int] | None) -> int:
     try:
         return os.stat(path).st_size if listed is None else listed[path]  # noqa: PTH116 - as above
     except (FileNotFoundError, KeyError) as error:
         shown = public_url(path)
         raise InvalidInputError(
-            f"no picture {shown!r} (image {picture.id} of the COCO file)\n"
-            "give the folder that the file's names are relative to",
+            f"no image {shown!r} (image {image.id} of the COCO file)\n"
+            "pass the folder to which the names in the file are relative",
             src=shown,
         ) from error
     except OSError as error:
         raise unreadable_file(path, error) from error
     except ValueError as error:  # a zero byte
-        message = f"image {picture.id} of the COCO file has a name that no file has: {path!r}"
+        message = f"image {image.id} of the COCO file has a name that no file has: {path!r}"
         raise InvalidInputError(message, src=path) from error

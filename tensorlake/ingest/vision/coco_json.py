@@ -1,9 +1,9 @@
-"""A COCO file as arrays: its annotations in the order of the pictures, one array a member.
+"""A COCO file as arrays: its annotations in the order of the images, one array per member.
 
-    annotation   0 1 2 | 3 | 4 5 …          offsets   0 3 4 …     of each picture's annotations
-    boxes, ids, codes, …  one row each, so that a batch of pictures is a slice of every array
+    annotation   0 1 2 | 3 | 4 5 …          offsets   0 3 4 …     of each image's annotations
+    boxes, ids, codes, …  one row each, so that a batch of images is a slice of every array
 
-The file is parsed into typed values, and what is wrong is told by its place in the file.
+The file is parsed into typed values; errors name the position in the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tensorlake.ingest.engine.source_files import SourceFiles, is_url
 from tensorlake.storage import public_url
 from tensorlake.types import Ragged, RaggedColumn, offsets_of
 
-__all__ = ["Annotation", "CocoFile", "Picture", "Table", "read_coco"]
+__all__ = ["Annotation", "CocoFile", "CocoImage", "Table", "read_coco"]
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 UInt8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
@@ -35,8 +35,8 @@ _EMPTY = (b"", b"null")
 T = TypeVar("T")
 
 
-class Picture(msgspec.Struct, frozen=True, gc=False):
-    """A picture that the file lists; gc=False: JSON has no cycles."""
+class CocoImage(msgspec.Struct, frozen=True, gc=False):
+    """An image that the file lists; gc=False: JSON has no cycles."""
 
     id: Int64
     file_name: str
@@ -45,7 +45,7 @@ class Picture(msgspec.Struct, frozen=True, gc=False):
 
 
 class Annotation(msgspec.Struct, frozen=True, gc=False):
-    """An object of a picture, or a caption; what the file has not is None or 0."""
+    """An object of an image, or a caption; missing members are None or 0."""
 
     image_id: Int64
     id: Int64 = 0
@@ -69,13 +69,13 @@ class Category(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Document(msgspec.Struct, frozen=True):
-    images: list[Picture] | None = None
+    images: list[CocoImage] | None = None
     annotations: list[Annotation] | None = None
     categories: list[Category] | None = None
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """A file of which each picture and annotation is parsed by itself."""
+    """A file whose images and annotations are parsed one by one."""
 
     images: list[msgspec.Raw] | None = None
     annotations: list[msgspec.Raw] | None = None
@@ -83,7 +83,7 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """What is looked for in a picture or an annotation that is wrong."""
+    """Members that name an invalid image or annotation."""
 
     file_name: Any = None
     id: Any = None
@@ -92,10 +92,10 @@ class _Named(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Wrong:
-    """What cannot be parsed: annotations, by the picture they are of; and pictures."""
+    """Errors of annotations, by the id of their image; and of images."""
 
     annotations: dict[int, str] = field(default_factory=dict[int, str])
-    pictures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    images: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,11 @@ class Table:
     values: np.ndarray
     offsets: np.ndarray
 
-    def of(self, pictures: range) -> Ragged:
-        """Return the values of some pictures' annotations."""
-        bounds = self.offsets[pictures.start : pictures.stop + 1]
+    def of(self, images: range) -> Ragged:
+        """Return the values of some images' annotations."""
+        bounds = self.offsets[images.start : images.stop + 1]
         part = self.values[bounds[0] : bounds[-1]]
-        shapes = np.empty((len(pictures), part.ndim), np.int64)
+        shapes = np.empty((len(images), part.ndim), np.int64)
         shapes[:, 0] = np.diff(bounds)
         shapes[:, 1:] = part.shape[1:]
         return Ragged(RaggedColumn(part.reshape(-1), shapes), inner=part.shape[1:])
@@ -117,29 +117,29 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class CocoFile:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
-        pictures: In the order of the file.
-        annotations: In the order of the pictures.
-        offsets: Which of them are each picture's.
-        categories: In the order of their numbers.
-        strays: Annotations of pictures that are not listed.
-        wrong_annotations: Why an annotation of a picture was left out, by the picture's id.
-        wrong_pictures: Names of pictures that were left out, each with why.
+        images: Images, in the order of the file.
+        annotations: Annotations, in the order of the images.
+        offsets: Offsets of each image's annotations.
+        categories: Categories, sorted by id.
+        strays: Annotations of images that are not listed.
+        wrong_annotations: Errors of annotations that were left out, by the id of their image.
+        wrong_images: Names and errors of images that were left out.
     """
 
     path: str
-    pictures: Sequence[Picture]
+    images: Sequence[CocoImage]
     annotations: Sequence[Annotation]
     offsets: np.ndarray
     categories: Sequence[Category]
     strays: Sequence[Annotation]
     wrong_annotations: Mapping[int, str] = field(default_factory=dict[int, str])
-    wrong_pictures: Sequence[tuple[str, str]] = ()
+    wrong_images: Sequence[tuple[str, str]] = ()
 
     def table(self, values: np.ndarray) -> Table:
-        """Return one value of each annotation, to be had by pictures."""
+        """Return one value per annotation, as a table indexed by image."""
         return Table(values, self.offsets)
 
     def column(self, member: str, dtype: str) -> Table:
@@ -184,7 +184,7 @@ class CocoFile:
             return json.loads(content)
 
     def points(self, count: int) -> Table:
-        """Return the points of each object, so many; zeros where it has none.
+        """Return ``count`` points per object; zeros for an object without points.
 
         Raises:
             InvalidInputError: An object has more, or fewer.
@@ -198,13 +198,13 @@ class CocoFile:
         return self.table(np.array(each, np.float32).reshape(-1, count, 3))
 
     def without(self, rows: Collection[int]) -> CocoFile:
-        """Return what the file says of the other pictures."""
+        """Return the file without some images."""
         counts = np.diff(self.offsets)
         is_kept = np.ones(len(counts), np.bool_)
         is_kept[list(rows)] = False
         return replace(
             self,
-            pictures=_taken(self.pictures, np.flatnonzero(is_kept)),
+            images=_taken(self.images, np.flatnonzero(is_kept)),
             annotations=_taken(self.annotations, np.flatnonzero(np.repeat(is_kept, counts))),
             offsets=offsets_of(counts[is_kept]),
         )
@@ -213,16 +213,16 @@ class CocoFile:
         """Return by row the first thing that is wrong with an object, and the tensor it is for.
 
         Args:
-            points: How many points each object has; None: points are not looked at.
-            masks: Whether outlines are to be filled, which takes the size of the picture.
+            points: Number of points per object; None: do not check points.
+            masks: Whether polygons are to be filled, which requires the size of the image.
         """
         known = {category.id for category in self.categories}
         found: dict[int, tuple[str, str]] = {}
         bounds = self.offsets.tolist()
-        for row, picture in enumerate(self.pictures):
-            if picture.id in self.wrong_annotations:
+        for row, image in enumerate(self.images):
+            if image.id in self.wrong_annotations:
                 continue
-            has_size = picture.height > 0 and picture.width > 0
+            has_size = image.height > 0 and image.width > 0
             for one in self.annotations[bounds[row] : bounds[row + 1]]:
                 what = None
                 if one.category_id not in known:
@@ -238,14 +238,14 @@ class CocoFile:
         return found
 
     def digest_of(self, row: int) -> str:
-        """Return a digest of all that the file says of a picture, however it is indented."""
+        """Return a digest of an image and its annotations, independent of indentation."""
         start, stop = self.offsets[row : row + 2].tolist()
-        said = msgspec.json.encode((self.pictures[row], self.annotations[start:stop]))
-        return xxh3_64_hexdigest(said.translate(None, b" \t\r\n"))
+        content = msgspec.json.encode((self.images[row], self.annotations[start:stop]))
+        return xxh3_64_hexdigest(content.translate(None, b" \t\r\n"))
 
     def wrong(self, annotation: Annotation, what: str) -> InvalidInputError:
         """Return the error of an annotation that has something wrong."""
-        name = next(one.file_name for one in self.pictures if one.id == annotation.image_id)
+        name = next(one.file_name for one in self.images if one.id == annotation.image_id)
         message = f"annotation {annotation.id} of {name!r} has {what}"
         return InvalidInputError(message, src=self.path, annotation=annotation.id)
 
@@ -256,30 +256,30 @@ def read_coco(path: str, files: SourceFiles, *, is_strict: bool = True) -> CocoF
     Args:
         path: Path or URL of it.
         files: Opens it.
-        is_strict: Whether a single wrong picture or annotation makes it none.
+        is_strict: Whether a single invalid image or annotation is an error.
 
     Raises:
-        InvalidInputError: It is none; the message says where it is wrong.
+        InvalidInputError: The file is not a COCO file; the message names the position.
     """
     shown = public_url(path)
     document, wrong = _parsed(path, files, shown, is_strict=is_strict)
-    pictures, annotations = document.images, document.annotations
-    if pictures is None or annotations is None:
-        lacks = "'images'" if pictures is None else "'annotations'"
-        raise InvalidInputError(f"{shown!r} is no COCO file: it lacks {lacks}", src=shown)
-    if not pictures:
+    images, annotations = document.images, document.annotations
+    if images is None or annotations is None:
+        lacks = "'images'" if images is None else "'annotations'"
+        raise InvalidInputError(f"{shown!r} is not a COCO file: it lacks {lacks}", src=shown)
+    if not images:
         raise InvalidInputError(f"{shown!r} lists no images", src=shown)
     if any(one.segments_info is not None for one in annotations):
         raise InvalidInputError(
-            f"{shown!r} is of panoptic segments, whose masks are pictures of their own"
-            "\ngive a file of instances, keypoints or captions",
+            f"{shown!r} contains panoptic segments, whose masks are separate images"
+            "\npass a file of instances, keypoints or captions",
             src=shown,
         )
-    ids = np.fromiter((picture.id for picture in pictures), np.int64, len(pictures))
+    ids = np.fromiter((image.id for image in images), np.int64, len(images))
     order = np.argsort(ids, kind="stable")
     twice = np.flatnonzero(np.diff(ids[order]) == 0)
     if len(twice):
-        pair = [pictures[at].file_name for at in order[twice[0] : twice[0] + 2]]
+        pair = [images[at].file_name for at in order[twice[0] : twice[0] + 2]]
         message = f"{shown!r} lists two images {ids[order[twice[0]]]}: {pair[0]!r}, {pair[1]!r}"
         raise InvalidInputError(message, src=shown)
     wanted = np.fromiter(map(attrgetter("image_id"), annotations), np.int64, len(annotations))
@@ -289,13 +289,13 @@ def read_coco(path: str, files: SourceFiles, *, is_strict: bool = True) -> CocoF
     stop = len(annotations) - int(np.count_nonzero(is_stray))
     return CocoFile(
         shown,
-        pictures,
+        images,
         _taken(annotations, by_picture[:stop]),
         offsets_of(np.bincount(rows[~is_stray], minlength=len(ids))),
         sorted(document.categories or (), key=attrgetter("id")),
         _taken(annotations, by_picture[stop:]),
         wrong.annotations,
-        wrong.pictures,
+        wrong.images,
     )
 
 
@@ -312,7 +312,7 @@ def _parsed(
     path: str, files: SourceFiles, shown: str, *, is_strict: bool
 ) -> tuple[_Document, _Wrong]:
     if not is_url(path) and Path(path).is_dir():
-        message = f"{shown!r} is a folder\ngive the JSON file first, then the pictures' folder"
+        message = f"{shown!r} is a folder\npass the JSON file first, then the folder of images"
         raise InvalidInputError(message, src=shown)
     content = files.content(path)
     try:
@@ -321,7 +321,7 @@ def _parsed(
         parts = None if is_strict else _parts(content)
         if parts is not None:
             return _decoded_singly(parts)
-        raise InvalidInputError(f"{shown!r} is no COCO file: {error}", src=shown) from error
+        raise InvalidInputError(f"{shown!r} is not a COCO file: {error}", src=shown) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{shown!r} is not JSON: {error}", src=shown) from error
 
@@ -341,7 +341,7 @@ def _decoded(content: bytes) -> _Document:
 
 
 def _parts(content: bytes) -> _Parts | None:
-    """Split a file into pictures and annotations; None where it is wrong as a whole."""
+    """Split a file into images and annotations; None if it is invalid as a whole."""
     try:
         return msgspec.json.decode(content, type=_Parts, strict=False)
     except msgspec.DecodeError:
@@ -349,17 +349,17 @@ def _parts(content: bytes) -> _Parts | None:
 
 
 def _decoded_singly(parts: _Parts) -> tuple[_Document, _Wrong]:
-    """Parse each picture and annotation by itself, and say which are wrong."""
+    """Parse images and annotations one by one, and collect the invalid ones."""
     wrong = _Wrong()
-    pictures: list[Picture] = []
+    images: list[CocoImage] = []
     annotations: list[Annotation] = []
     for at, raw in enumerate(parts.images or ()):
         try:
-            pictures.append(msgspec.json.decode(raw, type=Picture, strict=False))
+            images.append(msgspec.json.decode(raw, type=CocoImage, strict=False))
         except msgspec.ValidationError as error:
             name = _named(raw).file_name
             name = name if isinstance(name, str) else f"images[{at}]"
-            wrong.pictures.append((name, f"not an image of COCO: {error}"))
+            wrong.images.append((name, f"not an image of COCO: {error}"))
     for at, raw in enumerate(parts.annotations or ()):
         try:
             annotations.append(msgspec.json.decode(raw, type=Annotation, strict=False))
@@ -369,9 +369,9 @@ def _decoded_singly(parts: _Parts) -> tuple[_Document, _Wrong]:
             if isinstance(named.image_id, int):
                 wrong.annotations.setdefault(named.image_id, told)
             else:
-                wrong.pictures.append((f"annotations[{at}]", told))
+                wrong.images.append((f"annotations[{at}]", told))
     document = _Document(
-        None if parts.images is None else pictures,
+        None if parts.images is None else images,
         None if parts.annotations is None else annotations,
         parts.categories,
     )

@@ -1,4 +1,4 @@
-"""The masks of a COCO file, batch by batch: outlines and runs of all its objects together."""
+"""The masks of a COCO file, batch by batch: polygons and RLE of all objects together."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class CocoMasks:
     """Masks of a file's annotations.
 
     Raises:
-        InvalidInputError: An outline lies on a picture whose size is not said.
+        InvalidInputError: A polygon belongs to an image without a size.
     """
 
     def __init__(self, file: CocoFile) -> None:
         self._file = file
         self._one_at_a_time = Lock()
-        self._sizes = np.array([(one.height, one.width) for one in file.pictures], np.int64)
+        self._sizes = np.array([(one.height, one.width) for one in file.images], np.int64)
         counts = np.diff(file.offsets)
         unknown = np.flatnonzero((self._sizes == 0).any(axis=1) & (counts > 0))
         for row in unknown.tolist():
@@ -36,11 +36,11 @@ class CocoMasks:
                     what = f"outlines, but image {annotation.image_id} has no height and width"
                     raise file.wrong(annotation, what)
 
-    def of(self, pictures: range) -> list[Any]:
-        """Return the masks of some pictures' annotations, as a tensor of them takes them."""
-        start, stop = self._file.offsets[[pictures.start, pictures.stop]].tolist()
-        counts = np.diff(self._file.offsets[pictures.start : pictures.stop + 1])
-        sizes = np.repeat(self._sizes[pictures.start : pictures.stop], counts, axis=0)
+    def of(self, images: range) -> list[Any]:
+        """Return the masks of some images' annotations, as input of a mask tensor."""
+        start, stop = self._file.offsets[[images.start, images.stop]].tolist()
+        counts = np.diff(self._file.offsets[images.start : images.stop + 1])
+        sizes = np.repeat(self._sizes[images.start : images.stop], counts, axis=0)
         # Two threads that fill would spend their time on handing the interpreter to each other.
         with self._one_at_a_time:
             table = self._runs(start, self._file.segmentations(start, stop), sizes)

@@ -1,7 +1,7 @@
-"""What the folders of pictures say: splits, classes, and which files are pictures at all.
+"""Folders of images: splits, classes, and which files are images.
 
 photos/train/cat/1.jpg     split "train", class "cat"
-photos.zip: photos/cat/…   the folder that holds all others of an archive says nothing
+photos.zip: photos/cat/…   the outermost folder of an archive is ignored
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_stored(ending: str) -> bool:
 
 
 def outer_folders(folders: Collection[tuple[str, ...]]) -> int:
-    """Count the folders that hold all others of an archive, and no picture themselves.
+    """Count the outer folders of an archive that contain all others, and no images.
 
     >>> outer_folders([("photos", "cat"), ("photos", "dog")]), outer_folders([("cat",), ("dog",)])
     (1, 0)
@@ -51,7 +51,7 @@ def outer_folders(folders: Collection[tuple[str, ...]]) -> int:
 
 
 def check_classes(names: Sequence[str], shown: str) -> None:
-    """Refuse folders whose names are no text, or the same text to whoever reads them.
+    """Reject folders whose names are not valid text, or look the same as another name.
 
     Raises:
         InvalidInputError: It names the folder.
@@ -73,7 +73,7 @@ def _check_name(name: str, known: dict[str, str], shown: str) -> None:
     if twin != name:
         raise InvalidInputError(
             f"{shown!r} has two folders {name!r}, which differ only in how accents are written"
-            f" ({twin!a} and {name!a})\nput their pictures into one",
+            f" ({twin!a} and {name!a})\nput their images into one",
             src=shown,
             item=name,
         )

@@ -1,8 +1,8 @@
-"""Folders and zip files of pictures.
+"""Folders and zip files of images.
 
-A folder's name is the class, ``train/`` and ``val/`` above it the split. Of a zip file the same
-holds for the paths in it; its members are read where they lie, never unpacked to disk, and one
-that says it is larger than ``MAX_MEMBER_NBYTES`` is refused.
+A folder's name is the class, ``train/`` and ``val/`` above it the split. The same applies to paths
+in a zip file; its members are read in place, never unpacked to disk, and a member with a declared
+size above ``MAX_MEMBER_NBYTES`` is rejected.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from tensorlake.types import ClassLabel, Image
 __all__ = ["images"]
 
 MAX_MEMBER_NBYTES = 1 << 30
-_FOREIGN = "is a picture of a kind that is not stored"
-_OUTSIDE = "lies outside the folders that the others are in"
+_FOREIGN = "is an image of an unsupported format"
+_OUTSIDE = "is outside the folders of the other images"
 
 
 class _Picture(NamedTuple):  # made in a third of a frozen dataclass's time, once a file
@@ -59,9 +59,9 @@ def images(
     labels: bool = True,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest a folder, or a zip file, of pictures, stored as they are.
+    """Ingest a folder or a zip file of images, stored without re-encoding.
 
-    Makes ``image``; ``label`` when the files lie in folders, whose names are the classes; ``split``
+    Makes ``image``; ``label`` if the files are in folders, whose names are the classes; ``split``
     when those lie in ``train/``, ``val/`` or ``test/``. A folder that holds all others of a zip
     file is passed over. Rows are in the order of the paths. Files
     of one kind make ``tl.Image("jpeg")`` and the like, of several kinds ``tl.Image("any")``;
@@ -70,13 +70,13 @@ def images(
     Args:
         src: The folder or the zip file, or the URL of one in a store.
         dst: Path or URL of the dataset.
-        schema: Types in place of those guessed, by tensor name.
-        labels: Whether folders are classes; then a picture outside them is an error, or left out.
+        schema: Types by tensor name; they override the inferred ones.
+        labels: Whether folders are classes; an image outside them is then an error, or left out.
         **options: See `IngestOptions`.
 
     Raises:
-        InvalidInputError: No picture is there, one lies outside the folders of the others, or one
-            is damaged; the message names the file.
+        InvalidInputError: There are no images, one is outside the folders of the others, or one is
+            damaged; the message names the file.
 
     Example:
         >>> from pathlib import Path
@@ -121,7 +121,7 @@ def _source(
         pictures = _without_outer(pictures)
     if not pictures:
         raise InvalidInputError(
-            f"no picture under {shown!r}\nknown are {', '.join(PICTURE_ENDINGS)}", src=shown
+            f"no images in {shown!r}\nsupported suffixes: {', '.join(PICTURE_ENDINGS)}", src=shown
         )
     foreign = [p for p in pictures if not is_stored(_ending(p.path))]
     if foreign:
@@ -132,7 +132,7 @@ def _source(
     has_split = bool(inside) and all(is_split(p.parts[0]) for p in inside)
     depth = 1 if has_split else 0
     has_label = labels and any(len(p.parts) > depth for p in pictures)
-    pictures, outside = _told_apart(pictures, depth + has_label)
+    pictures, outside = _by_depth(pictures, depth + has_label)
     if outside and is_strict:
         raise _is_outside(pictures, outside, depth, shown)
     types: dict[str, Any] = {"image": Image(codec_of_files(p.path for p in pictures))}
@@ -145,7 +145,7 @@ def _source(
     layers = ["split"] * has_split + ["class"] * has_label
     unknown = [name for name in schema or {} if name not in types]
     if unknown:
-        message = f"schema names {unknown}; these pictures make {', '.join(types)}"
+        message = f"schema names unknown tensors {unknown}; these images make {', '.join(types)}"
         raise InvalidInputError(message, src=shown, expected=[*types])
     read = files.reader(folder)
 
@@ -184,8 +184,8 @@ def _name(picture: _Picture) -> str:
     return "/".join((*picture.parts, picture.path.rpartition(os.sep)[2].rpartition("/")[2]))
 
 
-def _told_apart(pictures: Sequence[_Picture], depth: int) -> tuple[list[_Picture], list[_Picture]]:
-    """Pictures that lie so many folders deep, and those that do not."""
+def _by_depth(pictures: Sequence[_Picture], depth: int) -> tuple[list[_Picture], list[_Picture]]:
+    """Split images into those at least ``depth`` folders deep, and the others."""
     inside = [p for p in pictures if len(p.parts) >= depth]
     return inside, [p for p in pictures if len(p.parts) < depth]
 
@@ -195,7 +195,7 @@ def _is_foreign(foreign: Sequence[_Picture], shown: str) -> InvalidInputError:
     few = plural(len(foreign), "file")
     return InvalidInputError(
         f"{_name(foreign[0])!r} of {shown!r} {_FOREIGN} ({few}: {kinds})"
-        f"\nknown are {', '.join(PICTURE_ENDINGS)}; convert them, or leave them out:"
+        f"\nsupported suffixes: {', '.join(PICTURE_ENDINGS)}; convert them, or leave them out:"
         " on_error='skip'",
         src=shown,
         item=_name(foreign[0]),
@@ -210,7 +210,7 @@ def _is_outside(
     few = f"{plural(len(outside), 'picture')} of {len(outside) + len(pictures):,}"
     return InvalidInputError(
         f"{_name(outside[0])!r} of {shown!r} {_OUTSIDE} (such as {folders}); so do {few}"
-        "\nput each into its folder, or leave them out: on_error='skip'; if folders are no"
+        "\nput each into its folder, or leave them out: on_error='skip'; if folders are not"
         " classes: labels=False",
         src=shown,
         item=_name(outside[0]),
@@ -220,22 +220,22 @@ def _is_outside(
 def _found(
     folder: str, files: SourceFiles, left_out: list[SkippedItem] | None
 ) -> tuple[Iterator[_Picture], bool]:
-    """Pictures of a folder or a zip file, and whether it is the latter."""
+    """Return the images of a folder or a zip file, and whether it is a zip file."""
     shown = public_url(folder)
     if files.nbytes(folder) is not None:
         with files.open(folder) as file:
             if zipfile.is_zipfile(file):
                 return _members(folder, files, left_out), True
-        advice = "give one of pictures"
+        advice = "pass a folder or a zip file of images"
         if ".tar" in Path(shown).suffixes or shown.endswith(".tgz"):
-            advice = "unpack it and give the folder; shards of samples: tl.ingest.webdataset"
-        message = f"{shown!r} is no folder, and no whole zip file\n{advice}"
+            advice = "unpack it and pass the folder; shards of samples: tl.ingest.webdataset"
+        message = f"{shown!r} is neither a folder nor a complete zip file\n{advice}"
         raise InvalidInputError(message, src=shown)
     if is_url(folder):
         return _walk_store(folder, files), False
     if not Path(folder).is_dir():
         raise InvalidInputError(
-            f"no folder {shown!r} to ingest\ngive a folder or a zip file of pictures", src=shown
+            f"no folder {shown!r} to ingest\npass a folder or a zip file of images", src=shown
         )
     return _walk(folder, (), left_out), False
 
@@ -308,9 +308,10 @@ def _members(
                 continue
             reason = None
             if member.file_size > MAX_MEMBER_NBYTES:
-                reason = f"{member.filename!r} of {shown!r} says it has {member.file_size:,} bytes"
+                size = f"{member.file_size:,} bytes"
+                reason = f"{member.filename!r} of {shown!r} declares a size of {size}"
             elif counts[member.filename] > 1:
-                reason = f"{shown!r} holds two files {member.filename!r}"
+                reason = f"{shown!r} contains two files {member.filename!r}"
             if reason is not None:
                 if left_out is None:
                     raise InvalidInputError(reason, src=shown, item=member.filename)
@@ -343,7 +344,7 @@ def _read_member(archive: zipfile.ZipFile, name: str, file: str) -> bytes:
         message = f"{name!r} of {file!r} cannot be read: {error}"
         raise InvalidInputError(message, src=file, item=name) from error
     if len(content) > archive.getinfo(name).file_size:
-        message = f"{name!r} of {file!r} is larger than it says"
+        message = f"{name!r} of {file!r} is larger than its declared size"
         raise InvalidInputError(message, src=file, item=name)
     return content
 

@@ -1,10 +1,10 @@
-"""The index of a tar file: where its members lie, and whether it is whole.
+"""The index of a tar file: positions of its members, and whether it is complete.
 
     header 512 B | content, padded to 512 B | header | … | 1,024 zeros, or more: the end
 
-(POSIX.1-2017, pax). Programs that unpack stop at the first header that is damaged, or where a file
-that was cut ends, and mostly say nothing. Here the end has to be there (one block of it will do),
-with nothing behind it.
+(POSIX.1-2017, pax). Most programs stop unpacking at the first damaged header, or at the end of a
+truncated file, without an error. Here the end marker is required (one block of it is enough), with
+nothing after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LINKS = (tarfile.LNKTYPE, tarfile.SYMTYPE)
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file in a tar file; `problem` says why its content is not simply there."""
+    """A file in a tar file; `problem` is the reason why its content cannot be read directly."""
 
     name: str
     start: int
@@ -36,7 +36,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class TarIndex:
-    """The members of a tar file that are whole, and what is wrong behind them, if anything is.
+    """The complete members of a tar file, and the error after them, if any.
 
     `headers` are those of pax that hold for all of the file. `lacks_end`: it ends exactly where a
     member does, without the zeros behind the last one; it may have been cut there.

@@ -1,7 +1,7 @@
 """Pascal VOC folders: ``JPEGImages``, ``Annotations`` and ``ImageSets``.
 
-An XML file a picture (http://host.robots.ox.ac.uk/pascal/VOC/voc2012/), with a box an object;
-boxes count pixels from 1 and hold their last pixel, so 1 is taken from their first corner.
+One XML file per image (http://host.robots.ox.ac.uk/pascal/VOC/voc2012/), with a box per object;
+boxes count pixels from 1 and include their last pixel, so 1 is subtracted from the first corner.
 """
 
 from __future__ import annotations
@@ -54,16 +54,15 @@ class _Object:
 def voc(
     src: str | PathLike[str], dst: str | PathLike[str], **options: Unpack[IngestOptions]
 ) -> Dataset:
-    """Ingest a Pascal VOC folder: pictures with labelled boxes, and segmentations where all have.
+    """Ingest a Pascal VOC folder: images with labelled boxes, and segmentations if complete.
 
-    Makes ``image``, ``boxes`` (xyxy), ``label`` (one class a box), ``difficult`` and ``truncated``
-    (one a box), ``sets`` (the files of ``ImageSets/Main`` that name the picture), and ``mask``
-    where ``SegmentationClass`` has one for every picture. Without these folders, pictures may lie
-    beside their XML files; ``sets`` are then the folders that they lie in. Rows are in the order
-    of the names.
+    Makes ``image``, ``boxes`` (xyxy), ``label`` (one class per box), ``difficult`` and
+    ``truncated`` (per box), ``sets`` (the files of ``ImageSets/Main`` that name the image), and
+    ``mask`` if ``SegmentationClass`` has one for every image. Without these folders, images may be
+    beside their XML files; ``sets`` are then their folders. Rows are sorted by name.
 
     Args:
-        src: The folder that holds ``JPEGImages`` and ``Annotations``, or pictures beside their XML
+        src: The folder of ``JPEGImages`` and ``Annotations``, or of images beside their XML
             files; or its URL in a store.
         dst: Path or URL of the dataset.
         **options: See `IngestOptions`.
@@ -146,7 +145,7 @@ def _path(picture: _Picture) -> PurePath:
 
 
 def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None) -> list[_Picture]:
-    """Pictures with their objects; those of bad annotations are errors, or ``left_out``."""
+    """Return images with their objects; invalid annotations are errors, or ``left_out``."""
     shown = public_url(root)
     sizes = {
         PurePath(path[len(root) :].lstrip("/\\")).as_posix(): (path, nbytes)
@@ -156,10 +155,10 @@ def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None)
     if not found:
         has_folder = any(name.startswith(f"{_FOLDER}/") for name in sizes)
         message = (
-            f"no picture in {_FOLDER!r} of {shown!r}"
+            f"no images in {_FOLDER!r} of {shown!r}"
             if has_folder
-            else f"no pictures in a folder {_FOLDER!r} of {shown!r}, nor beside XML files"
-            "\ngive the folder that holds them"
+            else f"no images in a folder {_FOLDER!r} of {shown!r}, nor beside XML files"
+            "\npass the folder that contains them"
         )
         raise InvalidInputError(message, src=shown)
     sets = _read_sets(sizes, files)
@@ -185,12 +184,12 @@ def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None)
         stamp = (files.stamp(path), mask and files.stamp(mask), objects, of_sets)
         pictures.append(_Picture(path, nbytes, objects, mask, tuple(of_sets), name, stamp))
     if not pictures:
-        raise InvalidInputError(f"no picture of {shown!r} has an annotation of VOC's", src=shown)
+        raise InvalidInputError(f"no image of {shown!r} has a VOC annotation", src=shown)
     return pictures
 
 
 def _found(sizes: Mapping[str, tuple[str, int]]) -> list[tuple[str, str]]:
-    """Names of pictures, each with that of its annotation, which may lie beside it."""
+    """Return names of images, each with that of its annotation, which may be beside it."""
     names = [name for name in sizes if PurePath(name).suffix.lower() in PICTURE_ENDINGS]
     listed = [name for name in names if PurePath(name).parent.as_posix() == _FOLDER]
     if listed or any(name.startswith(f"{_FOLDER}/") for name in sizes):
@@ -204,7 +203,7 @@ def _found(sizes: Mapping[str, tuple[str, int]]) -> list[tuple[str, str]]:
 
 
 def _read_sets(sizes: Mapping[str, tuple[str, int]], files: SourceFiles) -> dict[str, set[str]]:
-    """Sets of pictures; the file of a class (``cat_train.txt``) marks with 1 and -1: none."""
+    """Return sets of images; files of a class (``cat_train.txt``), with 1 and -1, are not sets."""
     names = [
         name
         for name in sizes
@@ -232,7 +231,7 @@ def _read_objects(content: bytes, shown: str) -> tuple[_Object, ...]:
         root = ET.fromstring(content)  # noqa: S314 - without entities, see above
         return tuple(_read_object(one) for one in root.iter("object"))
     except (ET.ParseError, ValueError) as error:
-        raise InvalidInputError(f"{shown!r} is no VOC annotation: {error}", src=shown) from error
+        raise InvalidInputError(f"{shown!r} is not a VOC annotation: {error}", src=shown) from error
 
 
 def _read_object(element: ET.Element) -> _Object:

@@ -1,10 +1,10 @@
-"""WebDataset shards: tar files whose members of one name are one sample.
+"""WebDataset shards: tar files whose members of the same name form one sample.
 
     000017.jpg  000017.cls  000017.json    →  row with tensors jpg, cls, json
 
 (https://github.com/webdataset/webdataset): a key is a member's path up to the first dot of its
 name, the field what follows. Shards are indexed by their headers first, and members then read
-where they lie, so that shards are read side by side and a killed run goes on.
+in place, so that shards are read in parallel and an interrupted run can continue.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def webdataset(
 ) -> Dataset:
     """Ingest WebDataset shards: each field a tensor, and the key as ``__key__``'s twin ``key``.
 
-    Shards that ``to_webdataset`` wrote say which tensors they were, and become these again.
+    Shards written by ``to_webdataset`` record their tensors, and are restored to these.
 
-    Pictures are stored as they are; where their endings differ from sample to sample they are one
+    Images are stored without re-encoding; suffixes that differ from sample to sample make one
     tensor: ``jpg`` and ``png`` make ``image``, ``left.jpg`` and ``left.png`` make ``left``. ``cls``
     and its like become integers, ``txt`` Text, ``json`` Json, ``npy`` arrays, all others Bytes.
 
@@ -198,9 +198,9 @@ def _declared(fields: _Fields, schema: Mapping[str, Any]) -> _Fields:
 def _index(
     path: str, files: SourceFiles, left_out: list[SkippedItem] | None
 ) -> tuple[list[_Sample], str | None]:
-    """List the samples of a shard, and give what it says of its tensors.
+    """List the samples of a shard, and return its record of tensors.
 
-    What is wrong is an error, or ``left_out``.
+    Invalid samples are errors, or ``left_out``.
     """
     shown = public_url(path)
     if path.endswith((".gz", ".zst", ".bz2", ".xz", ".lz4", ".tgz")):
@@ -212,7 +212,7 @@ def _index(
         with files.open(path) as file:
             index = index_tar(file)
     except tarfile.TarError as error:
-        raise InvalidInputError(f"{shown!r} is no tar file: {error}", src=shown) from error
+        raise InvalidInputError(f"{shown!r} is not a tar file: {error}", src=shown) from error
     found: dict[str, list[tuple[str, int, int]]] = {}
     bad: dict[str, str] = {}
     for member in index.members:
@@ -323,7 +323,7 @@ def _types(
 
 
 def _with_pictures_as_one(samples: list[_Sample]) -> tuple[list[_Sample], frozenset[str]]:
-    """Give pictures whose endings differ from sample to sample one field; and name such fields."""
+    """Merge images whose suffixes differ between samples into one field; return such fields."""
     sets = {sample.fields for sample in samples}
     common = frozenset[str].intersection(*sets)
     names = {

@@ -1,12 +1,12 @@
-"""YOLO folders: ``images/…`` beside ``labels/…``, a text file a picture, a line an object.
+"""YOLO folders: ``images/…`` beside ``labels/…``, one text file per image, one line per object.
 
-    detect    class cx cy w h                           of the picture's size, 0 … 1
+    detect    class cx cy w h                           relative to the image's size, 0 … 1
     segment   class x y x y x y …
-    obb       class x y x y x y x y                     the corners of a turned box
+    obb       class x y x y x y x y                     the corners of a rotated box
     pose      class cx cy w h, then x y [visibility] for each point
 
-(https://docs.ultralytics.com/datasets/). What is stored is in pixels; pictures without a file of
-labels have no object.
+(https://docs.ultralytics.com/datasets/). Stored values are in pixels; images without a label file
+have no objects.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Picture:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What the dataset's YAML file says."""
+    """The contents of the dataset's YAML file."""
 
     root: str
     names: Mapping[int, str]  # by the number in its files; codes are in their order
@@ -73,18 +73,18 @@ def yolo(
     task: Task | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    r"""Ingest a YOLO dataset: pictures with boxes, outlines or points.
+    r"""Ingest a YOLO dataset: images with boxes, polygons or points.
 
-    Makes ``image``, ``boxes`` (xyxy, in pixels), ``label`` (one class a box) and ``split``; of
-    "segment" also ``outlines``, and of "obb", where they are the four corners of turned boxes; of
-    "pose" ``keypoints``.
+    Makes ``image``, ``boxes`` (xyxy, in pixels), ``label`` (one class per box) and ``split``;
+    "segment" also ``outlines``, and so does "obb", as the four corners of rotated boxes; "pose"
+    ``keypoints``.
 
     Args:
         src: The YAML file, or the folder that holds one, such as ``data.yaml``; or its URL in a
             store.
         dst: Path or URL of the dataset.
-        task: What the lines are; None: "pose" where the YAML file has ``kpt_shape``, else by the
-            first line, which tells no "obb" from a "segment" of four points: they become the same.
+        task: Format of the lines; None: "pose" if the YAML file has ``kpt_shape``, otherwise by
+            the first line, where "obb" and a "segment" of four points give the same result.
         **options: See `IngestOptions`.
 
     Raises:
@@ -112,7 +112,7 @@ def yolo(
     ]
     if not pictures:
         shown = public_url(str(src))
-        raise InvalidInputError(f"no picture in the folders of {shown!r}", src=shown)
+        raise InvalidInputError(f"no images in the folders of {shown!r}", src=shown)
     kind = task or _guess_task(layout, pictures, files)
     if kind == "pose" and layout.points is None:
         shown = public_url(str(src))
@@ -237,7 +237,7 @@ def _folders(root: str, given: Any, files: SourceFiles) -> tuple[str, ...]:
 
 
 def _folder(root: str, name: str, files: SourceFiles) -> str:
-    """A folder of pictures; Roboflow writes ``../train`` of what lies beside the file."""
+    """Return a folder of images; Roboflow writes ``../train`` for a folder beside the file."""
     folder = _joined(root, name)
     if name.startswith(_ABOVE) and not files.below(folder):
         return _joined(root, name.removeprefix(_ABOVE))
@@ -257,7 +257,7 @@ def _numbers(text: str, file: str, number: int) -> np.ndarray:
 def _check_shares(shares: np.ndarray, file: str, number: int) -> None:
     """Refuse pixels, which would become boxes far outside; rounding may go a little beyond."""
     if bool((np.abs(shares) > _BEYOND_ANY_SHARE).any()):
-        raise _bad_line(file, number, "in shares of the picture's size, 0 … 1")
+        raise _bad_line(file, number, "relative to the image's size, 0 … 1")
 
 
 def _bad_line(file: str, number: int, expected: str) -> InvalidInputError:
@@ -285,7 +285,7 @@ def _guess_task(layout: _Layout, pictures: Sequence[_Picture], files: SourceFile
 
 
 def _first_line(picture: _Picture, files: SourceFiles) -> str | None:
-    """The first line of a picture's objects; a file that is none is told, or left out, later."""
+    """Return the first line of an image's labels; invalid files are reported later."""
     try:
         lines = _lines(picture.labels, *files.contents([picture.labels]))
     except InvalidInputError:
@@ -294,7 +294,7 @@ def _first_line(picture: _Picture, files: SourceFiles) -> str | None:
 
 
 def _pictures(folder: str, split: str, files: SourceFiles) -> list[_Picture]:
-    """Pictures of a split, in the order of their paths; ``images`` becomes ``labels`` in theirs."""
+    """Return the images of a split, sorted by path; labels are found under ``labels``."""
     found = files.below(folder)
     if not found and (is_url(folder) or not Path(folder).is_dir()):
         shown = public_url(folder)
@@ -365,7 +365,7 @@ def _read_layout(src: str, files: SourceFiles) -> _Layout:
     root = _joined(parent, str(content.get("path") or "."))
     splits = {name: _folders(root, content[name], files) for name in _SPLITS if content.get(name)}
     if not splits:
-        message = f"{file!r} names no folder of pictures as train, val or test"
+        message = f"{file!r} has no folder of images as train, val or test"
         raise InvalidInputError(message, src=file)
     shape: Any = content.get("kpt_shape")
     points = None if shape is None else (int(shape[0]), int(shape[1]))

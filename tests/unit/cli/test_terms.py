@@ -36,7 +36,7 @@ def test_a_profile_is_refused_for_what_is_not_on_s3(run, pets):
     refused = run("info", pets, "--profile", "dev")
 
     assert refused.code == 2
-    assert "--profile names credentials for s3://" in refused.err
+    assert "--profile applies to s3:// only" in refused.err
 
 
 def test_the_endpoint_is_one_of_the_storage_options(run, pets):

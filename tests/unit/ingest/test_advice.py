@@ -33,7 +33,7 @@ def test_a_new_class_is_appended_as_the_message_says(tmp_path, url):
     photos = made(tmp_path, url)
     with pytest.raises(
         tl.InvalidInputError,
-        match=r"to add new items: give them by themselves, in a folder that holds class folders,"
+        match=r"to add new items: pass only them, in a folder that holds class folders,"
         r" with mode='append', after ds = tl\.open",
     ) as caught:
         tl.ingest.images(photos, url)
@@ -51,10 +51,12 @@ def test_an_append_of_an_unknown_class_says_how_it_is_added(tmp_path, url):
     photos = made(tmp_path, url)
     (tmp_path / "more").mkdir()
     (photos / "fox").rename(tmp_path / "more" / "fox")
-    with pytest.raises(tl.UnknownClassError, match="add what is new, and call again: ds") as caught:
+    with pytest.raises(
+        tl.UnknownClassError, match="add the new classes, and repeat the call: ds"
+    ) as caught:
         tl.ingest.images(tmp_path / "more", url, mode="append")
 
-    exec(str(caught.value).rpartition("call again: ")[2], {"tl": tl})
+    exec(str(caught.value).rpartition("repeat the call: ")[2], {"tl": tl})
 
     assert len(tl.ingest.images(tmp_path / "more", url, mode="append")) == 11
 
@@ -76,7 +78,7 @@ def test_an_append_of_what_is_there_says_how_the_rest_is_given(tmp_path, url):
     write(tmp_path / "photos" / "dog" / "new.jpg", jpeg(30))
     with pytest.raises(
         tl.InvalidInputError,
-        match=r"give what is new by itself, in a folder that holds class folders: 'dog/new\.jpg'",
+        match=r"pass only new items, in a folder that holds class folders: 'dog/new\.jpg'",
     ):
         tl.ingest.images(tmp_path / "photos", url, mode="append")
     (tmp_path / "more" / "dog").mkdir(parents=True)
@@ -90,7 +92,7 @@ def test_images_without_classes_are_appended_as_they_lie(tmp_path, url):
         write(tmp_path / "flat" / f"{number}.jpg", jpeg(number))
     tl.ingest.images(tmp_path / "flat", url)
     write(tmp_path / "flat" / "new.jpg", jpeg(30))
-    with pytest.raises(tl.InvalidInputError, match="by themselves, with mode='append'; to ingest"):
+    with pytest.raises(tl.InvalidInputError, match="pass only them, with mode='append'; to ingest"):
         tl.ingest.images(tmp_path / "flat", url)
     (tmp_path / "more").mkdir()
     (tmp_path / "flat" / "new.jpg").rename(tmp_path / "more" / "new.jpg")

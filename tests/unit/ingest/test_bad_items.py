@@ -100,7 +100,7 @@ def test_bad_members_of_a_zip_file_are_left_out(tmp_path, url):
 
     assert [ds["image"].bytes(row) for row in range(len(ds))] == [jpeg(0)]
     assert {item: told[0].partition(":")[0] for item, told in skipped(ds).items()} == {
-        "1.jpg": f"'{tmp_path / 'p.zip'}' holds two files '1.jpg'".partition(":")[0],
+        "1.jpg": f"'{tmp_path / 'p.zip'}' contains two files '1.jpg'".partition(":")[0],
         "2.jpg": f"'2.jpg' of '{tmp_path / 'p.zip'}' cannot be read",
     }
 
@@ -128,8 +128,8 @@ def coco(folder: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("changes", "item", "reason", "tensor"),
     [
-        ({"image": {"file_name": "no.jpg"}}, "no.jpg", "no picture", "image"),
-        ({"image": {"file_name": "a/0.jpg/1.jpg"}}, "a/0.jpg/1.jpg", "no picture", "image"),
+        ({"image": {"file_name": "no.jpg"}}, "no.jpg", "no image", "image"),
+        ({"image": {"file_name": "a/0.jpg/1.jpg"}}, "a/0.jpg/1.jpg", "no image", "image"),
         ({"image": {"file_name": "0.jpg/1.jpg"}}, "0.jpg/1.jpg", "cannot be read", "image"),
         ({"image": {"file_name": "\0"}}, "\0", "a name that no file has", "image"),
         ({"category_id": 99}, "1.jpg", "annotation 11 has category 99, which", "label"),
@@ -171,7 +171,7 @@ def test_coco_of_which_nothing_can_be_ingested_is_an_error(folder, url):
     for path in folder.iterdir():
         path.unlink()
 
-    with pytest.raises(tl.InvalidInputError, match=r"no image of .* can be ingested: no picture"):
+    with pytest.raises(tl.InvalidInputError, match=r"no image of .* can be ingested: no image"):
         tl.ingest.coco(file, folder, url, on_error="skip")
 
 

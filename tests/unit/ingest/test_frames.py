@@ -86,7 +86,7 @@ def test_objects_of_two_kinds_are_told_with_their_column(ingest):
 def test_whole_numbers_of_json_are_refused_where_floats_would_round_them(tmp_path, whole):
     (tmp_path / "a.jsonl").write_text(f'{{"id": {whole}}}\n{{"id": 1.5}}\n')
 
-    with pytest.raises(InvalidInputError, match=f"'id' has whole numbers .* such as {whole}"):
+    with pytest.raises(InvalidInputError, match=f"'id' has integers .* such as {whole}"):
         tl.ingest.jsonl(tmp_path / "a.jsonl", tmp_path / "a.tl")
 
 

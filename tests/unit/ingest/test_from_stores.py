@@ -171,11 +171,11 @@ def test_a_damaged_array_of_a_store_is_told_by_its_url(upload, dst, tmp_path):
 @pytest.mark.parametrize(
     ("ingest", "told"),
     [
-        (tl.ingest.images, "no picture under 'memory://"),
-        (lambda url, dst: tl.ingest.images(f"{url}/notes.txt", dst), "no whole zip file"),
+        (tl.ingest.images, "no images in 'memory://"),
+        (lambda url, dst: tl.ingest.images(f"{url}/notes.txt", dst), "complete zip file"),
         (lambda url, dst: tl.ingest.coco(f"{url}/x.json", url, dst), "no file 'memory://"),
         (tl.ingest.yolo, "0 YAML files"),
-        (tl.ingest.voc, "no pictures in a folder 'JPEGImages'"),
+        (tl.ingest.voc, "no images in a folder 'JPEGImages'"),
         (lambda url, dst: tl.ingest.numpy(f"{url}/x.npy", dst), "no file 'memory://"),
         (lambda url, dst: tl.ingest.idx(f"{url}/x", f"{url}/y", dst), "no file 'memory://"),
     ],
@@ -193,5 +193,5 @@ def test_a_picture_that_the_coco_file_lists_and_the_store_lacks_is_named(upload,
     file, images = coco_file(tmp_path / "local", [OBJECT])
     (images / "b.jpg").unlink()
 
-    with pytest.raises(InvalidInputError, match=r"no picture 'memory://.*b\.jpg' \(image 8"):
+    with pytest.raises(InvalidInputError, match=r"no image 'memory://.*b\.jpg' \(image 8"):
         tl.ingest.coco(file, upload(tmp_path / "local"), dst)

@@ -122,7 +122,7 @@ def test_what_was_left_out_is_not_there_already_and_what_was_mended_is(folder, u
     os.utime(alone, (1_700_000_000, 1_700_000_000))
     assert len(tl.ingest.images(tmp_path / "alone", url, mode="append")) == 3
     (tmp_path / "alone" / "new.jpg").write_bytes(jpeg(9))
-    with pytest.raises(tl.InvalidInputError, match=r"'bad0\.jpg' of 'alone' is in .* already"):
+    with pytest.raises(tl.InvalidInputError, match=r"'bad0\.jpg' of 'alone' is already in "):
         tl.ingest.images(tmp_path / "alone", url, mode="append")
 
 

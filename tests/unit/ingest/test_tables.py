@@ -117,7 +117,7 @@ def test_schema_overrides_the_guess_and_names_what_is_no_column(dst):
     ds = tl.ingest.arrow(pa.table({"x": [0, 1]}), dst, schema={"x": tl.ClassLabel(["a", "b"])})
 
     assert (ds["x"][:] == ["a", "b"]).all()
-    with pytest.raises(InvalidInputError, match=r"\['y'\], which is no column; columns: x"):
+    with pytest.raises(InvalidInputError, match=r"unknown columns \['y'\]; columns: x"):
         tl.ingest.arrow(pa.table({"x": [0]}), f"{dst}-2", schema={"y": "int64"})
 
 

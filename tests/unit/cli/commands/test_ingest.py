@@ -136,7 +136,7 @@ def test_arguments_of_a_kind_are_flags(run, photos, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["imagez", "a", "b"], "no ingestion of 'imagez'; did you mean 'images'?"),
+        (["imagez", "a", "b"], "unknown kind 'imagez'; did you mean 'images'?"),
         (
             ["images", "a", "b", "--task", "pose"],
             "does not support --task; its own options: --labels",
