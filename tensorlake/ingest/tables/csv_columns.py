@@ -19,7 +19,7 @@ __all__ = ["changed_values", "may_change_numbers", "type_of_text"]
 Arrow = Any  # pyarrow ships no types
 
 _CODE = r"^\s*([+-]?0[0-9]+|[+-]?0[xX].*|[+][0-9]+)\s*$"
-_LONG_WHOLE = r"^\s*[+-]?[0-9]{16,}\s*$"  # float64 holds each whole number of 15 digits
+_LONG_WHOLE = r"^\s*[+-]?[0-9]{16,}\s*$"  # float64 holds each integer of 15 digits
 _COMMA = r"^\s*[+-]?[0-9.]*,[0-9]+\s*$"
 _WHOLE = r"^\s*[+-]?[0-9]+\s*$"
 _LONG_DIGITS = 16

@@ -93,7 +93,7 @@ def test_what_was_committed_of_a_correction_is_refused_before_the_rest_too(tmp_p
     refused(
         lambda: tl.ingest.images(tmp_path / "photos", url, mode="append"),
         url,
-        "a call that was stopped put them there: it continues with mode='create'",
+        "an interrupted call ingested them; to continue it: mode='create'",
     )
 
 
