@@ -8,8 +8,8 @@
     datetime, datetime64      Timestamp of its unit and zone
 
 None among values makes a tensor nullable. Arrow tables and DataFrames go by their columns' types,
-as ``tl.ingest.arrow`` does, and a Dataset or View has a schema already. What is returned is a plain
-dict: look at it, change what was guessed wrong, give it to ``tl.create``.
+as ``tl.ingest.arrow`` does, and a Dataset or View has a schema already. The result is a plain dict:
+check it, correct wrong guesses, and pass it to ``tl.create``.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ def _of_paths(name: str, paths: Sequence[str]) -> SampleType:
     unknown = next((path for path, codec in codecs.items() if codec is None), None)
     if unknown is not None:
         raise SchemaError(
-            f"{name!r} is paths to files, such as {unknown!r}, of no kind of picture that is known"
-            f"\nsay what they are: tl.create(url, {{{name!r}: …}})",
+            f"{name!r} has paths to files of an unknown format, such as {unknown!r}"
+            f"\nspecify the type: tl.create(url, {{{name!r}: …}})",
             tensor=name,
         )
     return Image(codec_of_files(paths))
@@ -196,10 +196,10 @@ def picture_type(name: str, picture: Any) -> Image:
     """Return the type of a PIL image: stored without loss, in the mode it has.
 
     Raises:
-        InvalidInputError: Its mode is none that pictures are stored in.
+        InvalidInputError: Images of its mode cannot be stored.
     """
     if picture.mode not in PIL_MODES:
-        message = f"{name!r} is a picture of mode {picture.mode!r}; say what it is: schema="
+        message = f"{name!r} has an image of mode {picture.mode!r}; specify the type: schema="
         raise InvalidInputError(message, tensor=name, actual=picture.mode)
     return Image("png", cast("Any", PIL_MODES[picture.mode]))
 
@@ -224,8 +224,8 @@ def _dtype_of_numbers(name: str, numbers: Sequence[Any], kinds: Collection[type]
         rounded = next((one for one in integers if not is_float(one)), None)
         if rounded is not None:
             raise SchemaError(
-                f"{name!r} has whole numbers that float64 would round, such as {rounded}"
-                f"\nsay what it is: tl.Json() has each as it is",
+                f"{name!r} has integers that float64 would round, such as {rounded}"
+                f"\nspecify the type: tl.Json() stores each unchanged",
                 tensor=name,
                 actual=rounded,
             )
@@ -236,8 +236,8 @@ def _dtype_of_numbers(name: str, numbers: Sequence[Any], kinds: Collection[type]
         return np.dtype(np.uint64)
     wide = low if low < _INT64.min else high
     raise SchemaError(
-        f"{name!r} has whole numbers that neither int64 nor uint64 holds, such as {wide}"
-        f"\nsay what it is: tl.Json() has each as it is",
+        f"{name!r} has integers beyond int64 and uint64, such as {wide}"
+        f"\nspecify the type: tl.Json() stores each unchanged",
         tensor=name,
         actual=wide,
     )

@@ -434,7 +434,9 @@ def test_shards_of_unequal_samples_are_refused(dst, tmp_path):
         tl.ingest.webdataset(tmp_path / "x.tar", dst)
 
 
-@pytest.mark.parametrize(("name", "words"), [("x.tar", "not a tar file"), ("x.tar.gz", "compressed")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("x.tar", "not a tar file"), ("x.tar.gz", "compressed")]
+)
 def test_what_is_no_shard_is_refused(dst, tmp_path, name, words):
     (tmp_path / name).write_bytes(b"x" * 2000)
 

@@ -55,7 +55,7 @@ def test_a_misspelt_option_is_told_with_those_there_are(pictures, dst):
 
 
 def test_a_schema_of_tensors_that_are_not_made_is_refused(pictures, dst):
-    with pytest.raises(InvalidInputError, match=r"schema names unknown tensors \['lable'\].*image, label"):
+    with pytest.raises(InvalidInputError, match=r"unknown tensors \['lable'\].*image, label"):
         tl.ingest.images(pictures, dst, schema={"lable": tl.ClassLabel(["cat"])})
 
 
