@@ -38,7 +38,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client(pack: Path, connect: AppClient) -> httpx.Client:
-    return connect(Settings(url=str(pack.parents[4]), token=TOKEN), token=TOKEN)
+    return connect(Settings(url=str(pack.parents[3]), token=TOKEN), token=TOKEN)
 
 
 def address(pack: Path) -> str:
@@ -178,7 +178,7 @@ def facts_of(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
 
 
 def test_a_dataset_that_others_opened_stays_closed_to_whom_it_is(pack: Path) -> None:
-    lake = Lake(Settings(url=str(pack.parents[4]), token=TOKEN))
+    lake = Lake(Settings(url=str(pack.parents[3]), token=TOKEN))
     reader = Principal("reader", (Scope(Action.READ, "noise"),))
     other = Principal("other", (Scope(Action.READ, "elsewhere"),))
 

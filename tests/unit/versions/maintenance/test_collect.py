@@ -28,7 +28,7 @@ from tests.garbage import (
     pack_paths,
     sleeping_writer,
 )
-from tests.handles import create_on, open_on, rows_of, wait_for_storage
+from tests.handles import create_on, open_on, rows_of
 
 
 @pytest.fixture
@@ -491,18 +491,3 @@ def test_a_read_only_handle_collects_and_expires_nothing(clock):
 
     assert handle.expire(keep_last=1, dry_run=True).given_up == ()
     assert handle.gc(dry_run=True).kept_packs == 0
-
-
-def test_a_collection_marks_hundreds_of_versions_in_a_few_round_trips():
-    store = MemoryStore()
-    dataset = create_on(store, {"x": "int64"})
-    for x in range(300):
-        dataset.append({"x": x})
-        dataset.commit()
-    wait_for_storage()
-    counting = CountingStore(store)
-
-    report = open_on(counting).gc()
-
-    assert report.versions == 301
-    assert counting.round_trips <= 24

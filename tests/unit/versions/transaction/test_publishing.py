@@ -1,22 +1,18 @@
 """Publishing when the store does not answer, or not truthfully (format.md, tests 4-6)."""
 
-import asyncio
 import gc
 import signal
 import threading
 
-import numpy as np
 import pytest
 
-import tensorlake as tl
 from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import CommitOutcomeUnknownError, InvalidStateError, StorageError
-from tensorlake.storage import Data, MemoryStore, run
-from tensorlake.storage.concurrency.runtime import submit
+from tensorlake.storage import Data, MemoryStore
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import CommitRequest
-from tensorlake.versions.packs.writer import PACK_NBYTES, PUT_TRIES, UPLOADS_IN_FLIGHT, PackStage
+from tensorlake.versions.packs.writer import PUT_TRIES
 from tests.handles import create_on, open_on, wait_for_storage
 
 WAIT_S = 60.0
@@ -254,40 +250,6 @@ def test_a_hint_that_cannot_be_written_is_no_failure(store, dataset):
     assert values(store) == [0, 1]
 
 
-def test_a_key_is_answered_by_the_first_commit_that_carried_it(store, dataset):
-    first = dataset.commit("second", key="batch-1")
-    dataset.append({"x": 1})
-
-    again = dataset.commit("second", key="batch-1")
-
-    assert again.version == first.version
-    assert values(store) == [0, 1]
-    assert not dataset.has_changes
-
-
-def test_a_key_is_found_by_a_handle_that_was_opened_before_it(store, dataset):
-    late = open_on(store)
-    late.append({"x": 1})
-    dataset.commit("second", key="batch-1")
-
-    commit = late.commit("second", key="batch-1")
-
-    assert commit.version == "main@2"
-    assert values(store) == [0, 1]
-    assert late["x"][:].tolist() == [0, 1]
-
-
-def test_a_key_is_found_behind_many_commits(store, dataset):
-    first = dataset.commit("second", key="batch-1")
-    for x in range(2, 80):
-        dataset.append({"x": x})
-        dataset.commit()
-    dataset.append({"x": 1})
-
-    assert dataset.commit("again", key="batch-1").version == first.version
-    assert len(open_on(store)) == 80
-
-
 def test_a_doubt_lasts_until_the_highest_number_that_was_tried_is_another_s(store, dataset):
     """Two tries without an answer, the later at the lower number: the earlier may still land."""
     add_row(store, 10)
@@ -337,90 +299,6 @@ def test_a_commit_that_fails_after_it_moved_leaves_the_handle_where_it_was(store
     assert dataset["x"][:].tolist() == [0, 1]
     assert dataset.commit("again").version == "main@3"
     assert values(store) == [0, 10, 1]
-
-
-def test_a_stage_is_not_finished_while_a_pack_is_on_its_way(store, monkeypatch):
-    """Not even where all that is left to send is a single pack, which could be sent at once."""
-    monkeypatch.setattr("tensorlake.versions.packs.writer.FIRST_PACK_NBYTES", 1 << 20)
-    monkeypatch.setattr("tensorlake.versions.packs.writer.PACK_NBYTES", 1 << 20)
-    arrived, may_go_on = threading.Event(), threading.Event()
-    store.before("put_if_absent", lambda: (arrived.set(), may_go_on.wait(WAIT_S)), path="-0.tlp")
-    store.inject(Fault.REFUSED, call="put_if_absent", path="-0.tlp")
-    stage = PackStage(store)
-
-    async def build() -> None:
-        stage.add(bytes(1 << 20), rows=1, entries=1, height=0)
-        stage.add(b"the last page", rows=1, entries=1, height=0)
-
-    async def others_go_on() -> None:
-        for _ in range(200):  # turns of the loop: to send a pack takes a few
-            await asyncio.sleep(0)
-
-    run(build())
-    assert arrived.wait(WAIT_S)
-    finishing = submit(stage.finish())
-    run(others_go_on())
-    is_finished, stored = finishing.done(), run(packs_in(store))
-    may_go_on.set()
-
-    with pytest.raises(StorageError):
-        finishing.result(WAIT_S)
-    assert not is_finished
-    assert stored == []  # the first pack is the oldest, whose age counts for all
-
-
-@pytest.mark.parametrize("order", ["ab", "ba"])
-def test_a_storage_failure_while_chunks_are_sent_leaves_the_rows_whole(store, order):
-    """A pack fills in the middle of append(): the row is staged in all tensors or in none."""
-    schema = {"a": tl.Array("uint8", shape=(1 << 20,)), "b": "int64"}
-    dataset = create_on(store, {name: schema[name] for name in order})
-    store.inject(Fault.REFUSED, call="put_if_absent", path="packs/", times=1)
-    staged: list[int] = []
-    for b in range(200):
-        try:
-            dataset.append({"a": np.full(1 << 20, b, np.uint8), "b": b})
-        except StorageError:
-            continue
-        staged.append(b)
-
-    assert len(staged) == 199
-    assert len(dataset) == 199
-    assert dataset.commit().num_rows == 199
-    read = open_on(store)
-    assert read["b"][:].tolist() == staged
-    assert [int(read["a"][row, 0]) for row in (0, 62, 63, 64, 198)] == [
-        staged[row] for row in (0, 62, 63, 64, 198)
-    ]
-
-
-def test_index_pages_that_fill_a_pack_do_not_wait_on_the_loop_that_sends_it(store):
-    """Trees are built on the storage loop: waiting there for an upload would wait for ever."""
-    stage = PackStage(store)
-    page = bytes(PACK_NBYTES)
-
-    async def build() -> None:
-        for _ in range(UPLOADS_IN_FLIGHT + 2):
-            stage.add(page, rows=1, entries=1, height=0)
-        await stage.settled()
-
-    run(build(), timeout_s=60)
-
-    assert stage.pack_count == UPLOADS_IN_FLIGHT + 2
-
-
-def test_chunks_made_by_a_commit_do_not_wait_on_the_loop_that_sends_their_packs(monkeypatch):
-    """What waits becomes chunks in the caller's thread, however few packs may be on their way."""
-    monkeypatch.setattr("tensorlake.versions.packs.writer.PACK_NBYTES", 1)
-    monkeypatch.setattr("tensorlake.versions.packs.writer.UPLOADS_IN_FLIGHT", 0)
-    ds = tl.create("memory://stage-few-uploads", {"x": "int64", "text": "str"})
-    ds.extend({"x": [1, 2], "text": ["a", "b"]})
-    commit = threading.Thread(target=ds.commit, daemon=True)
-
-    commit.start()
-    commit.join(timeout=60)
-
-    assert not commit.is_alive()
-    assert tl.open("memory://stage-few-uploads")["x"][:].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.NOT_STORED])
@@ -483,40 +361,6 @@ def test_a_refused_commit_leaves_no_doubt(store, dataset):
     dataset.commit()
 
     assert values(store) == [0, 1, 2]
-
-
-def test_a_known_key_is_answered_when_nothing_is_staged(store, dataset):
-    late = open_on(store)
-    first = dataset.commit("second", key="batch-1")
-    add_row(store, 5)
-
-    for handle in (dataset, late, open_on(store)):
-        assert handle.commit("again", key="batch-1").version == first.version
-        assert not handle.has_changes
-    assert open_on(store).commit("nothing", key="other").version == "main@3"
-    assert values(store) == [0, 1, 5]
-
-
-def test_a_key_costs_nothing_but_new_entries_once_the_log_was_read(store, dataset):
-    for x in range(1, 70):
-        dataset.append({"x": x})
-        dataset.commit(key=f"k{x}")
-    counting = CountingStore(store)
-    handle = open_on(counting)
-    handle.append({"x": 100})
-    handle.commit(key="k100")
-    wait_for_storage()
-    before = len(counting.requests)
-
-    handle.append({"x": 101})
-    handle.commit(key="k101")
-    wait_for_storage()
-
-    assert [one.call for one in counting.requests[before:]] == [
-        "put_if_absent",
-        "put_if_absent",
-        "put",
-    ]
 
 
 @pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.LANDS_LATER])
