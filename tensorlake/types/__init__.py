@@ -7,7 +7,6 @@ A `SampleType` turns Python values into a `Column` and a column into what users 
 they decode only their own media, import their codecs when first used, and know nothing of storage.
 """
 
-from tensorlake.types import builtin as _builtin  # noqa: F401 fills the registry
 from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
 from tensorlake.types.base.buffers import join_adjoining
 from tensorlake.types.base.casting import ragged_column, to_array, uniform_values
@@ -51,6 +50,7 @@ from tensorlake.types.base.file import (
 )
 from tensorlake.types.base.ragged import Ragged
 from tensorlake.types.base.registry import as_type, from_json, register
+from tensorlake.types.builtin import BUILT_IN  # this import fills the registry
 from tensorlake.types.comparing import in_same_terms
 from tensorlake.types.scalar.array import Array
 from tensorlake.types.scalar.binary import Bytes
@@ -81,6 +81,7 @@ from tensorlake.types.vision.segmentations import segmentation_runs
 from tensorlake.types.widening import is_widening, widened
 
 __all__ = [
+    "BUILT_IN",
     "DTYPE_NAMES",
     "NARROW_FLOATS",
     "NO_DEFAULT",

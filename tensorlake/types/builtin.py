@@ -28,7 +28,7 @@ from tensorlake.types.vision.keypoints import Keypoints
 from tensorlake.types.vision.polygon import Polygon
 from tensorlake.types.vision.segment_mask import SegmentMask
 
-TYPES: tuple[type[SampleType], ...] = (
+BUILT_IN: tuple[type[SampleType], ...] = (
     Array,
     BBox,
     BBox3D,
@@ -68,4 +68,4 @@ def _scalar(dtype: Any) -> SampleType:
     return Scalar(dtype)
 
 
-fill(TYPES, short=SHORT, groups=(Struct,), scalar=_scalar)
+fill(BUILT_IN, short=SHORT, groups=(Struct,), scalar=_scalar)

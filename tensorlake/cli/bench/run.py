@@ -113,7 +113,7 @@ def _measured(run: BenchRun, rows: tl.Dataset | tl.View) -> Measured:
     with rows.torch(**arguments) as loader:
         plan = loader.explain()
         measured = measure_epochs(loader, run.epochs, max_batches=run.batches)
-    with rows.torch(**arguments | {"shuffle": False}) as loader:
+    with rows.torch(**dict[str, Any](arguments, shuffle=False)) as loader:
         first = next(iter(loader), {})
     threads = measured[-1].stats.threads if measured else 0
     digests, output = digest_of(first)
