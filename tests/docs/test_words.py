@@ -24,7 +24,6 @@ ALLOWED = {  # by the longest prefix; for the rooms together that a folder may m
     "query": 162,
     "server": 241,
     "tensorlake/format": 89,
-    "tensorlake/loader": 342,
     "tensorlake/reading": 53,
     "tensorlake/types": 205,
     "tensorlake/versions": 463,

@@ -248,7 +248,7 @@ def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets):
         last,
     ):  # all raise
         assert keys[0] == keys[1]
-        assert "rank 2 would stream another order than rank 0" in version
+        assert "rank 2 would stream a different order than rank 0" in version
         assert "version  rank 0 'main@3', rank 2 'main@2'" in version
         assert "rank 0: epoch differ\n   epoch  rank 0 5, rank 2 6\n" in epoch
         assert "drop_last  rank 0 False, rank 2 True" in size
@@ -257,7 +257,7 @@ def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets):
         assert "_errors_of_functions.<locals>.<lambda> (code " in functions[2]
         assert "decode, batch_transform differ" in steps
         assert mixed[0] == 65_536 >> 14
-        assert "rank 1 would stream another order than rank 0: order differ" in mixed[1]
+        assert "rank 1 would stream a different order than rank 0: order differ" in mixed[1]
     found = zip(first[-1], second[-1], last[-1], strict=True)
     alone = pets.loader(global_batch_size=12, **READ)
     alone.set_epoch(8)

@@ -384,7 +384,9 @@ def test_batches_by_number_come_in_order_alone(pets):
     batches = pets.torch(**READ).dataset
     batches[3]
 
-    with pytest.raises(tl.InvalidInputError, match="batch 5 of a loader is asked for, and 4 is"):
+    with pytest.raises(
+        tl.InvalidInputError, match="batch 5 of a loader is requested, but the next one is 4"
+    ):
         batches[5]
 
 

@@ -1,7 +1,8 @@
 """The arguments of ``ds.torch()``, ``ds.jax()`` and ``ds.loader()``: checked once, then a value.
 
-Words of neighbours (``num_workers``, ``collate_fn``, ``sampler``) raise and name ours; words that
-this version does not act on yet raise and say so. Nothing is silently ignored.
+Keywords of other libraries (``num_workers``, ``collate_fn``, ``sampler``) raise an error that names
+ours; keywords that this version does not support yet raise an error too. No keyword is silently
+ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tensorlake.storage import usable_cores
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
 
 Framework = Literal["numpy", "torch", "jax"]
-# The user's: one row in, one row out; and one batch of the framework's arrays in, anything out.
+# User functions: one row in, one row out; and one batch of the framework's arrays in, anything out.
 RowFunction: TypeAlias = Callable[..., Mapping[str, Any]]
 BatchFunction: TypeAlias = Callable[[dict[str, Any]], Any]
 
@@ -42,18 +43,18 @@ OUR_WORDS = {
     "world": "world_size=",
 }
 NOT_YET: dict[str, tuple[Any, str]] = {
-    "cache_dir": (None, "chunks are kept in memory: give cache='auto', or more of it, '16GiB'"),
-    "cache_decoded": (False, "nearer the size asked for is faster: store smaller pictures"),
+    "cache_dir": (None, "chunks are cached in memory: give cache='auto', or a size, '16GiB'"),
+    "cache_decoded": (False, "store images closer to the requested size, which decode faster"),
     "engine": ("threads", "decoding in threads frees the interpreter: give workers="),
 }
-"""What later versions act on: what this one does, and what helps here."""
+"""Keywords of later versions: the only value supported now, and the alternative."""
 LEAST: dict[str, int] = {
     **dict.fromkeys(("batch_size", "global_batch_size", "workers", "world_size"), 1),
     **dict.fromkeys(("rank", "seed"), 0),
 }
-"""The arguments that count something, and what each is at least."""
+"""The arguments that are counts, with their minimum."""
 BELOW: dict[str, int] = {"seed": SEED_STOP}
-"""What some of them are below."""
+"""Exclusive upper bounds of some of them."""
 CHOICES: dict[str, tuple[bool | str, ...]] = {
     "shuffle": (True, False, "full", "window"),
     "layout": ("NHWC", "NCHW"),
@@ -61,14 +62,14 @@ CHOICES: dict[str, tuple[bool | str, ...]] = {
     "decode_on": ("client", "server"),
 }
 YES_OR_NO = ("drop_last", "deterministic")
-WORKERS_LIMIT = 1024  # a system refuses threads by the thousand, and by then some have begun
+WORKERS_LIMIT = 1024  # systems refuse thousands of threads, after some of them have started
 TIMEOUT_LIMIT_S = threading.TIMEOUT_MAX
 MAX_WORKERS = 32  # more decode threads than this wait for each other in the interpreter
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderArguments:
-    """What a user asked of a loader."""
+    """The arguments of a loader, as given by the user."""
 
     batch_size: int | None = None
     columns: Sequence[str] | None = None
@@ -80,7 +81,7 @@ class LoaderArguments:
     collate: Mapping[str, Any] | None = None
     null: Mapping[str, Any] | None = None
     layout: Literal["NHWC", "NCHW"] = "NHWC"
-    device: Any = None  # the framework's own word for a device
+    device: Any = None  # as the framework names a device
     rank: int | None = None
     world_size: int | None = None
     global_batch_size: int | None = None
@@ -97,24 +98,24 @@ class LoaderArguments:
 
     @property
     def worker_count(self) -> int:
-        """How many decode threads: as asked, else one a core that this process may use."""
+        """Number of decode threads: as given, else one per core that this process may use."""
         if self.workers is not None:
             return self.workers
         return min(MAX_WORKERS, usable_cores())
 
     @property
     def asks_valid(self) -> bool:
-        """Whether every batch is to say which of its rows count."""
+        """Whether every batch is to mark which of its rows are valid."""
         return VALID in (self.columns or ())
 
     @property
     def prefetch_nbytes(self) -> int:
-        """How much may wait between fetch and user."""
+        """Maximum bytes buffered between fetch and user."""
         return memory_nbytes(self.prefetch, name="prefetch")
 
     @property
     def cache_nbytes(self) -> int:
-        """How much the memory tier may hold."""
+        """Maximum bytes in the memory tier."""
         return memory_nbytes(self.cache, name="cache")
 
 
@@ -122,8 +123,9 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
     """Check a user's arguments.
 
     Raises:
-        InvalidInputError: A word is another library's, unknown, or has an impossible value.
-        UnsupportedFeatureError: A word is ours, but this version does not act on it yet.
+        InvalidInputError: A keyword belongs to another library, is unknown, or has an invalid
+            value.
+        UnsupportedFeatureError: A keyword is not supported by this version yet.
     """
     known = set(LoaderArguments.__dataclass_fields__)
     taken: dict[str, Any] = {}
@@ -134,7 +136,7 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
             taken[name] = _count(name, value) if name in LEAST else _plain(value)
         elif name in OUR_WORDS:
             raise InvalidInputError(
-                f"a loader has no {name!r} (got {value!r})\nours is {OUR_WORDS[name]}",
+                f"a loader has no {name!r} (got {value!r})\nuse {OUR_WORDS[name]}",
                 argument=name,
             )
         else:
@@ -154,7 +156,7 @@ def _refuse_not_yet(name: str, value: Any) -> None:
     if value != here:
         raise UnsupportedFeatureError(
             f"{name}={value!r} is not supported by this version of the loader"
-            f"\nleave it out: {name}={here!r} is what it does; {instead}",
+            f"\nleave it out (the default is {name}={here!r}); {instead}",
             argument=name,
             actual=value,
         )
@@ -191,11 +193,11 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
 
 
 def _check_kinds(arguments: LoaderArguments) -> None:
-    """Refuse values of another kind, where they come in, by the name they were given."""
+    """Refuse values of a wrong type at entry, naming the argument."""
     if arguments.workers is not None and arguments.workers > WORKERS_LIMIT:
         raise InvalidInputError(
             f"workers counts threads that decode, at most {WORKERS_LIMIT}, got"
-            f" {arguments.workers!r}\nleave it out: one a core is what decoding can use",
+            f" {arguments.workers!r}\nleave it out: decoding uses one thread per core",
             argument="workers",
             actual=arguments.workers,
         )
@@ -220,7 +222,7 @@ def _check_kinds(arguments: LoaderArguments) -> None:
             examples = {"decode": "tl.decode.Resize(224, 224)", "collate": "'pad'", "null": "0"}
             example = examples[name]
             raise InvalidInputError(
-                f"{name} says what is done by column, got {value!r}"
+                f"{name} must be a mapping by column name, got {value!r}"
                 f"\nwrite {name}={{'image': {example}}}",
                 argument=name,
                 actual=value,
@@ -248,9 +250,9 @@ def _count(name: str, value: Any) -> int | None:
         return None
     below = BELOW.get(name, math.inf)
     if not is_whole_number(value) or not LEAST[name] <= value < below:
-        limit = f" and below 2**{BELOW[name].bit_length() - 1}" if name in BELOW else ""
+        limit = f" and < 2**{BELOW[name].bit_length() - 1}" if name in BELOW else ""
         raise InvalidInputError(
-            f"{name} is a whole number from {LEAST[name]} on{limit}, got {value!r}",
+            f"{name} must be an integer >= {LEAST[name]}{limit}, got {value!r}",
             argument=name,
             actual=value,
         )

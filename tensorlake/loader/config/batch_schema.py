@@ -1,16 +1,16 @@
-"""What each column of a batch will be, decided from the schema before any data is read.
+"""The columns of a batch, decided from the schema before any data is read.
 
     type of the tensor + decode spec + collate  ─►  ColumnPlan
         "row"       _row, the number of the row in the version
         "virtual"   computed by a query, or _source of a mix: known by position
         "uniform"   one array, gathered at once (value steps applied to the whole batch)
-        "picture"   decoded by threads, into one array where the spec gives one shape
-        "clip"      several pictures a row, decoded by threads to one size: an array a row
+        "image"   decoded by threads, into one array where the spec gives one shape
+        "clip"      several images per row, decoded by threads to one size: one array per row
         "ragged"    arrays of different shapes, collated
         "encoded"   text, JSON, bytes, masks of objects: a list
 
-What could not work is refused here: unknown names, shapes that differ, and geometric steps on a
-picture that would leave something declared ``of=`` it behind.
+Requests that cannot work are refused here: unknown names, differing shapes, and geometric steps on
+an image that would leave a tensor declared ``of=`` it behind.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from tensorlake.loader.decode import (
     CenterCrop,
     ClipDecoder,
     DecodeSpec,
+    ImageDecoder,
     LinearMap,
-    PictureDecoder,
     RandomResizedCrop,
     Resampler,
     choose_resampler,
@@ -80,16 +80,16 @@ FirstNull: TypeAlias = Callable[[str], int | None]
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """What columns are planned for.
+    """Inputs that columns are planned from.
 
     Attributes:
         snapshot: The version.
-        seed: Of the random steps.
-        framework: Whose arrays batches hold.
-        bounds: Looks up what an error tells.
+        seed: Seed of the random steps.
+        framework: Framework of the batches' arrays.
+        bounds: Looks up the shapes that an error reports.
         shape_of: Looks up whether all images have one size.
-        transforms: Whether a function of the user's gets each row before it is collated.
-        null: What stands for NULL, by name.
+        transforms: Whether a user function gets each row before it is collated.
+        null: Replacement for NULL, by name.
         first_null: Looks up whether a column has NULLs.
     """
 
@@ -103,7 +103,7 @@ class Planning:
     first_null: FirstNull
 
 
-Kind = Literal["row", "virtual", "uniform", "picture", "clip", "ragged", "encoded"]
+Kind = Literal["row", "virtual", "uniform", "image", "clip", "ragged", "encoded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +111,19 @@ class ColumnPlan:
     """One column of the batch.
 
     Attributes:
-        name: Of the tensor, and of the batch's entry; ``_row`` is no tensor.
-        type: The tensor's.
+        name: Name of the tensor and of the batch's entry; ``_row`` is not a tensor.
+        type: Type of the tensor.
         kind: How samples become an entry.
-        shape: Of a sample in the batch; None where lengths differ.
-        dtype: Of the batch's numbers; None for text, JSON and bytes.
-        collate: What becomes of samples whose shapes differ; None where they are stacked.
-        decoder: Of a picture.
-        clips: Decodes rows of several pictures.
+        shape: Shape of a sample in the batch; None where lengths differ.
+        dtype: Dtype of the batch's numbers; None for text, JSON and bytes.
+        collate: How samples of different shapes are combined; None where they are stacked.
+        decoder: Decodes images.
+        clips: Decodes rows of several images.
         linear: The value steps of a uniform column.
-        moves_with: The picture whose geometric steps move these boxes.
-        counts_with: The boxes that these are one each of (``per=``).
-        null: The one stored sample that stands for NULL; of a virtual column, a number or text.
-        drops_with: The same, where boxes that leave the picture are dropped.
+        moves_with: The image whose geometric steps move these boxes.
+        counts_with: The boxes that each have one of these values (``per=``).
+        null: The stored sample that replaces NULL; for a virtual column, a number or string.
+        drops_with: The same, where boxes that leave the image are dropped.
     """
 
     name: str
@@ -132,7 +132,7 @@ class ColumnPlan:
     shape: tuple[int | None, ...] = ()
     dtype: np.dtype | None = None
     collate: Collate | None = None
-    decoder: PictureDecoder | None = None
+    decoder: ImageDecoder | None = None
     clips: ClipDecoder | None = None
     linear: LinearMap | None = None
     moves_with: str | None = None
@@ -143,19 +143,19 @@ class ColumnPlan:
     @property
     def is_stacked(self) -> bool:
         """Whether the entry is one array of fixed shape."""
-        if self.kind in ("picture", "virtual"):
+        if self.kind in ("image", "virtual"):
             return self.collate is None and self.dtype is not None
         return self.kind in ("row", "uniform")
 
     @property
     def spec(self) -> DecodeSpec | None:
-        """The steps of its pictures; None where it has none."""
-        decoder = self.clips.pictures if self.clips is not None else self.decoder
+        """The steps of its images; None where it has none."""
+        decoder = self.clips.images if self.clips is not None else self.decoder
         return None if decoder is None else decoder.spec
 
     @property
     def is_virtual(self) -> bool:
-        """Whether it is no tensor, but known by position."""
+        """Whether it is not a tensor but a value known by position."""
         return self.kind == "virtual"
 
     @property
@@ -175,19 +175,19 @@ def plan_columns(
     collate: Mapping[str, Any] | None,
     virtual: Mapping[str, VirtualColumn],
 ) -> tuple[ColumnPlan, ...]:
-    """Decide what each column will be; where rows are transformed, what a transform is given.
+    """Plan each column of a batch, or of the rows passed to a transform where there is one.
 
     Raises:
         TensorNotFoundError: A column does not exist.
-        RaggedBatchError: Samples differ in shape and nobody said what to do.
-        InvalidInputError: An argument names what is not read, or does not fit.
-        UnsupportedFeatureError: A picture would move without what lies on it.
+        RaggedBatchError: Samples differ in shape and no collation is given.
+        InvalidInputError: An argument names a column that is not read, or does not fit it.
+        UnsupportedFeatureError: An image would move without the tensors declared ``of=`` it.
     """
-    names = [name for name in dict.fromkeys(columns) if name != VALID]  # it comes by itself
+    names = [name for name in dict.fromkeys(columns) if name != VALID]  # it is added separately
     if not names:
         raise InvalidInputError("no columns are read\ngive columns=[…], or leave it out for all")
     specs = _parse_decode(decode, names)
-    # what is transformed is collated afterwards: see stages/stack.py
+    # transformed rows are collated afterwards: see stages/stack.py
     collates = {} if planning.transforms else parse_collate(collate, names)
     planned = {
         name: _row_column()
@@ -214,12 +214,12 @@ def plan_columns(
 
 
 def valid_column() -> ColumnPlan:
-    """Describe the entry that says which rows count; no stage makes it as it makes columns."""
+    """Describe the entry that marks which rows are valid; no stage makes it as it makes columns."""
     return ColumnPlan(VALID, None, "row", (), np.dtype(np.bool_))
 
 
 def as_stored(column: ColumnPlan) -> ColumnPlan:
-    """Let the samples of an encoded column come as they are stored."""
+    """Return a plan that delivers the samples of an encoded column as they are stored."""
     return replace(column, type=Bytes()) if column.kind == "encoded" else column
 
 
@@ -254,9 +254,7 @@ def _virtual_column(
                 f"{name!r} comes as a list\nleave it out of collate=", tensor=name
             )
         return ColumnPlan(name, None, "virtual")
-    form = check_collate(
-        name, column.shape, collate, is_picture=False, framework=planning.framework
-    )
+    form = check_collate(name, column.shape, collate, is_image=False, framework=planning.framework)
     return ColumnPlan(name, None, "virtual", column.shape, column.dtype, form)
 
 
@@ -274,7 +272,7 @@ def _plan_column(
     dtype = sample_type.dtype
     if isinstance(sample_type, Image):
         spec = spec or DecodeSpec(name, (), ())
-        decoder = PictureDecoder(name, sample_type, spec, _resampler_for(spec), seed)
+        decoder = ImageDecoder(name, sample_type, spec, _resampler_for(spec), seed)
         if planning.transforms and (decoder.output_shape is None or sample_type.nullable):
             collate = "list"  # for the transform, which may make them of one size
         elif decoder.output_shape is None and collate is None:
@@ -285,16 +283,16 @@ def _plan_column(
             name,
             shape,
             collate,
-            is_picture=True,
+            is_image=True,
             framework=framework,
             bounds=partial(planning.bounds, name),
         )
         check_fill(name, form, decoder.output_dtype, cast=CAST.format(name=name))
-        return ColumnPlan(name, sample_type, "picture", shape, decoder.output_dtype, form, decoder)
+        return ColumnPlan(name, sample_type, "image", shape, decoder.output_dtype, form, decoder)
     if isinstance(sample_type, Sequence) and isinstance(sample_type.item, Image) and spec:
         clips = _clip_decoder(name, sample_type, spec, seed)
-        shape, dtype = clips.output_shape, clips.pictures.output_dtype
-        form = check_collate(name, shape, collate, is_picture=False, framework=framework)
+        shape, dtype = clips.output_shape, clips.images.output_dtype
+        form = check_collate(name, shape, collate, is_image=False, framework=framework)
         check_fill(name, form, dtype, cast=CAST.format(name=name))
         return ColumnPlan(name, sample_type, "clip", shape, dtype, form or "list", clips=clips)
     if dtype is None or sample_type.layout == "encoded":
@@ -307,7 +305,7 @@ def _plan_column(
         return ColumnPlan(name, sample_type, "encoded")
     if spec is not None and spec.geometric:
         raise InvalidInputError(
-            f"decode of {name!r}: {spec.geometric[0]!r} is for pictures,"
+            f"decode of {name!r}: {spec.geometric[0]!r} is for images,"
             f" and {name!r} is {sample_type.describe()}"
             f"\nleave {name!r} out of decode, or do it in transform=",
             tensor=name,
@@ -319,41 +317,39 @@ def _plan_column(
                 "\ndo it in transform=, which sees each sample",
                 tensor=name,
             )
-        form = check_collate(
-            name, sample_type.shape, collate, is_picture=False, framework=framework
-        )
+        form = check_collate(name, sample_type.shape, collate, is_image=False, framework=framework)
         check_fill(name, form, dtype)
         return ColumnPlan(name, sample_type, "ragged", sample_type.shape, dtype, form or "list")
     linear = None
     if spec is not None:
         spec.check(sample_type.shape, dtype)
         linear = spec.linear_map(dtype)
-    form = check_collate(name, sample_type.shape, collate, is_picture=False, framework=framework)
+    form = check_collate(name, sample_type.shape, collate, is_image=False, framework=framework)
     result = dtype if linear is None else linear.dtype
     return ColumnPlan(name, sample_type, "uniform", sample_type.shape, result, form, linear=linear)
 
 
 def _clip_decoder(name: str, clip: Sequence, spec: DecodeSpec, seed: int) -> ClipDecoder:
     spec.check(clip.item.shape, clip.item.dtype or np.dtype("uint8"))
-    pictures = PictureDecoder(name, clip.item, spec, _resampler_for(spec), seed)
-    shape = pictures.output_shape
+    images = ImageDecoder(name, clip.item, spec, _resampler_for(spec), seed)
+    shape = images.output_shape
     if shape is None:
         raise InvalidInputError(
-            f"decode of {name!r} leaves its pictures, {clip.item.describe()}, of different shapes"
-            "\nadd a step that makes them of one size, such as tl.decode.Resize(224, 224), and name"
+            f"decode of {name!r} leaves its images, {clip.item.describe()}, of different shapes"
+            "\nadd a step that gives them one size, such as tl.decode.Resize(224, 224), and name"
             " a mode in the type where they have different channels",
             tensor=name,
         )
-    return ClipDecoder(clip, pictures, shape)
+    return ClipDecoder(clip, images, shape)
 
 
 def _resampler_for(spec: DecodeSpec) -> Resampler | None:
-    """Choose a resampler where the spec resizes at all: elsewhere no library is needed."""
+    """Choose a resampler if the spec resizes; otherwise no library is needed."""
     return choose_resampler() if any(step.resizes for step in spec.geometric) else None
 
 
 def _moved(planned: Mapping[str, ColumnPlan]) -> set[str]:
-    """Name the pictures whose geometric steps move pixels."""
+    """Name the images whose geometric steps move pixels."""
     return {
         column.name
         for column in planned.values()
@@ -362,7 +358,7 @@ def _moved(planned: Mapping[str, ColumnPlan]) -> set[str]:
 
 
 def _with_null(column: ColumnPlan, value: Any) -> ColumnPlan:
-    """Take the value that stands for NULL."""
+    """Set the value that replaces NULL."""
     if column.type is None:
         return replace(column, null=value)
     stored = None if column.decoder is None else column.decoder.stored
@@ -370,7 +366,7 @@ def _with_null(column: ColumnPlan, value: Any) -> ColumnPlan:
 
 
 def _refuse_nulls(column: ColumnPlan, planning: Planning) -> None:
-    """Refuse NULLs that a batch has no place for."""
+    """Refuse NULLs that a batch cannot represent."""
     sample_type = column.type
     has_place = column.kind == "encoded" or column.collate == "list" or callable(column.collate)
     if sample_type is None or column.null is not None or has_place or planning.transforms:
@@ -383,12 +379,12 @@ def _refuse_nulls(column: ColumnPlan, planning: Planning) -> None:
 def _refuse_left_behind(
     column: ColumnPlan, planned: Mapping[str, ColumnPlan], moved: set[str], schema: Schema
 ) -> None:
-    """Refuse columns that geometric steps would leave as they are, though boxes go or move."""
+    """Refuse columns that geometric steps would leave unchanged while boxes move or are dropped."""
     is_annotated = any(getattr(spec.type, "of", None) in moved for spec in schema.tensors)
     if is_annotated and column.kind == "virtual" and None in (column.shape or ()):
         raise UnsupportedFeatureError(
             f"decode moves pixels of {', '.join(sorted(map(repr, moved)))}, and {column.name!r} is"
-            " computed by the query: it cannot be moved along with them"
+            " computed by the query: it cannot be moved with them"
             "\nselect tensors by their own names and compute in transform=, or leave"
             f" {column.name!r} out of columns=",
             tensor=column.name,
@@ -396,11 +392,11 @@ def _refuse_left_behind(
     items = cast("str | None", getattr(column.type, "per", None))
     if items is None or items in planned or items not in schema:
         return
-    picture = getattr(schema[items].type, "of", None)
-    crops = picture in moved and planned[picture].spec
+    image = getattr(schema[items].type, "of", None)
+    crops = image in moved and planned[image].spec
     if crops and any(isinstance(step, CenterCrop | RandomResizedCrop) for step in crops.geometric):
         raise UnsupportedFeatureError(
-            f"decode crops {picture!r}, by which boxes leave it, and {column.name!r} is one for"
+            f"decode crops {image!r}, by which boxes leave it, and {column.name!r} is one for"
             f" each of {items!r}, which are not read\nadd {items!r} to columns=, or leave"
             f" {column.name!r} out",
             tensor=column.name,
@@ -410,17 +406,17 @@ def _refuse_left_behind(
 def _with_companions(
     column: ColumnPlan, planned: Mapping[str, ColumnPlan], moved: set[str]
 ) -> ColumnPlan:
-    picture = cast("str | None", getattr(column.type, "of", None))
-    if picture in moved:
-        if not isinstance(column.type, BBox) or planned[picture].clips is not None:
+    image = cast("str | None", getattr(column.type, "of", None))
+    if image in moved:
+        if not isinstance(column.type, BBox) or planned[image].clips is not None:
             described = column.type.describe() if column.type else column.name
             raise UnsupportedFeatureError(
-                f"decode of {picture!r} moves its pixels, and {column.name!r} ({described}), which"
-                f" lies on it, cannot be moved along\nleave {column.name!r} out of columns=, or"
-                f" the geometric steps out of decode=",
+                f"decode of {image!r} moves its pixels, and {column.name!r} ({described}), which"
+                " belongs to it, cannot be moved with it\n"
+                f"leave {column.name!r} out of columns=, or the geometric steps out of decode=",
                 tensor=column.name,
             )
-        return replace(column, moves_with=picture)
+        return replace(column, moves_with=image)
     items = cast("str | None", getattr(column.type, "per", None))
     boxes = planned.get(items) if items is not None else None
     if boxes is None or column.kind != "ragged" or boxes.kind != "ragged":

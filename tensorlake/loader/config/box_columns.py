@@ -1,8 +1,8 @@
-"""Companions of an image: boxes move with it, and what is one each of the boxes goes with them.
+"""Companions of an image: boxes move with it, and values per box are dropped with their box.
 
-counted    labels per boxes: as many as the row has boxes, or the row is refused
+counted    labels per box: as many as the row has boxes, or the row is refused
 moved      boxes: where their image's pixels went; those that leave it are dropped
-dropped    labels per boxes: those of the boxes that were dropped
+dropped    labels per box: those of the boxes that were dropped
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["dropped", "moved", "uneven", "uneven_error"]
 
-Mask: TypeAlias = NDArray[np.bool_] | None  # None: the row is as it was
+Mask: TypeAlias = NDArray[np.bool_] | None  # None: the row is unchanged
 
 
 def uneven(values: Sequence[Any], items: Sequence[Any]) -> list[int]:
-    """List the rows in which there are not as many values as items; NULL says nothing."""
+    """List the rows in which the numbers of values and items differ; NULL is not compared."""
     pairs = enumerate(zip(values, items, strict=True))
     return [
         number
@@ -52,7 +52,7 @@ def uneven_error(
 def moved(
     column: ColumnPlan, boxes: list[Any], placements: Sequence[Placement | None]
 ) -> list[Mask]:
-    """Move the boxes of each row that has a placement, in their list; tell which are kept."""
+    """Move the boxes of each row that has a placement, in place; return which are kept."""
     box_format = str(getattr(column.type, "format", "xyxy"))
     kept: list[Mask] = []
     for number, placement in enumerate(placements):
@@ -65,7 +65,7 @@ def moved(
 
 
 def dropped(values: Sequence[Any], masks: Sequence[Mask]) -> list[Any]:
-    """Keep of each row what belongs to the boxes that are kept."""
+    """Keep, in each row, the values of the boxes that are kept."""
     return [
         one if mask is None or one is None else one[mask]
         for one, mask in zip(values, masks, strict=True)

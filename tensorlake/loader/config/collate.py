@@ -5,10 +5,10 @@
     Pad(…)     the same with another value, a fixed length, or a multiple
     "concat"   the samples one after another, and <name>_offsets, int64 (n + 1)
     "nested"   torch's jagged nested tensor (torch loaders only)
-    function   called with the list of arrays; what it returns is the batch's
+    function   called with the list of arrays; its result is the batch's entry
 
-What cannot work is refused from the schema alone, when the loader is made (``check_collate``).
-NULL is None in a list, and refused elsewhere.
+Combinations that cannot work are refused from the schema alone, when the loader is made
+(``check_collate``). NULL is None in a list and is refused elsewhere.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Pad:
     """Fill samples up to one shape.
 
     Attributes:
-        value: What to fill with.
+        value: The fill value.
         to: Length of every varying axis; None is the longest of the batch.
-        multiple_of: Round the length up to a multiple, so few different shapes occur.
+        multiple_of: Round the length up to a multiple, so that few different shapes occur.
 
     Example:
         >>> Pad(-1, multiple_of=64)
@@ -71,7 +71,7 @@ class Pad:
         for name, length in (("to", self.to), ("multiple_of", self.multiple_of)):
             if length is not None and (not is_whole_number(length) or length < 1):
                 raise InvalidInputError(
-                    f"Pad: {name} is a whole number, at least 1, got {length!r}", actual=length
+                    f"Pad: {name} must be an integer >= 1, got {length!r}", actual=length
                 )
         if not isinstance(self.value, Number):
             raise InvalidInputError(
@@ -87,7 +87,7 @@ def check_collate(
     shape: Shape,
     collate: object,
     *,
-    is_picture: bool,
+    is_image: bool,
     framework: str,
     bounds: Callable[[], tuple[Shape, Shape] | None] = lambda: None,
 ) -> Collate | None:
@@ -96,8 +96,8 @@ def check_collate(
     ``bounds`` looks up the smallest and the largest stored shape, for the error.
 
     Raises:
-        RaggedBatchError: Pictures of different shapes, and nobody said what to do with them.
-        InvalidInputError: The word is unknown or does not fit the column.
+        RaggedBatchError: Images have different shapes, and no collation is given.
+        InvalidInputError: The keyword is unknown or does not fit the column.
     """
     if None not in shape:
         if collate is None or collate == "list" or callable(collate):
@@ -108,7 +108,7 @@ def check_collate(
             tensor=name,
             actual=collate,
         )
-    if collate is None and is_picture:
+    if collate is None and is_image:
         found = bounds()
         if found is None or found[0] == found[1]:
             shapes = f"{shape} by the schema"
@@ -134,10 +134,10 @@ def check_collate(
 
 
 def check_word(name: str, collate: object, *, framework: str) -> Collate:
-    """Return how a column is collated, where the word is known and the framework can.
+    """Return how a column is collated, if the keyword is known and the framework supports it.
 
     Raises:
-        InvalidInputError: The word is unknown.
+        InvalidInputError: The keyword is unknown.
         UnsupportedFeatureError: It is for another framework.
     """
     known = _known(name, collate)
@@ -153,12 +153,12 @@ def check_word(name: str, collate: object, *, framework: str) -> Collate:
 def check_fill(
     name: str, collate: Collate | None, dtype: np.dtype, *, cast: str = "cast them in transform="
 ) -> None:
-    """Refuse to fill up with a number that the samples' dtype does not hold.
+    """Refuse a fill value that the samples' dtype cannot represent.
 
-    ``cast`` says how they get another dtype, for the error.
+    ``cast`` describes how to get another dtype, for the error.
 
     Raises:
-        InvalidInputError: It would become another one.
+        InvalidInputError: The value would change.
     """
     if isinstance(collate, Pad) and not _holds(dtype, collate.value):
         raise InvalidInputError(
@@ -190,10 +190,10 @@ def collate_ragged(
     *,
     is_stored: bool = True,
 ) -> dict[str, Any]:
-    """Make the batch's entries of one column from its samples, or those that a transform made.
+    """Make the batch's entries of one column from its samples or from a transform's results.
 
     Raises:
-        InvalidInputError: A sample is NULL and the form has no place for it.
+        InvalidInputError: A sample is NULL and the form cannot represent it.
         ShapeMismatchError: A sample is longer than ``Pad(to=)``.
     """
     if collate == "list":
@@ -229,7 +229,7 @@ def split_ragged(column: RaggedColumn) -> list[Sample]:
 
 
 def null_in_batch(name: str) -> InvalidInputError:
-    """Build the error for a NULL that a batch has no place for."""
+    """Build the error for a NULL that a batch cannot represent."""
     return InvalidInputError(
         f"{name!r} is NULL in a row of this batch, and an array has no place for it"
         f"\nselect rows that have it: ds.query('WHERE {quoted(name)} IS NOT NULL'), or give it a"
@@ -239,7 +239,7 @@ def null_in_batch(name: str) -> InvalidInputError:
 
 
 def quoted(name: str) -> str:
-    """Write a tensor's name as TQL takes any name: between double quotes."""
+    """Quote a tensor's name for TQL, in double quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 

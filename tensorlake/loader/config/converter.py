@@ -1,4 +1,4 @@
-"""What makes a loader torch's, JAX's or NumPy's: its arrays, and its worker processes."""
+"""The interface of a framework (torch, JAX or NumPy): its arrays and its worker processes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["Converter"]
 
 
 class Converter(Protocol):
-    """What a framework adds: its own arrays, and its worker processes."""
+    """A framework's own arrays and worker processes."""
 
     @property
     def name(self) -> str:
-        """The framework's, for messages."""
+        """Name of the framework, for messages."""
         ...
 
     @property
@@ -22,17 +22,17 @@ class Converter(Protocol):
 
     @property
     def presents(self) -> bool:
-        """Whether text, JSON and the like come as values, not as they are stored."""
+        """Whether text, JSON and similar samples are delivered as values, not as stored."""
         ...
 
     @property
     def placed(self) -> tuple[int, int] | None:
-        """Which part of a batch this process's devices hold, and of how many; None: any may."""
+        """This process's part of a batch by its devices, and the number of parts; None: any."""
         ...
 
     @property
     def equal_parts(self) -> int:
-        """How many equal parts a global batch must have."""
+        """Number of equal parts a global batch must have."""
         ...
 
     def turn_and_turns(self) -> tuple[int, int]:
@@ -40,5 +40,5 @@ class Converter(Protocol):
         ...
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Turn a batch of NumPy arrays into the framework's."""
+        """Convert a batch of NumPy arrays to the framework's."""
         ...

@@ -6,8 +6,8 @@
     dp 0     0      1             rank 0 of 2: both read the same rows
     dp 1     2      3             rank 1 of 2
 
-Axes are told apart by the names that torch, JAX and their trainers give them: each rank of an axis
-that splits data reads other rows, each rank of one that repeats it the same.
+Axes are distinguished by the names that torch, JAX and their trainers use: ranks along an axis that
+splits data read different rows, ranks along an axis that repeats data read the same rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REPEAT_DATA = frozenset(
 
 @runtime_checkable
 class DeviceMesh(Protocol):
-    """What is used of a ``torch.distributed.device_mesh.DeviceMesh``."""
+    """The used members of a ``torch.distributed.device_mesh.DeviceMesh``."""
 
     @property
     def mesh_dim_names(self) -> tuple[str, ...] | None:
@@ -42,26 +42,26 @@ class DeviceMesh(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many processes lie along each axis."""
+        """Number of processes along each axis."""
         ...
 
     def get_coordinate(self) -> list[int] | None:
-        """Return where this process stands; None where it is not of the mesh."""
+        """Return this process's coordinate; None if it is not in the mesh."""
         ...
 
 
 def place_in_mesh(mesh: Any, *, process: int, num_processes: int) -> tuple[int, int]:
-    """Return which part of each global batch a process reads, and of how many.
+    """Return the part of each global batch that a process reads, and the number of parts.
 
     Args:
         mesh: Sizes by axis name, the last running fastest over the processes; or a torch
-            ``DeviceMesh``, which knows where its processes stand.
-        process: Which of the processes this is.
-        num_processes: How many there are.
+            ``DeviceMesh``, which knows the coordinates of its processes.
+        process: Number of this process.
+        num_processes: Number of processes.
 
     Raises:
-        InvalidInputError: It is no mesh, it is one of other processes, or an axis has a name that
-            does not say whether it splits the data.
+        InvalidInputError: It is not a mesh, it is a mesh of other processes, or the name of an axis
+            does not show whether it splits the data.
     """
     if isinstance(mesh, Mapping):
         sizes = _checked_sizes(cast("Mapping[Any, Any]", mesh))
@@ -88,7 +88,7 @@ def place_in_mesh(mesh: Any, *, process: int, num_processes: int) -> tuple[int, 
 
 
 def check_mesh(mesh: Any) -> None:
-    """Refuse what is a mesh of no number of processes.
+    """Refuse a value that is not a mesh for any number of processes.
 
     Raises:
         InvalidInputError: As `place_in_mesh`, but for the number of processes.
@@ -117,7 +117,7 @@ def _check_processes(sizes: dict[str, int], num_processes: int) -> None:
         axes = " x ".join(f"{name} {size}" for name, size in sizes.items()) or "no axis"
         raise InvalidInputError(
             f"mesh= is of {prod(sizes.values())} processes ({axes}), but there are"
-            f" {num_processes}\nstart as many, and torch.distributed or jax.distributed in each;"
+            f" {num_processes}\nstart that many, and torch.distributed or jax.distributed in each;"
             " or give rank= and world_size= of the data",
             argument="mesh",
             expected=num_processes,
@@ -129,7 +129,7 @@ def _of_device_mesh(mesh: DeviceMesh) -> tuple[dict[str, int], list[int]]:
     names, coordinate = mesh.mesh_dim_names, mesh.get_coordinate()
     if names is None:
         raise InvalidInputError(
-            f"the axes of this DeviceMesh have no names, so none says which split the data: {mesh}"
+            f"the axes of this DeviceMesh have no names, so which split the data is unknown: {mesh}"
             '\nmake it with mesh_dim_names=("dp", "tp")',
             argument="mesh",
         )
@@ -149,7 +149,7 @@ def _splits(name: str) -> bool:
     if name in REPEAT_DATA:
         return False
     raise InvalidInputError(
-        f"mesh= has an axis {name!r}, which does not say whether it splits the data"
+        f"mesh= has an axis {name!r}, of which it is unknown whether it splits the data"
         f"\naxes that split it: {', '.join(sorted(SPLIT_DATA))}"
         f"\naxes that repeat it: {', '.join(sorted(REPEAT_DATA))}"
         "\nfor others give rank= and world_size= of the data",

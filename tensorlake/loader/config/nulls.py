@@ -1,7 +1,7 @@
-"""NULLs in columns whose batches are arrays: told when the loader is made, or given a value.
+"""NULLs in columns whose batches are arrays: reported when the loader is made, or replaced.
 
-``null={"score": 0}`` is the value of rows that are NULL, as if it were stored: it is decoded,
-normalized and collated as other samples are.
+``null={"score": 0}`` replaces NULL as if the value were stored: it is decoded, normalized and
+collated like other samples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["NullColumnWarning", "null_column", "null_in_column"]
 
 
 class NullColumnWarning(UserWarning):
-    """Columns have NULLs, and a loader that names no columns leaves them out."""
+    """Columns contain NULLs, and a loader without ``columns=`` leaves them out."""
 
     __module__ = "tensorlake"
 
@@ -29,13 +29,13 @@ class NullColumnWarning(UserWarning):
 def null_column(
     name: str, sample_type: SampleType, value: Any, *, shape: tuple[int, ...] | None = None
 ) -> Column:
-    """Return the one stored sample that stands for NULL.
+    """Return the stored sample that replaces NULL.
 
-    A number stands for all elements of a sample; of an image, for all its pixels. ``shape`` is that
-    of all other images, where they have one.
+    A number replaces all elements of a sample, or all pixels of an image. ``shape`` is the shape of
+    all other images, if they have one.
 
     Raises:
-        InvalidInputError: The value is not of the column's type.
+        InvalidInputError: The value does not fit the column's type.
     """
     if value is None:
         raise InvalidInputError(
@@ -74,7 +74,7 @@ def _plain_image(name: str, sample_type: Image, value: Any, shape: tuple[int, ..
 
 
 def null_in_column(name: str, sample_type: SampleType, row: int) -> InvalidInputError:
-    """Build the error for a column with NULLs that is to be arrays."""
+    """Build the error for a column of arrays that contains NULLs."""
     query = f"ds.query('WHERE {quoted(name)} IS NOT NULL')"
     return InvalidInputError(
         f"{name!r} is NULL in row {row} of the view, and an array has no place for it"
@@ -86,7 +86,7 @@ def null_in_column(name: str, sample_type: SampleType, row: int) -> InvalidInput
 
 
 def _example(name: str, sample_type: SampleType) -> str:
-    """Write a value that the type takes."""
+    """Return an example value that the type accepts."""
     for value in (0, False, [], "1970-01-01", "1970-01-01T00:00:00Z"):
         try:
             null_column(name, sample_type, value)

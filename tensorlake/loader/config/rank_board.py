@@ -1,10 +1,10 @@
-"""Workers of a ``DataLoader`` post to the other ranks through their parent.
+"""A board through which workers of a ``DataLoader`` post to other ranks by way of their parent.
 
 The parent has the connection to the store of its group. A worker that was forked must not use it,
-nor make one of its own: connecting resolves names, and whoever was resolving one in the parent at
-the fork holds the resolver's lock in the worker for ever. One that was spawned has no group.
+nor make one of its own: connecting resolves names, and if a thread of the parent was resolving one
+at the fork, the resolver's lock is never released in the worker. A spawned worker has no group.
 
-    worker   ask: what to do, with what ─┐                        ┌─► answer, by a socket of its own
+    worker   request: operation, values ─┐                        ┌─► answer, by a socket of its own
     parent                               └─► a thread does it ────┘
 """
 
@@ -26,16 +26,16 @@ from tensorlake.loader.config.rank_check import Board
 
 __all__ = ["ParentBoard", "answer_workers", "listen_as_worker", "parent_board", "socket_of_workers"]
 
-MAX_NBYTES = 1 << 17  # of a question or an answer, which a datagram holds
+MAX_NBYTES = 1 << 17  # of a request or an answer, which must fit a datagram
 POLL_S = 0.02
 ANSWER_TIMEOUT_S = 60.0  # each is a short operation on the store
 
-# The end that workers of a process write to, by the process; its own other end is in the thread.
+# The socket that workers of a process write to, by process; the thread has the other end.
 _sockets: dict[int, socket.socket] = {}
 
 
 def socket_of_workers() -> socket.socket | None:
-    """Return what this process's workers write to, once it answers them."""
+    """Return the socket that this process's workers write to, once it answers them."""
     return _sockets.get(os.getpid())
 
 
@@ -43,7 +43,7 @@ def answer_workers(board: Callable[[], Board | None]) -> None:
     """Answer the workers that this process starts from now on.
 
     Args:
-        board: Returns where to post; None where nothing is to be posted any more.
+        board: Returns the board to post to; None once nothing more is to be posted.
     """
     if os.getpid() in _sockets:
         return
@@ -75,7 +75,7 @@ def listen_as_worker(parent: int, descriptor: int) -> None:
 
 
 def parent_board() -> ParentBoard | None:
-    """Return where this worker posts; None where its parent does not answer."""
+    """Return the board of this worker; None if its parent does not answer."""
     parent = multiprocessing.parent_process()
     writes = None if parent is None or parent.pid is None else _sockets.get(parent.pid)
     return None if writes is None else ParentBoard(writes)
@@ -83,34 +83,34 @@ def parent_board() -> ParentBoard | None:
 
 @dataclass(frozen=True, slots=True)
 class ParentBoard:
-    """The board of a worker's parent, with keys of workers' own."""
+    """The board of a worker's parent, under keys of the workers' own."""
 
     writes: socket.socket
 
     def post(self, key: str, text: str) -> None:
-        """Put a text."""
+        """Post a string."""
         self._ask("post", _own(key), text)
 
     def wait(self, keys: Sequence[str], timeout_s: float) -> None:
-        """Wait until texts are there, or until the time is up."""
+        """Wait until all keys are posted or the timeout expires."""
         deadline = time.monotonic() + timeout_s
         while not all(map(self.has, keys)) and time.monotonic() < deadline:
             time.sleep(POLL_S)  # a wait in the parent would keep its own threads from the store
 
     def has(self, key: str) -> bool:
-        """Tell whether a text is there now."""
+        """Return whether a key is posted now."""
         return self._ask("has", _own(key))
 
     def read(self, keys: Sequence[str]) -> list[str]:
-        """Return texts that are there."""
+        """Return the strings posted under some keys."""
         return [text for key in keys for text in self._ask("read", [_own(key)])]
 
     def delete(self, key: str) -> None:
-        """Take a text away, if it is there."""
+        """Delete a key, if it is posted."""
         self._ask("delete", _own(key))
 
     def count(self, key: str) -> int:
-        """Return how often this was called for a key before."""
+        """Return the number of earlier calls for a key."""
         return self._ask("count", _own(key))
 
     def _ask(self, operation: str, *arguments: Any) -> Any:

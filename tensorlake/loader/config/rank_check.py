@@ -1,11 +1,11 @@
-"""Ranks agree: before every pass all compare with rank 0 what they are about to stream.
+"""Rank agreement: before every pass, all ranks compare their plan with rank 0's.
 
-Two ranks that opened a branch a moment apart, or that stand in different epochs, would train on
-rows that others train on too, and leave rows out. Each rank posts its plan where its framework
-keeps texts for the group. Rank 0 waits for all, compares, and posts the verdict that all wait for,
+Two ranks that opened a branch at slightly different times, or that are in different epochs, would
+train on some rows twice and leave others out. Each rank posts its plan to its framework's store for
+the group. Rank 0 waits for all plans, compares them, and posts the verdict that all ranks wait for,
 so that either every rank begins its pass or every rank raises.
 
-    key    tensorlake/<what is read>/<rank>             how many passes this rank has begun
+    key    tensorlake/<what is read>/<rank>             number of passes this rank has begun
            tensorlake/<what is read>/<pass>/<rank>      its plan, as JSON; rank 0 deletes it
            tensorlake/<what is read>/<pass>/verdict     which ranks differ, and in what
 
@@ -35,34 +35,34 @@ COMPARED = (
     *("drop_last", "decode", "transform", "batch_transform", "collate", "layout", "on_error"),
 )
 MAX_LISTED = 4  # ranks in a message
-VERDICT_GRACE_S = 5.0  # that rank 0's verdict may come after its own wait has ended
+VERDICT_GRACE_S = 5.0  # that rank 0's verdict may take after its own wait has ended
 
 
 class Board(Protocol):
-    """Where the processes of a group post short texts for each other."""
+    """A store in which the processes of a group post short strings for each other."""
 
     def post(self, key: str, text: str) -> None:
-        """Put a text."""
+        """Post a string."""
         ...
 
     def wait(self, keys: Sequence[str], timeout_s: float) -> None:
-        """Wait until texts are there, or until the time is up."""
+        """Wait until all keys are posted or the timeout expires."""
         ...
 
     def has(self, key: str) -> bool:
-        """Tell whether a text is there now."""
+        """Return whether a key is posted now."""
         ...
 
     def read(self, keys: Sequence[str]) -> list[str]:
-        """Return texts that are there."""
+        """Return the strings posted under some keys."""
         ...
 
     def delete(self, key: str) -> None:
-        """Take a text away, if it is there."""
+        """Delete a key, if it is posted."""
         ...
 
     def count(self, key: str) -> int:
-        """Return how often this was called for a key before."""
+        """Return the number of earlier calls for a key."""
         ...
 
 
@@ -71,9 +71,9 @@ class Group:
     """The processes that a framework has joined.
 
     Attributes:
-        rank: Which of them this is.
-        size: How many there are.
-        board: Where they post texts; None where the framework has no such place.
+        rank: Number of this process.
+        size: Number of processes.
+        board: Where they post strings; None if the framework has no such store.
     """
 
     rank: int
@@ -84,9 +84,9 @@ class Group:
 def plan_to_compare(
     state: LoaderState, arguments: LoaderArguments, sharding: Sharding
 ) -> dict[str, Any]:
-    """Return what must be the same on all ranks, by name: order, batches, and what is done to rows.
+    """Return what must be equal on all ranks, by name: order, batches, and processing of rows.
 
-    Where rows are found may differ: each machine may have a copy of its own.
+    The URL may differ: each machine may have its own copy.
     """
     return {
         **replace(state, source=None).to_json(),
@@ -97,11 +97,11 @@ def plan_to_compare(
 
 
 def compare_with_rank_0(group: Group, *, what: str, plan: dict[str, Any], timeout_s: float) -> None:
-    """Post this rank's plan, and learn whether those of all ranks are rank 0's.
+    """Post this rank's plan, and wait for the verdict whether all ranks' plans equal rank 0's.
 
     Raises:
-        StateMismatchError: They differ; the message lists in what. Every rank raises it.
-        StorageTimeoutError: A rank has not begun this pass in time.
+        StateMismatchError: They differ; the message lists the differences. Every rank raises it.
+        StorageTimeoutError: A rank did not begin this pass within the timeout.
     """
     board = group.board
     if board is None or group.size == 1:
@@ -168,7 +168,7 @@ def _mismatch(differing: dict[str, dict[str, list[Any]]]) -> StateMismatchError:
         for name, (first, other) in found.items()
     )
     return StateMismatchError(
-        f"rank {rank} would stream another order than rank 0: {', '.join(members)} differ"
+        f"rank {rank} would stream a different order than rank 0: {', '.join(members)} differ"
         f"\n{rows}\nopen one version on all ranks (tl.open(url, version='main@12')), and give"
         " all the same arguments, state and epoch",
         expected={name: first for name, (first, _) in members.items()},
@@ -177,7 +177,7 @@ def _mismatch(differing: dict[str, dict[str, list[Any]]]) -> StateMismatchError:
 
 
 def _in_words(argument: Any) -> Any:
-    """Describe an argument of a loader as JSON that is the same in each process of one program."""
+    """Describe an argument of a loader as JSON that is equal in all processes of a program."""
     if argument is None or isinstance(argument, str | int | float):
         return argument
     if isinstance(argument, Mapping):
@@ -198,7 +198,7 @@ def _in_words(argument: Any) -> Any:
 
 
 def _members_of(constant: Any) -> Any:
-    """Return what a function's code does, or a constant of it, as every process writes it."""
+    """Return a function's code, or a constant of it, in a form equal in every process."""
     if isinstance(constant, CodeType):
         names = constant.co_names, constant.co_varnames, constant.co_freevars
         return constant.co_code, names, [_members_of(one) for one in constant.co_consts]

@@ -1,6 +1,6 @@
 """``tl.decode``: steps between a stored sample and its place in the batch.
 
-Ours are fused, seeded by place, and run in threads; several make a list, first to last.
+Built-in steps are fused, seeded by place, and run in threads; a list of steps runs first to last.
 
 >>> [Resize(256), CenterCrop(224, 224)][1]
 CenterCrop(height=224, width=224)
@@ -14,7 +14,7 @@ from tensorlake.loader.decode.clips import ClipDecoder
 from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.geometry import Area, Placement
-from tensorlake.loader.decode.image import PictureDecoder, Sample
+from tensorlake.loader.decode.image import ImageDecoder, Sample
 from tensorlake.loader.decode.recipes import imagenet
 from tensorlake.loader.decode.resample import Resampler, choose_resampler
 from tensorlake.loader.decode.resize import Letterbox, Resize
@@ -32,10 +32,10 @@ __all__ = [
     "DecodeSpec",
     "Flip",
     "GeometricStep",
+    "ImageDecoder",
     "Letterbox",
     "LinearMap",
     "Normalize",
-    "PictureDecoder",
     "Placement",
     "RandomResizedCrop",
     "Resampler",
@@ -56,21 +56,21 @@ _STEPS = (
     *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "RandomResizedCrop", "Resize"),
     *("ToFloat", "imagenet"),
 )
-"""What users write; all else is for other packages of ours."""
+"""The public names; the others are for internal packages."""
 
 _NEIGHBOURS = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ConvertImageDtype"), "floats are ToFloat()"),
     **dict.fromkeys(("RandomHorizontalFlip", "HorizontalFlip"), "that is Flip()"),
     **dict.fromkeys(
         ("Boxes", "Clip", "ColorJitter", "RandomPatch", "Rotate90"),
-        "it comes in a later version\na function of yours is ds.torch(transform=…)",
+        "it comes in a later version\nuse a function of your own: ds.torch(transform=…)",
     ),
     "LetterBox": "did you mean 'Letterbox'?",
 }
-"""What users of other libraries type, and our word for it."""
+"""Names of other libraries, and the equivalent here."""
 
 
-if not TYPE_CHECKING:  # a type checker is to refuse such names, not to take them for Any
+if not TYPE_CHECKING:  # type checkers are to refuse such names, not infer Any
 
     def __getattr__(name: str) -> Any:
         raise no_such_name("tl.decode", name, _STEPS, _NEIGHBOURS)

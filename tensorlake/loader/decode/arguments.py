@@ -1,6 +1,6 @@
-"""What a step was given: checked when it is made, and kept as plain values that JSON can hold.
+"""Arguments of a step: checked when it is made, and stored as plain JSON values.
 
-settle_size        height, width      whole numbers; a width left out is the height, or open
+settle_size        height, width      integers; a width left out is the height, or open
 settle_resampling  antialias, exact   True or False
 plain_number       any other number   NumPy's become Python's
 """
@@ -19,7 +19,7 @@ __all__ = ["SQUARE", "plain_number", "settle_resampling", "settle_size"]
 MAX_SIDE = 1 << 16
 
 SQUARE: Any = None
-"""The width that is not given: as large as the height. A step that was made has a number."""
+"""The width that is not given: equal to the height. A constructed step has a number."""
 
 
 class Sized(Protocol):
@@ -37,14 +37,14 @@ class Sized(Protocol):
 
 
 def settle_size(step: Sized, *, is_square: bool) -> None:
-    """Make a new step's sides plain numbers, or refuse them.
+    """Convert a new step's sides to plain numbers, or refuse them.
 
     Args:
         step: It has ``height`` and ``width``.
         is_square: A width that is not given is the height; else it stays open.
 
     Raises:
-        InvalidInputError: One is no whole number from 1 to 65536.
+        InvalidInputError: One is not an integer from 1 to 65536.
     """
     given = {"height": step.height, "width": step.width}
     if given["width"] is SQUARE:
@@ -53,7 +53,7 @@ def settle_size(step: Sized, *, is_square: bool) -> None:
         if not is_whole_number(side) or not 1 <= side <= MAX_SIDE:
             kind = type(step).__name__
             raise InvalidInputError(
-                f"{kind}: {name} is a whole number from 1 to {MAX_SIDE}, got {side!r}"
+                f"{kind}: {name} must be an integer from 1 to {MAX_SIDE}, got {side!r}"
                 f"\nwrite tl.decode.{kind}(224, 224)",
                 actual=side,
             )
@@ -63,10 +63,10 @@ def settle_size(step: Sized, *, is_square: bool) -> None:
 
 
 def settle_resampling(step: object) -> None:
-    """Make a new step's ``antialias`` and ``exact`` truth values, or refuse them.
+    """Convert a new step's ``antialias`` and ``exact`` to booleans, or refuse them.
 
     Raises:
-        InvalidInputError: One is neither True nor False: "no" would be a yes.
+        InvalidInputError: One is neither True nor False: the string "no" would be true.
     """
     for name in ("antialias", "exact"):
         value = getattr(step, name)
@@ -78,7 +78,7 @@ def settle_resampling(step: object) -> None:
 
 
 def plain_number(value: object) -> Any:
-    """Return a number of NumPy as Python's, and anything else as it is.
+    """Convert a NumPy number to Python's; return any other value unchanged.
 
     >>> plain_number(np.float32(0.5)), plain_number("a")
     (0.5, 'a')

@@ -1,4 +1,4 @@
-"""Boxes move with their picture: the same placement, clipped to what is left of the picture."""
+"""Boxes move with their image: the same placement, clipped to what is left of the image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BOX_FORMATS", "MIN_AREA", "move_boxes"]
 
-MIN_AREA = 1.0  # square pixels of the output; a smaller rest of a box is nothing to learn from
+MIN_AREA = 1.0  # square pixels of the output; a smaller remainder of a box is useless for training
 BOX_FORMATS = frozenset({"xyxy", "xywh", "cxcywh"})
 
 
@@ -25,11 +25,11 @@ def move_boxes(
     box_format: str,
     min_area: float = MIN_AREA,
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
-    """Move boxes (n, 4) as ``placement`` moves the picture.
+    """Move boxes (n, 4) as ``placement`` moves the image.
 
     Returns:
-        The boxes that keep at least ``min_area`` pixels, clipped, in the format they came in; and
-        which of the given boxes they are, for the labels that belong to them.
+        The boxes that keep at least ``min_area`` pixels, clipped, in their original format; and
+        the indices of these boxes, for the labels that belong to them.
     """
     edges = _to_edges(boxes.astype(np.float64), box_format)
     scale_y = placement.size[0] / placement.crop.height
@@ -56,7 +56,7 @@ def _to_edges(boxes: NDArray[np.float64], box_format: str) -> NDArray[np.float64
         edges[:, :2] -= edges[:, 2:] / 2
     elif box_format != "xywh":
         raise UnsupportedFeatureError(
-            f"boxes of format {box_format!r} cannot be moved with their picture;"
+            f"boxes of format {box_format!r} cannot be moved with their image;"
             f" known: {', '.join(sorted(BOX_FORMATS))}",
             actual=box_format,
         )

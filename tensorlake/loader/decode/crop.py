@@ -1,4 +1,4 @@
-"""CenterCrop and RandomResizedCrop: a part of the picture instead of all of it."""
+"""CenterCrop and RandomResizedCrop: a part of the image instead of all of it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CenterCrop", "RandomResizedCrop"]
 
-TRIES = 10  # as torchvision: after ten areas that do not fit, the largest central one is taken
+TRIES = 10  # as torchvision: after ten areas that do not fit, the largest central one is used
 
 
 def is_range(given: object, *, most: float) -> bool:
-    """Whether something is two positive finite numbers, the smaller one first."""
+    """Whether a value is two positive finite numbers in ascending order."""
     if not isinstance(given, Sequence) or len(given) != 2:  # noqa: PLR2004 - low and high
         return False
     low, high = given
@@ -35,7 +35,7 @@ def is_range(given: object, *, most: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CenterCrop:
-    """Keep the middle ``height`` × ``width``; a smaller picture is padded with zeros.
+    """Keep the middle ``height`` × ``width``; a smaller image is padded with zeros.
 
     >>> CenterCrop(224) == CenterCrop(224, 224)
     True
@@ -57,15 +57,15 @@ class CenterCrop:
         return placement.cropped(Area(top, left, self.height, self.width))
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int]:  # noqa: ARG002 - fixed
-        """Return the size, whatever the picture's."""
+        """Return the fixed output size."""
         return self.height, self.width
 
 
 @dataclass(frozen=True, slots=True)
 class RandomResizedCrop:
-    """Take a random part of the picture, of random shape, and resize it to ``height`` × ``width``.
+    """Take a random part of the image, of random shape, and resize it to ``height`` × ``width``.
 
-    ``scale`` bounds the part's share of the picture's area, ``ratio`` its width over its height.
+    ``scale`` bounds the part's share of the image's area, ``ratio`` its width over its height.
 
     Example:
         >>> RandomResizedCrop(224, 160).output_size((480, 640))
@@ -96,14 +96,14 @@ class RandomResizedCrop:
             object.__setattr__(self, name, tuple(map(plain_number, pair)))
 
     def place(self, placement: Placement, draws: Draws) -> Placement:
-        """Draw an area, crop to it and resize."""
+        """Sample an area, crop to it and resize."""
         area = self._draw(*placement.output, draws())
         return placement.cropped(area).resized(
             self.height, self.width, antialias=self.antialias, exact=self.exact
         )
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int]:  # noqa: ARG002 - fixed
-        """Return the size, whatever the picture's."""
+        """Return the fixed output size."""
         return self.height, self.width
 
     def _draw(self, height: int, width: int, random: np.random.Generator) -> Area:

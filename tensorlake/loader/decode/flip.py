@@ -1,4 +1,4 @@
-"""Flip: mirror a picture, at random."""
+"""Flip: mirror an image, at random."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ class Flip:
         return placement.mirrored(x=self.axis == "horizontal", y=self.axis == "vertical")
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Return the size it was given: mirroring keeps it."""
+        """Return the size unchanged."""
         return size

@@ -1,10 +1,10 @@
-"""Where the pixels of a batch's picture come from: crop, one resize, window, mirror.
+"""The origin of the pixels of a batch's image: crop, one resize, window, mirror.
 
-    stored picture ─► crop ─► resize to ``size`` ─► window (may reach outside: padded) ─► mirror
+    stored image ─► crop ─► resize to ``size`` ─► window (may reach outside: padded) ─► mirror
 
 Geometric steps act on a ``Placement`` before any pixel is decoded. So a chain of steps costs one
 resample, the decoder knows which scale suffices, and the same placement moves boxes exactly.
-A chain with two resizes is no placement; it is refused when the loader is made.
+A chain with two resizes cannot be a placement; it is refused when the loader is made.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How one stored picture becomes one picture of a batch."""
+    """The mapping from one stored image to one image of a batch."""
 
     source: tuple[int, int]  # height and width as stored
     crop: Area  # within the source
@@ -40,13 +40,13 @@ class Placement:
 
     @classmethod
     def whole(cls, height: int, width: int) -> Placement:
-        """Place a picture as it is stored."""
+        """Place an image as it is stored."""
         everything = Area(0, 0, height, width)
         return cls((height, width), everything, (height, width), everything)
 
     @property
     def output(self) -> tuple[int, int]:
-        """Height and width of the picture in the batch."""
+        """Height and width of the image in the batch."""
         return self.window.height, self.window.width
 
     @property
@@ -55,7 +55,7 @@ class Placement:
         return self.size != (self.crop.height, self.crop.width)
 
     def cropped(self, area: Area, *, fill: int = 0) -> Placement:
-        """Keep an area of what has been placed so far; beyond its border is ``fill``."""
+        """Crop the current placement to an area; pixels beyond the border are ``fill``."""
         top, left = area.top, area.left
         if self.mirror_y:
             top = self.window.height - area.top - area.height
@@ -77,7 +77,7 @@ class Placement:
         return replace(self, crop=crop, size=size, window=Area(0, 0, *size))
 
     def resized(self, height: int, width: int, *, antialias: bool, exact: bool) -> Placement:
-        """Resample what has been placed so far; nothing before may have resized or padded."""
+        """Resample the current placement, which must not be resized or padded yet."""
         if self.resizes or self.window != Area(0, 0, *self.size):
             msg = "a placement has one resize, before any padding"
             raise ValueError(msg)
@@ -90,5 +90,5 @@ class Placement:
         )
 
     def mirrored(self, *, x: bool = False, y: bool = False) -> Placement:
-        """Mirror what has been placed so far, left to right (x) or top to bottom (y)."""
+        """Mirror the current placement, left to right (x) or top to bottom (y)."""
         return replace(self, mirror_x=self.mirror_x != x, mirror_y=self.mirror_y != y)

@@ -1,11 +1,11 @@
-"""PictureDecoder: one stored picture into its place in the batch, in a thread, without the GIL.
+"""ImageDecoder: one stored image into its place in the batch, in a thread, without the GIL.
 
     JPEG bytes ─► thread's scratch (or the batch itself) ─► crop, resize ─► window, mirror ─► batch
                                                                              ▲ numbers mapped here
 
 JPEG is decoded here by simplejpeg into preallocated memory, at reduced scale where the placement
-allows; other codecs through the tensor's type. A decoder is a value shared by all threads; its
-only mutable state is a scratch buffer a thread.
+allows; other codecs through the tensor's type. A decoder is a value shared by all threads; its only
+mutable state is one scratch buffer per thread.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from tensorlake.loader.decode.step import LinearMap
     from tensorlake.types import SampleType
 
-__all__ = ["PictureDecoder", "Pixels", "Sample"]
+__all__ = ["ImageDecoder", "Pixels", "Sample"]
 
 Pixels: TypeAlias = NDArray[np.generic]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 JPEG_MAGIC = b"\xff\xd8\xff"
 MAX_JPEG_REDUCTION = 8  # libjpeg scales by eighths; 1/2, 1/4 and 1/8 keep pixels aligned
-KEPT_SCRATCH_NBYTES = 64 << 20  # a thread forgets a larger one after use
+KEPT_SCRATCH_NBYTES = 64 << 20  # a larger buffer is freed after use
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One stored picture and where it comes from."""
+    """One stored image and where it comes from."""
 
     data: Buffer
     shape: tuple[int, ...]  # as decoded
@@ -49,10 +49,10 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class PictureDecoder:
-    """How the pictures of one tensor are decoded; safe to use from many threads.
+class ImageDecoder:
+    """Decoder for the images of one tensor; safe to use from many threads.
 
-    ``stored`` is the shape that all of them have, where the type leaves it open.
+    ``stored`` is the shape that all of them have, if the type leaves it open.
     """
 
     tensor: str
@@ -83,7 +83,7 @@ class PictureDecoder:
         return stored if linear is None else linear.dtype
 
     def place(self, sample: Sample, epoch: int) -> Placement:
-        """Decide where the pixels of one sample go; reads no pixel."""
+        """Return the placement of one sample; reads no pixel."""
         height, width = sample.shape[0], sample.shape[1]
         return self.spec.place(height, width, seed=self.seed, epoch=epoch, place=sample.place)
 
@@ -91,13 +91,13 @@ class PictureDecoder:
         """Decode one sample into ``out``, or into a new array.
 
         Raises:
-            CorruptSampleError: Its bytes are not a whole picture.
+            CorruptSampleError: Its bytes are not a whole image.
         """
         shape = (*placement.output, *sample.shape[2:])
         if out is None:
             out = np.empty(shape, dtype=self.output_dtype)
         elif out.shape != shape:
-            raise self._corrupt(sample, f"it becomes {shape}, where others of it are {out.shape}")
+            raise self._corrupt(sample, f"its shape becomes {shape}, where others have {out.shape}")
         linear = self.spec.linear_map(self.type.dtype or np.dtype("uint8"))
         is_direct = linear is None and placement == Placement.whole(*sample.shape[:2])
         pixels = self._pixels(sample, placement, out if is_direct else None)
@@ -174,7 +174,7 @@ class PictureDecoder:
     def _corrupt(self, sample: Sample, reason: str) -> CorruptSampleError:
         return CorruptSampleError(
             f"row {sample.row} of {self.tensor!r} ({len(sample.data):,} bytes) is not a whole JPEG:"
-            f" {reason}\n(its stored checksum was right: it was damaged before ingestion)."
+            f" {reason}\n(its stored checksum is correct: it was damaged before ingestion)."
             " To train without it: on_error='skip'; to find all: ds.check(full=False, decode=True)",
             tensor=self.tensor,
             row=sample.row,
@@ -222,10 +222,10 @@ def _reduction(placement: Placement) -> int:
 
 
 def _scaled(area: Area, reduction: int) -> Area:
-    """Return the whole pixels of a reduced picture that are nearest to an area of the stored one.
+    """Return the whole pixels of a reduced image that are nearest to an area of the stored one.
 
-    No edge is more than half a pixel away. The last row of a reduced picture may stand for less
-    than ``reduction`` stored ones, so sizes alone do not tell how they lie.
+    No edge is more than half a pixel away. The last row of a reduced image may represent fewer
+    than ``reduction`` stored ones, so sizes alone do not determine the alignment.
     """
     ends = (area.top, area.left, area.top + area.height, area.left + area.width)
     top, left, bottom, right = ((end + reduction // 2) // reduction for end in ends)

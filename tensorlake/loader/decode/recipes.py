@@ -1,4 +1,4 @@
-"""Recipes: lists of steps that many trainings share."""
+"""Recipes: lists of steps shared by many training setups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["imagenet"]
 
-# Channel statistics of ImageNet's training pictures, as published with every pretrained model.
+# Channel statistics of ImageNet's training images, as published with every pretrained model.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 EVALUATION_MARGIN = 256 / 224  # the short side before the central crop, over the crop's

@@ -1,9 +1,9 @@
 """Resampling: pixels to another height and width, bilinear, by a library that frees the GIL.
 
-Antialiased (the default): torch's uint8 ``interpolate`` where torch is loaded, else Pillow; the
-two agree within 1 of 255 a pixel. Without antialiasing: OpenCV where installed, else torch where
-loaded, else Pillow. Which one is fixed when the loader is made. Measured to 224², a thread: torch
-3.1 k pictures a second, Pillow 1.0 k, OpenCV 4.5 k.
+Antialiased (the default): torch's uint8 ``interpolate`` where torch is loaded, else Pillow; the two
+agree within 1 of 255 per pixel. Without antialiasing: OpenCV where installed, else torch where
+loaded, else Pillow. Which one is fixed when the loader is made. Measured to 224², per
+thread: torch 3.1 k images/s, Pillow 1.0 k, OpenCV 4.5 k.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Resampler:
 
 
 def choose_resampler() -> Resampler:
-    """Choose by what is loaded and installed.
+    """Choose a resampler from the loaded and installed libraries.
 
     Raises:
         MissingExtraError: Neither torch is loaded nor Pillow installed.
@@ -43,7 +43,7 @@ def choose_resampler() -> Resampler:
     has_torch = "torch" in sys.modules
     has_pillow = find_spec("PIL") is not None
     if not has_torch and not has_pillow:
-        raise missing_extra("resizing pictures without torch", "media")
+        raise missing_extra("resizing images without torch", "media")
     antialiased = _torch_antialiased if has_torch else _pillow_antialiased
     if find_spec("cv2") is not None:
         plain = _opencv_plain
@@ -67,8 +67,8 @@ def _torch_resample(pixels: Pixels, size: tuple[int, int], *, antialias: bool) -
     if dtype != np.uint8:  # torch resamples uint8 and floats only
         pixels = pixels.astype(np.float32)
     if not (pixels.flags.c_contiguous and pixels.flags.writeable):
-        # A crop as it lies would be copied by torch's own threads, one set for each of ours:
-        # measured, 2.4 ms of processor time a picture instead of 0.3.
+        # A crop that is not contiguous would be copied by torch's own threads, one pool for each
+        # of ours: measured, 2.4 ms of processor time per image instead of 0.3.
         pixels = pixels.copy(order="C")
     channels = pixels if pixels.ndim == 3 else pixels[:, :, None]  # noqa: PLR2004 - height, width, channels
     # the batch axis before the permutation: only so torch sees channels last, and keeps them last
@@ -118,7 +118,7 @@ def _opencv_plain(pixels: Pixels, size: tuple[int, int]) -> Pixels:
 
 
 def _each_plane(pixels: Pixels, resample: Callable[[Pixels], Pixels]) -> Pixels:
-    """Hand Pillow what it knows: uint8 of one, three or four channels, else float32 planes."""
+    """Pass Pillow arrays it supports: uint8 of one, three or four channels, else float32 planes."""
     shape, dtype = pixels.shape, pixels.dtype
     if dtype == np.uint8 and shape[2:] in {(), (3,), (4,)}:
         return resample(np.ascontiguousarray(pixels))

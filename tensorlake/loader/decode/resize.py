@@ -1,7 +1,7 @@
-"""Resize and Letterbox: every picture to one size, or to one size of its short side.
+"""Resize and Letterbox: every image to one size, or to one size of its short side.
 
-Resampling is bilinear and antialiased, as Pillow and torchvision do it, unless asked otherwise.
-Pictures at least twice as large as needed are decoded from JPEG at 1/2, 1/4 or 1/8 scale first;
+Resampling is bilinear and antialiased, as in Pillow and torchvision, unless requested otherwise.
+Images at least twice as large as needed are decoded from JPEG at 1/2, 1/4 or 1/8 scale first;
 ``exact=True`` forbids that.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Letterbox", "Resize"]
 
-FILL_MAX = 65535  # of pictures of 16 bits
+FILL_MAX = 65535  # of 16-bit images
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,18 @@ class Resize:
         settle_resampling(self)
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
-        """Resize what has been placed so far."""
+        """Resize the current placement."""
         height, width = self._size_of(placement.output)
         return placement.resized(height, width, antialias=self.antialias, exact=self.exact)
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Return the size, known unless one side follows the picture."""
+        """Return the size; None if one side depends on the image."""
         if self.width is not None:
             return self.height, self.width
         return None if size is None else self._size_of(size)
 
     def _size_of(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Return the height and width of a picture of some size."""
+        """Return the output height and width for an image of a given size."""
         height, width = size
         if self.width is not None:
             return self.height, self.width
@@ -67,7 +67,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Letterbox:
-    """Fit the whole picture into ``height`` × ``width``, the rest filled with ``fill``.
+    """Fit the whole image into ``height`` × ``width``, the rest filled with ``fill``.
 
     >>> Letterbox(640) == Letterbox(640, 640)
     True
@@ -87,7 +87,7 @@ class Letterbox:
         settle_resampling(self)
         if not is_whole_number(self.fill) or not 0 <= self.fill <= FILL_MAX:
             raise InvalidInputError(
-                f"Letterbox: fill is a whole number from 0 to {FILL_MAX}, got {self.fill!r}",
+                f"Letterbox: fill must be an integer from 0 to {FILL_MAX}, got {self.fill!r}",
                 actual=self.fill,
             )
         object.__setattr__(self, "fill", int(self.fill))
@@ -103,5 +103,5 @@ class Letterbox:
         return fitted.cropped(Area(-top, -left, self.height, self.width), fill=self.fill)
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int]:  # noqa: ARG002 - fixed
-        """Return the size, whatever the picture's."""
+        """Return the fixed output size."""
         return self.height, self.width

@@ -1,11 +1,11 @@
 """Random numbers of a sample: NumPy's Philox, addressed by (seed, epoch, place, stream).
 
     key      [seed, epoch]                  two 64-bit words
-    counter  [0, 0, place, stream]          four; the generator itself counts the first two up
+    counter  [0, 0, place, stream]          four; the generator itself increments the first two
 
-A place names a sample of the epoch's order, not a row, so a repeated row draws anew, and a
-resumed epoch draws what the uninterrupted one would have drawn. Stream 0 is the user's transform,
-``TORCH_STREAM`` what torch's functions draw in it; step i of the decode spec of a tensor has stream
+A place names a sample of the epoch's order, not a row, so a repeated row gets new numbers, and
+a resumed epoch gets the same numbers as an uninterrupted one. Stream 0 is the user's transform,
+``TORCH_STREAM`` is for torch's functions in it; step i of the decode spec of a tensor has stream
 ``step_stream(tensor, i)``.
 No global generator is read or advanced.
 """
@@ -32,7 +32,7 @@ def sample_generator(*, seed: int, epoch: int, place: int, stream: int) -> np.ra
 
 
 def takes_rng(transform: Callable[..., Any] | None) -> bool:
-    """Whether a user's function has a parameter ``rng``.
+    """Return whether a user function has a parameter ``rng``.
 
     >>> takes_rng(lambda row, rng: row), takes_rng(dict)  # which shows no parameters
     (True, False)
@@ -48,11 +48,12 @@ def takes_rng(transform: Callable[..., Any] | None) -> bool:
 def step_stream(tensor: str, step: int) -> int:
     """Return the stream of a decode step: blake2b-64 of the tensor's name and the step's number.
 
-    The name and not its place among the columns, so adding a column changes no other's draws.
+    The name is used, not the column's index, so adding a column does not change the others'
+    numbers.
     """
     name = tensor.encode() + b"\0" + str(step).encode()
     digest = hashlib.blake2b(name, digest_size=8, person=b"tl-step-1").digest()
     return max(1, int.from_bytes(digest, "little"))
 
 
-TORCH_STREAM = step_stream("", 0)  # no tensor is called so
+TORCH_STREAM = step_stream("", 0)  # no tensor has this name

@@ -3,7 +3,7 @@
     decode={"image": [RandomResizedCrop(224, 224), Flip(), ToFloat()]}
 
 Geometric steps come first, at most one of them resizes; value steps follow and fold into one
-linear map. What the list makes of any sample, shape and dtype, is known from the schema alone.
+linear map. The resulting shape and dtype are known from the schema alone.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class DecodeSpec:
         return any(step.is_random for step in self.geometric)
 
     def place(self, height: int, width: int, *, seed: int, epoch: int, place: int) -> Placement:
-        """Decide where the pixels of one picture go; ``place`` is its place in the epoch."""
+        """Return the placement of one image; ``place`` is its place in the epoch."""
         placement = Placement.whole(height, width)
         for number, step in enumerate(self.geometric):
             placement = step.place(placement, self._draws(number, seed, epoch, place))
         return placement
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Return the height and width of every picture, or None where they differ."""
+        """Return the height and width of every image, or None where they differ."""
         for step in self.geometric:
             size = step.output_size(size)
         return size
 
     def linear_map(self, dtype: np.dtype) -> LinearMap | None:
-        """Fold the value steps into one map of numbers of ``dtype``; None if there is none."""
+        """Fold the value steps into one linear map for ``dtype``; None if there are none."""
         if not self.values:
             return None
         one = np.ones(1, dtype=np.float32)
@@ -71,17 +71,17 @@ class DecodeSpec:
         return folded
 
     def check(self, shape: tuple[int | None, ...], dtype: np.dtype) -> None:
-        """Refuse numbers that samples of this shape, channels last, and dtype have no place for.
+        """Refuse parameters that do not fit samples of this shape (channels last) and dtype.
 
         Raises:
-            InvalidInputError: A step has a number a channel, for others than there are; or fills
-                with more than the dtype holds.
+            InvalidInputError: A step's numbers per channel do not match the channels, or its fill
+                value exceeds the dtype.
         """
         channels = shape[-1] if shape else 1
         for step in self.values:
             if isinstance(step, Normalize) and len(step.mean) not in (1, channels):
                 raise InvalidInputError(
-                    f"decode of {self.tensor!r}: Normalize has {len(step.mean)} numbers, one a"
+                    f"decode of {self.tensor!r}: Normalize has {len(step.mean)} numbers, one per"
                     f" channel, and {self.tensor!r} has {channels}"
                     f"\ngive mean and std of one number, or of {channels}",
                     tensor=self.tensor,
@@ -111,7 +111,7 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
     """Check what a user gave as the decode steps of a tensor.
 
     Raises:
-        InvalidInputError: Something is no step, out of order, or resizes a second time.
+        InvalidInputError: A value is not a step, is out of order, or resizes a second time.
     """
     steps = list(given) if isinstance(given, Sequence) else [given]
     geometric: list[GeometricStep] = []
@@ -167,7 +167,7 @@ def step_to_json(step: Step) -> dict[str, Any]:
 
 
 def step_from_json(value: Mapping[str, Any]) -> Step:
-    """Parse what ``step_to_json`` gave."""
+    """Parse the result of ``step_to_json``."""
     arguments = {
         name: tuple(member) if isinstance(member, list) else member
         for name, member in value.items()

@@ -1,9 +1,9 @@
-"""What a decode step is: a frozen value that places a picture, or maps its numbers.
+"""Decode steps: frozen values that place an image or map its numbers.
 
 ``GeometricStep`` acts on a ``Placement`` and never sees pixels; ``ValueStep`` is one linear map
-a channel and a dtype, so a chain of them is one multiplication and one addition.
-A step that draws random numbers asks ``draws()`` once; the generator is the sample's own
-(loader/decode/rng.py), so the draws follow from seed, epoch and place alone.
+per channel and a dtype, so a chain of them is one multiplication and one addition.
+A step that draws random numbers calls ``draws()`` once; the generator belongs to the sample
+(loader/decode/rng.py), so the numbers follow from seed, epoch and place alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LinearMap:
 
     @property
     def is_identity(self) -> bool:
-        """Whether it changes at most the dtype."""
+        """Whether at most the dtype changes."""
         return bool(np.all(self.scale == 1) and np.all(self.shift == 0))
 
     def apply(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -56,7 +56,7 @@ class GeometricStep(Protocol):
         ...
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Return the height and width it makes of any picture; None if they depend on it."""
+        """Return the height and width it makes of any image; None if they depend on it."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""ToFloat, Normalize and Cast: what the numbers of a sample become, each one linear map."""
+"""ToFloat, Normalize and Cast: conversions of a sample's numbers, each one linear map."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ToFloat:
 
 @dataclass(frozen=True, slots=True)
 class Normalize:
-    """Subtract ``mean`` and divide by ``std``, one number a channel, after mapping to 0 … 1.
+    """Subtract ``mean`` and divide by ``std``, one number per channel, after mapping to 0 … 1.
 
     Example:
         >>> Normalize((0.5,), (0.25,))
@@ -59,7 +59,7 @@ class Normalize:
         is_paired = len(self.mean) == len(self.std) > 0
         if not (is_finite and is_paired and min(self.std) > 0):
             raise InvalidInputError(
-                f"Normalize: mean and std are one number a channel, std above 0,"
+                f"Normalize: mean and std must be one number per channel, std > 0,"
                 f" got {self.mean!r} and {self.std!r}",
                 actual=(self.mean, self.std),
             )
@@ -74,9 +74,9 @@ class Normalize:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Give the numbers another dtype; floats may narrow, a float never becomes an integer.
+    """Convert the numbers to another dtype; floats may narrow but never become integers.
 
-    An integer that the dtype does not hold wraps around, as NumPy's do.
+    An integer outside the dtype's range wraps around, as in NumPy.
 
     Example:
         >>> Cast("float16")

@@ -1,7 +1,8 @@
-"""Measure a loader: whole epochs, and what its counters said along the way.
+"""Measure a loader: whole epochs, with its counters sampled along the way.
 
 ``measure_epochs`` streams epochs and discards the batches, as the fastest consumer would; twenty
-times a second it keeps what happened since. ``tensorlake bench`` prints and plots what it returns.
+times a second it records the change of the counters. ``tensorlake bench`` prints and plots the
+result.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SAMPLE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What happened up to a moment of the run, since the sample before."""
+    """The counters of one interval of the run, since the previous sample."""
 
     seconds: float  # since the run began
     stats: LoaderStats
@@ -38,7 +39,7 @@ class Epoch:
 
     @property
     def rows_per_s(self) -> float:
-        """Rows a second, from asking for the first batch to the last one's return."""
+        """Rows per second, from the request for the first batch to the return of the last."""
         return self.stats.rows / self.seconds if self.seconds else 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -61,12 +62,12 @@ class Epoch:
 
 
 def measure_epochs(loader: Loader, epochs: int, *, max_batches: int | None = None) -> list[Epoch]:
-    """Stream so many epochs, each at most so many batches.
+    """Stream ``epochs`` epochs of at most ``max_batches`` batches each.
 
     Args:
-        loader: One that nobody else iterates.
-        epochs: How many.
-        max_batches: Leave an epoch after so many; None streams it whole.
+        loader: A loader without other iterators.
+        epochs: Number of epochs.
+        max_batches: Leave an epoch after this number of batches; None streams it whole.
     """
     measured: list[Epoch] = []
     began = perf_counter()

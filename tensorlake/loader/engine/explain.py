@@ -1,7 +1,7 @@
-"""What a loader says of itself before anything is run.
+"""Descriptions of a loader before it runs.
 
-``loader.explain()`` tells order, batches, reads and bounds; ``repr(loader)`` where it stands and
-what its batches hold, in a few lines, and reads nothing.
+``loader.explain()`` describes order, batches, reads and bounds; ``repr(loader)`` describes its
+position and the contents of its batches in a few lines, and reads nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from tensorlake.loader.config.layout import PICTURE_NDIM
+from tensorlake.loader.config.layout import IMAGE_NDIM
 from tensorlake.quantities import human_nbytes
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ def describe_loader(
     """Describe a loader as its ``repr``.
 
     Args:
-        selection: What it reads.
-        epoch: The one under way, or the next.
-        batches: Of an epoch, and left in this one; None where it never ends.
-        sharding: Whose batches these are.
-        columns: What each batch holds.
-        channels_first: Columns whose pictures are shown with their channels before their height.
+        selection: The rows it reads.
+        epoch: The current epoch, or the next.
+        batches: Number of batches of an epoch, and left in this one; None if it never ends.
+        sharding: This rank's share of the batches.
+        columns: The columns of each batch.
+        channels_first: Image columns laid out with channels before height.
     """
     rank, world_size = sharding.rank, sharding.world_size
     count = "endless" if batches is None else f"{batches[0]:,}"
@@ -72,7 +72,7 @@ def describe_plan(
     stages: Sequence[Stage],
     channels_first: AbstractSet[str],
 ) -> str:
-    """Describe a loader's plan in a few lines; ``stages`` are those that its passes measured."""
+    """Describe a loader's plan in a few lines; ``stages`` are those measured by its passes."""
     num_rows = selection.num_rows
     batches = "endless" if num_places is None else f"{sharding.num_batches(num_places):,}"
     stored = num_rows * row_nbytes
@@ -98,7 +98,7 @@ def describe_plan(
 
 
 def _ceilings(stages: Sequence[Stage]) -> str:
-    if not stages:  # a guess would depend on nothing that is known here: neither store nor pictures
+    if not stages:  # an estimate would need the store and the images, both unknown here
         return "not measured yet: read some batches, or run tensorlake bench"
     return ", ".join(f"{stage.name} {stage.ceiling:,.0f}" for stage in stages) + " rows/s"
 
@@ -107,6 +107,6 @@ def _described(column: ColumnPlan, channels_first: AbstractSet[str]) -> str:
     form = "stacked" if column.is_stacked else str(column.collate or "list")
     dtype = "" if column.dtype is None else f"{column.dtype} "
     shape = column.shape
-    if column.name in channels_first and len(shape) >= PICTURE_NDIM:
-        shape = (*shape[:-PICTURE_NDIM], shape[-1], *shape[-PICTURE_NDIM:-1])
+    if column.name in channels_first and len(shape) >= IMAGE_NDIM:
+        shape = (*shape[:-IMAGE_NDIM], shape[-1], *shape[-IMAGE_NDIM:-1])
     return f"  {column.name:<14}{dtype}{shape} {form}"

@@ -1,15 +1,15 @@
-"""A pass over chunks that are in memory: its batches are made by the thread that asks for them.
+"""A pass over chunks in memory: batches are made by the thread that requests them.
 
     next_group ─► plan the next rows ─► are all their chunks in memory?
-                                            yes   their batches, cut as they are taken
+                                            yes   their batches, cut when requested
                                             no    the pipeline makes them, and all that follow
 
-Where nothing is read and nothing decoded, threads that work ahead only take turns with the one
-they work for. Measured on two cores over rows of a kilobyte (``benchmarks epoch-tokens``): handing
-over costs as much as planning does, and twice that in every process whose threads do not fall
-into step.
+If nothing is read or decoded, threads that work ahead only alternate with the consumer's thread.
+Measured on two cores over rows of 1 kB (``benchmarks epoch-tokens``): the handover costs as much as
+planning, and twice that in processes whose threads do not synchronise well.
 
-Chunks are not pinned: nobody else uses the memory tier meanwhile, and what a gather reads it holds.
+Chunks are not pinned: the memory tier has no other user meanwhile, and a gather holds references
+to the chunks that it reads.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from tensorlake.loader.sources.batch_group import Group
     from tensorlake.loader.stages.assemble import Assembler
 
-__all__ = ["PassAtHand"]
+__all__ = ["InMemoryPass"]
 
-FIRST_BATCHES = 16  # planned before the first: fewer take as long
+FIRST_BATCHES = 16  # planned before the first: planning fewer takes as long
 
 
-class PassAtHand:
-    """Makes batches of what is in memory; from the first that is not on, a pipeline does."""
+class InMemoryPass:
+    """Makes batches from chunks in memory; from the first missing chunk on, a pipeline does."""
 
     def __init__(self, setup: PipelineSetup, shares: Iterable[Share]) -> None:
         self._setup = setup
@@ -47,16 +47,16 @@ class PassAtHand:
             row_nbytes=0,  # no batch is made ahead
             first_batches=FIRST_BATCHES,
         )
-        self._planned: list[Group] = []  # and not handed out
+        self._planned: list[Group] = []  # and not handed out yet
         self.pipeline = Pipeline(setup, _left(self._planned, self._shares))
-        self._has_pipeline = False  # whether it makes what is left
+        self._has_pipeline = False  # whether it makes the remaining batches
         self._assemblers: list[Assembler] = []  # the pipeline's, and the one used here
         self._is_closed = False
         self._reads = runtime.Scope()
-        self._lock = threading.RLock()  # held while something is made: join() waits for that
+        self._lock = threading.RLock()  # held while a batch is made: join() waits for it
 
     def start(self, assembler: Assembler) -> None:
-        """Take what makes batches; nothing is made before it is asked for."""
+        """Set the assembler; no batch is made before it is requested."""
         self._assemblers = [assembler, replace(assembler, release=_keep)]
 
     def next_group(self) -> tuple[list[Share], list[MakeBatch]] | None:
@@ -85,19 +85,19 @@ class PassAtHand:
         return self.pipeline.next_group()
 
     def abandon(self) -> None:
-        """Let the pass end. Takes no lock and waits for nobody: collection may call it anywhere."""
+        """Let the pass end, without locks or waits: garbage collection may call it anywhere."""
         self._is_closed = True
         self._reads.cancel()
         self.pipeline.abandon()
 
     def close(self) -> None:
-        """End it; batches handed out stay good."""
+        """End the pass; batches handed out stay valid."""
         self.abandon()
         self.pipeline.close()
         self.join()
 
     def join(self) -> bool:
-        """Wait until a pass that is closed or abandoned has ended; tell whether it has."""
+        """Wait until a closed or abandoned pass has ended; return whether it has."""
         if not self._lock.acquire(timeout=JOIN_TIMEOUT_S):
             return False
         self._lock.release()
@@ -112,12 +112,12 @@ class PassAtHand:
 
 
 def _left(planned: list[Group], shares: Iterator[Share]) -> Iterator[Share]:
-    """List what is left when the pipeline begins, which plans again what was planned here."""
+    """Return the shares left for the pipeline, which replans the groups planned here."""
     for group in planned:
         yield from group.shares
     yield from shares
 
 
 def _keep(group: Group, batches: list[dict[str, Any]]) -> None:
-    """Give nothing back: nothing was pinned."""
+    """Release nothing: no chunk was pinned."""
     del group, batches

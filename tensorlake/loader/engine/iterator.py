@@ -1,9 +1,9 @@
 """One pass over the rest of an epoch, from a pipeline to the user's loop.
 
-No thread of the pass holds its iterator, and nothing that the iterator holds leads back to it. So
-leaving the loop, in whatever way, drops the last reference there and then, and ``__del__`` tells
-the pass to end. It only tells: where a reference circle of the user's keeps the iterator, it is
-collected in any thread, under any lock, and waiting there for others might be waiting for oneself.
+No thread of the pass references its iterator, and no object held by the iterator leads back to it.
+So leaving the loop, in any way, drops the last reference immediately, and ``__del__`` signals the
+pass to end. It does not wait: if a reference cycle of the user keeps the iterator alive, it is
+collected in any thread, under any lock, and waiting there could be a deadlock.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchIterator", "Pass"]
 
-LEAVE_TIMEOUT_S = 30.0  # for a step of the user's that is under way
+LEAVE_TIMEOUT_S = 30.0  # for a user function that is running
 
 
 class Pass(Protocol):
-    """What makes the batches of the rest of an epoch, in order."""
+    """Makes the batches of the rest of an epoch, in order."""
 
     def next_group(self) -> tuple[list[Share], list[MakeBatch]] | None:
-        """Wait for some batches; None at the end."""
+        """Wait for the next batches; None at the end."""
         ...
 
     def abandon(self) -> None:
-        """Tell its threads to end; wait for nothing."""
+        """Signal its threads to end, without waiting."""
         ...
 
     def close(self) -> None:
@@ -43,12 +43,12 @@ class Pass(Protocol):
         ...
 
     def join(self) -> bool:
-        """Wait until a pass that is closed or abandoned has ended; tell whether it has."""
+        """Wait until a closed or abandoned pass has ended; return whether it has."""
         ...
 
 
 class BatchIterator(Iterator[Any]):
-    """Ends its pass when it ends or fails, and lets it end when it is forgotten."""
+    """Ends its pass when it ends or fails, and lets it end when it is garbage-collected."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class BatchIterator(Iterator[Any]):
         self.sharding = sharding
         self._left = batches  # None: without end
         self._is_untouched = True
-        self._turn = threading.RLock()  # of the threads that ask for a batch
+        self._turn = threading.RLock()  # of the threads that request a batch
         self._was_closed = False
         self._was_left = False
         self._process = os.getpid()
@@ -78,35 +78,35 @@ class BatchIterator(Iterator[Any]):
         self._clock = Stopwatch()
 
     def start(self, start: Callable[[], None]) -> None:
-        """Start the pass: from here on there is somebody whose end ends it."""
+        """Start the pass, which from here on ends with this iterator."""
         try:
             start()
-            self._clock.lap()  # starting threads is no work of the user's
-        except BaseException:  # Ctrl-C above all: the error holds us for as long as it is held
+            self._clock.lap()  # starting threads does not count as the user's time
+        except BaseException:  # mainly Ctrl-C: the error's traceback keeps this iterator alive
             self._end()
             raise
 
     @property
     def is_here(self) -> bool:
-        """Whether its threads are in this process, and not in the one that this was forked of."""
+        """Whether its threads are in this process, not in the one it was forked from."""
         return self._process == os.getpid()
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has handed out no batch yet, or all: so ending it loses none."""
+        """Whether it has handed out no batch or all, so that ending it loses none."""
         return self._is_untouched or self._left == 0
 
     def __next__(self) -> Any:
         """Return the next batch; threads that share an iterator get them in turn.
 
         Raises:
-            InvalidStateError: It was closed before its end: this is not the end. Or it is asked in
-                a fork of the process that made it.
+            InvalidStateError: It was closed before its end, or it is used in a fork of the process
+                that made it.
         """
-        if self._process != os.getpid():  # nor are its threads, and locks they held stay so
+        if self._process != os.getpid():  # its threads are not here, and their locks stay locked
             raise InvalidStateError(
-                f"this iterator is of process {self._process}, and process {os.getpid()} was forked"
-                " of it without its threads\nmake an iterator where it is read: iter(loader)",
+                f"an iterator created in process {self._process} cannot be used in forked process"
+                f" {os.getpid()}\nmake an iterator in the process that reads it: iter(loader)",
                 expected=self._process,
                 actual=os.getpid(),
             )
@@ -117,7 +117,7 @@ class BatchIterator(Iterator[Any]):
         if self._was_closed:
             raise InvalidStateError(
                 "this iterator was closed before the end of its pass: by close(), or by a newer"
-                " iterator of its loader\nuse the newer, or make another: iter(loader)"
+                " iterator of its loader\nuse the newer iterator, or make another: iter(loader)"
             )
         if not self.is_live:
             raise StopIteration
@@ -127,30 +127,30 @@ class BatchIterator(Iterator[Any]):
             if not ready and self._left != 0:
                 ready = self._ready = self._next_group()
             if not ready:
-                self._ended()  # first: who finds no live iterator may begin the next epoch
+                self._ended()  # first: a caller without a live iterator may begin the next epoch
                 self._end()
-                raise StopIteration  # noqa: TRY301 - the protocol's word for the end
+                raise StopIteration  # noqa: TRY301 - the iterator protocol's end
             share, make = ready.pop()
             finished = self._finish(make())
-            if self._was_left:  # meanwhile: the place is not this iterator's to move any more
+            if self._was_left:  # meanwhile: the position no longer belongs to this iterator
                 raise closed()  # noqa: TRY301 - its pass has ended
             self._handed_out(share)
             self._is_untouched = False
             if self._left is not None:
                 self._left -= 1
                 if self._left == 0:
-                    self._pipeline.abandon()  # many a loop asks for no end
+                    self._pipeline.abandon()  # many loops never request the end
             wait_s = self._clock.lap()
             self._counters.add(
                 batches=1, rows=len(share), wait_s=wait_s, user_s=user_s, wall_s=wait_s + user_s
             )
-        except BaseException:  # Ctrl-C above all: leave no thread behind
+        except BaseException:  # mainly Ctrl-C: leave no thread behind
             self._end()
             raise
         return finished
 
     def close(self) -> None:
-        """End the threads of this pass; the loader's position stays."""
+        """End the threads of this pass; the loader's position is unchanged."""
         self._was_closed |= self.is_live and self._left != 0
         self._end()
 
@@ -158,24 +158,24 @@ class BatchIterator(Iterator[Any]):
         """Close, and wait until no other thread is about to hand out a batch.
 
         Raises:
-            InvalidStateError: One does not come back.
+            InvalidStateError: A thread does not return.
         """
         self._was_left = True
         self.close()
         if not self._turn.acquire(timeout=LEAVE_TIMEOUT_S):
             raise InvalidStateError(
                 "another thread still waits for a batch of the iterator that this loader had"
-                " before\nlet its batch_transform= return, or make another loader"
+                " before\nmake sure that its batch_transform= returns, or make another loader"
             )
         self._turn.release()
 
     def _end(self) -> None:
         self.is_live = False
-        self._ready = []  # another thread may be taking from the list that it was
+        self._ready = []  # another thread may be taking from the old list
         self._pipeline.close()
 
     def __del__(self) -> None:
-        if getattr(self, "is_live", False):  # it is not, where the constructor was interrupted
+        if getattr(self, "is_live", False):  # missing if the constructor was interrupted
             self._pipeline.abandon()
 
     def _next_group(self) -> list[tuple[Share, MakeBatch]]:

@@ -1,4 +1,4 @@
-"""The processes that ``jax.distributed`` has joined, and its service as their board."""
+"""The process group of ``jax.distributed``, with its coordination service as the board."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tensorlake.loader.config.rank_check import Group
 
 __all__ = ["jax_group"]
 
-READ_TIMEOUT_MS = 60_000  # of a text that is there
-_counted: Counter[str] = Counter()  # of this process: its service may have no counters
+READ_TIMEOUT_MS = 60_000  # of a key that is posted
+_counted: Counter[str] = Counter()  # per process: its service may not have counters
 
 
 def jax_group(*, starts: bool = False) -> Group | None:
-    """Return the processes of this program, if they are joined by now.
+    """Return the processes of this program, if they have joined.
 
     Args:
-        starts: Whether JAX may start its devices, as a pass does anyway: where nothing but they
-            knows of other processes. After that ``jax.distributed.initialize()`` is refused.
+        starts: Whether JAX may start its devices, as a pass does anyway, if only they know of other
+            processes. ``jax.distributed.initialize()`` is refused after that.
     """
-    # neither of the two has a public name
+    # neither has a public name
     from jax._src.distributed import global_state
     from jax._src.xla_bridge import backends_are_initialized
 
@@ -39,16 +39,16 @@ def jax_group(*, starts: bool = False) -> Group | None:
 
 @dataclass(frozen=True, slots=True)
 class ServiceBoard:
-    """Texts in JAX's coordination service."""
+    """Strings in JAX's coordination service."""
 
     client: Any  # jaxlib's DistributedRuntimeClient, which has no public name
 
     def post(self, key: str, text: str) -> None:
-        """Put a text."""
+        """Post a string."""
         self.client.key_value_set(key, text)
 
     def wait(self, keys: Sequence[str], timeout_s: float) -> None:
-        """Wait until texts are there, or until the time is up."""
+        """Wait until all keys are posted or the timeout expires."""
         deadline = time.monotonic() + timeout_s
         for key in keys:
             left_ms = max(1, int(1000 * (deadline - time.monotonic())))
@@ -59,20 +59,20 @@ class ServiceBoard:
                     raise
 
     def has(self, key: str) -> bool:
-        """Tell whether a text is there now."""
+        """Return whether a key is posted now."""
         folder, _, name = key.rpartition("/")
         found = self.client.key_value_dir_get(f"{folder}/")
         return any(one.rpartition("/")[2] == name for one, _ in found)
 
     def read(self, keys: Sequence[str]) -> list[str]:
-        """Return texts that are there."""
+        """Return the strings posted under some keys."""
         return [self.client.blocking_key_value_get(key, READ_TIMEOUT_MS) for key in keys]
 
     def delete(self, key: str) -> None:
-        """Take a text away, if it is there."""
+        """Delete a key, if it is posted."""
         self.client.key_value_delete(key)
 
     def count(self, key: str) -> int:
-        """Return how often this was called for a key before."""
+        """Return the number of earlier calls for a key."""
         _counted[key] += 1
         return _counted[key] - 1

@@ -5,10 +5,10 @@
         for batch in loader:                      # first after a load: the rest of that epoch
             state = loader.state_dict()           # counts batches handed out, not prefetched
 
-``iter()`` starts the next epoch, after ``break`` too, except the first after a load. One iterator
-is alive at a time: one that handed out its last batch is finished, and one that handed out none is
-replaced. Leaving the loop, Ctrl-C and forgetting the iterator end its threads. The memory tier
-belongs to the loader and serves all epochs.
+``iter()`` starts the next epoch, also after ``break``, except the first after a load. One iterator
+is alive at a time: an iterator that handed out its last batch is finished, and one that handed out
+none is replaced. Leaving the loop, Ctrl-C and garbage collection of the iterator end its threads.
+The memory tier belongs to the loader and serves all epochs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tensorlake.loader.engine.iterator import BatchIterator, Pass
 from tensorlake.loader.engine.memory_budget import bounds
 from tensorlake.loader.engine.open_pass import Opening, open_pass
 from tensorlake.loader.engine.progress import Progress, progress_of
-from tensorlake.loader.engine.rank import Standing, early_standing, standing_of
+from tensorlake.loader.engine.rank import ProcessRank, early_process_rank, process_rank_of
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.plan.sharding import Sharding, Share, check_batch_size
 from tensorlake.loader.plan.state import LoaderState, Place, checked_epoch
@@ -71,9 +71,9 @@ class Loader:
         self._limit = ConcurrencyLimit()
         self._pass_start = LoaderStats()
         self._slabs = SlabPool(arguments.prefetch_nbytes)
-        self._convert_s = self._batch_transform_s = 0.0  # of the thread that asks for batches
+        self._convert_s = self._batch_transform_s = 0.0  # of the thread that requests batches
         self._place = Place()
-        self._beginning = ForkLock()  # one pass begins at a time
+        self._beginning = ForkLock()  # only one pass begins at a time
         self._live: weakref.ref[BatchIterator] | None = None
         self._last_pass: Pass | None = None
         self._order: AnyOrder | None = None
@@ -81,19 +81,19 @@ class Loader:
         if arguments.decode_on == "server":
             check_remote(arguments, rows.server)
         self._read_from(rows)
-        early = early_standing(arguments, converter)
+        early = early_process_rank(arguments, converter)
         if early is not None and not rows.is_endless:
             early.sharding.check_last(rows.num_places)
 
     # ---- epochs
 
     def __iter__(self) -> Iterator[Any]:
-        """Start the next epoch, or continue where a loaded state stands; so does an endless mix.
+        """Start the next epoch, or continue from a loaded state; an endless mix always continues.
 
-        An iterator that was made before ends: where it was not finished, its next batch raises.
+        An earlier iterator ends: if it was not finished, its next batch raises.
 
         Raises:
-            StateMismatchError: Another rank would stream another order.
+            StateMismatchError: Another rank would stream a different order.
         """
         with self._beginning:
             return self._begin_pass()
@@ -102,12 +102,12 @@ class Loader:
         if (live := self._running()) is not None:
             live.leave()
         self._await_last_pass()
-        standing = self._standing(starts=True)
-        sharding = standing.sharding
+        process_rank = self._process_rank(starts=True)
+        sharding = process_rank.sharding
         self._settle_epoch(sharding)
         if not self._rows.is_endless:
             sharding.check_last(self._rows.num_places, self._place.position)
-        self._agree(standing)
+        self._agree(process_rank)
         self._place.finished = None
         self._pass_start = self._stats_now()
         numbers = self._numbers(sharding)
@@ -117,7 +117,7 @@ class Loader:
             sharding=sharding,
             batches=None if self._rows.is_endless else len(numbers),
             finish=self._finish_batch,
-            handed_out=self._counted(standing, numbers),
+            handed_out=self._counted(process_rank, numbers),
             ended=self._place.end,
             counters=self._counters,
         )
@@ -129,18 +129,18 @@ class Loader:
         """Return the number of batches of a whole epoch, the same on every rank.
 
         Raises:
-            TypeError: It is a mix that never stops.
+            TypeError: The loader reads a mix that never stops.
         """
         self._num_places("len()")
         return len(self._numbers(self._sharding, 0))
 
     @property
     def epoch(self) -> int:
-        """The epoch under way, or that the next ``iter()`` starts with."""
+        """The current epoch, or the one that the next ``iter()`` starts."""
         return self._place.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next ``iter()`` start this epoch from its beginning."""
+        """Make the next ``iter()`` start this epoch from its beginning."""
         self._end_idle("set_epoch()")
         epoch = checked_epoch(epoch)
         if epoch and self._rows.is_endless:
@@ -152,15 +152,15 @@ class Loader:
 
     @property
     def remaining(self) -> int:
-        """The number of batches left in the epoch under way."""
+        """The number of batches left in the current epoch."""
         self._num_places("remaining")
         return len(self._numbers(self._sharding))
 
     def skip(self, batches: int) -> None:
-        """Pass over batches of the epoch under way, or of the next where none is left of it."""
+        """Skip batches of the current epoch, or of the next if none is left of it."""
         self._end_idle("skip()")
         if not is_whole_number(batches) or batches < 0:
-            raise InvalidInputError(f"skip() takes a number of batches from 0 on, got {batches!r}")
+            raise InvalidInputError(f"skip() takes a number of batches >= 0, got {batches!r}")
         sharding = self._sharding
         if self._is_over(sharding):
             self._place.start(self._place.epoch + 1)
@@ -170,11 +170,11 @@ class Loader:
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the loader stands, as JSON values; the same on every rank."""
+        """Return the loader's position as JSON values; the same on every rank."""
         return self._state().to_json()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where a state stands, on this number of ranks, whatever it was then.
+        """Continue from a state, on any number of ranks.
 
         Raises:
             StateMismatchError: The state is of another selection, seed or shuffle.
@@ -196,7 +196,7 @@ class Loader:
     # ---- what it does
 
     def stats(self) -> LoaderStats:
-        """Return what the loader did so far; its ``str`` is a table that names the bottleneck."""
+        """Return the statistics so far; their ``str`` is a table that names the bottleneck."""
         return self._stats_now(cache_short_nbytes=self._cache_short())
 
     def _stats_now(self, **known: int) -> LoaderStats:
@@ -215,14 +215,14 @@ class Loader:
         )
 
     def progress(self) -> Progress:
-        """Return how far the pass under way is; its ``str`` is one line with rate and time left."""
+        """Return the current pass's progress; its ``str`` is one line with rate and time left."""
         is_counted = not self._rows.is_endless and self._place.finished is None
         left = self.remaining if is_counted else None
         done = self._stats_now() - self._pass_start
         return progress_of(self._rows, self._place, remaining=left, stats=done)
 
     def explain(self) -> str:
-        """Describe the plan, before anything is run; and the ceilings that were measured so far."""
+        """Describe the plan, without running it, and the ceilings measured so far."""
         sharding = self._sharding
         return describe_plan(
             selection=self._rows.selection,
@@ -249,18 +249,18 @@ class Loader:
 
     @property
     def columns(self) -> tuple[ColumnPlan, ...]:
-        """What each column of a batch is."""
+        """The columns of a batch."""
         return self._columns
 
     @property
     def order(self) -> AnyOrder:
-        """How epochs are ordered; for ``shuffle=True`` the version's rows and bytes decide."""
+        """The order of epochs; ``shuffle=True`` chooses it by the version's rows and bytes."""
         if self._order is None:
             self._order = self._rows.choose(self._arguments.shuffle, tuple(self._cache.tensors))
         return self._order
 
     def close(self) -> None:
-        """End the iterator and give the memory back."""
+        """End the iterator and free the memory."""
         if (live := self._running()) is not None:
             live.close()
         if self._last_pass is not None:
@@ -269,9 +269,9 @@ class Loader:
         self._slabs.clear()
 
     def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
-        """Pickle what makes the same loader elsewhere, of the rank this is now, and its place.
+        """Pickle the arguments of the same loader, with its current rank and position.
 
-        Where nothing tells a rank yet, what is unpickled asks for itself: a trainer that spawns its
+        If no rank is known yet, the unpickled loader determines its own: a trainer that spawns its
         processes joins them there.
         """
         if self._remake is None:
@@ -280,10 +280,13 @@ class Loader:
                 "\nmake it by ds.torch(…), ds.jax(…) or ds.loader(…)"
             )
         own: dict[str, Any] = {}
-        standing = self._standing()
-        if self._arguments.sharding is None and standing.is_told:
-            own = {"rank": standing.sharding.rank, "world_size": standing.sharding.world_size}
-            if self._arguments.mesh is not None:  # it is not of the processes of elsewhere
+        process_rank = self._process_rank()
+        if self._arguments.sharding is None and process_rank.is_known:
+            own = {
+                "rank": process_rank.sharding.rank,
+                "world_size": process_rank.sharding.world_size,
+            }
+            if self._arguments.mesh is not None:  # a mesh is of this program's processes only
                 own["mesh"] = None
         return made_again, (self._remake, own, self.state_dict())
 
@@ -328,16 +331,16 @@ class Loader:
 
     @property
     def _sharding(self) -> Sharding:
-        """Who takes which rows: as the pass under way began, else as the ranks are now."""
+        """Which rank reads which rows: as the current pass began, else by the current ranks."""
         if (live := self._running()) is not None:
             return live.sharding
-        return self._standing().sharding
+        return self._process_rank().sharding
 
-    def _standing(self, *, starts: bool = False) -> Standing:
-        return standing_of(self._arguments, self._converter, starts=starts)
+    def _process_rank(self, *, starts: bool = False) -> ProcessRank:
+        return process_rank_of(self._arguments, self._converter, starts=starts)
 
     def _settle_epoch(self, sharding: Sharding) -> None:
-        """Move to where the pass begins: an endless mix goes on where it stands."""
+        """Move to the start of the pass: an endless mix continues from its position."""
         if self._rows.is_endless:
             return
         if not self._place.is_fresh or self._is_over(sharding):
@@ -363,20 +366,20 @@ class Loader:
         )
 
     def _await_last_pass(self) -> None:
-        """Let a pass that was left end its work on the memory tier, which has one user at a time.
+        """Let an earlier pass end its work on the memory tier, which has one user at a time.
 
         Raises:
-            InvalidStateError: One of its threads does not come back.
+            InvalidStateError: One of its threads does not return.
         """
         if self._last_pass is not None and not self._last_pass.join():
             raise InvalidStateError(
                 "the pass that was left before has not ended: a transform= or a read of the store"
-                " does not return\nmake another loader, and let that function return"
+                " does not return\nmake another loader, and make sure that the function returns"
             )
         self._last_pass = None
 
     def _numbers(self, sharding: Sharding, start: int | None = None) -> range:
-        """List the batches that this process makes from a place on, the loader's own by default."""
+        """List the batches that this process makes from a place on, by default the current one."""
         turn, turns = self._converter.turn_and_turns()
         start = self._place.position if start is None else start
         return range(turn, sharding.num_batches(self._rows.num_places, start), turns)
@@ -386,22 +389,22 @@ class Loader:
         return (sharding.share(number, places, start) for number in numbers)
 
     def _is_over(self, sharding: Sharding | None = None) -> bool:
-        """Whether no batch is left of the epoch under way, of which some rows were handed out."""
+        """Whether the current epoch, of which some rows were handed out, has no batch left."""
         rows, position = self._rows, self._place.position
         is_alone = self._converter.turn_and_turns()[1] == 1
         if rows.is_endless or position == 0 or not is_alone:
-            return False  # a worker whose turns are over has others that go on
+            return False  # a worker without turns left has others that continue
         if position >= rows.num_places or not self._arguments.drop_last:
             return position >= rows.num_places
         return (sharding or self._sharding).num_batches(rows.num_places, position) == 0
 
-    def _agree(self, standing: Standing) -> None:
-        if standing.compared is None:
+    def _agree(self, process_rank: ProcessRank) -> None:
+        if process_rank.compared is None:
             return
         what = f"{self._rows.selection.snapshot.url} {','.join(one.name for one in self._columns)}"
-        plan = plan_to_compare(self._state(), self._arguments, standing.sharding)
+        plan = plan_to_compare(self._state(), self._arguments, process_rank.sharding)
         timeout_s = self._arguments.timeout
-        compare_with_rank_0(standing.compared, what=what, plan=plan, timeout_s=timeout_s)
+        compare_with_rank_0(process_rank.compared, what=what, plan=plan, timeout_s=timeout_s)
         self._agreed = self._rows.recorded(self.order, self._place.position)
 
     def _num_places(self, what: str) -> int:
@@ -427,17 +430,19 @@ class Loader:
             source=rows.source,
         )
 
-    def _counted(self, standing: Standing, numbers: range) -> Callable[[Share], None]:
-        # of several workers each counts whole rounds, so that from its own state it takes its next
-        # turn; a loader that is alone has none to wait for
-        others = (numbers.step - 1 - numbers.start) * standing.sharding.global_batch_size
+    def _counted(self, process_rank: ProcessRank, numbers: range) -> Callable[[Share], None]:
+        # with several workers each counts whole rounds, so that its own state resumes at its next
+        # turn; a single loader waits for none
+        others = (numbers.step - 1 - numbers.start) * process_rank.sharding.global_batch_size
         rows, place, stop = self._rows, self._place, self._rows.num_places
 
         def handed_out(share: Share) -> None:
-            if standing.compared is not None and self._agreed != (
+            if process_rank.compared is not None and self._agreed != (
                 rows.recorded(self.order, place.position)
             ):
-                self._agree(standing)  # functions gave new weights, which may differ by rank
+                self._agree(
+                    process_rank
+                )  # weight functions gave new weights, maybe different by rank
             place.hand_out(min(share.next_place + others, stop))
 
         return handed_out
@@ -447,10 +452,10 @@ class Loader:
         return live if live is not None and live.is_live and live.is_here else None
 
     def _end_idle(self, what: str) -> None:
-        """End an iterator that has handed out nothing yet, or its last batch.
+        """End an iterator that has handed out no batch, or its last one.
 
         Raises:
-            InvalidStateError: It is between the two.
+            InvalidStateError: It has handed out some batches, but not all.
         """
         live = self._running()
         if live is None:
@@ -476,7 +481,7 @@ class Loader:
 
 
 def made_again(remake: Callable[..., Loader], own: dict[str, Any], state: dict[str, Any]) -> Loader:
-    """Make a pickled loader again."""
+    """Recreate a pickled loader."""
     loader = remake(**own)
-    Loader.load_state_dict(loader, state)  # no worker has a copy yet that would have to follow
+    Loader.load_state_dict(loader, state)  # no worker has a copy yet that would need to follow
     return loader

@@ -1,16 +1,17 @@
-"""The budget of a pass: what may wait between fetch and user, in two parts with a bound each.
+"""The memory budget of a pass: data between fetch and user, in two parts, each with a bound.
 
     planned ─► admitted ─────────────────► opened ─────────────────► taken
-               its chunks are asked for    its batches are made      by the consumer
+               its chunks are requested    its batches are made      by the consumer
                fetch: counted from being   batches: counted from
-               asked for to being cut      being opened to being taken
+               requested to being cut      being opened to being taken
 
 ``prefetch`` is the sum of both bounds, and groups pass both borders in the order of the plan. With
-one bound for both, batches take what fetching needs: the floats of an image are six times its JPEG,
-so at 200 ms a request three requests were under way where twelve could be. And batches that the
-consumer does not take fill their own part alone: all behind them waits as it was stored.
+one bound for both, batches use up the memory that fetching needs: the floats of an image are six
+times its JPEG, so at 200 ms per request three requests were in flight where twelve could be. And
+batches that the consumer does not take fill only their own part: all data behind them waits in
+stored form.
 
-Two groups are always admitted and opened, whatever their size: one is made while one is used.
+Two groups of any size are always admitted and opened: one is made while one is used.
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ if TYPE_CHECKING:
 __all__ = ["MIN_GROUPS", "Budget", "batch_nbytes_of", "bounds"]
 
 MIN_GROUPS = 2
-# Chunks wait for the latency of a store, batches only for a consumer that is late now and then. Of
+# Chunks wait for the latency of a store, batches only for an occasionally late consumer. Of
 # 256 MiB these are six batches of 64 images of 224², as many as decoding in the order of the plan
 # fills at the same time (docs/decisions/0031).
 BATCH_SHARE = 4
 
 
 def bounds(prefetch_nbytes: int) -> tuple[int, int]:
-    """Divide the prefetch: what fetching may hold, and what batches may."""
+    """Divide the prefetch into the bounds of fetching and of batches."""
     batches = prefetch_nbytes // BATCH_SHARE
     return prefetch_nbytes - batches, batches
 
 
 @dataclass(slots=True)
 class _Place:
-    """What a group that waits counts for."""
+    """The budget counted for a waiting group."""
 
-    stored_nbytes: int  # 0 from when its chunks are given back
+    stored_nbytes: int  # 0 once its chunks are released
     batch_nbytes: int
     held: list[Task] = field(default_factory=list["Task"])  # until it is opened
     is_open: bool = False
 
 
 class Budget:
-    """Who may fetch and who may decode; safe to use from many threads.
+    """Decides which groups may fetch and decode; safe to use from many threads.
 
-    Tasks that were held are run by who opens their group, with no lock held.
+    Deferred tasks are run by the thread that opens their group, with no lock held.
     """
 
     def __init__(self, prefetch_nbytes: int, *, most_groups: int) -> None:
@@ -67,17 +68,17 @@ class Budget:
 
     @property
     def groups(self) -> list[Group]:
-        """The groups that were admitted and not taken."""
+        """The groups that are admitted and not taken."""
         with self._lock:
             return list(self._places)
 
     @property
     def nbytes(self) -> tuple[int, int]:
-        """What counts for fetching, and what for batches."""
+        """Bytes counted for fetching and for batches."""
         return self._stored_nbytes, self._made_nbytes
 
     def admit(self, group: Group) -> bool:
-        """Let a group's chunks be asked for, if there is room."""
+        """Admit a group, whose chunks may then be requested, if there is room."""
         with self._lock:
             count = len(self._places)
             fits = self._stored_nbytes + group.stored_nbytes <= self._most_stored
@@ -86,11 +87,11 @@ class Budget:
             self._places[group] = _Place(group.stored_nbytes, group.batch_nbytes)
             self._closed.append(group)
             self._stored_nbytes += group.stored_nbytes
-            self._open()  # nothing is held for it yet
+            self._open()  # no task is deferred for it yet
         return True
 
     def submit(self, group: Group, task: Task) -> None:
-        """Run what makes a group's batches as soon as they may take memory."""
+        """Run a task that makes a group's batches as soon as they may take memory."""
         with self._lock:
             place = self._places.get(group)  # None: the pass has ended
             if place is not None and not place.is_open:
@@ -99,10 +100,10 @@ class Budget:
         task()
 
     def cut(self, group: Group, made_nbytes: int) -> None:
-        """Count a group's chunks as given back, and its batches as large as they are."""
+        """Count a group's chunks as released, and its batches at their actual size."""
         with self._lock:
             place = self._places.get(group)
-            if place is None:  # it is gathered by the consumer, who has it
+            if place is None:  # the consumer has it already and gathers it
                 return
             self._stored_nbytes -= place.stored_nbytes
             self._made_nbytes += made_nbytes - place.batch_nbytes
@@ -122,7 +123,7 @@ class Budget:
         _run(tasks)
 
     def clear(self) -> list[Group]:
-        """Forget all groups and what was held for them; return them."""
+        """Remove all groups and their deferred tasks; return the groups."""
         with self._lock:
             groups = list(self._places)
             self._places.clear()
@@ -131,7 +132,7 @@ class Budget:
         return groups
 
     def _open(self) -> list[Task]:
-        """Open the groups that are next and fit; return what was held for them."""
+        """Open the next groups that fit; return their deferred tasks."""
         tasks: list[Task] = []
         while self._closed:
             place = self._places[self._closed[0]]
@@ -148,7 +149,7 @@ class Budget:
 
 
 def batch_nbytes_of(batches: Iterable[Mapping[str, Any]]) -> int:
-    """Return the memory of batches: of their arrays, and of the samples in their lists."""
+    """Return the memory of batches: their arrays and the samples in their lists."""
     return sum(_nbytes_of(values) for batch in batches for values in batch.values())
 
 
@@ -157,7 +158,7 @@ def _nbytes_of(values: Any) -> int:
         return sum(map(_nbytes_of, values))
     if isinstance(values, bytes | bytearray | str):
         return len(values)
-    nbytes = getattr(values, "nbytes", 0)  # Any: what a transform or a collate function makes
+    nbytes = getattr(values, "nbytes", 0)  # Any: the result of a transform or collate function
     return nbytes if isinstance(nbytes, int) else 0
 
 

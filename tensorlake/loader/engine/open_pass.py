@@ -1,11 +1,11 @@
-"""Opening a pass: from what a loader is made of, and where it stands, to what makes its batches.
+"""Open a pass: from a loader's parts and position to the object that makes its batches.
 
     decode_on="client"    Pipeline and Assembler: this process reads, gathers and decodes
-                          PassAtHand: it gathers alone, because all is in memory already
-    decode_on="server"    RemotePass: a server does, and is told the state to begin from
+                          InMemoryPass: it gathers alone, because all chunks are in memory
+    decode_on="server"    RemotePass: a server does, from the state in the request
 
-Nothing here runs yet: the pass begins when its iterator starts it. What lasts from pass to pass,
-the memory tier, the slabs, the counters and what was found of the store, is the loader's.
+Nothing runs yet: the pass begins when its iterator starts it. State that outlives a pass (the
+memory tier, the slabs, the counters and the measured concurrency limit) belongs to the loader.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.decode.rng import takes_rng
-from tensorlake.loader.engine.in_memory import PassAtHand
+from tensorlake.loader.engine.in_memory import InMemoryPass
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.sharding import ShortBatchWarning
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
@@ -48,19 +48,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Opening", "open_pass"]
 
-LATE_NBYTES = 1 << 20  # of a batch; copying it takes some 0.1 ms
+LATE_NBYTES = 1 << 20  # of a batch; copying it takes about 0.1 ms
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a loader is made of, and where it stands."""
+    """The parts of a loader, and its position."""
 
     rows: OrderedRows
     order: AnyOrder
     seed: int
     epoch: int
     position: int
-    state: Callable[[], LoaderState]  # all of it, for a server: naming the rows takes its time
+    state: Callable[[], LoaderState]  # complete, for a server; lazy, because naming rows takes time
     arguments: LoaderArguments
     columns: tuple[ColumnPlan, ...]
     outputs: Outputs  # of a transform
@@ -90,12 +90,12 @@ class Opening:
 
     @property
     def keeps_places(self) -> bool:
-        """Whether what is skipped is False in ``_valid``: always in JAX, else where it is named."""
+        """Whether skipped rows are False in ``_valid``: always in JAX, else if it is requested."""
         return self.converter.keeps_places or self.arguments.asks_valid
 
     @property
     def is_late(self) -> bool:
-        """Whether batches are small, and of arrays alone, so that the consumer gathers them."""
+        """Whether batches are small and consist of arrays, so that the consumer gathers them."""
         rows = self.sharding.global_batch_size // self.sharding.world_size
         nbytes = rows * sum(column.sample_nbytes for column in self.columns)
         is_plain = all(column.kind in ("row", "virtual", "uniform") for column in self.columns)
@@ -104,10 +104,11 @@ class Opening:
         return is_plain and is_stacked and not has_transform and nbytes <= LATE_NBYTES
 
     @property
-    def is_at_hand(self) -> bool:
-        """Whether batches are cut from chunks as they are, and all that are known are in memory.
+    def is_in_memory(self) -> bool:
+        """Whether batches are cut from chunks as stored, and all known chunks are in memory.
 
-        Of a remote dataset those must be all there are: for others the pipeline looks far ahead.
+        For a remote dataset these must be all of its chunks: otherwise the pipeline must look
+        ahead.
         """
         reader = self.rows.reader
         return (
@@ -123,9 +124,9 @@ class Opening:
 
 
 def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable[[], None]]:
-    """Prepare the pass over some shares; return it, and what starts it."""
+    """Prepare the pass over some shares; return it and the function that starts it."""
     is_padded = opening.is_padded
-    if is_padded and opening.converter.presents:  # else the client says it
+    if is_padded and opening.converter.presents:  # else the client warns
         warnings.warn(
             f"the last batch has fewer rows than the {opening.sharding.world_size} ranks: some"
             " ranks repeat a row of it, marked False in '_valid'; drop_last=True leaves it out",
@@ -139,20 +140,21 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
     shares = _look_ahead(opening, plan, iter(shares))
     setup = _pipeline_setup(opening, plan)
-    if opening.is_at_hand:
-        at_hand = PassAtHand(setup, shares)
-        assembler = _assembler(opening, at_hand.pipeline, with_valid=with_valid)
-        return at_hand, partial(at_hand.start, assembler)
+    if opening.is_in_memory:
+        in_memory = InMemoryPass(setup, shares)
+        assembler = _assembler(opening, in_memory.pipeline, with_valid=with_valid)
+        return in_memory, partial(in_memory.start, assembler)
     pipeline = Pipeline(setup, shares)
     assembler = _assembler(opening, pipeline, with_valid=with_valid)
     return pipeline, partial(pipeline.start, assembler)
 
 
 def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterator[Share]:
-    """Read of the indexes of a remote dataset what the first batch needs, for all tensors at once.
+    """Read the index pages of a remote dataset for the first batch, for all tensors at once.
 
-    How rows are read follows from their sizes, and where they are from the plan: one after the
-    other, and tensor by tensor, these would be as many round trips as all trees are high together.
+    Rows are read according to their sizes, which the index has, and their places, which the plan
+    has. Sequentially and tensor by tensor, the number of round trips would be the sum of all tree
+    heights.
     """
     rows = opening.rows
     first = next(shares, None)
@@ -165,14 +167,14 @@ def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterat
             rows.reader.look_ahead(tuple(opening.cache.tensors), physical)
         except CorruptionError:
             if opening.arguments.on_error == "raise":
-                raise  # else the plan finds which rows it loses
+                raise  # else the plan finds which rows are lost
     return chain([first], shares)
 
 
 def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
     rows, arguments, sparse = opening.rows, opening.arguments, opening.sparse
     row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
-    read_nbytes = 0  # of a local dataset: what is mapped takes no memory
+    read_nbytes = 0  # of a local dataset: mapped chunks take no memory
     if not rows.reader.store.is_local:
         read_nbytes = row_nbytes_of(rows.reader, tuple(opening.cache.tensors))
     return PipelineSetup(

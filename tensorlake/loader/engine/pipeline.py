@@ -1,31 +1,30 @@
 """The pipeline of one pass: plan ─► fetch ─► assemble ─► consumer, in order and bounded.
 
-    its own thread    starts the others; plans segments, pins chunks, asks for those missing, queues
-                      the group; then waits for the word to end, and ends everything
+    its own thread    starts the others; plans segments, pins chunks, requests missing ones, queues
+                      the group; then waits for the signal to end, and ends everything
     storage loop      the requests
-    worker threads    decode chunks, gather, decode pictures, transform; first what earlier groups
-                      need. Of a remote dataset pictures are decoded as their chunks come. Large
-                      ones of a pass's first group are read row by row, and need not wait for
-                      whole chunks; so are sparse tensors
+    worker threads    decode chunks, gather, decode images, transform; first what earlier groups
+                      need. Images of a remote dataset are decoded as chunks arrive. Large
+                      ones of a pass's first group, and sparse tensors, are read row by row,
+                      without waiting for whole chunks
     consumer          takes groups from the queue in plan order and waits for their batches
 
-``prefetch_nbytes`` bounds all that waits between fetch and user, in two parts
-(``engine/memory_budget.py``): what is fetched and not yet in a batch, and batches that are made and
-not yet used.
+``prefetch_nbytes`` bounds all data between fetch and user, in two parts
+(``engine/memory_budget.py``): data fetched and not yet in a batch, and batches made and not yet
+used.
 
 Every group's outcome is settled, by the first of these:
 
-    Assembly               its batches, or what a stage raised        worker
-    Countdown of its needs what reading a row or a chunk raised       worker, storage loop
-    _produce               what asking for its needs raised           the pass's own thread
-    fail                   what nobody expected to raise              any other thread of the pass
+    Assembly               its batches, or a stage's exception        worker
+    Countdown of its needs a read's exception                         worker, storage loop
+    _produce               an exception of requesting its needs       the pass's own thread
+    fail                   an unexpected exception                    any other thread of the pass
     _end                   the pass was closed                        the pass's own thread
 
-and the queue ends with None or an error, so the consumer waits for nothing that will not come.
-``abandon`` is for an iterator that is being collected, whatever thread and locks that interrupts:
-it takes no lock and waits for nobody. ``close`` waits until the pass's own thread has ended all.
-Both cancel what the pass reads, in whichever of its threads, so a store that never answers holds
-nobody up.
+and the queue ends with None or an error, so the consumer never waits in vain. ``abandon`` is for an
+iterator that is being garbage-collected, in any thread and under any lock: it takes no lock and
+does not wait. ``close`` waits until the pass's own thread has ended everything. Both cancel the
+reads of all threads of the pass, so a store that never answers does not block them.
 """
 
 from __future__ import annotations
@@ -70,47 +69,46 @@ if TYPE_CHECKING:
 
 __all__ = ["JOIN_TIMEOUT_S", "Pipeline", "PipelineSetup"]
 
-# Of a local dataset more batches ahead hide nothing, and fill the processor's caches.
+# For a local dataset, more batches ahead hide no latency and fill the processor's caches.
 MAX_LOCAL_GROUPS = 8
 MAX_REMOTE_GROUPS = 1024
-# A group's own arrays, which wait as its chunks do: numbers of its rows, and where each tensor has
-# them.
+# A group's own arrays, which wait like its chunks: its row numbers, and their place in each tensor.
 PLAN_ROW_NBYTES, LOCATED_ROW_NBYTES = 24, 16
-EARLY_PIECE_ROWS = 4  # of a first group at least, decoded as soon as they are there
-EARLY_PART_ROWS = 3  # decoded by one thread: at the end the others wait for the last part
+EARLY_PIECE_ROWS = 4  # minimum for a first group, decoded as soon as they arrive
+EARLY_PART_ROWS = 3  # decoded by one thread: in the end the others wait for the last part
 CHUNK_PIECE_ROWS = 8  # of other groups
-# Chunks asked for at once while the first group is decoded. With one alone the threads, when done
+# Chunks requested at once while the first group is decoded. With only one, the threads, when done
 # with that group, would begin twice as many others, each with a few rows and a slab of its own.
 EARLY_CHUNKS = 2
-# They are asked for when so much of that group is decoded, and come when the rest is: what comes
-# before takes the processors from it (docs/decisions/0018).
+# They are requested when this share of that group is decoded, and arrive when the rest is: earlier
+# arrivals take processor time from it (docs/decisions/0018).
 EARLY_SHARE = 3 / 4
-# Segments that are planned before it is made, beside its own: they have those chunks. Where tensors
-# are sparse there is none: planning read 8 to 48 MB of an index, and of 10⁹ rows took a fifth of
-# the processor time, before the batch that everybody waited for (docs/decisions/0039).
+# Segments planned before the first group is made, beside its own: they have those chunks. With
+# sparse tensors there are none: planning read 8 to 48 MB of an index, and for 10⁹ rows took a fifth
+# of the processor time, before the first batch, for which all else waits (docs/decisions/0039).
 EARLY_SEGMENTS = 1
-JOIN_TIMEOUT_S = 30.0  # for a task under way: a step of decoding, or a transform of the user's
+JOIN_TIMEOUT_S = 30.0  # for a running task: a decode step or a user's transform
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineSetup:
-    """What a pass reads, and within which bounds."""
+    """The reads of a pass, and their bounds."""
 
     selection: Selection
     reader: Reader
     plan: Plan
     cache: ChunkCache
     counters: Counters
-    limit: ConcurrencyLimit  # of requests; what one pass has found serves the next
+    limit: ConcurrencyLimit  # of requests; measured in one pass, used in the next
     dense: tuple[str, ...]  # tensors read by whole chunks
     sparse: tuple[str, ...]  # tensors read by row
     virtual: Mapping[str, VirtualColumn]
-    row_nbytes: int  # of a batch or as stored, whichever is more: groups are about as large
-    waiting_row_nbytes: int  # of a batch that waits: none where the consumer gathers it
+    row_nbytes: int  # the larger of batch and stored size; group sizes follow from it
+    waiting_row_nbytes: int  # of a waiting batch: 0 if the consumer gathers it
     workers: int
     prefetch_nbytes: int
     timeout_s: float
-    skips: bool = False  # rows that are damaged, rather than to fail
+    skips: bool = False  # skips damaged rows instead of failing
 
     def plan_groups(self, segment: list[list[Share]]) -> list[Group]:
         """Find where every row of a segment's groups is."""
@@ -146,9 +144,9 @@ class Pipeline:
             limit=setup.limit,
             skips=setup.skips,
         )
-        # to the consumer: groups in plan order, then an end or an error that is of no group
+        # to the consumer: groups in plan order, then the end or an error outside any group
         self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
-        # to the pass's own thread: something has changed, the budget or the end above all
+        # to the pass's own thread: a change, mainly of the budget, or the end
         self._words: SimpleQueue[None] = SimpleQueue()
         self._is_closed = False
         self._has_begun = False  # the consumer has a group
@@ -168,7 +166,7 @@ class Pipeline:
         """Wait for the next group's batches; None at the end of the pass.
 
         Raises:
-            StorageTimeoutError: Nothing came within the loader's timeout.
+            StorageTimeoutError: No batch arrived within the loader's timeout.
             InvalidStateError: The pass was closed meanwhile.
         """
         deadline = time.monotonic() + self._setup.timeout_s
@@ -181,7 +179,7 @@ class Pipeline:
             if not outcome.wait(max(0.0, deadline - time.monotonic())):
                 raise self._late()
         self._has_begun = True
-        if self._is_closed:  # from another thread: what came meanwhile, errors above all, is of it
+        if self._is_closed:  # by another thread: arrivals since then, mainly errors, are due to it
             raise closed()
         batches = outcome.take()
         if group is None:
@@ -191,9 +189,9 @@ class Pipeline:
         return group.shares, batches
 
     def release(self, group: Group, batches: list[dict[str, Any]]) -> None:
-        """Give back the chunks of a group that no longer needs them: its batches are made."""
+        """Release the chunks of a group whose batches are made."""
         if self._is_closed:
-            return  # all pins go at once, and those of a later pass are not this one's to take
+            return  # all pins are dropped at once, and those of a later pass must not be
         for tensor in self._setup.dense:
             if tensor not in group.by_row:
                 self._setup.cache.unpin(tensor, group.tensors[tensor].used)
@@ -201,33 +199,33 @@ class Pipeline:
         self._words.put(None)
 
     def fail(self, error: BaseException) -> None:
-        """End the pass with an error that belongs to no group."""
-        self._arrive(None).fail(error)  # first: a group that is not failed below comes after it
+        """End the pass with an error outside any group."""
+        self._arrive(None).fail(error)  # first: groups not failed below come after it
         for group in self._budget.groups:
             group.batches.fail(error)
 
     def abandon(self) -> None:
-        """Let the pass end. Takes no lock and waits for nobody: collection may call it anywhere."""
+        """Let the pass end, without locks or waits: garbage collection may call it anywhere."""
         self._is_closed = True
         self.workers.stop()
         self._reads.cancel()
         self._words.put(None)
 
     def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
-        """End all threads and requests; batches handed out stay good."""
+        """End all threads and requests; batches handed out stay valid."""
         self.abandon()
         self._rows.close()
         self._fetcher.close()
         self.join(timeout_s)
 
     def join(self, timeout_s: float = JOIN_TIMEOUT_S) -> bool:
-        """Wait until a pass that is closed or abandoned has ended; tell whether it has."""
+        """Wait until a closed or abandoned pass has ended; return whether it has."""
         thread = self._thread
         if thread is None or not thread.is_alive():
             return True
         if thread is threading.current_thread() or self.workers.is_current():
             return False  # it would wait for itself
-        thread.join(2 * timeout_s)  # which itself waits so long for the other threads
+        thread.join(2 * timeout_s)  # which itself waits timeout_s for the other threads
         return not thread.is_alive()
 
     def _run(self, assembler: Assembler) -> None:
@@ -240,10 +238,10 @@ class Pipeline:
         except CancelledError:
             self._arrive(None).fail(stopped("the index"))
         except BaseException as error:  # noqa: BLE001 - raised to the consumer
-            # After the groups before it, which are made all the same.
+            # After the groups before it, which are still made.
             self._arrive(None).fail(error)
         while not self._is_closed:
-            self._await_word()
+            self._await_signal()
         self._end()
         ended(self)
 
@@ -255,7 +253,7 @@ class Pipeline:
             while True:
                 self._arrivals.get_nowait()
         except Empty:
-            pass  # nobody takes groups any more, and their outcomes must not keep batches
+            pass  # no consumer takes groups any more, and their outcomes must not keep batches
         for group in self._budget.clear():
             group.batches.discard(closed())
         self._arrive(None).fail(closed())
@@ -266,13 +264,13 @@ class Pipeline:
         is_first = not self._is_local
         number = 0
         early = 0 if setup.sparse else EARLY_SEGMENTS
-        first: Group | None = None  # whose large rows are read by themselves
+        first: Group | None = None  # its large rows are read individually
         segments = shares_by_segment(self._shares, row_nbytes=setup.row_nbytes)
         for planned, segment in enumerate(segments):
             while first and planned > early and not first.batches.is_settled:
                 if self._is_closed:
                     return
-                self._await_word()
+                self._await_signal()
             for group in setup.plan_groups(segment):
                 group.number, number = number, number + 1
                 if is_first:
@@ -329,16 +327,16 @@ class Pipeline:
                 counters.hold(full=False)
                 return True
             counters.hold(full=True)
-            self._await_word()
+            self._await_signal()
         counters.hold(full=False)
         return False
 
-    def _await_word(self) -> None:
-        """Wait for the consumer, who may take as long as it likes, or for a group that is made."""
+    def _await_signal(self) -> None:
+        """Wait for the consumer, without a time limit, or for a finished group."""
         self._words.get()
 
     def _submit(self, group: Group, task: Task) -> None:
-        """Let a worker make a part of a group's batches, as soon as they may take memory."""
+        """Let a worker make a part of a group's batches as soon as they may take memory."""
         submit = partial(self.workers.submit, task, order=group.number)
         self._budget.submit(group, submit)
 
@@ -352,27 +350,29 @@ class Pipeline:
     ) -> None:
         """Assemble a group as soon as everything it needs is in memory."""
         assembly = assembler.begin(group)
-        read, awaited, at_hand = self._pieces(group, missing, assembly, in_pieces=in_pieces)
-        # what is gathered late needs no thread of its own until then
+        read, awaited, in_memory = self._pieces(group, missing, assembly, in_pieces=in_pieces)
+        # late gathers need no worker
         submit = partial(self._submit, group, assembly.finish)
         finish = assembly.finish if assembler.is_late else submit
-        # one more than it needs: that all of it was asked for
-        count = len(read) + len(missing) + len(at_hand) + 1
+        # one more than its needs: the completion of the requests
+        count = len(read) + len(missing) + len(in_memory) + 1
         needed = Countdown(count, finish, group.batches.fail)
-        told = (needed,)
+        countdowns = (needed,)
         answered: Callable[[], None] = _nothing
         if group.by_row:
             here, some = self._stages(group, len(read))
-            told, answered = (some, needed), here.arrived
+            countdowns, answered = (some, needed), here.arrived
         reads: list[Read] = []
         for piece in read:
-            arrived = partial(self._piece_arrived, assembly, piece, told, rows=EARLY_PART_ROWS)
+            arrived = partial(
+                self._piece_arrived, assembly, piece, countdowns, rows=EARLY_PART_ROWS
+            )
             reads.append(Read(group, piece, answered, arrived, needed.failed))
         if in_pieces and reads:
-            runtime.run(self._rows.begin(reads))  # else the plan of the next group delays them
+            runtime.run(self._rows.begin(reads))  # else planning the next group delays them
         else:
             self._rows.read(reads)
-        for piece in at_hand:
+        for piece in in_memory:
             self._piece_arrived(assembly, piece, (needed,))
         wanted: list[tuple[str, int, Countdown]] = []
         for tensor, number in missing:
@@ -384,12 +384,12 @@ class Pipeline:
         needed.arrived()
 
     def _stages(self, group: Group, pieces: int) -> tuple[Countdown, Countdown]:
-        """Hold the chunks of later groups back: count the pieces that are here, and the decoded.
+        """Defer the chunks of later groups: count the pieces that have arrived and been decoded.
 
-        Rows of the first group have the line and the processors to themselves. When all are here
-        and most are decoded two chunks are asked for, so that the threads have work when they are
-        done, and the others when the batch is made. What the first group itself needs is urgent:
-        the rows may all be here before its chunks are asked for.
+        Rows of the first group get the whole bandwidth and all processors. When all have arrived
+        and most are decoded, two chunks are requested, so that the threads have work when they are
+        done, and the others once the batch is made. Chunks of the first group itself are urgent:
+        all its rows may arrive before its chunks are requested.
         """
         fetcher, failed = self._fetcher, group.batches.fail
         begin = Countdown(2, partial(fetcher.hold_back, to=EARLY_CHUNKS), failed)
@@ -399,7 +399,7 @@ class Pipeline:
         return here, some
 
     def _go_on(self) -> None:
-        """Hold nothing back from now on: the first batch is made."""
+        """Stop deferring chunks: the first batch is made."""
         self._fetcher.go_on()
         self._words.put(None)
 
@@ -411,7 +411,7 @@ class Pipeline:
         *,
         in_pieces: bool,
     ) -> tuple[list[Piece], dict[tuple[str, int], Piece], list[Piece]]:
-        """Divide what a group waits for: rows to be read, pictures of chunks, and those here."""
+        """Divide a group's needs: rows to read, images of awaited chunks, images in memory."""
         alone = (*group.by_row, *self._setup.sparse)
         piece_rows = EARLY_PIECE_ROWS if in_pieces else len(group.rows)
         read = [piece for tensor in alone for piece in expect_own(group, tensor, piece_rows)]
@@ -419,7 +419,7 @@ class Pipeline:
             for tensor in alone:
                 assembly.expect(tensor)
         awaited: dict[tuple[str, int], Piece] = {}
-        at_hand: list[Piece] = []
+        in_memory: list[Piece] = []
         chunks: dict[str, list[int]] = {}
         for tensor, number in missing:
             chunks.setdefault(tensor, []).append(number)
@@ -427,20 +427,20 @@ class Pipeline:
             if not self._is_local and assembly.expect(tensor):
                 coming, here = pieces_by_chunk(group, tensor, numbers, CHUNK_PIECE_ROWS)
                 awaited.update({(tensor, number): piece for number, piece in coming.items()})
-                at_hand.extend(here)
-        return read, awaited, at_hand
+                in_memory.extend(here)
+        return read, awaited, in_memory
 
     def _piece_arrived(
         self,
         assembly: Assembly,
         piece: Piece,
-        told: tuple[Countdown, ...],
+        countdowns: tuple[Countdown, ...],
         *,
         rows: int = CHUNK_PIECE_ROWS,
     ) -> None:
-        """Let workers decode what came, so many rows a task; then all that count it are told."""
+        """Let workers decode a piece, a number of rows per task; then notify its countdowns."""
         parts = piece.parts(rows)
-        left = Countdown(len(parts), partial(_tell, told), assembly.group.batches.fail)
+        left = Countdown(len(parts), partial(_notify, countdowns), assembly.group.batches.fail)
 
         def decode(part: Piece) -> None:
             assembly.guard(partial(assembly.arrive, part))
@@ -453,7 +453,7 @@ class Pipeline:
         return StorageTimeoutError(
             f"no batch of {self._setup.selection.snapshot.url!r} came within"
             f" {self._setup.timeout_s:g} s\nraise timeout=, or see loader.stats() for the"
-            " stage that stands still",
+            " stage that makes no progress",
             timeout_s=self._setup.timeout_s,
         )
 
@@ -462,6 +462,6 @@ def _nothing() -> None:
     pass
 
 
-def _tell(told: tuple[Countdown, ...]) -> None:
-    for countdown in told:
+def _notify(countdowns: tuple[Countdown, ...]) -> None:
+    for countdown in countdowns:
         countdown.arrived()

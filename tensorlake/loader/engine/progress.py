@@ -1,4 +1,4 @@
-"""How far a loader is: one line, asked for whenever one likes.
+"""Progress of a loader: one line, available at any time.
 
 pets.tl main@12  epoch 3  ━━━━━━━╸━━━━━━━━━━━━  41%  40/98 batches  1,512 rows/s  0:00:34 left
     waits: model 96%, data 4%
@@ -23,16 +23,16 @@ WIDTH = 20
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a pass stands.
+    """The progress of a pass.
 
     Attributes:
         what: The dataset and version.
-        epoch: The epoch under way; between two, the one that ended, or that a state continues.
-        places: Places of the epoch before the next batch, of all ranks together.
-        num_places: Places of the epoch; None where it never ends.
+        epoch: The current epoch; between two, the one that ended, or that a state continues.
+        places: Places of the epoch before the next batch, over all ranks.
+        num_places: Places of the epoch; None if it never ends.
         batches: Batches handed out in this pass.
-        remaining: Batches left; None where it never ends.
-        stats: What happened in this pass.
+        remaining: Batches left; None if it never ends.
+        stats: Statistics of this pass.
     """
 
     what: str
@@ -45,14 +45,14 @@ class Progress:
 
     @property
     def share(self) -> float | None:
-        """How much of the epoch is done; None where it never ends."""
+        """Fraction of the epoch that is done; None if it never ends."""
         if self.num_places is None:
             return None
         return self.places / self.num_places if self.num_places else 1.0
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds left at the rate of this pass; None while there is none."""
+        """Seconds left at the rate of this pass; None while there is no rate."""
         if self.remaining is None or not self.batches:
             return None
         return self.remaining * self.stats.wall_s / self.batches
@@ -81,7 +81,7 @@ def _bar(share: float) -> str:
 def progress_of(
     rows: OrderedRows, place: Place, *, remaining: int | None, stats: LoaderStats
 ) -> Progress:
-    """Tell how far a loader is: in the pass under way, else at the end of the one before."""
+    """Return a loader's progress in the current pass, else at the end of the previous one."""
     snapshot, finished = rows.selection.snapshot, place.finished
     return Progress(
         what=f"{snapshot.url.rstrip('/').rpartition('/')[2]} {snapshot.version}",

@@ -1,16 +1,16 @@
-"""Which part of each global batch is this process's, asked whenever it matters.
+"""This process's part of each global batch, determined whenever it is needed.
 
-    rank=, world_size=      as they say; nothing else is asked, so it may be a loader of one rank.
-                            One of them alone takes the other from those below
-    mesh=                   of the processes that repeat each other's data, all have one rank
+    rank=, world_size=      used as given; nothing else is consulted, so one rank alone is possible.
+                            If only one is given, the other comes from the sources below
+    mesh=                   processes that repeat each other's data share a rank
     sharding=               JAX: the rows that this process's devices hold
     the framework's group   torch.distributed or jax.distributed, once it is initialized
     RANK and WORLD_SIZE     of the environment, as torchrun sets them
-    none of them            this process is alone
+    none of them            this process is the only one
 
-The first that answers counts. Nothing is kept from when the loader was made: a trainer joins its
-processes later. Of the first three, two that are given must say the same: a rank that reads
-another's rows trains on them twice, and nothing else would ever tell.
+The first source with an answer is used. Nothing is cached from the loader's construction: a trainer
+joins its processes later. If two of the first three are given, they must agree: a rank that reads
+another's rows trains on them twice, which nothing else would detect.
 """
 
 from __future__ import annotations
@@ -29,62 +29,64 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.config.rank_check import Group
 
-__all__ = ["Standing", "early_standing", "standing_of"]
+__all__ = ["ProcessRank", "early_process_rank", "process_rank_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A process among those that read one order.
+class ProcessRank:
+    """The rank of a process among those that read one order.
 
     Attributes:
-        sharding: Which part of each global batch it reads, and of how many.
-        is_told: Whether anything told so; else the process takes itself for the only one.
-        compared: The processes to compare with; None where rank and world size are given.
+        sharding: The part of each global batch that it reads, and the number of parts.
+        is_known: Whether a source determined it; otherwise the process assumes to be the only one.
+        compared: The processes to compare with; None if rank and world size are given.
     """
 
     sharding: Sharding
-    is_told: bool
+    is_known: bool
     compared: Group | None
 
 
-def standing_of(
+def process_rank_of(
     arguments: LoaderArguments, converter: Converter, *, starts: bool = False
-) -> Standing:
-    """Find which part of each global batch is this process's, now.
+) -> ProcessRank:
+    """Determine this process's current part of each global batch.
 
     Args:
-        arguments: What the user gave.
-        converter: The framework's.
+        arguments: The user's arguments.
+        converter: The framework's converter.
         starts: Whether the framework may start its devices: a pass begins.
 
     Raises:
-        InvalidInputError: Two ways to say it disagree, one is impossible, or the environment tells
-            of other processes and not which this is.
+        InvalidInputError: Two sources disagree, one is impossible, or the environment names other
+            processes and not this process's rank.
     """
     is_given = arguments.rank is not None and arguments.world_size is not None
     asks = not is_given or arguments.mesh is not None
     group = _group(converter.name, starts=starts) if asks else None
-    told: tuple[int, int] | None = None
+    found: tuple[int, int] | None = None
     if group is not None:
-        told = group.rank, group.size
+        found = group.rank, group.size
     elif asks and converter.placed is None:
-        told = _of_environment()
-    process, num_processes = told or (0, 1)
-    said: dict[str, tuple[int, int]] = {}
+        found = _of_environment()
+    process, num_processes = found or (0, 1)
+    given: dict[str, tuple[int, int]] = {}
     if arguments.rank is not None or arguments.world_size is not None:
-        said["rank= and world_size="] = _numbered(arguments, process, num_processes)
+        given["rank= and world_size="] = _numbered(arguments, process, num_processes)
     if arguments.mesh is not None:
-        said["mesh="] = place_in_mesh(arguments.mesh, process=process, num_processes=num_processes)
+        given["mesh="] = place_in_mesh(arguments.mesh, process=process, num_processes=num_processes)
     if converter.placed is not None:
-        said["sharding="] = converter.placed
-    if len(set(said.values())) > 1:
-        each = "\n".join(f"   {word}  rank {rank} of {size}" for word, (rank, size) in said.items())
-        raise InvalidInputError(
-            f"{' and '.join(said)} say different parts of a batch for this process\n{each}"
-            "\ngive one of them",
-            actual=said,
+        given["sharding="] = converter.placed
+    if len(set(given.values())) > 1:
+        each = "\n".join(
+            f"   {word}  rank {rank} of {size}" for word, (rank, size) in given.items()
         )
-    rank, world_size = next(iter(said.values()), (process, num_processes))
+        raise InvalidInputError(
+            f"{' and '.join(given)} give this process different parts of a batch\n{each}"
+            "\ngive one of them",
+            actual=given,
+        )
+    rank, world_size = next(iter(given.values()), (process, num_processes))
     sharding = Sharding(
         rank,
         world_size,
@@ -92,25 +94,27 @@ def standing_of(
         arguments.drop_last,
         converter.equal_parts,
     )
-    return Standing(sharding, is_told=bool(said or told), compared=None if is_given else group)
+    return ProcessRank(
+        sharding, is_known=bool(given or found), compared=None if is_given else group
+    )
 
 
-def early_standing(arguments: LoaderArguments, converter: Converter) -> Standing | None:
-    """Find it when a loader is made, to refuse mistakes at once; None where it may still change.
+def early_process_rank(arguments: LoaderArguments, converter: Converter) -> ProcessRank | None:
+    """Determine it when a loader is made, to refuse mistakes early; None if it may still change.
 
     Raises:
-        InvalidInputError: As `standing_of`.
+        InvalidInputError: As `process_rank_of`.
     """
     is_given = arguments.rank is not None and arguments.world_size is not None
     if is_given or converter.placed is not None or _group(converter.name) is not None:
-        return standing_of(arguments, converter)
+        return process_rank_of(arguments, converter)
     if arguments.mesh is not None:
         check_mesh(arguments.mesh)
     return None
 
 
 def _group(framework: str, *, starts: bool = False) -> Group | None:
-    """Ask the framework of a loader for its group, then any other that this process uses."""
+    """Return the group of a loader's framework, else of any other framework in this process."""
     for name in ("jax", "torch") if framework == "jax" else ("torch", "jax"):
         group = None
         if name == "torch" and "torch.distributed" in sys.modules:
@@ -127,19 +131,19 @@ def _group(framework: str, *, starts: bool = False) -> Group | None:
 
 
 def _of_environment() -> tuple[int, int] | None:
-    """Return what ``RANK`` and ``WORLD_SIZE`` say; None where they say nothing.
+    """Return rank and world size from ``RANK`` and ``WORLD_SIZE``; None if they are not set.
 
-    Variables of a scheduler alone (``SLURM_PROCID``) mean nothing: an interactive job has them too.
+    Variables of a scheduler (``SLURM_PROCID``) are ignored: an interactive job has them too.
 
     Raises:
-        InvalidInputError: They are no such numbers, or ``RANK`` is missing among several.
+        InvalidInputError: They are not valid, or ``RANK`` is missing with several processes.
     """
     rank, world_size = (_number_of_environment(name) for name in ("RANK", "WORLD_SIZE"))
     if rank is None and world_size is not None and world_size > 1:
         raise InvalidInputError(
-            f"the environment says WORLD_SIZE={world_size} and no RANK: every process would read"
-            f" the rows of rank 0\nset RANK=0 … {world_size - 1}, another in each process, as"
-            " torchrun does; or give rank= and world_size=",
+            f"the environment has WORLD_SIZE={world_size} and no RANK: every process would read"
+            f" the rows of rank 0\nset RANK=0 … {world_size - 1}, a different one in each process,"
+            " as torchrun does; or give rank= and world_size=",
             argument="rank",
             expected=world_size,
         )
@@ -147,8 +151,8 @@ def _of_environment() -> tuple[int, int] | None:
         return None
     if rank >= world_size:
         raise InvalidInputError(
-            f"the environment says RANK={rank}, which is not one of WORLD_SIZE={world_size}"
-            f"\nset RANK=0 … {world_size - 1}, another in each process",
+            f"the environment has RANK={rank}, which is not below WORLD_SIZE={world_size}"
+            f"\nset RANK=0 … {world_size - 1}, a different one in each process",
             argument="rank",
             expected=world_size,
             actual=rank,
@@ -162,7 +166,7 @@ def _number_of_environment(name: str) -> int | None:
         return None
     if not (text.isascii() and text.isdigit()) or (name == "WORLD_SIZE" and int(text) == 0):
         raise InvalidInputError(
-            f"the environment says {name}={text!r}, which is not a process number"
+            f"the environment has {name}={text!r}, which is not a process number"
             f"\nunset {name}, or start the processes with torchrun, which sets it",
             argument="rank" if name == "RANK" else "world_size",
             actual=text,
@@ -171,10 +175,10 @@ def _number_of_environment(name: str) -> int | None:
 
 
 def _numbered(arguments: LoaderArguments, process: int, num_processes: int) -> tuple[int, int]:
-    """Return the rank and world size, of which one may be the one that was found.
+    """Return the rank and world size, completing one of them from the process group.
 
     Raises:
-        InvalidInputError: One of the two is given, and nothing tells the other.
+        InvalidInputError: One of the two is given, and no source has the other.
     """
     rank, world_size = arguments.rank, arguments.world_size
     if world_size is None:
@@ -187,9 +191,9 @@ def _numbered(arguments: LoaderArguments, process: int, num_processes: int) -> t
             + (
                 f" there are {num_processes} processes"
                 if num_processes > 1
-                else " this process does not know its own: every rank would read the rows of rank 0"
+                else " this process's own rank is unknown: every rank would read the rows of rank 0"
             )
-            + f"\ngive rank=0 … {world_size - 1} too, another on each rank",
+            + f"\ngive rank=0 … {world_size - 1} too, a different one on each rank",
             argument="rank",
             expected=world_size,
             actual=num_processes,

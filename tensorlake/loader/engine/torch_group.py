@@ -1,4 +1,4 @@
-"""The processes that torch.distributed has joined, and its store as their board."""
+"""The process group of ``torch.distributed``, with its store as the board."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["torch_group"]
 
 
 def torch_group() -> Group | None:
-    """Return the processes that ``init_process_group`` has joined; None before, or without it."""
+    """Return the processes joined by ``init_process_group``; None before, or without it."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return None
@@ -27,40 +27,40 @@ def torch_group() -> Group | None:
     worker, board = get_worker_info(), None
     if worker is None and store is not None:
         board = StoreBoard(store)
-    elif worker is not None and worker.id == 0:  # it must not use its parent's connection
+    elif worker is not None and worker.id == 0:  # a worker must not use its parent's connection
         board = parent_board()
     return Group(distributed.get_rank(), distributed.get_world_size(), board)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreBoard:
-    """Texts in a store of torch.distributed."""
+    """Strings in a store of ``torch.distributed``."""
 
     store: Any  # torch.distributed.Store
 
     def post(self, key: str, text: str) -> None:
-        """Put a text."""
+        """Post a string."""
         self.store.set(key, text)
 
     def wait(self, keys: Sequence[str], timeout_s: float) -> None:
-        """Wait until texts are there, or until the time is up."""
+        """Wait until all keys are posted or the timeout expires."""
         try:
             self.store.wait(list(keys), timedelta(seconds=timeout_s))
-        except RuntimeError:  # stores have no error of their own for it: who asks looks again
+        except RuntimeError:  # stores have no error of their own for a timeout: the caller checks
             self.store.check(list(keys))  # raises where the store itself is gone
 
     def has(self, key: str) -> bool:
-        """Tell whether a text is there now."""
+        """Return whether a key is posted now."""
         return self.store.check([key])
 
     def read(self, keys: Sequence[str]) -> list[str]:
-        """Return texts that are there."""
+        """Return the strings posted under some keys."""
         return [text.decode() for text in self.store.multi_get(list(keys))]
 
     def delete(self, key: str) -> None:
-        """Take a text away, if it is there."""
+        """Delete a key, if it is posted."""
         self.store.delete_key(key)
 
     def count(self, key: str) -> int:
-        """Return how often this was called for a key before."""
+        """Return the number of earlier calls for a key."""
         return self.store.add(key, 1) - 1

@@ -1,12 +1,12 @@
 """JAX loaders: dicts of jax arrays, global ones where a sharding is given.
 
-Each process reads the rows that its devices hold, which follows from the sharding:
+Each process reads the rows that its devices hold, according to the sharding:
 
     devices (2, 2) on processes 0 1      P("data") on axes ("data", "model")
                            2 3           0 and 1 read the first half, 2 and 3 the second
 
 ``make_array_from_process_local_data`` joins these along the sharding. Batches keep their size when
-samples are skipped: ``_valid`` says which rows count, so nothing is compiled anew.
+samples are skipped: ``_valid`` marks the valid rows, so functions are not recompiled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["JaxConverter", "placed_by"]
 
 @dataclass(frozen=True, slots=True)
 class JaxConverter:
-    """Turn arrays into jax arrays; lists stay lists."""
+    """Convert arrays to jax arrays; lists stay lists."""
 
     sharding: jax.sharding.Sharding | None = None
     device: Any = None  # jax.Device, as jax.device_put takes it
@@ -40,7 +40,7 @@ class JaxConverter:
         return 0, 1
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Turn a batch's arrays into jax's."""
+        """Convert a batch's arrays to jax arrays."""
         return {name: self._array(value) for name, value in batch.items()}
 
     def _array(self, value: Any) -> Any:
@@ -52,16 +52,16 @@ class JaxConverter:
 
 
 def placed_by(sharding: Any) -> tuple[tuple[int, int], int]:
-    """Find which rows of a batch the devices of this process hold.
+    """Determine which rows of a batch the devices of this process hold.
 
     Returns:
-        Which part of each global batch this process reads, and of how many; and how many equal
-        parts a batch has along its rows, over all devices.
+        The part of each global batch that this process reads, with the number of parts; and the
+        number of equal parts along a batch's rows, over all devices.
 
     Raises:
-        InvalidInputError: It is no sharding; it splits more than rows; no device of it is this
-            process's; or processes hold rows that do not follow one another, or that they share in
-            part.
+        InvalidInputError: It is not a sharding; it splits more than rows; none of its devices
+            belongs to this process; or processes hold rows that are not contiguous or that partly
+            overlap.
     """
     held, equal_parts = _held_by_process(sharding)
     own = held.get(jax.process_index())
@@ -80,15 +80,15 @@ def placed_by(sharding: Any) -> tuple[tuple[int, int], int]:
         each = "\n".join(f"   process {one}  parts {sorted(held[one])}" for one in sorted(held))
         raise InvalidInputError(
             f"the devices of each process hold rows of sharding= that are not one range, or not as"
-            f" many as others hold\n{each}\nlay the mesh out so that the devices of a process lie"
-            " side by side along the axes that split the rows",
+            f" many as others hold\n{each}\narrange the mesh so that the devices of a process are"
+            " adjacent along the axes that split the rows",
             argument="sharding",
         )
     return (start // size, equal_parts // size), equal_parts
 
 
 def _held_by_process(sharding: Any) -> tuple[dict[int, set[int]], int]:
-    """Return which parts of the rows each process's devices hold, and how many there are."""
+    """Return which parts of the rows each process's devices hold, and the number of parts."""
     if not isinstance(sharding, jax.sharding.Sharding):
         raise InvalidInputError(
             f"sharding= is a jax.sharding.Sharding, got {sharding!r}"

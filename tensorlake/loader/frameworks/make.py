@@ -1,7 +1,7 @@
 """``make_loader``: from a selection and a reader to the loader of a framework.
 
-The one door of this layer: ``ds.loader()``, ``ds.torch()`` and ``ds.jax()`` come through it.
-torch and jax are imported here and nowhere else, when asked for.
+The single entry point of this layer: ``ds.loader()``, ``ds.torch()`` and ``ds.jax()`` use it.
+torch and jax are imported only here, when requested.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def make_loader(
     """Make a loader of some rows.
 
     Args:
-        rows: Which rows, and how an order of them is chosen.
-        framework: Whose arrays batches hold.
-        remake: Makes the same loader in another process, where it is pickled to; takes arguments
-            that replace those given here.
-        arguments: What the user gave, by name; see ``LoaderArguments``.
+        rows: The rows, and the choice of their order.
+        framework: The framework of the batches' arrays.
+        remake: Makes the same loader in another process, when it is unpickled there; takes
+            arguments that replace those given here.
+        arguments: The user's arguments, by name; see ``LoaderArguments``.
 
     Raises:
         InvalidInputError: An argument is unknown or impossible.
-        RaggedBatchError: Samples of a column differ in shape and nobody said what to do.
+        RaggedBatchError: Samples of a column differ in shape and no collation is given.
         UnsupportedFeatureError: An argument is for a later version.
         MissingExtraError: The framework is not installed.
     """

@@ -1,9 +1,9 @@
-"""The batches of a loader by their numbers, for tools that make a ``DataLoader`` of one anew.
+"""The batches of a loader by number, for tools that build a new ``DataLoader`` from it.
 
-``accelerate.skip_first_batches``, by which trainers go on in the middle of an epoch, takes the
-``dataset``, ``batch_sampler`` and ``collate_fn`` of what it is given, and makes a ``DataLoader`` of
-them that asks for the batches after those to skip. The loader skips to the first that it is asked
-for, and reads nothing of what lies before. Trainers tell the sampler the epoch.
+``accelerate.skip_first_batches``, with which trainers resume in the middle of an epoch, takes the
+``dataset``, ``batch_sampler`` and ``collate_fn`` of its argument, and makes a ``DataLoader`` of
+them that requests the batches after the skipped ones. The loader skips to the first requested batch
+and reads nothing before it. Trainers set the epoch on the sampler.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["BatchNumbers", "NumberedBatches", "only_batch"]
 
 
 class NumberedBatches(Dataset[Any]):
-    """Whole batches of one epoch after the other, by their numbers in order."""
+    """Whole batches of successive epochs, by number, in order."""
 
     def __init__(self, loader: Loader, num_rows: int) -> None:
         self.loader = loader
@@ -32,20 +32,20 @@ class NumberedBatches(Dataset[Any]):
         self._next = 0
 
     def __len__(self) -> int:
-        """Return the number of rows, for which trainers ask a dataset."""
+        """Return the number of rows, as trainers expect from a dataset."""
         return self._num_rows
 
     def __getitem__(self, number: int) -> Any:
         """Return a batch.
 
         Raises:
-            InvalidInputError: It is not the one after that before.
+            InvalidInputError: It does not follow the previous batch.
         """
         if self._iterator is None or number < self._next:
             self._iterator, self._next = self._begin(number), number
         if number != self._next:
             raise InvalidInputError(
-                f"batch {number} of a loader is asked for, and {self._next} is the next"
+                f"batch {number} of a loader is requested, but the next one is {self._next}"
                 "\nread batches in their order; the loader shuffles rows: shuffle=True",
                 expected=self._next,
                 actual=number,
@@ -54,7 +54,7 @@ class NumberedBatches(Dataset[Any]):
         return next(self._iterator)
 
     def _begin(self, number: int) -> BatchIterator:
-        """Begin a pass at a batch: of the epoch that is set, else of the one after the last."""
+        """Begin a pass at a batch of the epoch that was set, else of the next epoch."""
         before = self._iterator
         if before is not None and before.is_live and not before.is_idle:
             before.close()
@@ -77,11 +77,11 @@ class BatchNumbers(BatchSampler):
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be of this epoch."""
+        """Set the epoch of the next pass."""
         self.loader.set_epoch(epoch)
 
 
 def only_batch(batches: list[Any]) -> Any:
-    """Return the only batch of a list: it is collated already."""
+    """Return the only batch of a list, which is collated already."""
     (batch,) = batches
     return batch

@@ -10,7 +10,7 @@ __all__ = ["NumpyConverter"]
 
 @dataclass(frozen=True, slots=True)
 class NumpyConverter:
-    """Hand batches on."""
+    """Pass batches through."""
 
     name: str = "numpy"
     keeps_places: bool = False

@@ -1,8 +1,8 @@
-"""The other end of ``decode_on="server"``: batches for a client, from what it says it needs.
+"""The server side of ``decode_on="server"``: batches for a client, from its request.
 
 A server makes the loader that the client would have made, over the same rows and from the state in
-the request; it leaves to the client what needs no decoding: collation, and text and JSON as they
-are stored. It keeps nothing of a stream that has ended.
+the request; the client does the work that needs no decoding: collation, and text and JSON as
+stored. No state remains of a stream that has ended.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = ["WireConverter", "served_loader", "written_batches"]
 
 @dataclass(frozen=True, slots=True)
 class WireConverter:
-    """Batches as they are sent.
+    """Batches in their sent form.
 
     Attributes:
-        turns: Every how many-th batch is made, from the state's place on.
+        turns: N, to make every N-th batch from the state's place on.
         keeps_places: Whether batches keep their size when samples are skipped.
     """
 
@@ -46,7 +46,7 @@ class WireConverter:
     equal_parts: int = 1
 
     def turn_and_turns(self) -> tuple[int, int]:
-        """Return that every so many-th batch is made."""
+        """Return that every ``turns``-th batch is made."""
         return 0, self.turns
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -59,11 +59,11 @@ def served_loader(
 ) -> Loader:
     """Make a loader whose batches are sent; `arguments` are those of ``ds.loader()``.
 
-    Ranks are the client's: what this process itself is one of has no part in it.
+    Ranks are the client's: the rank of this process itself does not matter.
 
     Raises:
         InvalidInputError: An argument is impossible.
-        TensorNotFoundError: A column is none.
+        TensorNotFoundError: A column does not exist.
     """
     alone = {"rank": 0, "world_size": 1}
     parsed: LoaderArguments = parse_arguments("numpy", alone | dict(arguments))
@@ -73,22 +73,22 @@ def served_loader(
 def written_batches(
     loader: Loader, describe: Callable[[TensorlakeError], Mapping[str, Any]]
 ) -> Iterator[bytes]:
-    """Write the batches of the pass that begins, each with the state after it: an Arrow stream.
+    """Write the batches of the next pass, each with the state after it, as an Arrow stream.
 
-    The stream ends without Arrow's own mark, wherever it does: who reads it counts batches.
+    The stream always ends without Arrow's end marker: the reader counts batches.
 
     Args:
         loader: Made by `served_loader`.
-        describe: Says as JSON what went wrong after the first batch, for the stream's end.
+        describe: Describes as JSON an error after the first batch, for the stream's end.
 
     Raises:
-        TensorlakeError: There is no first batch.
+        TensorlakeError: The first batch fails.
     """
     wire: tuple[WireColumn, ...] = ()
     try:
         for batch in loader:
             state = loader.state_dict()
-            state.pop("source", None)  # where the lake is, is the server's own business
+            state.pop("source", None)  # the location of the lake is internal to the server
             if wire:
                 yield write_batch(wire, batch, state)
                 continue

@@ -1,16 +1,17 @@
 """Torch loaders: dicts of tensors that share the batch's memory; an IterableDataset.
 
 A loader iterates by itself, with its own threads. Put under a ``DataLoader(loader,
-batch_size=None, num_workers=k)`` worker i makes batches i, i + k, …; rank and world size come
-from ``torch.distributed`` where nobody said them.
+batch_size=None, num_workers=k)`` worker i makes batches i, i + k, …; rank and world size
+default to ``torch.distributed``'s.
 
 With ``device="cuda"`` a batch is copied to pinned memory, and from there by a stream of its own:
 
     side stream     ── copy k ──────── copy k + 1 ──
-    user's stream   … step k - 1 ─┤ step k ─────────┤ step k + 1     (waits for its copy, no more)
+    user's stream   … step k - 1 ─┤ step k ─────────┤ step k + 1     (waits for its copy only)
 
-so a copy runs beside the kernels that the user has queued, and the user's thread waits for neither.
-Memory goes back to the side stream only when the user's stream is past it (``record_stream``).
+so a copy runs concurrently with the kernels that the user has queued, and the user's thread waits
+for neither. Memory returns to the side stream only after the user's stream has passed it
+(``record_stream``).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tensorlake.loader.config.rank_board import (
 )
 from tensorlake.loader.config.rank_check import Board, Group
 from tensorlake.loader.engine.loader import Loader, made_again
-from tensorlake.loader.engine.rank import Standing
+from tensorlake.loader.engine.rank import ProcessRank
 from tensorlake.loader.engine.torch_group import torch_group
 from tensorlake.loader.frameworks.numbered_batches import BatchNumbers, NumberedBatches, only_batch
 from tensorlake.loader.frameworks.torch_workers import (
@@ -54,10 +55,10 @@ __all__ = ["TorchConverter", "TorchLoader", "device_of"]
 
 
 class TorchLoader(Loader, IterableDataset[Any]):
-    """A loader that torch's own tools know as an iterable dataset.
+    """A loader that torch's own tools accept as an iterable dataset.
 
-    Trainers that make a ``DataLoader`` anew, to skip what was read before a resume, ask it for the
-    arguments of that: ours are those of one that hands our batches on.
+    Trainers that build a new ``DataLoader``, to skip batches read before a resume, read its
+    arguments from this class: they describe a ``DataLoader`` that passes our batches through.
     """
 
     sampler = None
@@ -71,17 +72,17 @@ class TorchLoader(Loader, IterableDataset[Any]):
         self._compared: Group | None = None  # of the parent, in a worker that was spawned
 
     def __iter__(self) -> Iterator[Any]:
-        """Start the next epoch, or continue where a loaded state stands; see ``Loader``.
+        """Start the next epoch, or continue from a loaded state; see ``Loader``.
 
         Raises:
-            InvalidInputError: What asks would divide the batches among ranks, as is done already.
+            InvalidInputError: The caller would divide the batches among ranks a second time.
         """
         self._refuse_division()
         return super().__iter__()
 
     def _refuse_division(self) -> None:
-        """Refuse what takes the batches for those of one process, and leaves most of them out."""
-        world_size = self._standing().sharding.world_size
+        """Refuse callers that take the batches for one process's, and would drop most of them."""
+        world_size = self._process_rank().sharding.world_size
         divider = _divider() if world_size > 1 else None
         if divider is not None:
             raise InvalidInputError(
@@ -94,36 +95,36 @@ class TorchLoader(Loader, IterableDataset[Any]):
 
     @property
     def dataset(self) -> NumberedBatches:
-        """The batches by their numbers, as a ``DataLoader`` of them would have it."""
+        """The batches by number, as the dataset of a ``DataLoader``."""
         return NumberedBatches(self, 0 if self._rows.is_endless else self._rows.num_places)
 
     @property
     def batch_sampler(self) -> BatchNumbers:
-        """The numbers."""
+        """The numbers of the batches."""
         return BatchNumbers(self)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next ``iter()`` start this epoch from its beginning."""
+        """Make the next ``iter()`` start this epoch from its beginning."""
         super().set_epoch(epoch)
         self._note_move()
 
     def skip(self, batches: int) -> None:
-        """Pass over batches of the epoch under way, or of the next where none is left of it."""
+        """Skip batches of the current epoch, or of the next if none is left of it."""
         super().skip(batches)
         self._note_move()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where a state stands, on this number of ranks, whatever it was then."""
+        """Continue from a state, on any number of ranks."""
         super().load_state_dict(state)
         self._note_move(state)
 
     def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
-        """Pickle the loader; for a process that is being spawned, with what it shares with it."""
+        """Pickle the loader; for a spawned process, with the resources that it shares."""
         make, arguments = super().__reduce__()
         if get_spawning_popen() is None:
             return make, arguments
         passes = replace(self._passes, born=None, begun=0, is_set=False)
-        compared, answers = self._standing().compared, None
+        compared, answers = self._process_rank().compared, None
         if compared is not None:
             _answer_workers()
             answers = socket_of_workers()
@@ -131,12 +132,12 @@ class TorchLoader(Loader, IterableDataset[Any]):
         compared = None if compared is None else replace(compared, board=None)
         return _made_in_child, (DupFd(shared_file()), passes, compared, parent, *arguments)
 
-    def _standing(self, *, starts: bool = False) -> Standing:
-        standing, worker = super()._standing(starts=starts), get_worker_info()
+    def _process_rank(self, *, starts: bool = False) -> ProcessRank:
+        process_rank, worker = super()._process_rank(starts=starts), get_worker_info()
         if worker is None or self._compared is None:
-            return standing
+            return process_rank
         board = None if worker.id else parent_board()
-        return replace(standing, compared=replace(self._compared, board=board))
+        return replace(process_rank, compared=replace(self._compared, board=board))
 
     def _note_move(self, state: dict[str, Any] | None = None) -> None:
         self._begun = None
@@ -149,11 +150,11 @@ class TorchLoader(Loader, IterableDataset[Any]):
         super()._settle_epoch(sharding)
         worker, place, passes = get_worker_info(), self._place, self._passes
         if worker is None:
-            if self._rows.is_endless:  # there and here each goes on where it stands
+            if self._rows.is_endless:  # each process continues from its own position
                 return
             epoch = passes.epoch_in_parent(place.epoch)
         elif self._begun == (place.epoch, place.position) and not passes.must_follow():
-            return  # this pass was begun before, and nothing was read of it
+            return  # this pass was begun before, and nothing of it was read
         else:
             seed = worker.seed - worker.id
             epoch, moves = passes.begin_in_worker(place.epoch, worker=worker.id, seed=seed)
@@ -163,7 +164,7 @@ class TorchLoader(Loader, IterableDataset[Any]):
         self._begun = place.epoch, place.position
 
     def _follow(self, moves: list[Move]) -> None:
-        """Move this worker's copy as the loader was moved in the parent since."""
+        """Apply to this worker's copy the moves of the loader in the parent since."""
         for move in moves:
             if move.state is not None:
                 super().load_state_dict(move.state)
@@ -173,7 +174,7 @@ class TorchLoader(Loader, IterableDataset[Any]):
 
 @dataclass(frozen=True, slots=True)
 class TorchConverter:
-    """Turn arrays into tensors."""
+    """Convert arrays to tensors."""
 
     device: torch.device | None = None
     nested: frozenset[str] = frozenset()
@@ -184,12 +185,12 @@ class TorchConverter:
     equal_parts: int = 1
 
     def turn_and_turns(self) -> tuple[int, int]:
-        """Ask the DataLoader which of its workers this is."""
+        """Return which of the DataLoader's workers this is, and their number."""
         worker = get_worker_info()
         return (0, 1) if worker is None else (worker.id, worker.num_workers)
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Turn a batch's arrays into tensors, and put them on the device."""
+        """Convert a batch's arrays to tensors, and copy them to the device."""
         tensors = {name: _as_tensor(value) for name, value in batch.items()}
         if self.device is not None:
             tensors = self._on_device(tensors, self.device)
@@ -218,7 +219,7 @@ def _board_of_process() -> Board | None:
 
 
 def _answer_workers() -> None:
-    """Answer workers that are about to be started, where there are other ranks to compare with."""
+    """Answer workers about to be started, if there are other ranks to compare with."""
     if has_shared_file() and torch_group() is not None:
         answer_workers(_board_of_process)
 
@@ -244,12 +245,12 @@ def _made_in_child(
 
 
 DIVIDERS = frozenset({"DataLoaderDispatcher", "IterableDatasetShard"})
-"""Of Accelerate, and of transformers before it: a Trainer's own dataloader is one of them."""
+"""Classes of Accelerate, and of transformers before it, that a Trainer's dataloader is one of."""
 FRAMES = 16  # between their ``__iter__`` and ours, with a DataLoader's in between
 
 
 def _divider() -> str | None:
-    """Return which of them asks for an iterator now: nothing of a loader is told of them."""
+    """Return which of them is calling ``__iter__``, by stack frames: a loader is not informed."""
     frame = inspect.currentframe()
     for _ in range(FRAMES):
         frame = None if frame is None else frame.f_back
@@ -264,16 +265,16 @@ def _divider() -> str | None:
 
 
 def device_of(device: Any) -> torch.device:
-    """Return a device by torch's word for it.
+    """Return a torch device by name.
 
     Raises:
-        InvalidInputError: There is no such device here; found before anything is read.
+        InvalidInputError: This machine has no such device; raised before anything is read.
     """
     try:
         known = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise InvalidInputError(
-            f"device={device!r} is no device of torch\ngive 'cuda', 'cuda:0', 'cpu' or another"
+            f"device={device!r} is not a torch device\ngive 'cuda', 'cuda:0', 'cpu' or another"
             " torch.device",
             argument="device",
             actual=device,
@@ -303,7 +304,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _of_array(array: np.ndarray) -> torch.Tensor:
-    """View an array as a tensor; of floats that torch takes from no one, it is given the bits."""
+    """View an array as a tensor; float types that torch cannot convert are passed as bits."""
     if not is_narrow_float(array.dtype):
         return torch.from_numpy(array)
     bits = torch.from_numpy(array.view(np.int16 if array.itemsize > 1 else np.uint8))
@@ -311,7 +312,7 @@ def _of_array(array: np.ndarray) -> torch.Tensor:
 
 
 def _mapped(tensors: dict[str, Any], change: Callable[[torch.Tensor], Any]) -> dict[str, Any]:
-    """Change every tensor of a batch, also those in lists; the rest stays as it is."""
+    """Change every tensor of a batch, also in lists; other values stay unchanged."""
 
     def changed(value: Any) -> Any:
         if isinstance(value, list):

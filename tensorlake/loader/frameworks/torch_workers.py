@@ -1,15 +1,15 @@
 """Passes in the workers of a ``DataLoader``, each of which has a copy of the loader.
 
-The loader in their parent learns nothing of them, nor one worker of another. So that their passes
-are successive epochs, all copies share a small file without a name, known by its descriptor:
+The loader in their parent does not see them, and workers do not see each other. So that their
+passes are successive epochs, all copies share a small unnamed file by its descriptor:
 
-    of each pass   the loader · the pass · its epoch · its move · which workers have begun it
-    of each move   the loader · its number · the place that it led to · the state that was loaded
+    per pass       the loader · the pass · its epoch · its move · which workers have begun it
+    per move       the loader · its number · the place that it led to · the state that was loaded
 
     the loader     the process that made the DataLoader, and the loader there
     the pass       the seed that the DataLoader drew for its workers, the move after which they were
-                   made, and how many passes a worker has begun before: it lives on with
-                   persistent_workers=True
+                   made, and the number of passes a worker has begun before: with
+                   persistent_workers=True it has several
     a move         set_epoch(), skip(), load_state_dict() or a pass of the loader in the parent
 
 The first worker to begin a pass gives it the epoch after the last one, or, if the loader was moved
@@ -34,12 +34,12 @@ from tensorlake.storage import ForkLock
 __all__ = ["Move", "WorkerPasses", "adopt_file", "has_shared_file", "shared_file"]
 
 MAX_KEPT = 256  # passes, and moves, of all loaders of a process
-MOVES_KEPT = 2  # of a loader, and as many of those that loaded a state: a worker may begin late
+MOVES_KEPT = 2  # per loader, and the same number that loaded a state: a worker may begin late
 
 Noted = dict[str, list[dict[str, Any]]]
 
-_files: list[int] = []  # this process's, once there is one: forks inherit it
-_turn = ForkLock()  # of this process's threads, which the lock of the file does not keep apart
+_files: list[int] = []  # this process's, once it exists: forks inherit it
+_turn = ForkLock()  # for this process's threads, which the file's lock does not exclude
 
 
 def shared_file() -> int:
@@ -54,12 +54,12 @@ def shared_file() -> int:
 
 
 def has_shared_file() -> bool:
-    """Whether a loader was made in this process, or in one that it was forked of."""
+    """Return whether a loader was made in this process, or in a process it was forked from."""
     return bool(_files)
 
 
 def adopt_file(descriptor: int) -> None:
-    """Share the file of the parent, in a process that was spawned."""
+    """Adopt the parent's file, in a spawned process."""
     _files[:] = [descriptor]
 
 
@@ -70,37 +70,37 @@ def _new_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Where a loader was set by its parent, as its workers follow."""
+    """A position that the parent set on a loader, for its workers to follow."""
 
     epoch: int
     position: int
     skipped: int
-    state: dict[str, Any] | None = None  # what was loaded
+    state: dict[str, Any] | None = None  # the state that was loaded
 
 
 @dataclass(slots=True)
 class WorkerPasses:
-    """What workers have begun of one loader; a copy of it is in each of them."""
+    """The passes that workers have begun of one loader; each worker has a copy."""
 
     name: str = field(default_factory=_new_name)
     moves: int = 0  # of the loader in the parent, as far as this copy has followed
-    born: int | None = None  # after which of them this worker was made
+    born: int | None = None  # the last move before this worker was made
     begun: int = 0  # by this worker
     is_set: bool = False  # its place, in this worker, since it began its last pass
 
     def set_in_worker(self) -> None:
-        """Note that the place of this worker's copy was set by the worker itself."""
+        """Record that the worker itself set the position of its copy."""
         self.is_set = True
 
     def move(self, place: Place, state: dict[str, Any] | None = None) -> None:
-        """Tell workers that live on where the loader was set in their parent."""
+        """Record for persistent workers the position set on the loader in their parent."""
         with _noted() as noted:
             self._move(noted, Move(place.epoch, place.position, place.skipped, state))
 
     def epoch_in_parent(self, epoch: int) -> int:
         """Begin a pass in the parent; return its epoch.
 
-        It follows those of the workers, and is the loader's own without any.
+        It follows the workers' epochs, and is the loader's own if they have none.
         """
         with _noted() as noted:
             last = [one["epoch"] for one in self._passes(noted, os.getpid(), self.moves)]
@@ -112,9 +112,9 @@ class WorkerPasses:
         """Begin a pass in a worker; return its epoch, and the moves to follow before it.
 
         Args:
-            epoch: Where the loader's copy stands.
+            epoch: The epoch of the loader's copy.
             worker: The worker's number.
-            seed: What the DataLoader drew for its workers.
+            seed: The seed that the DataLoader drew for its workers.
         """
         process = _parent()
         self.born = self.moves if self.born is None else self.born
@@ -130,7 +130,7 @@ class WorkerPasses:
             else:
                 last = moves[-1]["number"] if moves else self.moves
                 if is_set:
-                    moves = []  # the worker set its own place
+                    moves = []  # the worker set its own position
                 elif own := self._passes(noted, process, last):
                     epoch = own[-1]["epoch"] + 1
                 elif moves:
@@ -156,7 +156,7 @@ class WorkerPasses:
         return [one for one in noted["moves"] if one["loader"] == key if one["number"] > self.moves]
 
     def _passes(self, noted: Noted, process: int, move: int | None = None) -> list[dict[str, Any]]:
-        """Return the passes of this loader, those after a move alone where one is given."""
+        """Return the passes of this loader, or only those after a given move."""
         return [
             one
             for one in noted["passes"]
@@ -183,7 +183,7 @@ def _parent() -> int:
 
 @contextmanager
 def _noted() -> Generator[Noted]:
-    """Read what is noted, with every other process kept out, and write what becomes of it."""
+    """Read the notes under an exclusive lock, and write back the changes of the body."""
     file = shared_file()
     with _turn:
         fcntl.lockf(file, fcntl.LOCK_EX)
@@ -194,6 +194,6 @@ def _noted() -> Generator[Noted]:
             yield noted
             after = json.dumps({name: ones[-MAX_KEPT:] for name, ones in noted.items()}).encode()
             if after != text:
-                os.pwrite(file, after.ljust(before), 0)  # blanks after it are no part of JSON
+                os.pwrite(file, after.ljust(before), 0)  # trailing blanks are ignored by JSON
         finally:
             fcntl.lockf(file, fcntl.LOCK_UN)

@@ -1,11 +1,11 @@
-"""The order of a mix as a state records it: its sources, their weights, and where they stand.
+"""The order of a mix as a state records it: its sources, their weights and their positions.
 
     {"kind": "mix", "stop": "first",
      "sources": [["web", "main@12", {"kind": "full"}, 0.6], ["code", "main@3", …, 0.4]]}
 
-Where weights are functions of the place, the weights recorded are those of the span that holds
-the position, with its start and the rows of each source that were taken before:
-``"span": [65536, [39322, 26214]]``. So what was handed out never depends on a function again.
+If weights are functions of the place, the recorded weights are those of the span that contains the
+position, with its start and the rows of each source taken before it:
+``"span": [65536, [39322, 26214]]``. So rows handed out never depend on a function again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class SourceOrder:
-    """One source: its name, the version it is read at, and the order of each of its epochs."""
+    """One source: its name, its version, and the order of each of its epochs."""
 
     name: str
     version: str
@@ -56,19 +56,19 @@ class SourceOrder:
 
 @dataclass(frozen=True, slots=True)
 class MixOrder:
-    """How places become rows of several sources."""
+    """The mapping from places to rows of several sources."""
 
     stop: MixStop
     sources: tuple[SourceOrder, ...]
-    span: Span  # the one that holds the position recorded
+    span: Span  # the one that contains the recorded position
 
     @property
     def is_shuffled(self) -> bool:
-        """Whether rows of some source come in another order than its own."""
+        """Whether rows of some source are not in its own order."""
         return any(source.order.is_shuffled for source in self.sources)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the members of this order as a state records them."""
+        """Return the JSON members of this order, as recorded in a state."""
         sources = [
             [source.name, source.version, source.order.to_json(), weight]
             for source, weight in zip(self.sources, self.span.weights, strict=True)
@@ -80,7 +80,7 @@ class MixOrder:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> MixOrder:
-        """Parse what ``to_json`` gave."""
+        """Parse the result of ``to_json``."""
         stop, listed = value.get("stop"), value.get("sources")
         if stop not in MIX_STOPS or not isinstance(listed, list) or not listed:
             raise _damaged(value)
@@ -125,6 +125,6 @@ def _span_of(value: Mapping[str, Any], count: int) -> tuple[int, Sequence[int]]:
 
 def _damaged(value: Mapping[str, Any]) -> InvalidInputError:
     return InvalidInputError(
-        f"no mix is written as {dict(value)!r}\ngive what loader.state_dict() returned",
+        f"{dict(value)!r} is not a mix order\ngive the dict that loader.state_dict() returned",
         actual=dict(value),
     )

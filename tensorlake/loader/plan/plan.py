@@ -1,13 +1,13 @@
 """The access plan: the order of an epoch as a pure function of (selection, order, seed, epoch).
 
 ``AccessPlan.positions(start, stop)`` gives, for places start … stop - 1 of the epoch, the
-positions in the selection, by arithmetic: O(1) memory, nothing to set up, any part at any time.
-Nothing about ranks, workers, batches, stores or chunks enters, so from it follow sharding,
-prefetch and exact resume.
+positions in the selection, by arithmetic: O(1) memory, no set-up, any part at any time. It does not
+depend on ranks, workers, batches, stores or chunks, which makes sharding, prefetch and exact resume
+possible.
 
     full     place ─► Feistel permutation ─► position
     window   place ─► permuted inside its window of blocks ─► block slot ─► permuted block
-                  ─► rotated by an amount drawn for the epoch ─► position
+                  ─► rotated by a random amount per epoch ─► position
 
 Invariant: the positions of one epoch are a permutation of 0 … num_rows - 1.
 The arithmetic is specified in docs/reference/plan.md and changes only with ``PLAN_VERSION``.
@@ -44,9 +44,9 @@ __all__ = [
 PLAN_VERSION = 1
 SEED_STOP = 1 << 64
 FULL_NBYTES = 2 << 30  # a selection up to this size fits the memory of a training machine
-FULL_ROW_NBYTES = 1 << 20  # a row as large as this is read as well alone as with its neighbours
+FULL_ROW_NBYTES = 1 << 20  # a row of this size is read alone as efficiently as with its neighbours
 BLOCK_NBYTES = 2 << 20  # with 16 requests in flight, past the break-even of a ranged read
-WINDOW_NBYTES = 128 << 20  # two windows, one in use and one on its way, are the prefetch's 256 MiB
+WINDOW_NBYTES = 128 << 20  # two windows, one in use and one in flight, are the prefetch's 256 MiB
 
 Shuffle = bool | Literal["full", "window"]
 
@@ -56,7 +56,7 @@ class Plan(Protocol):
 
     @property
     def num_rows(self) -> int:
-        """How many places it has."""
+        """Number of places."""
         ...
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -66,7 +66,7 @@ class Plan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How an epoch is ordered; ``block`` (rows) and ``window`` (blocks) are 0 unless windowed."""
+    """The order of an epoch; ``block`` (rows) and ``window`` (blocks) are 0 unless windowed."""
 
     kind: Literal["none", "full", "window"]
     block: int = 0
@@ -74,11 +74,11 @@ class Order:
 
     @property
     def is_shuffled(self) -> bool:
-        """Whether rows come in another order than the selection's."""
+        """Whether rows are not in the selection's order."""
         return self.kind != "none"
 
     def describe(self) -> str:
-        """Say in a few words how rows are ordered."""
+        """Describe the order of rows in a few words."""
         match self.kind:
             case "none":
                 return "as selected"
@@ -88,14 +88,14 @@ class Order:
                 return f"shuffled in windows of {self.window} blocks of {self.block} rows"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the members of this order as a state records them."""
+        """Return the JSON members of this order, as recorded in a state."""
         if self.kind != "window":
             return {"kind": self.kind}
         return {"kind": self.kind, "block": self.block, "window": self.window}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Order:
-        """Parse what ``to_json`` gave."""
+        """Parse the result of ``to_json``."""
         kind = value.get("kind")
         if kind == "none" or kind == "full":  # noqa: PLR1714 - the type checker narrows by ==
             return cls(kind)
@@ -108,7 +108,7 @@ class Order:
         ):
             return cls("window", block, window)
         raise InvalidInputError(
-            f"no order is written as {dict(value)!r}; the kinds are 'none', 'full' and 'window'"
+            f"{dict(value)!r} is not an order; the kinds are 'none', 'full' and 'window'"
             "\nthe state was damaged, or written by a newer tensorlake",
             actual=dict(value),
         )
@@ -116,7 +116,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class PlanKey:
-    """All that an epoch's order depends on. Equal keys give byte-equal plans on every machine."""
+    """All inputs of an epoch's order. Equal keys give byte-equal plans on every machine."""
 
     selection_digest: str
     order: Order
@@ -153,7 +153,9 @@ class AccessPlan:
         span = block * window
         slotted = np.empty_like(places)
         start = 0
-        while start < len(places):  # a turn for each window that holds a place, however far apart
+        while start < len(
+            places
+        ):  # one turn per window that contains a place, regardless of distance
             number = int(places[start]) // span
             window_start = number * span
             window_stop = min(window_start + span, self.num_rows)
@@ -182,12 +184,12 @@ def build_access_plan(key: PlanKey, num_rows: int) -> AccessPlan:
     """Order positions 0 … num_rows - 1. No I/O, no clock, no global random state, O(1) memory."""
     if not 0 <= key.seed < SEED_STOP:
         raise InvalidInputError(
-            f"seed is a whole number in [0, 2**64), got {key.seed!r}\ngive seed=0 … 2**64 - 1",
+            f"seed must be an integer in [0, 2**64), got {key.seed!r}\ngive seed=0 … 2**64 - 1",
             actual=key.seed,
         )
     if not 0 <= key.epoch < SEED_STOP:
         raise InvalidInputError(
-            f"epoch is a whole number from 0 on, got {key.epoch!r}", actual=key.epoch
+            f"epoch must be an integer >= 0, got {key.epoch!r}", actual=key.epoch
         )
     return AccessPlan(key, num_rows)
 
@@ -204,10 +206,11 @@ def check_places(places: NDArray[np.int64], num_rows: int) -> None:
 
 
 def choose_order(shuffle: Shuffle, *, num_rows: int, row_nbytes: int) -> Order:
-    """Turn ``shuffle`` into an order, from the number of rows and stored bytes a row alone.
+    """Turn ``shuffle`` into an order, from the number of rows and stored bytes per row alone.
 
-    ``True`` is "full" for what fits in memory, or where each row is a good read by itself, and
-    "window" otherwise. Machine, store and cache do not enter: every rank must choose alike.
+    ``True`` is "full" for selections that fit in memory, or whose rows are large enough to read
+    individually, and "window" otherwise. Machine, store and cache do not matter: every rank must
+    choose alike.
     """
     if shuffle is False:
         return Order("none")

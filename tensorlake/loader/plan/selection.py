@@ -1,7 +1,7 @@
-"""What the loader reads from: a selection's rows, and a reader of chunks.
+"""The loader's input: a selection's rows, and a reader of chunks.
 
-Declared here, by the layer that needs them, and met by ``tensorlake.reading``. Tests stand a
-small in-memory dataset behind the same protocols.
+Declared here, by the layer that needs them, and implemented by ``tensorlake.reading``. Tests
+implement the same protocols with a small in-memory dataset.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TensorSpec(Protocol):
 
     @property
     def type(self) -> SampleType:
-        """What its samples are."""
+        """Type of its samples."""
         ...
 
 
@@ -46,7 +46,7 @@ class Schema(Protocol):
 
     @property
     def tensors(self) -> Sequence[TensorSpec]:
-        """All of them."""
+        """All tensors."""
         ...
 
     def __contains__(self, name: object) -> bool:
@@ -59,15 +59,15 @@ class Schema(Protocol):
 
 
 class Packs(Protocol):
-    """The objects that chunks lie in."""
+    """The objects in which chunks are stored."""
 
     async def read_range(self, pack: Any, offset: int, nbytes: int) -> Buffer:
-        """Read exactly so many bytes of a pack (its id is the reader's own class)."""
+        """Read exactly ``nbytes`` bytes of a pack (its id is the reader's own class)."""
         ...
 
 
 class Snapshot(Protocol):
-    """The version that a selection is of."""
+    """The version of a selection."""
 
     @property
     def version(self) -> str:
@@ -76,22 +76,22 @@ class Snapshot(Protocol):
 
     @property
     def url(self) -> str:
-        """The dataset's, for messages."""
+        """URL of the dataset, for messages."""
         ...
 
     @property
     def is_staged(self) -> bool:
-        """Whether it shows staged changes, which nobody else can read, and which may go."""
+        """Whether it shows staged changes, which are private and may be discarded."""
         ...
 
     @property
     def packs(self) -> Packs:
-        """Where its bytes are."""
+        """The source of its bytes."""
         ...
 
     @property
     def schema(self) -> Schema:
-        """Its tensors, those that are not read too."""
+        """Its tensors, including those that are not read."""
         ...
 
     def spec(self, tensor: str) -> TensorSpec:
@@ -114,12 +114,12 @@ class Selection(Protocol):
 
     @property
     def num_rows(self) -> int:
-        """How many rows it has."""
+        """Number of rows."""
         ...
 
     @property
     def digest(self) -> str:
-        """Name of (version, rows in order)."""
+        """Digest of (version, rows in order)."""
         ...
 
     def row_numbers(self, positions: Int64Array) -> Int64Array:
@@ -132,23 +132,23 @@ class Selection(Protocol):
 
 
 class ChunkKey(Protocol):
-    """Where a chunk lies; hashable, and equal for equal bytes."""
+    """The location of a chunk; hashable, and equal for equal bytes."""
 
     @property
     def nbytes(self) -> int:
-        """Stored bytes; 0 for a chunk that is only a value."""
+        """Stored bytes; 0 if the chunk is only a value."""
         ...
 
     @property
     def is_fill(self) -> bool:
-        """Whether all its rows have the tensor's fill and nothing is stored."""
+        """Whether all its rows have the tensor's fill value and nothing is stored."""
         ...
 
     def __hash__(self) -> int: ...
 
 
 class Located(Protocol):
-    """Where each of some physical rows lies."""
+    """The locations of some physical rows."""
 
     @property
     def chunk(self) -> NDArray[np.integer]:
@@ -167,16 +167,16 @@ class Located(Protocol):
 
 
 class ShapeTable(Protocol):
-    """Bounds of the shapes of chunks' samples, a row a chunk, and how many of them are NULL."""
+    """Bounds of the shapes of chunks' samples, one row per chunk, and bounds of NULL counts."""
 
     @property
     def null_count(self) -> NDArray[np.integer]:
-        """At most so many are NULL; 0 means none."""
+        """Maximum number of NULLs; 0 means none."""
         ...
 
     @property
     def has_shapes(self) -> NDArray[np.bool_]:
-        """Of which chunks they are known."""
+        """Chunks whose shapes are known."""
         ...
 
     @property
@@ -191,7 +191,7 @@ class ShapeTable(Protocol):
 
 
 class ChunkIndex(Protocol):
-    """Where the chunks of one tensor are, as far as a loader asks without rows."""
+    """The parts of one tensor's chunk index that a loader uses without rows."""
 
     @property
     def num_rows(self) -> int:
@@ -200,12 +200,12 @@ class ChunkIndex(Protocol):
 
     @property
     def bounds(self) -> ShapeTable | None:
-        """What holds for the samples of all chunks, as one row; None where unknown."""
+        """Bounds over the samples of all chunks, as one row; None if unknown."""
         ...
 
 
 class Store(Protocol):
-    """Where a dataset lies."""
+    """The store of a dataset."""
 
     @property
     def is_local(self) -> bool:
@@ -223,19 +223,19 @@ class Reader(Protocol):
 
     @property
     def store(self) -> Store:
-        """Where the bytes come from."""
+        """The store of the bytes."""
         ...
 
     def index(self, tensor: str) -> ChunkIndex:
-        """Find where the chunks of a tensor are."""
+        """Return the chunk index of a tensor."""
         ...
 
     def row_nbytes(self, tensors: Sequence[str]) -> Sequence[int]:
-        """Return the stored bytes of a row in the mean, rounded down, of each of some tensors."""
+        """Return the mean stored bytes per row, rounded down, of each of some tensors."""
         ...
 
     def is_null(self, tensor: str, physical: Int64Array) -> NDArray[np.bool_]:
-        """Tell which samples are NULL, from headers alone."""
+        """Return which samples are NULL, from headers alone."""
         ...
 
     def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
@@ -243,7 +243,7 @@ class Reader(Protocol):
         ...
 
     def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
-        """Read all at once what ``row_nbytes`` and ``locate`` of some rows will need."""
+        """Read at once the pages that ``row_nbytes`` and ``locate`` of some rows will need."""
         ...
 
     def locate(self, tensor: str, physical: Int64Array) -> Located:
@@ -257,26 +257,26 @@ class Reader(Protocol):
     def decode_chunk(
         self, tensor: str, key: Any, blob: Buffer, rest: Sequence[Buffer] = ()
     ) -> Column:
-        """Turn a chunk's bytes, ``rest`` those that follow ``blob``, into a column as stored."""
+        """Decode a chunk's bytes, ``blob`` followed by ``rest``, into a column as stored."""
         ...
 
     def salvage_chunk(
         self, tensor: str, key: Any, pieces: Sequence[Buffer] = ()
     ) -> tuple[Column, NDArray[np.bool_]] | None:
-        """Return what of a damaged chunk can be verified by itself, and which rows cannot.
+        """Return the rows of a damaged chunk that verify individually, and which do not.
 
-        ``pieces`` are its bytes where they were fetched. The other rows are NULL; None where no
-        row can be verified.
+        ``pieces`` are its bytes if they were fetched. The other rows are NULL; None if no row can
+        be verified.
         """
         ...
 
     def fill_column(self, tensor: str, rows: int) -> Column:
-        """Return the stored samples of rows that have the tensor's fill."""
+        """Return stored samples for rows that have the tensor's fill value."""
         ...
 
     async def fetch(self, tensor: str, physical: Int64Array) -> Callable[[], Column]:
-        """Read what rows need, on the storage loop; return what makes them, in the order given.
+        """Read the bytes of rows on the storage loop; return a function that makes them, in order.
 
-        They are as stored, media not decoded. What is returned runs in another thread.
+        Rows are as stored, media not decoded. The function runs in another thread.
         """
         ...

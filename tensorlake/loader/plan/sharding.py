@@ -1,11 +1,11 @@
-"""Who takes which part of the order: global batches, and each rank's share of them.
+"""Division of the order: global batches, and each rank's share of them.
 
     places of the epoch   start ┃ G ┃ G ┃ G ┃ … ┃ short ┃ num_rows
     global batch k        places [start + kG, start + (k+1)G)
     rank r of w           the contiguous [rg/w, (r+1)g/w) of a batch of g places
 
-Every rank yields the same number of batches. A short last batch is dropped or split evenly; when
-it is smaller than the world, ranks left empty repeat a row of it that is marked not valid.
+Every rank yields the same number of batches. A short last batch is dropped or split evenly; if it
+is smaller than the world, empty ranks repeat one of its rows, marked as not valid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ShortBatchWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One rank's part of a global batch: places [start, stop), and how many of them count."""
+    """One rank's part of a global batch: places [start, stop), and the number of valid ones."""
 
     number: int
     start: int
@@ -39,13 +39,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """How places become batches, for one rank of a world."""
+    """The mapping from places to batches, for one rank of a world."""
 
     rank: int
     world_size: int
     global_batch_size: int
     drop_last: bool = False
-    equal_parts: int = 1  # that each global batch must divide into: those of a sharding
+    equal_parts: int = 1  # of each global batch, as required by a sharding
 
     def __post_init__(self) -> None:
         if self.world_size < 1 or not 0 <= self.rank < self.world_size:
@@ -64,23 +64,25 @@ class Sharding:
             )
         if self.global_batch_size % self.equal_parts:
             raise InvalidInputError(
-                f"a global batch of {self.global_batch_size} rows has no {self.equal_parts} equal"
-                f" parts, as sharding= asks\nmake it a multiple of {self.equal_parts}",
+                f"a global batch of {self.global_batch_size} rows cannot be divided into"
+                f" {self.equal_parts} equal parts, as sharding= requires"
+                f"\nmake it a multiple of {self.equal_parts}",
                 expected=self.equal_parts,
                 actual=self.global_batch_size,
             )
 
     def check_last(self, num_rows: int, start: int = 0) -> None:
-        """Refuse a short last batch that has no equal parts.
+        """Refuse a short last batch that cannot be divided into equal parts.
 
         Raises:
-            InvalidInputError: It would come, and could not be divided.
+            InvalidInputError: There is such a batch.
         """
         rest = max(num_rows - start, 0) % self.global_batch_size
         if not self.drop_last and rest % self.equal_parts:
             raise InvalidInputError(
-                f"the last global batch would have {rest} rows, which have no {self.equal_parts}"
-                " equal parts, as sharding= asks\nleave it out: drop_last=True",
+                f"the last global batch would have {rest} rows, which cannot be divided into"
+                f" {self.equal_parts} equal parts, as sharding= requires"
+                "\nleave it out: drop_last=True",
                 expected=self.equal_parts,
                 actual=rest,
             )
@@ -110,20 +112,20 @@ class Sharding:
 
 
 def check_batch_size(batch_size: int | None, global_batch_size: int | None) -> None:
-    """Refuse batch sizes that no number of ranks has.
+    """Refuse batch sizes that are impossible for any number of ranks.
 
     Raises:
-        InvalidInputError: Neither is given, one is below 1, or one is no multiple of the other.
+        InvalidInputError: Neither is given, one is below 1, or one is not a multiple of the other.
     """
     for name, value in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
         if value is not None and value < 1:
-            raise InvalidInputError(f"{name} is at least 1, got {value!r}", actual=value)
+            raise InvalidInputError(f"{name} must be at least 1, got {value!r}", actual=value)
     if global_batch_size is None and batch_size is None:
-        raise InvalidInputError("no batch size is given\nadd batch_size= (rows a rank)")
+        raise InvalidInputError("no batch size is given\nadd batch_size= (rows per rank)")
     if batch_size is not None and global_batch_size is not None and global_batch_size % batch_size:
         raise InvalidInputError(
-            f"global_batch_size={global_batch_size} is not batch_size={batch_size} on each of some"
-            " ranks\ngive one of the two",
+            f"global_batch_size={global_batch_size} is not a multiple of"
+            f" batch_size={batch_size}\ngive one of the two",
             expected=global_batch_size,
             actual=batch_size,
         )
@@ -132,7 +134,7 @@ def check_batch_size(batch_size: int | None, global_batch_size: int | None) -> N
 def global_batch_size_of(
     batch_size: int | None, global_batch_size: int | None, world_size: int
 ) -> int:
-    """Join the two ways to say how large a batch is, both checked.
+    """Combine the two ways to give the batch size, both checked.
 
     Raises:
         InvalidInputError: The two disagree on this number of ranks.

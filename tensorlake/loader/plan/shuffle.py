@@ -1,9 +1,9 @@
-"""A seeded permutation of 0 … n - 1 that is arithmetic: any part of it at once, none of it kept.
+"""A seeded permutation of 0 … n - 1 by arithmetic: any part can be computed, nothing is stored.
 
 An alternating Feistel network permutes all numbers of ``bits`` bits, ``bits`` chosen so that they
 just hold n; a result of n or more is fed back until it is below n (cycle walking), which makes it
-a permutation of 0 … n - 1 and takes less than two turns on average. Of few values, which walk long,
-all are found by one turn.
+a permutation of 0 … n - 1 and takes less than two turns on average. Small sets of values,
+which walk long, are computed in one turn.
 
     value   │ left: bits // 2 │ right: bits - bits // 2 │
     round i   even: left  ^= F(right, key i)     odd: right ^= F(left, key i)
@@ -36,8 +36,10 @@ MULTIPLIER_1 = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / golden ratio, odd
 MULTIPLIER_2 = np.uint64(0xD1B54A32D192ED03)  # an odd multiplier of good avalanche (R2 sequence)
 FOLD_BITS = np.uint64(32)
 PERSON = b"tl-plan-1"  # blake2b's personalisation: the plan's version is part of every key
-TABLE_SIZE = 1 << (MIN_BITS - 1)  # up to it, walking takes two turns and more: 256 for one value
-BLOCK = 1 << 14  # elements worked on at once, so that the scratch stays in the second-level cache
+TABLE_SIZE = 1 << (
+    MIN_BITS - 1
+)  # up to this size, walking takes two or more turns: 256 for one value
+BLOCK = 1 << 14  # elements per step, so that the scratch memory stays in the L2 cache
 
 Purpose = Literal["order", "blocks", "window", "rotation", "source"]
 
@@ -57,7 +59,7 @@ class Permutation:
         result = self._network(values.view(np.uint64))
         outside = np.flatnonzero(result >= size)
         walking = result[outside]
-        while len(outside):  # all at once: a turn costs the same for one value as for hundreds
+        while len(outside):  # together: a turn costs the same for one value as for hundreds
             walking = self._network(walking)
             stays = walking >= size
             arrived = ~stays
@@ -68,8 +70,8 @@ class Permutation:
     def _table(self) -> NDArray[np.int64]:
         """Walk for every value at once, by one turn of the network.
 
-        No two values pass the same one on their way, so that all ways together have at most 256
-        steps, where arrays take a turn of the network for each step of the longest.
+        No two values pass through the same one, so all walks together have at most 256 steps, while
+        arrays take a turn of the network for each step of the longest.
         """
         following = self._network(np.arange(1 << MIN_BITS, dtype=np.uint64)).tolist()
         images = following[: self.size]

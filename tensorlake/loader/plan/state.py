@@ -1,15 +1,16 @@
-"""The state of a loader: where it stands in which order, under 1 KB of JSON, the same on all ranks.
+"""The state of a loader: its order and position, under 1 KB of JSON, the same on all ranks.
 
 A state names the version and the selection, the order's parameters with seed and epoch, and the
 place in the epoch that follows the last global batch handed out. Batch size, world, workers,
-cache and decode are not in it: any number of ranks continues the same order. That of a mix names
-the version, order and weight of each source (some 60 bytes each).
+cache and decode are not in it: any number of ranks continues the same order. The state of a mix
+names the version, order and weight of each source (about 60 bytes each).
 
     {"format": "tensorlake-loader", "plan": 1, "version": "main@12", "selection": "…",
      "num_rows": 25000, "order": {"kind": "full"}, "seed": 7, "epoch": 3, "position": 10240,
      "skipped": 0, "source": {"url": "s3://bucket/pets", "framework": "torch", "view": "sharp"}}
 
-``source`` is there where the rows can be found again from it alone; who makes it, knows how.
+``source`` is present if the rows can be found again from it alone; its format belongs to its
+creator.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ class NewerVersionWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class LoaderState:
-    """What ``state_dict()`` gives and ``load_state_dict()`` takes, parsed."""
+    """The parsed form of the dict that ``state_dict()`` returns and ``load_state_dict()`` takes."""
 
     version: str
     selection: str
-    num_rows: int | None  # places of an epoch; None where it never ends
+    num_rows: int | None  # places of an epoch; None if it never ends
     order: AnyOrder
     seed: int
     epoch: int
     position: int
     skipped: int = 0  # rows of this epoch passed over by skip()
-    source: Mapping[str, Any] | None = None  # how the rows are found again, where that is known
+    source: Mapping[str, Any] | None = None  # how to find the rows again, if known
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
@@ -70,7 +71,7 @@ class LoaderState:
 
         Raises:
             InvalidInputError: It is not a loader's state, or damaged.
-            UnsupportedFeatureError: Another version of the plan wrote it.
+            UnsupportedFeatureError: It was written for another plan version.
         """
         found = value.get("format") if isinstance(value, Mapping) else value
         if found != FORMAT:
@@ -80,7 +81,7 @@ class LoaderState:
                     if isinstance(value, Mapping)
                     else f"a loader's state is a dict, got {type(value).__name__} {value!r:.60}"
                 )
-                + "\ngive what loader.state_dict() returned",
+                + "\ngive the dict that loader.state_dict() returned",
                 expected=FORMAT,
                 actual=found,
             )
@@ -106,7 +107,7 @@ class LoaderState:
         if state.num_rows is not None and state.position > state.num_rows:
             raise InvalidInputError(
                 f"the state's position {state.position} is past its {state.num_rows} rows"
-                "\ngive what loader.state_dict() returned",
+                "\ngive the dict that loader.state_dict() returned",
                 expected=state.num_rows,
                 actual=state.position,
             )
@@ -115,14 +116,14 @@ class LoaderState:
 
 @dataclass(slots=True)
 class Place:
-    """Where a loader stands in its epochs, by what it has handed out.
+    """The position of a loader in its epochs, by the batches it has handed out.
 
     Attributes:
-        epoch: The one under way, or that the next pass begins.
+        epoch: The current epoch, or the one that the next pass begins.
         position: The place in it that follows the last global batch handed out.
-        skipped: How many rows of it were passed over.
-        is_fresh: Whether the next pass goes on here; else it begins the next epoch.
-        finished: The epoch that ended last, while none has begun since.
+        skipped: Number of its rows that were skipped.
+        is_fresh: Whether the next pass continues here; otherwise it begins the next epoch.
+        finished: The epoch that ended last, if none has begun since.
     """
 
     epoch: int = 0
@@ -132,23 +133,23 @@ class Place:
     finished: int | None = None
 
     def start(self, epoch: int) -> None:
-        """Stand at the beginning of an epoch."""
+        """Move to the beginning of an epoch."""
         self.epoch, self.position, self.skipped = epoch, 0, 0
         self.is_fresh, self.finished = True, None
 
     def end(self) -> None:
-        """Stand at the end of the epoch, which is the beginning of the next."""
+        """Move to the end of the epoch, which is the beginning of the next."""
         finished = self.epoch
         self.start(finished + 1)
         self.finished = finished
 
     def return_to(self, state: LoaderState) -> None:
-        """Stand where a state does."""
+        """Move to a state's position."""
         self.start(state.epoch)
         self.position, self.skipped = state.position, state.skipped
 
     def skip_to(self, position: int) -> None:
-        """Pass over the rows before a position."""
+        """Skip the rows before a position."""
         self.skipped += position - self.position
         self.position, self.is_fresh, self.finished = position, True, None
 
@@ -158,14 +159,14 @@ class Place:
 
 
 def checked_epoch(epoch: object) -> int:
-    """Return the number of an epoch, as Python counts.
+    """Return the number of an epoch as a Python integer.
 
     Raises:
-        InvalidInputError: It is none.
+        InvalidInputError: It is not a valid epoch.
     """
     if not is_whole_number(epoch) or not 0 <= epoch < SEED_STOP:
         raise InvalidInputError(
-            f"epoch is a whole number from 0 on, got {epoch!r}", argument="epoch", actual=epoch
+            f"epoch must be an integer >= 0, got {epoch!r}", argument="epoch", actual=epoch
         )
     return int(epoch)
 
@@ -180,9 +181,9 @@ def check_state(
     shuffle: Shuffle,
     others: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> None:
-    """Refuse a state of another selection, seed or shuffle, listing recorded and given.
+    """Refuse a state of another selection, seed or shuffle, listing recorded and given values.
 
-    ``shuffle=True`` accepts whichever shuffled order was recorded: the state's is used.
+    ``shuffle=True`` accepts any recorded shuffled order: the state's is used.
     ``seed=None`` accepts any seed. ``others`` are differences that the caller found.
     """
     given: dict[str, tuple[Any, Any]] = dict(others or {})
@@ -207,8 +208,8 @@ def check_state(
         f"   {name:<{width}}  recorded {was!r}, given {now!r}" for name, (was, now) in given.items()
     )
     raise StateMismatchError(
-        f"the state belongs to another order: it has another {', '.join(given)}\n{rows}\n"
-        "make the loader with what was recorded, or start over without load_state_dict()",
+        f"the state belongs to a different order: it has a different {', '.join(given)}\n{rows}\n"
+        "make the loader with the recorded arguments, or start over without load_state_dict()",
         expected={name: was for name, (was, _) in given.items()},
         actual={name: now for name, (_, now) in given.items()},
     )
@@ -223,9 +224,9 @@ def _order_fits(kind: str, shuffle: Shuffle) -> bool:
 def _count(value: Mapping[str, Any], name: str, *, below: int | None = None) -> int:
     member = value.get(name, 0 if name == "skipped" else None)
     if not is_whole_number(member) or member < 0:
-        raise _damaged(name, "a whole number from 0 on", member)
+        raise _damaged(name, "an integer >= 0", member)
     if below is not None and member >= below:
-        raise _damaged(name, "a whole number below 2**64", member)
+        raise _damaged(name, "an integer < 2**64", member)
     return int(member)
 
 
@@ -246,7 +247,7 @@ def _members(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _damaged(name: str, expected: str, actual: object) -> InvalidInputError:
     return InvalidInputError(
         f"the loader's state has {name} = {actual!r}, expected {expected}"
-        "\ngive what loader.state_dict() returned",
+        "\ngive the dict that loader.state_dict() returned",
         expected=expected,
         actual=actual,
     )

@@ -1,7 +1,7 @@
 """Virtual columns: values that are not stored in a tensor, known by position in the selection.
 
-What a query computed, and ``_source`` of a mix, are columns of a batch like any other; they are
-taken by position when a group of batches is planned, and cost no read.
+Computed columns of a query, and ``_source`` of a mix, are columns of a batch like any other; they
+are taken by position when a group of batches is planned, and cost no read.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class VirtualColumn(Protocol):
 
     @property
     def dtype(self) -> np.dtype | None:
-        """Of its numbers; None where values are texts or objects."""
+        """Dtype of its numbers; None for strings and objects."""
         ...
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Of one value; None where lengths differ."""
+        """Shape of one value; None where lengths differ."""
         ...
 
     def over(self, selection: Selection) -> VirtualColumn:
-        """Return the column of the rows that a loader goes back to."""
+        """Return the column for the rows that a loader returns to."""
         ...
 
     def take(self, positions: Int64Array) -> VirtualValues:
-        """Return the values at some positions, in their order."""
+        """Return the values at some positions, in the order given."""
         ...

@@ -1,10 +1,10 @@
-"""Clocks of one thread: how long it ran, or could have run if a processor had been free.
+"""Clocks of one thread: time it ran, or could have run if a processor had been free.
 
     wall time = running + ready, on the queue for a processor + blocked
 
-The first two are what work takes on this machine as busy as it is; only the third is a wait for
-something: the interpreter's lock, or a page of a mapped file. Linux tells the second in
-``/proc/thread-self/schedstat``; elsewhere it is taken for 0, and counts as blocked.
+The first two are the cost of work on this machine at its current load; only the third is a wait:
+for the interpreter's lock, or a page of a mapped file. Linux reports the second in
+``/proc/thread-self/schedstat``; elsewhere it is assumed to be 0, and counts as blocked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Times(NamedTuple):
     """Seconds of a thread; only differences mean anything."""
 
     running_s: float
-    queued_s: float  # it could have run, and had no processor
+    queued_s: float  # runnable without a processor
 
     @property
     def ready_s(self) -> float:
@@ -32,22 +32,22 @@ class Times(NamedTuple):
         return self.running_s + self.queued_s
 
     def since(self, before: Times) -> Times:
-        """Return what passed after other times of the same thread."""
+        """Return the difference to earlier times of the same thread."""
         return Times(self.running_s - before.running_s, self.queued_s - before.queued_s)
 
     def plus(self, more: Times) -> Times:
-        """Add others."""
+        """Return the sum with other times."""
         return Times(self.running_s + more.running_s, self.queued_s + more.queued_s)
 
 
 class _Schedstat:
-    """A thread's open file: reading it takes 3 microseconds, opening it ten times as long."""
+    """A thread's open file: reading it takes 3 microseconds, opening it ten times that."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
         try:
             self._file = os.open(SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # another system, or a kernel that does not count it
+        except OSError:  # another system, or a kernel without these counts
             self._file = -1
 
     def queued_s(self) -> float:

@@ -1,9 +1,9 @@
 """Counters behind ``LoaderStats``: added to by every stage, from any thread.
 
-What is timed inside of something timed counts once, for the inner of both. Stages of our own never
-sleep and never ask anybody, so the time in which their thread could run is their work, and the
-rest was spent waiting: for the interpreter's lock, or the disk that a file is mapped from.
-Functions of the user's may ask whom they like, and all their time is theirs.
+Nested timings count once, for the inner one. Built-in stages never sleep and make no requests, so
+the time in which their thread could run is their work, and the rest was spent waiting: for the
+interpreter's lock, or the disk of a mapped file. User functions may wait for anything, and all
+their time counts as theirs.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ OWN_WORK = frozenset({"unpack_s", "gather_s", "decode_s"})
 
 
 class _Inner(threading.local):
-    """What was timed inside of what a thread is timing."""
+    """Times measured inside the timing that a thread is in."""
 
     wall_s = 0.0
     times = NO_TIMES
 
 
 class Counters:
-    """What happened so far; a snapshot of it is a ``LoaderStats``."""
+    """The counters so far; a snapshot of them is a ``LoaderStats``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,12 +54,12 @@ class Counters:
         return self._values["rows"] > 0
 
     def waited(self, seconds: float) -> None:
-        """Add the time that a thread waited with something to do."""
+        """Add the time that a thread waited with work to do."""
         self.add(waiting_s=seconds)
 
     @contextmanager
     def timed(self, name: str) -> Generator[None]:
-        """Add the time that the body takes; of work of our own, how much was waiting too."""
+        """Add the time that the body takes; for built-in stages, also the part spent waiting."""
         inner = self._inner
         outer_wall_s, outer_times = inner.wall_s, inner.times
         inner.wall_s, inner.times = 0.0, NO_TIMES
@@ -71,18 +71,18 @@ class Counters:
             own_s, own = whole_s - inner.wall_s, passed.since(inner.times)
             inner.wall_s, inner.times = outer_wall_s + whole_s, outer_times.plus(passed)
             if name in OWN_WORK:
-                ready_s = min(own.ready_s, own_s)  # of two clocks, not quite alike
+                ready_s = min(own.ready_s, own_s)  # two clocks, slightly different
                 queued_s = min(own.queued_s, ready_s)
                 self.add(**{name: ready_s, "queued_s": queued_s, "waiting_s": own_s - ready_s})
             else:
                 self.add(**{name: own_s})
 
     def hold(self, **reasons: bool) -> None:
-        """Say why nothing more is fetched; while all reasons given so far hold, time is counted.
+        """Set or clear reasons why no more is fetched; time is counted while all of them hold.
 
         Args:
-            reasons: ``full``: the plan waits for room in the prefetch. ``chunks``, ``rows``: and
-                the readers of these could ask for more at once.
+            reasons: ``full``: the plan waits for room in the prefetch. ``chunks``, ``rows``: the
+                readers of these could make more requests at once.
         """
         with self._lock:
             self._held.update(reasons)
@@ -102,7 +102,7 @@ class Counters:
             self._values["in_flight"] = max(self._values["in_flight"], self._fetching)
 
     def fetch_ended(self, nbytes: int, *, requests: int) -> None:
-        """Count what was read at once as answered, and by how many requests."""
+        """Count one read as answered, with its bytes and number of requests."""
         with self._lock:
             self._fetching -= 1
             self._values["requests"] += requests
@@ -111,10 +111,10 @@ class Counters:
                 self._values["fetch_s"] += time.perf_counter() - self._fetch_start
 
     def snapshot(self, **known: float) -> LoaderStats:
-        """Return the counters as they are, with some that others keep."""
+        """Return the current counters, together with some that other objects keep."""
         with self._lock:
             values = dict(self._values)
-            if self._fetching:  # what is under way counts up to now
+            if self._fetching:  # requests in flight count up to now
                 values["fetch_s"] += time.perf_counter() - self._fetch_start
             if self._held_start is not None:
                 values["held_s"] += time.perf_counter() - self._held_start

@@ -1,13 +1,15 @@
-"""Outcomes: what one thread promises another, handed over once and then forgotten.
+"""Outcomes: results that one thread promises another, handed over once and then dropped.
 
     worker, loop, reader      settle(value) or fail(error)      the first one counts
     consumer                  wait(timeout), take()             gets it, or it is raised
-    the pass's own thread     discard(error)                    at the end, whatever it was
+    the pass's own thread     discard(error)                    at the end, in any state
 
-An outcome forgets what it hands over. What is made of a group holds the group, and so does the
-traceback of what went wrong; an outcome that kept either would close a circle, and batches would
-stay in memory until a collection comes by. For the same reason nobody listens by keeping the
-outcome: ``then`` is called once and dropped, and a ``Countdown`` passes errors on and keeps none.
+An outcome drops its result when it hands it over. A group's batches reference the group, and so
+does the traceback of an error; an outcome that kept either would close a reference cycle, and
+batches would stay in memory until the next garbage collection. For the same reason no listener
+keeps the
+outcome: a ``then`` callback is called once and dropped, and a ``Countdown`` passes errors on
+without keeping them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ T = TypeVar("T")
 
 
 class Outcome(Generic[T]):
-    """A value or an error, set by whoever comes first and taken once."""
+    """A value or an error; the first one set counts, and it is taken once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,11 +35,11 @@ class Outcome(Generic[T]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is a value or an error, or was before it was taken."""
+        """Whether a value or an error has been set, even if it has been taken since."""
         return self._is_settled.is_set()
 
     def settle(self, value: T) -> None:
-        """Set the value, unless something is set already."""
+        """Set the value, unless a value or error is set already."""
         with self._lock:
             if self._is_settled.is_set():
                 return
@@ -46,7 +48,7 @@ class Outcome(Generic[T]):
         then()
 
     def fail(self, error: BaseException) -> None:
-        """Set an error, unless something is set already."""
+        """Set an error, unless a value or error is set already."""
         with self._lock:
             if self._is_settled.is_set():
                 return
@@ -55,7 +57,7 @@ class Outcome(Generic[T]):
         then()
 
     def discard(self, error: BaseException) -> None:
-        """Forget what is set and not taken; who still asks for it gets this error."""
+        """Drop a result that was not taken; later calls of ``take`` raise this error."""
         with self._lock:
             self._values.clear()
             self._error = error
@@ -71,7 +73,7 @@ class Outcome(Generic[T]):
         function()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until there is a value or an error; tell whether there is."""
+        """Wait until there is a value or an error; return whether there is."""
         return self._is_settled.wait(timeout_s)
 
     def take(self) -> T:
@@ -83,7 +85,7 @@ class Outcome(Generic[T]):
         try:
             raise error
         finally:
-            del error  # it holds this frame, which must not hold it
+            del error  # it references this frame, which must not reference it
 
     def _set(self) -> Callable[[], None]:
         then, self._then = self._then, None
@@ -92,7 +94,7 @@ class Outcome(Generic[T]):
 
 
 class Countdown:
-    """Calls a function when so many things have arrived, or another when one has failed."""
+    """Calls a function when a number of items have arrived, or another when one has failed."""
 
     def __init__(
         self, count: int, then: Callable[[], None], failed: Callable[[BaseException], None]
@@ -103,7 +105,7 @@ class Countdown:
         self._lock = threading.Lock()
 
     def arrived(self) -> None:
-        """Count one thing as there."""
+        """Count one item as arrived."""
         with self._lock:
             self._count -= 1
             is_last = self._count == 0
@@ -111,7 +113,7 @@ class Countdown:
             self._then()
 
     def failed(self, error: BaseException) -> None:
-        """Pass an error on; what is counted will never be complete."""
+        """Pass an error on; the count will never be complete."""
         self._failed(error)
 
 

@@ -1,7 +1,7 @@
-"""How many bytes of memory this process may take.
+"""The bytes of memory that this process may take.
 
-``"auto"`` is a quarter of the available memory, where a container's limit counts as much as the
-machine's: cgroup v2 and v1 are asked where they exist.
+``"auto"`` is a quarter of the available memory, the smaller of the machine's and the container's:
+cgroup v2 and v1 are read where they exist.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tensorlake.quantities import parse_nbytes
 __all__ = ["available_nbytes", "memory_nbytes"]
 
 AUTO_SHARE = 4
-UNKNOWN_AVAILABLE = 4 << 30  # where the system does not tell: as a small machine has
+UNKNOWN_AVAILABLE = 4 << 30  # if the system does not report it: that of a small machine
 CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
 
 
 def memory_nbytes(value: int | str, *, name: str) -> int:
-    """Read how many bytes may be taken: as `parse_nbytes` does, or "auto".
+    """Parse a number of bytes: as `parse_nbytes` does, or "auto".
 
     >>> memory_nbytes("256MiB", name="prefetch") == 256 << 20
     True
@@ -31,7 +31,7 @@ def memory_nbytes(value: int | str, *, name: str) -> int:
 
 
 def available_nbytes(*, cgroup: Path = CGROUP, meminfo: Path = MEMINFO) -> int:
-    """Return the memory that could still be taken without swapping or being killed."""
+    """Return the memory that can still be allocated without swapping or being killed."""
     limits = [_machine_available(meminfo)]
     for limit_name, usage_name in (
         ("memory.max", "memory.current"),

@@ -1,10 +1,10 @@
-"""How passes end: what they say to who still waits, and the end of all of them with the program.
+"""Shutdown of passes: the errors for waiting consumers, and the end of all passes at exit.
 
-    closed    by whoever holds the iterator or the loader
-    stopped   by somebody who ended storage, on which the pass was waiting
-    exit      the interpreter ends: threads that run on would be torn out of their work
+    closed    by the owner of the iterator or the loader
+    stopped   by another thread that stopped storage, on which the pass was waiting
+    exit      the interpreter ends: threads still running would be killed in their work
 
-A pass is in the register from the first thing its own thread does to the last.
+A pass is registered from the start to the end of its own thread.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from tensorlake.errors import InvalidStateError
 
 __all__ = ["RunningPass", "closed", "ended", "started", "stopped"]
 
-EXIT_TIMEOUT_S = 5.0  # for a task under way, where the program is ending anyway
+EXIT_TIMEOUT_S = 5.0  # for a running task, when the program is ending anyway
 
 
 class RunningPass(Protocol):
-    """A pass whose threads run."""
+    """A pass whose threads are running."""
 
     def close(self, timeout_s: float) -> None:
-        """End them, and wait so long for each kind."""
+        """End the threads, waiting ``timeout_s`` for each kind."""
         ...
 
 
 def closed() -> InvalidStateError:
-    """Return what is raised to who waits for a batch of a pass that somebody else has closed."""
+    """Return the error for a consumer waiting for a batch of a pass closed by another thread."""
     return InvalidStateError("the loader was closed while a batch was awaited\nmake a new iterator")
 
 
 def stopped(what: str) -> InvalidStateError:
-    """Return what is raised where a request of an open pass was cancelled."""
+    """Return the error for a cancelled request of an open pass."""
     return InvalidStateError(
-        f"storage was stopped while {what} was on its way"
-        "\nstart the pass again, and stop storage when it has ended"
+        f"storage was stopped while {what} was being read"
+        "\nstart the pass again, and stop storage only when it has ended"
     )
 
 
 def started(one: RunningPass) -> None:
-    """Let a pass be ended with the program."""
+    """Register a pass, which then ends with the program."""
     _running.add(one)
 
 
 def ended(one: RunningPass) -> None:
-    """Forget a pass that has ended by itself."""
+    """Unregister a pass that has ended by itself."""
     _running.discard(one)
 
 
@@ -59,4 +59,4 @@ def _end_all() -> None:
 _running: set[RunningPass] = set()
 atexit.register(_end_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_running.clear)  # their threads are the parent's
+    os.register_at_fork(after_in_child=_running.clear)  # the threads belong to the parent

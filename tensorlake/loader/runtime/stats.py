@@ -1,4 +1,4 @@
-"""What a loader did: bytes, requests, memory, and how long each stage was busy or waited for.
+"""Statistics of a loader: bytes, requests, memory, and busy and waiting times of each stage.
 
 ``str()`` of the stats is one table with a sentence that names the stage holding the stream back.
 
@@ -9,25 +9,23 @@
     consumer   1,512 rows/s …
     Decoding holds the stream back: it can make 1,630 rows/s and is 95% busy. …
 
-The *ceiling* of a stage is the rows a second that it could make if nothing else took time.
-
 Which stage holds a stream back:
 
-A stage's *ceiling* is the rows a second that it would make if it were the only one: rows over the
-time it was busy, shared among the threads that do it. Stages overlap, so the stream is about as
-fast as its lowest ceiling. But how busy a stage is says little where it may wait inside, and a
-request is under way nearly always. So the bottleneck is looked for against the stream, among those
-who do the work:
+A stage's *ceiling* is the rows per second that it would make if it were the only one: rows over the
+time it was busy, shared among its threads. Stages overlap, so the stream is about as fast as its
+lowest ceiling. But the busy time means little for a stage that may wait inside, and a request is in
+flight nearly always. So the bottleneck is searched from the consumer upstream, among the parts that
+do work:
 
     consumer   never waits for data        its loop, batch_transform, convert or gather
     threads    nearly always busy          decode, transform, collate, unpack or gather;
                                            or they wait for the interpreter's lock
-    store      a request always under way  fetch; cache where it is read again; prefetch where that
-                                           keeps more from being asked for
+    store      a request always in flight  fetch; cache if chunks are read again; prefetch if it
+                                           prevents more requests
     plan       nearly always busy
 
-The first of these that is saturated is it: what stands before it waits for it, and what stands
-behind is waiting for data. Where none is, the time went into starting.
+The first saturated one is the bottleneck: parts before it wait for it, and parts behind it wait for
+data. If none is saturated, the time went into start-up.
 """
 
 from __future__ import annotations
@@ -41,15 +39,16 @@ __all__ = ["Bottleneck", "LoaderStats", "Stage", "ceilings", "find_bottleneck"]
 
 MEGA = 10**6
 LEAST_S = 1e-9
-REREAD_SHARE = 0.2  # of the bytes read: from here on it is the cache that is too small
-# Of the time after the first batch: a consumer that waits for data longer is not the bottleneck.
+REREAD_SHARE = 0.2  # of the bytes read: from here on the cache is too small
+# Of the time after the first batch: a consumer that waits longer for data is not the bottleneck.
 STARVED_SHARE = 0.3
-# Of the time of all worker threads: from here on they are it. Below, a store or an index may be.
+# Of the time of all worker threads: from here on they are the bottleneck. Below, a store or an
+# index may be.
 FULL_SHARE = 0.8
-BUSY_SHARE = 0.5  # of the time: less was not what the stream waited for
-HELD_SHARE = 0.5  # of the time that is fetched: from here on it is the prefetch that is too small
-QUEUED_SHARE = 0.3  # of a stage: from here on it is said that others take the processors
-MORE_PREFETCH = 2  # times as much is worth a try
+BUSY_SHARE = 0.5  # of the time: with less, the stream did not wait for it
+HELD_SHARE = 0.5  # of the fetching time: from here on the prefetch is too small
+QUEUED_SHARE = 0.3  # of a stage: from here on processor contention is reported
+MORE_PREFETCH = 2  # suggested factor
 
 THREADS = ("decode", "transform", "collate", "unpack", "gather")
 
@@ -65,9 +64,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """What holds a stream back."""
+    """The bottleneck of a stream."""
 
-    name: str  # of the stage, "cache", "prefetch", or "" where none does
+    name: str  # of the stage, "cache", "prefetch", or "" if there is none
     sentence: str
 
 
@@ -76,30 +75,30 @@ class LoaderStats:
     """A snapshot of a loader's counters; times are seconds, summed over threads.
 
     Attributes:
-        wall_s: From asking for the first batch of each pass to the last one's return.
-        fetch_s: With at least one request under way.
-        held_s: With room for more requests, and none made: what is read and waits had used up its
+        wall_s: From the request for the first batch of each pass to the return of the last.
+        fetch_s: With at least one request in flight.
+        held_s: With room for more requests, but none made: data read and waiting had used up its
             part of ``prefetch``.
-        refetched_nbytes: Bytes, in memory, of chunks that had been there before.
+        refetched_nbytes: Bytes, in memory, of chunks that had been in memory before.
         hedged: Requests made again because the first took unusually long; counted in requests.
-        in_flight: The most reads under way at the same time.
-        row_reads: Rows that were read by themselves, and not with their chunk.
-        cache_short_nbytes: How much more memory would hold all that is read of a remote dataset.
-        plan_s: Finding rows in the index, its pages' requests included.
+        in_flight: Maximum number of concurrent reads.
+        row_reads: Rows that were read individually, not with their chunk.
+        cache_short_nbytes: Additional memory needed to cache all data read of a remote dataset.
+        plan_s: Finding rows in the index, including requests for its pages.
         unpack_s: Verifying and decompressing chunks. This, ``gather_s`` and ``decode_s`` are times
             in which their threads ran, or could have if a processor had been free.
         cut_s: Copying rows of small batches, by the consumer's own thread.
-        collate_s: Collating samples of different shapes, your functions included.
-        queued_s: Of these three, without a processor: others had them all. Linux tells it.
+        collate_s: Collating samples of different shapes, including your functions.
+        queued_s: Time of these three without a free processor, as reported by Linux.
         waiting_s: Threads that had work of these kinds, for the interpreter's lock, or the disk of
             a mapped file; on other systems than Linux also for a processor.
-        wait_s: The consumer in ``next()``. Of it
+        wait_s: The consumer in ``next()``, of which
         start_s: … until the first batch of a pass was ready,
         blocked_s: … until later ones were,
         convert_s: … making arrays of the framework, on its device,
         batch_transform_s: … in your function of a batch.
         user_s: The consumer between batches.
-        prefetch_nbytes: The bound of all that waits between fetch and consumer.
+        prefetch_nbytes: The bound of all data between fetch and consumer.
     """
 
     wall_s: float = 0.0
@@ -141,7 +140,7 @@ class LoaderStats:
     user_s: float = 0.0
 
     def __sub__(self, before: LoaderStats) -> LoaderStats:
-        """Return what happened since; what is held or bounded stays as it is now."""
+        """Return the counters since ``before``; sizes and bounds keep their current values."""
         changed = {
             one.name: getattr(self, one.name) - getattr(before, one.name)
             for one in fields(self)
@@ -155,12 +154,12 @@ class LoaderStats:
 
     @property
     def rows_per_s(self) -> float:
-        """Rows a second, as the consumer saw them."""
+        """Rows per second, as seen by the consumer."""
         return self.rows / self.wall_s if self.wall_s else 0.0
 
     @property
     def stages(self) -> Sequence[Stage]:
-        """Each stage that did something, with its ceiling and how busy it was."""
+        """Each stage that did work, with its ceiling and busy share."""
         return ceilings(self)
 
     @property
@@ -173,9 +172,9 @@ class LoaderStats:
         return find_bottleneck(self).sentence
 
     def _reads(self) -> str:
-        asked = f"{self.requests:,} requests, at most {self.in_flight} under way"
+        asked = f"{self.requests:,} requests, at most {self.in_flight} in flight"
         amount = f"{human_nbytes(self.fetched_nbytes)}, {self.row_reads:,} rows alone"
-        again = f"; {self.hedged:,} were slow and made again" if self.hedged else ""
+        again = f"; {self.hedged:,} were slow and repeated" if self.hedged else ""
         return f"{asked}{again}; {amount}; {self.mapped_chunks:,} chunks mapped"
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -193,11 +192,11 @@ class LoaderStats:
                 f"{self.pictures / seconds:,.0f} img/s" if self.pictures else "-",
                 f"{self.threads} threads",
             ),
-            "transform": ("-", "your function, a row at a time"),
-            "collate": ("-", "samples of different shapes, your functions included"),
-            "waiting": ("-", "threads that have work, for the interpreter's lock"),
+            "transform": ("-", "your function, row by row"),
+            "collate": ("-", "samples of different shapes, including your functions"),
+            "waiting": ("-", "threads with work, for the interpreter's lock"),
             "convert": ("-", "arrays of the framework, on its device"),
-            "batch_transform": ("-", "your function, a batch at a time"),
+            "batch_transform": ("-", "your function, batch by batch"),
             "consumer": (
                 f"{self.rows_per_s:,.0f} rows/s",
                 f"data {shown_share(self.data_s / seconds)} of the time",
@@ -223,10 +222,10 @@ LEVELS = (
     "prefetch_nbytes",
     "threads",
 )
-"""Members that are a state, and not a count of what happened."""
+"""Members that are a current state, not a count."""
 
 SOMETIMES = frozenset({"plan", "transform", "collate", "waiting", "convert", "batch_transform"})
-"""Stages that have a line only where they took time."""
+"""Stages that have a line only if they took time."""
 
 
 def _row(name: str, rate: str, waits: str, stage: Stage | None) -> tuple[str, ...]:
@@ -241,7 +240,7 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def ceilings(stats: LoaderStats) -> list[Stage]:
-    """Return each stage that did something, in the order of the stream."""
+    """Return each stage that did work, in the order of the stream."""
     wall = max(stats.wall_s, LEAST_S)
     return [
         Stage(name, stats.rows / busy, min(1.0, busy / wall))
@@ -275,7 +274,7 @@ def find_bottleneck(stats: LoaderStats) -> Bottleneck:
 
 
 def _seconds(stats: LoaderStats) -> dict[str, float]:
-    """Tell how long each stage was busy, shared among its threads."""
+    """Return the busy time of each stage, shared among its threads."""
     threads = max(stats.threads, 1)
     return {
         "fetch": stats.fetch_s,
@@ -293,7 +292,7 @@ def _seconds(stats: LoaderStats) -> dict[str, float]:
 
 
 def _saturated(stats: LoaderStats, stages: Mapping[str, Stage]) -> str | None:
-    """Return the stage that all others wait for."""
+    """Return the stage for which all others wait."""
     busy = {name: stages[name].busy for name in THREADS if name in stages}
     work, waiting = sum(busy.values()), _busy(stages, "waiting")
     after_start_s = stats.wall_s - stats.start_s
@@ -314,7 +313,7 @@ def _saturated(stats: LoaderStats, stages: Mapping[str, Stage]) -> str | None:
 
 
 def _of_loop(stats: LoaderStats, stages: Mapping[str, Stage]) -> str | None:
-    """Return what the consumer's own thread did longest."""
+    """Return the longest work of the consumer's own thread."""
     named = {
         "consumer": stats.user_s,
         "batch_transform": stats.batch_transform_s,
@@ -356,7 +355,7 @@ SUBJECTS = {
 
 
 def _rereads(stats: LoaderStats) -> bool:
-    """Whether much of what is read was, or could have been, in memory."""
+    """Return whether much of the data read was, or could have been, in memory."""
     if not stats.cache_short_nbytes:
         return False
     again = stats.refetched_nbytes >= REREAD_SHARE * max(1, stats.fetched_nbytes)
@@ -367,21 +366,21 @@ def _advice(name: str, stats: LoaderStats) -> str:
     match name:
         case "cache":
             needed = stats.cache_capacity + stats.cache_short_nbytes
-            return f"cache='{-(-needed // MEGA)}MB' would hold all of it after the first epoch."
+            return f"cache='{-(-needed // MEGA)}MB' would cache all of it after the first epoch."
         case "prefetch":
             more = -(-MORE_PREFETCH * stats.prefetch_nbytes // MEGA)
             return (
-                f"more could be asked for {shown_share(stats.held_s / stats.fetch_s)} of the time"
-                f" that was read, and {human_nbytes(stats.prefetch_nbytes)} were used up."
+                f"more requests were possible for {shown_share(stats.held_s / stats.fetch_s)} of"
+                f" the time spent reading, but {human_nbytes(stats.prefetch_nbytes)} were used up."
                 f" prefetch='{more}MB', or smaller batches, would help."
             )
         case "waiting":
             share = shown_share(stats.waiting_s / max(stats.threads, 1) / stats.wall_s)
             disk = ", or for the disk that chunks are mapped from" if stats.mapped_chunks else ""
             return (
-                f"worker threads that had work waited {share} of the time{disk}."
-                " Other threads of this process that run Python have what they wait for: move that"
-                " work into a process of its own."
+                f"worker threads with work waited {share} of the time{disk}."
+                " Other Python threads of this process hold the lock: move their work into a"
+                " separate process."
             )
         case "fetch":
             return "A nearer store, fewer columns (columns=), or smaller samples would help."
@@ -395,8 +394,8 @@ def _advice(name: str, stats: LoaderStats) -> str:
             queued = stats.queued_s / stats.decode_s
             others = f" Its threads waited for a processor {shown_share(queued)} of that."
             return (
-                f"More threads (workers={stats.threads} now), or stored pictures nearer the size"
-                f" asked for, would help.{others if queued >= QUEUED_SHARE else ''}"
+                f"More threads (workers={stats.threads} now), or images stored closer to the"
+                f" requested size, would help.{others if queued >= QUEUED_SHARE else ''}"
             )
         case "transform":
             return "Work on whole batches (batch_transform=), or steps of tl.decode, would help."
@@ -411,5 +410,5 @@ def _advice(name: str, stats: LoaderStats) -> str:
 
 
 def shown_share(value: float) -> str:
-    """Write a share for people, at most 100%."""
+    """Format a share as a percentage, at most 100%."""
     return f"{min(value, 1.0):.0%}"

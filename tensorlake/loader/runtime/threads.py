@@ -1,14 +1,14 @@
-"""Worker threads: as many as asked, one queue of tasks, and a sure end.
+"""Worker threads: a fixed number, one queue of tasks, and a reliable end.
 
     submit(task, order)  ──►  tasks, lowest order first, then first come first served
-                         ──►  a word for each, which wakes a thread ──► it takes the first task
+                         ──►  a signal for each, which wakes a thread ──► it takes the first task
 
-Tasks are functions without result that deal with their own failures; one that still raises ends
-the work of all through ``on_crash``, so that nobody waits for it in vain. Threads are daemons.
+Tasks are functions without a result that handle their own failures; a task that still raises ends
+all work through ``on_crash``, so that no thread waits for it in vain. Threads are daemons.
 
-``stop`` may be called from anywhere, also where an object is being collected, in whatever thread
-and under whatever lock that happens: it sets a flag and puts words into a queue whose ``put`` is
-made for that. Waiting for the threads is another call, for those who may wait.
+``stop`` may be called from anywhere, also while an object is being garbage-collected in any thread
+and under any lock: it sets a flag and puts signals into a queue whose ``put`` is reentrant. Waiting
+for the threads is a separate call, for callers that may wait.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tensorlake.loader.runtime.clocks import thread_times
 __all__ = ["Task", "WorkerThreads"]
 
 Task: TypeAlias = Callable[[], None]
-END = None  # the last word to a thread; all others are the moment of a task's arrival
+END = None  # the last signal to a thread; all others are the time of a task's arrival
 
 
 class WorkerThreads:
-    """A fixed number of threads that run tasks, the most urgent of those that wait first."""
+    """A fixed number of threads that run waiting tasks, the most urgent first."""
 
     def __init__(
         self, count: int, *, name: str, waited: Callable[[float], None] | None = None
@@ -38,25 +38,25 @@ class WorkerThreads:
         """Prepare the threads.
 
         Args:
-            count: How many.
-            name: What their names begin with.
-            waited: Told how long a thread that was idle took to begin a task that had come: it
-                waits for the interpreter's lock.
+            count: Number of threads.
+            name: Prefix of their names.
+            waited: Called with the time that an idle thread took to begin an arrived task: it waits
+                for the interpreter's lock.
         """
         self.count = count
         self._name = name
         self._waited = waited or _nothing
         self._words: SimpleQueue[float | None] = SimpleQueue()
-        self._tasks: list[tuple[int, int, Task]] = []  # a heap; no two have one number
+        self._tasks: list[tuple[int, int, Task]] = []  # a heap; numbers are unique
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._is_stopped = False
         self._threads: list[threading.Thread] = []
 
     def start(self, on_crash: Callable[[BaseException], None]) -> None:
-        """Start the threads; those of workers that are stopped end at once."""
+        """Start the threads; if the workers are stopped, they end at once."""
         for number in range(self.count):
-            # nothing but the threads holds on_crash: it leads back to whom these workers belong
+            # only the threads hold on_crash: it leads back to the owner of these workers
             thread = threading.Thread(
                 target=self._work, args=(on_crash,), name=f"{self._name}-{number}", daemon=True
             )
@@ -71,36 +71,36 @@ class WorkerThreads:
             self._words.put(time.monotonic())
 
     def stop(self) -> None:
-        """Let tasks under way end, and drop the others; takes no lock and waits for nobody."""
+        """Let running tasks end, and drop the others; takes no lock and does not wait."""
         self._is_stopped = True
         for _ in range(self.count):
             self._words.put(END)
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the threads of workers that are stopped, all in all so long."""
+        """Wait for the threads of stopped workers, ``timeout_s`` in total."""
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
             dropped, self._tasks = self._tasks, []
-        dropped.clear()  # without the lock: they may hold the last reference to anything
+        dropped.clear()  # without the lock: they may hold the last reference to any object
 
     def is_current(self) -> bool:
-        """Whether the calling thread is one of these."""
+        """Return whether the calling thread is one of these."""
         return threading.current_thread() in self._threads
 
     def _work(self, on_crash: Callable[[BaseException], None]) -> None:
-        while self._await_word():
+        while self._await_signal():
             task = self._next()
             if task is not None and not self._is_stopped:
                 try:
                     task()
-                except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
+                except BaseException as error:  # noqa: BLE001 - passed to the waiting thread
                     on_crash(error)
-            del task  # its batch must not live until the next task comes
+            del task  # its batch must not live until the next task arrives
 
-    def _await_word(self) -> bool:
-        """Wait for a task, and tell how long it was there before this thread could go on."""
+    def _await_signal(self) -> bool:
+        """Wait for a task, and report how long it had waited before this thread could run."""
         asked, times = time.monotonic(), thread_times()
         came = self._words.get()
         if came is None:
@@ -110,7 +110,7 @@ class WorkerThreads:
         return True
 
     def _next(self) -> Task | None:
-        """Take the first task; None where all were dropped meanwhile."""
+        """Take the first task; None if all were dropped meanwhile."""
         with self._lock:
             return heappop(self._tasks)[2] if self._tasks else None
 

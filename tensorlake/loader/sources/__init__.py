@@ -1,1 +1,1 @@
-"""Sources: rows and chunks that batches are made of, local or remote, from one dataset or a mix."""
+"""Sources: rows and chunks that batches are made from, local or remote, one dataset or a mix."""

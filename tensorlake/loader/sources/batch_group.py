@@ -3,7 +3,7 @@
     Share, Share, …  ─►  places ─► positions ─► physical rows ─► per tensor (chunk, row in chunk)
 
 Rows of large samples make groups of one batch; rows of a kilobyte make groups of several, so that
-no step of Python is paid per row or even per batch. All the mapping is done here, on arrays.
+no Python step runs per row or even per batch. All the mapping is done here, on arrays.
 """
 
 from __future__ import annotations
@@ -38,46 +38,46 @@ __all__ = [
     "shares_by_segment",
 ]
 
-GROUP_NBYTES = 4 << 20  # of batch memory: enough to share the cost of a group out
+GROUP_NBYTES = 4 << 20  # of batch memory: enough to amortise the cost of a group
 SEGMENT_ROWS = 1 << 16
 SEGMENT_GROUPS = 16
-COUNTED_CHUNKS = 8  # chunks a row up to which counting all is faster than sorting the rows
+COUNTED_CHUNKS = 8  # chunks per row up to which counting all is faster than sorting the rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Some samples of a tensor that come together: read by row, or with a chunk."""
+    """Some samples of a tensor that arrive together: read by row, or with a chunk."""
 
     tensor: str
-    number: int  # of the rows read by row, from 0 on; or of the chunk, its ordinal
-    rows: Int64Array  # which of the group's, as they lie in the dataset
+    number: int  # among the rows read by row, from 0 on; or the ordinal of the chunk
+    rows: Int64Array  # of the group, in their order in the dataset
 
     def parts(self, most_rows: int) -> list[Piece]:
-        """Divide it evenly into pieces of so many rows at most; into itself where it has none."""
+        """Divide it evenly into pieces of at most ``most_rows`` rows; an empty one into itself."""
         count = max(1, -(-len(self.rows) // most_rows))
         return [replace(self, rows=rows) for rows in np.array_split(self.rows, count)]
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Batches to be made; ``batches`` is set once, with them or with what went wrong.
+    """Batches to be made; ``batches`` is set once, to the batches or to an error.
 
     ``number`` counts the groups of a pass: work for earlier ones is done first.
     ``own`` holds the samples of tensors that are read by row and not by chunk; ``by_row`` names
-    those of them that other groups read by chunk.
+    those tensors that other groups read by chunk.
     """
 
     shares: list[Share]
     places: Int64Array
-    rows: Int64Array  # of the version
+    rows: Int64Array  # row numbers of the version
     physical: Int64Array
     virtual: dict[str, VirtualValues]
     tensors: dict[str, GroupRows]
     number: int = 0
     by_row: tuple[str, ...] = ()
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
-    stored_nbytes: int = 0  # what it counts for while it is fetched
-    batch_nbytes: int = 0  # and while its batches wait to be used
+    stored_nbytes: int = 0  # budget while it is fetched
+    batch_nbytes: int = 0  # budget while its batches wait to be used
     batches: Outcome[list[MakeBatch]] = field(default_factory=Outcome[list[MakeBatch]])
 
     @property
@@ -87,15 +87,15 @@ class Group:
 
     @property
     def valid(self) -> NDArray[np.bool_]:
-        """Which rows count: all but repeated ones."""
+        """Which rows are valid: all but repeated ones."""
         return np.concatenate([np.full(len(share), share.valid > 0) for share in self.shares])
 
 
 def expect_own(group: Group, tensor: str, piece_rows: int) -> list[Piece]:
-    """Make room for the samples of a tensor that come in pieces.
+    """Make room for the samples of a tensor that arrive in pieces.
 
-    Rows of a piece lie near each other, and where their chunks are known a piece ends with a
-    chunk: each asks of few.
+    Rows of a piece are close to each other, and if their chunks are known, a piece ends with a
+    chunk: each piece reads few chunks.
     """
     order = np.argsort(group.physical, kind="stable")
     known = group.tensors.get(tensor)
@@ -118,7 +118,7 @@ def expect_own(group: Group, tensor: str, piece_rows: int) -> list[Piece]:
 
 
 def _piece_starts(chunk: Int64Array | None, count: int, piece_rows: int) -> list[int]:
-    """Return where pieces of some rows start; those of known chunks where a chunk starts."""
+    """Return the starts of pieces of some rows; with known chunks, pieces start with a chunk."""
     if chunk is None:
         return list(range(0, count, piece_rows))
     starts = [0]
@@ -131,14 +131,14 @@ def _piece_starts(chunk: Int64Array | None, count: int, piece_rows: int) -> list
 def add_own(
     group: Group, piece: Piece, column: Column, lost: NDArray[np.bool_] | None = None
 ) -> None:
-    """Give a group the samples of a piece, and say which of them are lost."""
+    """Add the samples of a piece to a group, and return which of them are lost."""
     group.own[piece.tensor].put(piece.number, replace(loaded_chunk(column, b""), lost=lost))
 
 
 def pieces_by_chunk(
     group: Group, tensor: str, awaited: list[int], piece_rows: int
 ) -> tuple[dict[int, Piece], list[Piece]]:
-    """Divide a tensor's rows by the chunks that are awaited, and those at hand evenly."""
+    """Divide a tensor's rows by awaited chunk, and rows of chunks in memory evenly."""
     chunk = group.tensors[tensor].chunk
     order = np.argsort(chunk, kind="stable")
     starts = np.searchsorted(chunk[order], awaited, "left").tolist()
@@ -147,8 +147,10 @@ def pieces_by_chunk(
         number: Piece(tensor, number, order[start:stop])
         for number, start, stop in zip(awaited, starts, stops, strict=True)
     }
-    at_hand = np.flatnonzero(~np.isin(chunk, awaited))
-    parts = [at_hand[start : start + piece_rows] for start in range(0, len(at_hand), piece_rows)]
+    in_memory = np.flatnonzero(~np.isin(chunk, awaited))
+    parts = [
+        in_memory[start : start + piece_rows] for start in range(0, len(in_memory), piece_rows)
+    ]
     return coming, [Piece(tensor, number, part) for number, part in enumerate(parts)]
 
 
@@ -158,11 +160,11 @@ def shares_by_segment(
     row_nbytes: int,
     first_batches: int = 1,
 ) -> Iterator[list[list[Share]]]:
-    """Divide the batches of a pass into groups, and these into segments planned at once.
+    """Divide the batches of a pass into groups, and the groups into segments planned at once.
 
     Segments start with one batch, or as many as given, and double: the first batch waits for its
-    own chunks alone. Rows of no bytes make one group of a segment. No share is taken before it is
-    in a segment.
+    own chunks alone. Rows of 0 bytes make one group of a segment. No share is consumed before it
+    is in a segment.
     """
     segment: list[list[Share]] = []
     group: list[Share] = []
@@ -196,7 +198,7 @@ def plan_groups(
     virtual: Mapping[str, VirtualColumn],
     skips: bool = False,
 ) -> list[Group]:
-    """Find where every row of a segment's groups is."""
+    """Locate every row of a segment's groups."""
     shares = [share for group in segment for share in group]
     places = np.concatenate([np.arange(share.start, share.stop) for share in shares])
     positions = plan.at(places)

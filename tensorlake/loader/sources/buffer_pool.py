@@ -1,7 +1,7 @@
-"""Slabs: memory of past batches, used again once nobody holds any part of it.
+"""Slabs: memory of past batches, reused once no reference to any part of it is left.
 
-Fresh memory costs a page fault every 4 KiB: measured, a tenth of the time to decode a batch and
-a third of that to gather one. A slab is free when the pool holds the only reference to it. Every
+New memory costs a page fault every 4 KiB: measured, a tenth of the time to decode a batch and a
+third of the time to gather one. A slab is free when the pool holds the only reference to it. Every
 view of it, and every tensor made from one without a copy, keeps a reference to the slab itself,
 so a batch that the user holds in any form is never written to.
 """
@@ -21,9 +21,9 @@ __all__ = ["SlabPool"]
 
 Values: TypeAlias = NDArray[np.generic]
 
-MIN_NBYTES = 64 << 10  # below it the allocator finds used memory by itself
-MOST_TIMES = 2  # as large as asked: an epoch's last batch takes the memory of a whole one
-LOOKS = 4  # at the oldest slabs only: if none of these is free, hardly any is
+MIN_NBYTES = 64 << 10  # below this size the allocator reuses memory itself
+MOST_TIMES = 2  # the requested size: an epoch's last batch takes the memory of a whole one
+LOOKS = 4  # only at the oldest slabs: if none of these is free, hardly any is
 OWN_REFERENCES = 3  # the pool's, the local variable and getrefcount's argument
 
 
@@ -37,7 +37,7 @@ class SlabPool:
         self._lock = threading.Lock()
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> Values:
-        """Return an array with any content, which nobody else can see."""
+        """Return an array of arbitrary content without other references."""
         nbytes = dtype.itemsize * math.prod(shape)
         if nbytes < MIN_NBYTES:
             return np.empty(shape, dtype=dtype)
@@ -47,11 +47,11 @@ class SlabPool:
 
     @property
     def nbytes(self) -> int:
-        """Memory of all slabs, in use or free."""
+        """Bytes of all slabs, in use or free."""
         return self._nbytes
 
     def clear(self) -> None:
-        """Forget all slabs; those in use live as long as their users."""
+        """Drop all slabs; those in use live as long as their users."""
         with self._lock:
             self._slabs.clear()
             self._nbytes = 0
@@ -70,7 +70,7 @@ class SlabPool:
 
 
 def _free(slabs: deque[NDArray[np.uint8]]) -> NDArray[np.uint8] | None:
-    """Find one that only the pool holds."""
+    """Find a slab that only the pool references."""
     for _ in range(min(LOOKS, len(slabs))):
         slab = slabs[0]
         slabs.rotate(-1)

@@ -1,13 +1,13 @@
 """The memory tier: chunks of the loader's tensors, decoded once, bounded, never thrashing.
 
     kept     fill until ``capacity`` bytes, then never evict: an ordinary epoch uses every chunk
-             once, so evicting one for another only moves the miss
-    spare    what no longer fits: held while pinned; what nobody has pinned in order of last use,
-             as long as both together take no more than ``spare`` bytes
+             once, so evicting one for another only moves the cache miss
+    spare    chunks that no longer fit: held while pinned; unpinned ones in order of last use, as
+             long as both together take no more than ``spare`` bytes
 
 Chunks mapped from a local file cost nothing and are all kept. A chunk of a tensor has a small
-number, its *ordinal*; what a batch asks of many chunks (loaded? pin, unpin) is one operation on
-arrays. One lock guards it all; nothing is read or decoded under it.
+number, its *ordinal*; operations of a batch on many chunks (loaded? pin, unpin) are single array
+operations. One lock guards everything; nothing is read or decoded under it.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ ANY_ROW = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class LoadedChunk:
-    """A decoded chunk and what gathering asks of it."""
+    """A decoded chunk with the values that gathering needs."""
 
     column: Column
     values: NDArray[np.generic] | None  # rows of a uniform column, C-contiguous
     offsets: list[int] | None  # of a ragged column
     nbytes: int  # of memory; 0 when mapped
-    is_constant: bool  # a fill: its one sample is every row's
-    lost: NDArray[np.bool_] | None = None  # rows that are damaged, and left out
+    is_constant: bool  # a fill: its one sample applies to all rows
+    lost: NDArray[np.bool_] | None = None  # damaged rows, which are left out
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRows:
-    """Where the rows of a group are, for one tensor."""
+    """Locations of a group's rows, for one tensor."""
 
     chunk: Int64Array  # ordinals of the cache
     row_in_chunk: Int64Array
-    used: Int64Array  # the different ordinals
+    used: Int64Array  # the distinct ordinals
 
     def part(self, rows: Int64Array) -> GroupRows:
-        """Keep some rows; ``used`` stays that of all."""
+        """Select some rows; ``used`` stays unchanged."""
         return GroupRows(self.chunk[rows], self.row_in_chunk[rows], self.used)
 
 
 @dataclass(slots=True)
 class TensorChunks:
-    """The chunks of one tensor that the loader has met, by ordinal."""
+    """The chunks of one tensor seen so far, by ordinal."""
 
     tensor: str
     keys: list[Any] = field(default_factory=list[Any])  # Any: the reader's own key class
@@ -83,7 +83,7 @@ class TensorChunks:
     has_lost: bool = False
 
     def ordinal(self, key: Any) -> int:
-        """Return the number of a chunk, a new one when it is met for the first time."""
+        """Return the ordinal of a chunk, assigning one when it is first seen."""
         found = self.ordinals.get(key)
         if found is not None:
             return found
@@ -91,7 +91,7 @@ class TensorChunks:
         self.keys.append(key)
         self.loaded.append(None)
         self.ordinals[key] = number
-        self.by_identity[id(key)] = number  # for good: `keys` holds the key
+        self.by_identity[id(key)] = number  # permanently: `keys` references the key
         if number == len(self.pins):
             for name in ("is_loaded", "is_kept", "pins", "addresses", "strides", "lengths"):
                 array = getattr(self, name)
@@ -99,9 +99,10 @@ class TensorChunks:
         return number
 
     def numbers(self, keys: Iterable[Any]) -> list[int]:
-        """Return the numbers of chunks; of a key that is met again, the same object, by a glance.
+        """Return the ordinals of chunks; keys seen before are recognised by object identity.
 
-        Readers give the same keys with every segment of a plan, and hashing them is most of this.
+        Readers return the same key objects with every segment of a plan, and hashing them would be
+        most of the cost.
         """
         known = self.by_identity
         return [
@@ -110,7 +111,7 @@ class TensorChunks:
         ]
 
     def put(self, number: int, chunk: LoadedChunk) -> None:
-        """Put a loaded chunk in its place."""
+        """Store a loaded chunk."""
         self.loaded[number] = chunk
         self.is_loaded[number] = True
         self.lengths[number] = ANY_ROW if chunk.is_constant else len(chunk.column)
@@ -123,7 +124,7 @@ class TensorChunks:
 
 
 class ChunkCache:
-    """The memory tier of one loader; see the module for its rule."""
+    """The memory tier of one loader; see the module docstring for its policy."""
 
     def __init__(self, tensors: tuple[str, ...], *, capacity: int, spare: int) -> None:
         self.capacity = capacity
@@ -132,9 +133,9 @@ class ChunkCache:
         self.kept_nbytes = 0
         self.hits = 0
         self.misses = 0
-        self.refetched_nbytes = 0  # of chunks that had been in memory, and were dropped
-        self._spare: OrderedDict[tuple[str, int], None] = OrderedDict()  # given back last is last
-        self._spare_nbytes = 0  # of all that is not kept, pinned or not
+        self.refetched_nbytes = 0  # of chunks that had been in memory and were dropped
+        self._spare: OrderedDict[tuple[str, int], None] = OrderedDict()  # last released is last
+        self._spare_nbytes = 0  # of all chunks not kept, pinned or not
         self._lock = threading.Lock()
 
     def ordinals(self, tensor: str, chunk: NDArray[Any], keys: Iterable[Any]) -> Int64Array:
@@ -144,7 +145,7 @@ class ChunkCache:
         return np.asarray(numbers, dtype=np.int64)[chunk]
 
     def pin(self, tensor: str, used: Int64Array) -> list[int]:
-        """Hold chunks until ``unpin``; return those that have to be loaded."""
+        """Pin chunks until ``unpin``; return those that must be loaded."""
         with self._lock:
             chunks = self.tensors[tensor]
             chunks.pins[used] += 1
@@ -154,7 +155,7 @@ class ChunkCache:
             return missing
 
     def finds(self, used: Mapping[str, Int64Array]) -> bool:
-        """Whether all of some chunks are in memory; they count as hits if they are."""
+        """Return whether all of some chunks are in memory; if so, they count as hits."""
         with self._lock:
             if not all(
                 bool(self.tensors[name].is_loaded[some].all()) for name, some in used.items()
@@ -164,7 +165,7 @@ class ChunkCache:
             return True
 
     def keeps_all(self, tensor: str, num_rows: int = 0) -> bool:
-        """Whether it keeps every chunk of a tensor that it has met, of so many rows at least."""
+        """Return whether all chunks seen of a tensor are kept, with ``num_rows`` rows or more."""
         with self._lock:
             chunks = self.tensors[tensor]
             count = len(chunks.keys)
@@ -172,7 +173,7 @@ class ChunkCache:
             return count > 0 and bool(chunks.is_kept[:count].all()) and bool(rows >= num_rows)
 
     def unpin(self, tensor: str, used: Int64Array) -> None:
-        """Give chunks back; those that do not fit are dropped, oldest use first."""
+        """Release chunks; those that do not fit are dropped, least recently used first."""
         with self._lock:
             chunks = self.tensors[tensor]
             chunks.pins[used] -= 1
@@ -183,7 +184,7 @@ class ChunkCache:
             self._shrink()
 
     def add(self, tensor: str, number: int, chunk: LoadedChunk) -> None:
-        """Take a loaded chunk in."""
+        """Add a loaded chunk."""
         with self._lock:
             chunks = self.tensors[tensor]
             if chunks.is_loaded[number]:
@@ -199,12 +200,12 @@ class ChunkCache:
                 self._shrink()
 
     def is_loaded(self, tensor: str, number: int) -> bool:
-        """Whether a chunk is in memory now."""
+        """Return whether a chunk is in memory now."""
         with self._lock:
             return bool(self.tensors[tensor].is_loaded[number])
 
     def end_pass(self) -> None:
-        """Forget all pins, and what is held for them alone: nobody is using a batch any more."""
+        """Drop all pins and the chunks held only by them: no batch is in use any more."""
         with self._lock:
             for chunks in self.tensors.values():
                 chunks.pins[:] = 0
@@ -215,7 +216,7 @@ class ChunkCache:
             self._spare_nbytes = 0
 
     def clear(self) -> None:
-        """Forget every chunk."""
+        """Drop every chunk."""
         with self._lock:
             self.tensors = {tensor: TensorChunks(tensor) for tensor in self.tensors}
             self._spare.clear()
@@ -223,7 +224,7 @@ class ChunkCache:
 
     @property
     def nbytes(self) -> int:
-        """Memory held by chunks, those that batches under way are using included."""
+        """Bytes held by chunks, including those used by batches in progress."""
         return self.kept_nbytes + self._spare_nbytes
 
     def _shrink(self) -> None:
@@ -231,7 +232,7 @@ class ChunkCache:
             (tensor, number), _ = self._spare.popitem(last=False)
             chunks = self.tensors[tensor]
             if chunks.pins[number]:
-                continue  # in use again: it comes back here when it is given back
+                continue  # in use again: it returns here when it is released
             held = chunks.loaded[number]
             self._spare_nbytes -= 0 if held is None else held.nbytes
             chunks.loaded[number] = None
@@ -243,8 +244,8 @@ def loaded_chunk(column: Column, blob: Buffer, *, is_constant: bool = False) -> 
 
     Args:
         column: Its samples.
-        blob: The mapped bytes it was decoded from; what lies in them takes no memory.
-        is_constant: The column's one sample stands for any number of rows.
+        blob: The mapped bytes it was decoded from; arrays inside them take no memory.
+        is_constant: The column's one sample applies to any number of rows.
     """
     match column:
         case UniformColumn(values=values):
@@ -264,12 +265,12 @@ def _lies_in(values: NDArray[np.generic], blob: Buffer) -> bool:
 
 
 def address_of(values: NDArray[np.generic]) -> int:
-    """Return where a C-contiguous array of rows starts in memory."""
+    """Return the memory address of a C-contiguous array of rows."""
     return values.ctypes.data
 
 
 def column_nbytes(column: Column) -> int:
-    """Return the memory that a column takes, its buffers included."""
+    """Return the memory of a column, including its buffers."""
     match column:
         case UniformColumn(values=values):
             return values.nbytes

@@ -1,11 +1,11 @@
-"""Losses: rows whose stored bytes are damaged, which ``on_error="skip"`` leaves out.
+"""Damaged rows: rows whose stored bytes are damaged, which ``on_error="skip"`` leaves out.
 
-    a chunk          rows of units that verify are kept, the others lost; without units all are
-    rows read alone  each by itself: those that cannot be read are lost
-    an index page    rows of which only that page says where they are
+    a chunk          rows of units that verify are kept, the others are lost; without units, all
+    rows read alone  individually: those that cannot be read are lost
+    an index page    rows whose location is stored only in that page
 
-A lost row has a NULL in its chunk, which ``LoadedChunk.lost`` tells from a NULL that is stored. It
-keeps its place in the order. What is damaged is logged where it is found, and counted by row.
+A lost row has a NULL in its chunk, which ``LoadedChunk.lost`` distinguishes from a stored NULL. It
+keeps its place in the order. Damage is logged where it is found, and counted by row.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SHOWN_ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Nowhere:
-    """The key of the chunk of rows that nothing says the place of."""
+    """The key of the chunk of rows whose location is unknown."""
 
     nbytes: int = 0
     is_fill: bool = True
@@ -57,27 +57,27 @@ NOWHERE: Final = Nowhere()
 def salvaged_chunk(
     reader: Reader, tensor: str, key: object, error: CorruptionError, pieces: Sequence[Buffer] = ()
 ) -> LoadedChunk:
-    """Return what is left of a chunk that is damaged, and log what is not.
+    """Return the intact rows of a damaged chunk, and log the lost ones.
 
     Args:
-        reader: Of the version.
-        tensor: Whose chunk it is.
-        key: Where it lies.
-        error: What is wrong with it.
-        pieces: Its bytes, where they were fetched.
+        reader: Reader of the version.
+        tensor: Tensor of the chunk.
+        key: Location of the chunk.
+        error: The damage found.
+        pieces: Its bytes, if they were fetched.
     """
     try:
         found = reader.salvage_chunk(tensor, key, pieces)
     except CorruptionError:
-        found = None  # no more than is known already
+        found = None  # nothing beyond the known error
     reason = str(error).splitlines()[0]
     if found is None:
         logger.warning("skipped: all rows of a chunk of %r: %s", tensor, reason)
         return lost_chunk(reader, tensor)
     column, lost = found
     count = int(lost.sum())
-    told = "skipped: %d of the %d rows of a chunk of %r: %s"
-    logger.warning(told, count, len(lost), tensor, reason)
+    message = "skipped: %d of the %d rows of a chunk of %r: %s"
+    logger.warning(message, count, len(lost), tensor, reason)
     return replace(loaded_chunk(column, b""), lost=lost)
 
 
@@ -96,7 +96,7 @@ def place_rows(
 ) -> tuple[Int64Array, Int64Array]:
     """Find the chunk of each row, as ordinals of the cache, and its place there.
 
-    Rows whose index page is damaged are in a chunk in which all are lost.
+    Rows whose index page is damaged are assigned to a chunk in which all rows are lost.
     """
     chunk, row = np.empty(len(physical), np.int64), np.zeros(len(physical), np.int64)
     left = [np.argsort(physical, kind="stable")]
@@ -119,10 +119,10 @@ def place_rows(
 def _parted(
     reader: Reader, tensor: str, physical: Int64Array, some: Int64Array, error: CorruptionError
 ) -> list[Int64Array]:
-    """Halve rows, in order, of which some cannot be found; nothing where none can.
+    """Halve rows, in order, of which some cannot be found; return nothing if none can.
 
-    A page speaks of consecutive rows: where the first and the last are of the damaged one, so are
-    all between them.
+    A page covers consecutive rows: if the first and the last belong to the damaged one, so do all
+    between them.
     """
     ends = (_fault(reader, tensor, physical[some[at : at + 1]]) for at in (0, len(some) - 1))
     if len(some) == 1 or all(one == str(error) for one in ends):
@@ -150,7 +150,7 @@ def _nowhere(reader: Reader, cache: ChunkCache, tensor: str, error: CorruptionEr
 def read_rows_alone(
     reader: Reader, tensor: str, physical: Int64Array
 ) -> tuple[Column, NDArray[np.bool_]]:
-    """Read rows each by itself, in a worker; tell which of them are lost."""
+    """Read rows individually, in a worker; return which of them are lost."""
     columns: list[Column] = []
     lost = np.zeros(len(physical), np.bool_)
     salvaged: dict[Hashable, LoadedChunk] = {}
@@ -164,7 +164,7 @@ def read_rows_alone(
 def _read_row(
     reader: Reader, tensor: str, physical: Int64Array, salvaged: dict[Hashable, LoadedChunk]
 ) -> Column | None:
-    """Read a row, of a chunk that is damaged by what is left of it; None where it is lost."""
+    """Read a row, from the intact parts if its chunk is damaged; None if it is lost."""
     try:
         found = reader.locate(tensor, physical)
     except CorruptionError as error:
@@ -188,11 +188,11 @@ def _bytes_of(reader: Reader, key: Any) -> Sequence[Buffer]:
         read = reader.snapshot.packs.read_range(key.pack, key.offset, key.nbytes)
         return [runtime.run(read)]
     except CorruptionError:
-        return ()  # it is cut short
+        return ()  # it is truncated
 
 
 def lost_rows(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_] | None:
-    """Tell which rows are lost; None where none is, in nearly every group."""
+    """Return which rows are lost; None if none are, as in nearly every group."""
     if not chunks.has_lost:
         return None
     lost = np.zeros(len(rows.chunk), np.bool_)
@@ -206,7 +206,7 @@ def lost_rows(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_] | None
 
 
 def with_blanks(column: ColumnPlan, part: Any, is_whole: NDArray[np.bool_]) -> Any:
-    """Put empty samples in the places of lost rows, where a batch keeps them and NULL has none."""
+    """Put empty samples in place of lost rows, if a batch keeps them and cannot hold NULL."""
     if column.collate is None or column.dtype is None or isinstance(part, np.ndarray):
         return part
     blank = np.zeros([length or 0 for length in column.shape], column.dtype)
@@ -214,7 +214,7 @@ def with_blanks(column: ColumnPlan, part: Any, is_whole: NDArray[np.bool_]) -> A
 
 
 def shown_rows(rows: Int64Array) -> str:
-    """Name rows in a line of the log.
+    """Format row numbers for a log message.
 
     >>> shown_rows(np.arange(20))
     '0, 1, 2, 3, 4, 5, 6, 7, … (20 rows)'

@@ -1,13 +1,14 @@
-"""Gather: rows of many chunks into one array, with one NumPy call whatever the number of chunks.
+"""Gather: rows of many chunks into one array, with one NumPy call for any number of chunks.
 
     chunk arrays, anywhere in memory      ▒▒▒▒▒▒    ▒▒▒▒▒▒▒▒      ▒▒▒▒▒
                                           ▲ base
     one view from base on, of row-sized items one byte apart;  view[address - base] is the row
 
-Chunks decoded into memory and chunks mapped from a file are alike here, so a batch of shuffled
-rows costs one fancy-indexing call, which copies row by row in C. A loop over chunks, measured at
-2000 of them and 1 KiB a row, is two to four times slower; a loop over rows three. The view reads
-only where rows are: a ``RowGather`` keeps the arrays alive, and its maker has checked the rows.
+Chunks decoded into memory and chunks mapped from a file are handled alike, so a batch of shuffled
+rows costs one fancy-indexing call, which copies row by row in C. A loop over chunks, measured with
+2000 chunks and rows of 1 KiB, is two to four times slower; a loop over rows three times. The view
+reads only addresses of rows: a ``RowGather`` keeps the arrays alive, and its creator has checked
+the rows.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ __all__ = ["RowGather", "prepare_gather"]
 Values: TypeAlias = NDArray[np.generic]
 Int64Array: TypeAlias = NDArray[np.int64]
 
-# Above it the copy itself costs more than the loop around it, and the view's size in bytes
+# Above this size the copy costs more than the loop around it, and the view's size in bytes
 # (address space times row) must fit 63 bits.
 MAX_GATHERED_NBYTES = 16 << 10
-# NumPy gathers from such a view into new memory only; a piece of it stays in the nearest cache.
+# NumPy gathers from such a view only into new memory; a piece of it stays in the L1 cache.
 PIECE_NBYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowGather:
-    """Rows that lie in many chunks, in order, ready to be copied."""
+    """Rows of many chunks, in order, ready to be copied."""
 
     shape: tuple[int, ...]  # of a row
     dtype: np.dtype
-    view: NDArray[np.void] | None  # None: rows are copied one by one
-    where: Int64Array  # a row's place in the view; without it, its number inside its chunk
+    view: NDArray[np.void] | None  # None: rows are copied individually
+    where: Int64Array  # a row's place in the view; without a view, its number inside its chunk
     chunk: NDArray[np.integer]
-    arrays: Mapping[int, Values]  # by chunk, where rows are copied one by one
-    held: Sequence[LoadedChunk | None]  # what the view reads is alive as long as they are
+    arrays: Mapping[int, Values]  # by chunk, if rows are copied individually
+    held: Sequence[LoadedChunk | None]  # keep the memory of the view alive
 
     def take(self, start: int, stop: int) -> Values:
-        """Copy rows into new memory, which is fastest where it is given back soon."""
+        """Copy rows into new memory, which is fastest if it is freed soon."""
         if self.view is None:
             return self._one_by_one(np.empty((stop - start, *self.shape), self.dtype), start)
         rows: Values = self.view[self.where[start:stop]].view(self.dtype)
@@ -89,17 +90,17 @@ def prepare_gather(
     shape: tuple[int, ...],
     dtype: np.dtype,
 ) -> RowGather:
-    """Find where rows are.
+    """Locate rows in memory.
 
     Args:
-        holders: What was loaded; those named by ``chunk`` are there, of ``dtype``.
-        addresses: Where the rows of each start, as ``address_of`` tells.
-        strides: Bytes from row to row of each; 0 where all its rows are the one it holds.
+        holders: The loaded chunks; those named by ``chunk`` exist and have ``dtype``.
+        addresses: Start address of the rows of each, from ``address_of``.
+        strides: Bytes from row to row of each; 0 if its one row applies to all.
         chunk: Per row, an index into ``holders``.
         row_in_chunk: Per row, its number inside the chunk; the caller has checked its range.
-        used: The different members of ``chunk``.
-        shape: Of one row.
-        dtype: Of the elements.
+        used: The distinct members of ``chunk``.
+        shape: Shape of one row.
+        dtype: Dtype of the elements.
     """
     held = [holders[number] for number in used.tolist()]
     row_nbytes = dtype.itemsize * math.prod(shape)

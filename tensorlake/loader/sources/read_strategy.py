@@ -1,13 +1,13 @@
-"""How each tensor is read: by whole chunks, or by row; from the index alone.
+"""Read strategy of each tensor, by whole chunks or by row; chosen from the index alone.
 
-Whole chunks are right nearly always: they are few requests, they are verified and decoded once,
-and a local dataset maps them for nothing. A tensor of a remote dataset is read by row when its
+Whole chunks are nearly always best: they need few requests, are verified and decoded once, and a
+local dataset maps them at no cost. A tensor of a remote dataset is read by row when its
 chunks do not fit the cache, its rows are large enough to be worth a request each, and the order
 is shuffled, so that a chunk would be fetched for a row or two, again and again.
 
-The first group of a pass is another matter: nothing overlaps with waiting for it. A shuffled one
-needs a few rows of many chunks, and its large samples are read by row; the chunks come after them,
-for the groups behind it.
+The first group of a pass differs: no work overlaps with waiting for it. A shuffled first group
+needs a few rows of many chunks, and its large samples are read by row; the chunks follow, for later
+groups.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 __all__ = ["early_by_row", "row_nbytes_of", "sparse_tensors", "stored_nbytes_of"]
 
-# Chunk indexes record units, which can be read and verified alone, from this mean size on.
+# Chunk indexes record units, which can be read and verified individually, from this mean size on.
 UNIT_NBYTES = 4 << 10
-# A selection with fewer of the rows than this touches most chunks for little of each.
+# A selection with a smaller fraction of the rows uses only a small part of most chunks.
 SPARSE_SHARE = 1 / 16
-# Chunks this many times the rows of the first group are not waited for.
+# The first group does not wait for chunks with more rows than this multiple of its own.
 EARLY_RATIO = 4
 
 
 def row_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
-    """Return the stored bytes a row of the version has in some tensors, rounded down."""
+    """Return the mean stored bytes per row of the version in some tensors, rounded down."""
     return sum(reader.row_nbytes(tensors))
 
 
 def stored_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
-    """Return about how many stored bytes all rows of some tensors have."""
+    """Return the approximate stored bytes of all rows of some tensors."""
     sizes = zip(tensors, reader.row_nbytes(tensors), strict=True)
     return sum(row_nbytes * reader.index(tensor).num_rows for tensor, row_nbytes in sizes)
 

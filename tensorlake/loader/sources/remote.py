@@ -3,17 +3,17 @@
     client   shares of the epoch ─► request ─► … ◄─ batches, read ahead by one thread ─► consumer
     server   the same loader over the same rows, from the state in the request
 
-The order, the sharding and the state are the client's own; the server is asked for what comes next
-and keeps nothing between two streams. So a stream that breaks off, be it because the server drains
-before it stops, is asked for again from the first batch that has not come, of whichever server
-answers, and continues exactly. What waits to be used is bounded, and a client that is slow holds
-the server back by not reading.
+The order, the sharding and the state are the client's own; the server is requested the next batches
+and keeps no state between two streams. So a stream that breaks off, for example because the server
+drains before it stops, is requested again from the first missing batch, from any server that
+answers, and continues exactly. Waiting batches are bounded, and a slow client throttles the server
+by not reading.
 
-What one thread promises the consumer are outcomes in a queue: batches, then the end or an error.
-Then the thread waits for the word to end, forgets what was not taken, and leaves a last word for a
-consumer that still waits. ``abandon`` and ``close`` are those of ``engine/pipeline.py``: the one
-takes no lock and waits for nobody, and both cancel what the thread waits for, be it a batch, a
-server that does not say whether it will send any, or the consumer.
+The thread passes outcomes to the consumer through a queue: batches, then the end or an error. Then
+it waits for the signal to end, drops batches that were not taken, and leaves a final outcome for a
+consumer that still waits. ``abandon`` and ``close`` are as in ``engine/pipeline.py``: ``abandon``
+takes no lock and does not wait, and both cancel the thread's wait, be it for a batch, for the start
+of a server's answer, or for the consumer.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchServer", "RemotePass", "RemoteSetup", "check_remote"]
 
-MIN_WAITING = 2  # batches that may always wait: one is read while one is used
-FRUITLESS_STREAMS = 8  # in a row that broke off before they brought a batch
+MIN_WAITING = 2  # batches that may always be buffered: one is read while one is used
+FRUITLESS_STREAMS = 8  # in a row that broke off before the first batch
 JOIN_TIMEOUT_S = 30.0
 
 
@@ -57,56 +57,56 @@ Arrival: TypeAlias = "tuple[Share, dict[str, Any], int] | None"
 
 
 class BatchStream(BatchBytes, Protocol):
-    """A stream of batches that can be ended.
+    """A stream of batches that can be closed.
 
     Attributes:
-        nbytes: How many have come.
+        nbytes: Number of bytes received.
     """
 
     nbytes: int
 
     def abandon(self) -> None:
-        """Let a read that waits raise; wait for nothing."""
+        """Make a waiting read raise, without waiting."""
         ...
 
     def close(self) -> None:
-        """End it."""
+        """Close the stream."""
         ...
 
 
 class BatchServer(Protocol):
-    """Where batches of some rows are decoded for others."""
+    """A server that decodes batches of some rows."""
 
     @property
     def url(self) -> str:
-        """Of the dataset, for messages."""
+        """URL of the dataset, for messages."""
         ...
 
     def open(self, request: Mapping[str, Any], *, timeout_s: float) -> BatchStream:
-        """Ask for batches."""
+        """Request batches."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteSetup:
-    """What a pass asks for, and within which bounds."""
+    """The requests of a pass, and their bounds."""
 
     server: BatchServer
     arguments: LoaderArguments
     columns: tuple[ColumnPlan, ...]
     sharding: Sharding
     state: LoaderState
-    turns: int  # of how many processes this is one, each making a batch in turn
+    turns: int  # number of processes, each making a batch in turn
     keeps_places: bool
     with_valid: bool
     counters: Counters
 
 
 def check_remote(arguments: LoaderArguments, server: BatchServer | None) -> None:
-    """Refuse what cannot be decoded elsewhere.
+    """Refuse arguments that cannot be sent to a server.
 
     Raises:
-        InvalidInputError: There is no server, or a function of this process would have to go there.
+        InvalidInputError: There is no server, or a function of this process would have to be sent.
     """
     if server is None:
         raise InvalidInputError(
@@ -117,7 +117,7 @@ def check_remote(arguments: LoaderArguments, server: BatchServer | None) -> None
         )
     if arguments.transform is not None:
         raise InvalidInputError(
-            "transform= runs where samples are decoded, and no function is sent to a server\n"
+            "transform= runs where samples are decoded, and functions are not sent to a server\n"
             "give batch_transform=, or leave decode_on='server' out",
             argument="transform",
         )
@@ -130,28 +130,28 @@ class RemotePass:
         self._setup = setup
         self._shares = iter(shares)
         self._wire = wire_columns(setup.columns, with_valid=setup.with_valid)
-        # to the consumer: batches in their order, then the end or an error; None: it was closed
+        # to the consumer: batches in order, then the end or an error; None: it was closed
         self._arrivals: SimpleQueue[Outcome[Arrival] | None] = SimpleQueue()
-        # what the consumer has taken, in bytes; None: nobody takes more. Putting never waits.
+        # bytes that the consumer has taken; None: it takes no more. Putting never waits.
         self._taken: SimpleQueue[int | None] = SimpleQueue()
         self._waiting: list[int] = []  # the reader's own
         self._is_closed = False
         self._has_begun = False  # the consumer has a batch
-        self._asking = runtime.Scope()  # for a stream that has not begun
+        self._asking = runtime.Scope()  # for requesting a stream
         self._stream: BatchStream | None = None
         self._reader = threading.Thread(
             target=self._read_ahead, name="tensorlake-loader-remote", daemon=True
         )
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._reader.start()
 
     def next_group(self) -> tuple[list[Share], list[MakeBatch]] | None:
         """Wait for the next batch; None at the end of the pass.
 
         Raises:
-            StorageTimeoutError: Nothing came within the loader's timeout.
+            StorageTimeoutError: No batch arrived within the loader's timeout.
             InvalidStateError: The pass was closed meanwhile.
         """
         timeout_s = self._setup.arguments.timeout
@@ -162,7 +162,7 @@ class RemotePass:
         except Empty:
             raise StorageTimeoutError(
                 f"no batch of {self._setup.server.url!r} came within {timeout_s:g} s"
-                "\nraise timeout=, or see whether the server is overloaded",
+                "\nraise timeout=, or check whether the server is overloaded",
                 timeout_s=timeout_s,
             ) from None
         if outcome is None or self._is_closed:
@@ -176,7 +176,7 @@ class RemotePass:
         return [share], [partial(_itself, batch)]
 
     def abandon(self) -> None:
-        """Let the pass end. Takes no lock and waits for nobody: collection may call it anywhere."""
+        """Let the pass end, without locks or waits: garbage collection may call it anywhere."""
         self._is_closed = True
         self._asking.cancel()
         stream = self._stream
@@ -185,12 +185,12 @@ class RemotePass:
         self._taken.put(None)
 
     def close(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
-        """End the stream and its thread; batches handed out stay good."""
+        """End the stream and its thread; batches handed out stay valid."""
         self.abandon()
         self.join(timeout_s)
 
     def join(self, timeout_s: float = JOIN_TIMEOUT_S) -> bool:
-        """Wait until a pass that is closed or abandoned has ended; tell whether it has."""
+        """Wait until a closed or abandoned pass has ended; return whether it has."""
         if self._reader.ident is None or self._reader is threading.current_thread():
             return self._reader.ident is None
         self._reader.join(timeout_s)
@@ -233,14 +233,14 @@ class RemotePass:
             while True:
                 self._arrivals.get_nowait()
         except Empty:
-            pass  # nobody takes them any more, and they must not keep their batches
+            pass  # the consumer takes no more, and they must not keep their batches
         self._arrivals.put(None)
 
     def _admit(self, nbytes: int) -> bool:
-        """Wait until a batch may wait to be used; False when the pass has ended."""
+        """Wait until a batch may be buffered; False when the pass has ended."""
         most = self._setup.arguments.prefetch_nbytes
         while len(self._waiting) >= MIN_WAITING and sum(self._waiting) + nbytes > most:
-            taken = self._taken.get()  # the consumer may take as long as it likes
+            taken = self._taken.get()  # the consumer has no time limit
             if taken is None:
                 return False
             self._waiting.pop(0)
@@ -248,7 +248,7 @@ class RemotePass:
         return not self._is_closed
 
     def _batches(self) -> Generator[tuple[Share, dict[str, Any]]]:
-        """Read the batch of each share, asking again whenever a stream breaks off."""
+        """Read the batch of each share, requesting again whenever a stream breaks off."""
         share = next(self._shares, None)
         fruitless = 0
         while share is not None and not self._is_closed:
@@ -292,9 +292,9 @@ class RemotePass:
             stream.close()
 
     def _holds(self, stream: BatchStream) -> bool:
-        """Let ``close`` end this stream; False, and it is ended, when the pass has ended."""
+        """Register this stream for ``close``; if the pass has ended, close it and return False."""
         self._stream = stream
-        if self._is_closed:  # set before `abandon` looks for a stream: one of both ends it
+        if self._is_closed:  # set before `abandon` looks for a stream: one of the two ends it
             stream.close()
         return not self._is_closed
 
@@ -305,7 +305,7 @@ class RemotePass:
         counters.fetch_started()
         try:
             return next(read, None)
-        except OSError as error:  # Arrow's word for bytes that are not all there
+        except OSError as error:  # raised by Arrow for missing bytes
             if isinstance(error, LostStreamError):
                 raise
             raise LostStreamError(
@@ -315,7 +315,7 @@ class RemotePass:
             counters.fetch_ended(stream.nbytes - before, requests=0 if before else 1)
 
     def _request(self, share: Share) -> dict[str, Any]:
-        """Say all that the batches from this one on depend on, beside the rows."""
+        """Return all inputs of the batches from this one on, besides the rows."""
         setup = self._setup
         arguments, sharding = setup.arguments, setup.sharding
         begins = setup.state.position + share.number * sharding.global_batch_size
@@ -372,7 +372,7 @@ def _nulls(columns: Iterable[ColumnPlan]) -> list[ColumnPlan]:
 
 
 def _sent_null(column: ColumnPlan, arguments: LoaderArguments) -> Any:
-    """Write the value that stands for NULL as JSON."""
+    """Return the replacement for NULL as JSON."""
     value = (arguments.null or {})[column.name]
     if isinstance(value, np.generic):
         value = value.item()
@@ -380,8 +380,8 @@ def _sent_null(column: ColumnPlan, arguments: LoaderArguments) -> Any:
         return value
     if column.type.is_media:
         raise InvalidInputError(
-            f"null={{{column.name!r}: …}}: no image is sent to a server"
-            f"\ngive the number of its pixels, null={{{column.name!r}: 0}}, or leave"
+            f"null={{{column.name!r}: …}}: an image cannot be sent to a server"
+            f"\ngive a number for its pixels, null={{{column.name!r}: 0}}, or leave"
             " decode_on='server' out",
             tensor=column.name,
         )
@@ -389,7 +389,7 @@ def _sent_null(column: ColumnPlan, arguments: LoaderArguments) -> Any:
 
 
 def _is_listed(column: ColumnPlan) -> bool:
-    """Whether the server must be told to leave samples apart."""
+    """Return whether the request must ask the server to leave samples unstacked."""
     return column.collate is not None and column.kind != "encoded"
 
 

@@ -1,7 +1,7 @@
-"""Rows and their order: what a loader streams, be it one selection or a mix of several.
+"""Rows and their order: the input of a loader, one selection or a mix of several.
 
     OrderedRows ─► choose an order once ─► a plan for each epoch ─► positions, read by the pipeline
-                └► what a state records of the order, and the way back from a state
+                └► the order as recorded in a state, and its restoration from a state
 
 ``SelectedRows`` is one selection; ``tensorlake.loader.sources.mix`` has the other.
 """
@@ -39,14 +39,14 @@ Repin = Callable[[str], tuple[Selection, Reader]]
 
 
 def refuse_staged(snapshot: Snapshot) -> None:
-    """Refuse to go on over rows that are in no version.
+    """Refuse to resume over rows that are not in a version.
 
     Raises:
         UncommittedChangesError: They are staged.
     """
     if snapshot.is_staged:
         raise UncommittedChangesError(
-            f"a loader over staged changes of {snapshot.url!r} cannot be resumed: they are in no"
+            f"a loader over staged changes of {snapshot.url!r} cannot be resumed: they are not in a"
             " version\ncommit them, and make the loader from the new version"
         )
 
@@ -55,14 +55,14 @@ def rows_of_version(repin: Repin, version: str, *, given: Snapshot) -> tuple[Sel
     """Return the rows of the version that a state recorded.
 
     Raises:
-        StateMismatchError: There is no such version where the rows are given from.
-        SnapshotExpiredError: It was given up.
+        StateMismatchError: The dataset of the given rows has no such version.
+        SnapshotExpiredError: The version has expired.
     """
     try:
         return repin(version)
     except VersionNotFoundError as error:
         raise StateMismatchError(
-            f"the state stands on {version}, and {given.url!r} has no such version:"
+            f"the state was taken at {version}, but {given.url!r} has no such version:"
             f"\n   version  recorded {version!r}, given {given.version!r}"
             "\nmake the loader from the dataset that the state was taken of, or start over without"
             " load_state_dict()",
@@ -72,7 +72,7 @@ def rows_of_version(repin: Repin, version: str, *, given: Snapshot) -> tuple[Sel
 
 
 class OrderedRows(Protocol):
-    """Rows that can be put in order, and read."""
+    """Rows that can be ordered and read."""
 
     @property
     def selection(self) -> Selection:
@@ -81,7 +81,7 @@ class OrderedRows(Protocol):
 
     @property
     def reader(self) -> Reader:
-        """Reads them."""
+        """Reader of the rows."""
         ...
 
     @property
@@ -91,17 +91,17 @@ class OrderedRows(Protocol):
 
     @property
     def source(self) -> Mapping[str, Any] | None:
-        """How the rows are found again, for a state; None where only their maker knows."""
+        """How to find the rows again, for a state; None if only their creator knows."""
         ...
 
     @property
     def server(self) -> BatchServer | None:
-        """Decodes batches of the rows, where somebody can."""
+        """The server that can decode batches of the rows; None if there is none."""
         ...
 
     @property
     def num_places(self) -> int:
-        """Places of an epoch."""
+        """Number of places of an epoch."""
         ...
 
     @property
@@ -114,7 +114,7 @@ class OrderedRows(Protocol):
         ...
 
     def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
-        """Order one epoch."""
+        """Return the plan of one epoch."""
         ...
 
     def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
@@ -122,14 +122,14 @@ class OrderedRows(Protocol):
         ...
 
     def describe(self, order: AnyOrder) -> str:
-        """Say in a few words how rows are ordered."""
+        """Describe the order of rows in a few words."""
         ...
 
     def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> Self:
-        """Return the rows that a state stands on.
+        """Return the rows of a state.
 
         Raises:
-            StateMismatchError: It is of others.
+            StateMismatchError: It belongs to other rows.
         """
         ...
 
@@ -157,13 +157,13 @@ class SelectedRows:
         return choose_order(shuffle, num_rows=self.selection.num_rows, row_nbytes=nbytes)
 
     def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
-        """Order one epoch."""
+        """Return the plan of one epoch."""
         assert isinstance(order, Order)
         key = PlanKey(self.selection.digest, order, seed, epoch)
         return build_access_plan(key, self.selection.num_rows)
 
     def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
-        """Return the order: it is the same at every position."""
+        """Return the order, which is the same at every position."""
         del position
         return order
 
@@ -175,7 +175,7 @@ class SelectedRows:
     def returned_to(
         self, state: LoaderState, *, seed: int | None, shuffle: Shuffle
     ) -> SelectedRows:
-        """Read the version that the state recorded, even if the branch moved on.
+        """Return to the version that the state recorded, even if the branch has moved on.
 
         Raises:
             UncommittedChangesError: These rows show staged changes.
@@ -208,7 +208,7 @@ class SelectedRows:
                 actual=selection.digest,
             )
         warnings.warn(
-            f"continuing on {state.version}, which the state recorded, though {given} was given",
+            f"continuing on {state.version}, which the state recorded, although {given} was given",
             NewerVersionWarning,
             stacklevel=4,
         )

@@ -1,10 +1,10 @@
-"""Shapes and NULLs of a view: whether all its images have one size, and whether a row is NULL.
+"""Shapes and NULLs of a view: whether all its images have one size, and whether any row is NULL.
 
-    statistics     of the whole version, from the index: one shape, or no NULL, and nothing is read
-    headers        else, of the view's own rows: until two differ, or one is NULL
+    statistics     of the whole version, from the index: if one shape, or no NULL, nothing is read
+    headers        otherwise, of the view's own rows: until two differ, or one is NULL
 
-A version is frozen, so what holds when a loader is made holds for all its epochs. NULL has no
-shape. Statistics are bounds: they may speak of rows that were deleted, or were given other values.
+A version is immutable, so the result at the loader's construction is valid for all its epochs. NULL
+has no shape. Statistics are bounds: they may cover rows that were deleted or overwritten.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["first_null", "shape_bounds", "shape_of_rows"]
 
-FIRST_ROWS = 64  # shapes looked at together; four times as many after each that are alike
+FIRST_ROWS = 64  # shapes checked together; four times as many after each equal batch
 MOST_ROWS = 1 << 16
 
 
@@ -38,7 +38,7 @@ def shape_bounds(reader: Reader, tensor: str) -> tuple[tuple[int, ...], tuple[in
 
 
 def shape_of_rows(selection: Selection, reader: Reader, tensor: str) -> tuple[int, ...] | None:
-    """Return the shape of every row of a selection; None where they differ, or there is none."""
+    """Return the shape of every row of a selection; None if they differ, or there are none."""
     found: set[tuple[int, ...]] = set()
     for part, own in _parts(selection, reader):
         for shape in _shapes(part, own, tensor):
@@ -49,7 +49,7 @@ def shape_of_rows(selection: Selection, reader: Reader, tensor: str) -> tuple[in
 
 
 def _parts(selection: Selection, reader: Reader) -> list[tuple[Selection, Reader]]:
-    """Take a mix apart: each source has its own statistics."""
+    """Split a mix into its sources, which have their own statistics."""
     if isinstance(selection, MixSelection):
         return [(one.selection, one.reader) for one in selection.sources]
     return [(selection, reader)]
@@ -70,7 +70,7 @@ def _shapes(selection: Selection, reader: Reader, tensor: str) -> Iterator[tuple
 
 
 def first_null(selection: Selection, reader: Reader, tensor: str) -> int | None:
-    """Return the position of the first row that is NULL; None where none is."""
+    """Return the position of the first row that is NULL; None if there is none."""
     before = 0
     for own, part in _parts(selection, reader):
         found = _first_null(own, part, tensor)

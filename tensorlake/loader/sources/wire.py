@@ -1,14 +1,14 @@
-"""Batches as Arrow record batches: how a server sends what it decoded, and a client reads it.
+"""Batches as Arrow record batches, as sent by a decoding server and read by a client.
 
     form      entry of the batch                           Arrow column
     tensor    one array of rows of one shape               numbers, or a fixed-shape tensor
     samples   a list of arrays of any shape, None: NULL    struct(values: large_list, shape: list)
-    stored    text, JSON, bytes …, as they are stored      large_binary
-    values    what a query computed, no array              large_binary: MessagePack
+    stored    text, JSON, bytes …, as stored               large_binary
+    values    computed values that are not arrays          large_binary: MessagePack
 
-Dtypes that Arrow has not (bool as bytes, complex numbers) travel as bytes, the last axis. Samples
-of different shapes are collated by the client, so that every form of batch has the one schema.
-Each record batch carries ``state``: the loader's, after it. The one that says what went wrong
+Dtypes that Arrow lacks (bool as bytes, complex numbers) are sent as bytes along the last axis.
+Samples of different shapes are collated by the client, so that every form of batch has one schema.
+Each record batch carries ``state``: the loader's state after it. A batch that reports an error
 carries ``error`` instead and has no rows.
 """
 
@@ -42,24 +42,24 @@ __all__ = [
 ]
 
 STATE, ERROR = b"state", b"error"
-END_NBYTES = 8  # of the mark with which Arrow ends a stream
+END_NBYTES = 8  # of Arrow's end-of-stream marker
 BYTE = np.dtype(np.uint8)
-NUMBERS = "iuf"  # kinds of dtypes that Arrow has as NumPy has them
+NUMBERS = "iuf"  # kinds of dtypes that Arrow represents as NumPy does
 Arrow: TypeAlias = Any  # pyarrow ships no types
 
 
 class BatchBytes(Protocol):
-    """Where a stream's bytes come from: a file that is read once."""
+    """The bytes of a stream: a file that is read once."""
 
     closed: bool
 
     def read(self, nbytes: int = -1) -> bytes:
-        """Wait for so many bytes; fewer at the end."""
+        """Wait for ``nbytes`` bytes; fewer at the end."""
         ...
 
 
 class StreamError(Exception):
-    """The server said in its stream what went wrong."""
+    """The server reported an error in its stream."""
 
     def __init__(self, problem: Mapping[str, Any]) -> None:
         super().__init__(str(problem.get("detail", "")))
@@ -68,13 +68,13 @@ class StreamError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """How one entry of a batch is sent.
+    """The sent form of one entry of a batch.
 
     Attributes:
-        name: Of the entry.
+        name: Name of the entry.
         form: See above.
-        dtype: Of arrays.
-        shape: Of a row of a tensor.
+        dtype: Dtype of arrays.
+        shape: Shape of a row of a tensor.
     """
 
     name: str
@@ -84,7 +84,7 @@ class WireColumn:
 
 
 def wire_columns(columns: Sequence[ColumnPlan], *, with_valid: bool) -> tuple[WireColumn, ...]:
-    """Say how each column of a loader's batches is sent."""
+    """Return the sent form of each column of a loader's batches."""
     found = [_wire_column(column) for column in columns]
     if with_valid:
         found.append(WireColumn(VALID, "tensor", np.dtype(np.bool_)))
@@ -98,7 +98,7 @@ def arrow_schema(columns: Sequence[WireColumn]) -> Arrow:
 
 
 def write_schema(columns: Sequence[WireColumn]) -> bytes:
-    """Write how a stream begins."""
+    """Write the beginning of a stream."""
     return arrow_schema(columns).serialize().to_pybytes()
 
 
@@ -111,7 +111,7 @@ def write_batch(
 
 
 def write_error(columns: Sequence[WireColumn], problem: Mapping[str, Any]) -> bytes:
-    """Write what went wrong: the last that a stream says."""
+    """Write an error, the last message of a stream."""
     pa = _arrow()
     arrays = [pa.array([], one.type) for one in arrow_schema(columns)]
     return _message(columns, arrays, {ERROR: json.dumps(problem).encode()})
@@ -120,12 +120,12 @@ def write_error(columns: Sequence[WireColumn], problem: Mapping[str, Any]) -> by
 def read_batches(
     stream: BatchBytes, columns: Sequence[WireColumn]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Read batches, each with the state after it, until the stream ends between two of them.
+    """Read batches, each with the state after it, until the stream ends between two batches.
 
     Raises:
-        StreamError: The server could not go on.
-        StorageError: It sends other columns than were asked for.
-        OSError: The stream ends elsewhere.
+        StreamError: The server could not continue.
+        StorageError: It sends other columns than requested.
+        OSError: The stream ends within a batch.
     """
     pa = _arrow()
     with _cut_is_oserror():
@@ -133,7 +133,7 @@ def read_batches(
     expected = arrow_schema(columns)
     if reader.schema != expected:
         raise StorageError(
-            f"the server streams other columns than were asked for: {reader.schema}, not"
+            f"the server streams other columns than requested: {reader.schema}, not"
             f" {expected}\nuse the same version of tensorlake on both sides"
         )
     while True:
@@ -142,19 +142,19 @@ def read_batches(
                 read = reader.read_next_batch_with_custom_metadata()
         except StopIteration:
             return
-        said = dict(read.custom_metadata or {})
-        if ERROR in said:
-            raise StreamError(json.loads(said[ERROR]))
+        metadata = dict(read.custom_metadata or {})
+        if ERROR in metadata:
+            raise StreamError(json.loads(metadata[ERROR]))
         batch = {
             column.name: _from_arrow(column, read.batch.column(number))
             for number, column in enumerate(columns)
         }
-        yield batch, json.loads(said[STATE])
+        yield batch, json.loads(metadata[STATE])
 
 
 @contextmanager
 def _cut_is_oserror() -> Generator[None]:
-    """Arrow says OSError of a body that is not all there, and ArrowInvalid of the rest."""
+    """Raise OSError for any truncation: Arrow does for a body, but ArrowInvalid elsewhere."""
     try:
         yield
     except _arrow().ArrowInvalid as error:
@@ -172,13 +172,17 @@ def _wire_column(column: ColumnPlan) -> WireColumn:
     return WireColumn(column.name, "tensor", column.dtype, shape)
 
 
-def _message(columns: Sequence[WireColumn], arrays: list[Arrow], said: dict[bytes, bytes]) -> bytes:
-    """Write one record batch, without the schema that a stream begins with, or its end."""
+def _message(
+    columns: Sequence[WireColumn], arrays: list[Arrow], metadata: dict[bytes, bytes]
+) -> bytes:
+    """Write one record batch, without the stream's schema and end marker."""
     pa = _arrow()
     sink = pa.BufferOutputStream()
     schema = arrow_schema(columns)
     with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema), custom_metadata=said)
+        writer.write_batch(
+            pa.RecordBatch.from_arrays(arrays, schema=schema), custom_metadata=metadata
+        )
     return memoryview(sink.getvalue())[schema.serialize().size : -END_NBYTES].tobytes()
 
 
@@ -203,7 +207,7 @@ def _sent_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def _is_arrows(dtype: np.dtype) -> bool:
-    """Whether Arrow has it; bfloat16 and its like are no dtypes of NumPy's own either."""
+    """Return whether Arrow supports it; bfloat16 and similar dtypes are not NumPy's own either."""
     return dtype.kind in NUMBERS and dtype.isbuiltin == 1
 
 
@@ -264,7 +268,7 @@ def _from_arrow(column: WireColumn, array: Arrow) -> Any:
             if 0 in shape:
                 return np.empty((len(array), *column.shape), column.dtype)
             values = array if not shape else array.storage.flatten()
-            # a copy: what arrived may not be written to, and torch refuses such arrays
+            # a copy: received memory is read-only, and torch refuses such arrays
             flat = values.to_numpy(zero_copy_only=True).copy()
             return flat.view(column.dtype).reshape(len(array), *column.shape)
 

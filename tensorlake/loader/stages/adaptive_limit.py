@@ -1,14 +1,14 @@
-"""How many requests to have in flight: found by measuring, because no store says.
+"""The number of requests in flight: found by measurement, because stores do not report it.
 
-A window is as many answers as the limit was, all while that many were under way. Its rate, in bytes
-a second, is compared with the window before:
+A window is as many answers as the limit, all received while that many requests were in flight. Its
+rate, in bytes per second, is compared with the previous window:
 
-    faster by a tenth     go on in the same direction
-    slower by a tenth     turn round
-    about the same        fewer: what brings no speed only loads the store, and others' requests
+    faster by a tenth     continue in the same direction
+    slower by a tenth     reverse
+    about the same        fewer: requests without a gain only load the store and delay others
 
-So latency alone drives the limit up, a full line or a store that slows down drives it back, and
-around the knee it keeps trying. No clock is read here: times arrive as arguments.
+So latency drives the limit up, saturated bandwidth or a slowing store drives it down, and around
+the knee it keeps probing. No clock is read here: times are arguments.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ import threading
 __all__ = ["LEAST", "MOST", "START", "ConcurrencyLimit"]
 
 START = 32
-LEAST, MOST = 4, 256  # above it one process has no use for more, whatever the store
+LEAST, MOST = 4, 256  # one process has no use for more, with any store
 STEP = 1.25
-NOTICEABLE = 0.1  # of a rate; less is noise from one window to the next
+NOTICEABLE = 0.1  # of a rate; a smaller change is noise between windows
 
 
 class ConcurrencyLimit:
-    """A limit that follows what a store can do; safe to use from many threads."""
+    """A limit that follows a store's capacity; safe to use from many threads."""
 
     def __init__(self, start: int = START) -> None:
         self._limit = float(start)
         self._step = STEP
-        self._rate: float | None = None  # of the window before
+        self._rate: float | None = None  # of the previous window
         self._lock = threading.Lock()
         self._begin(None)
 
     @property
     def value(self) -> int:
-        """How many requests may be in flight now."""
+        """Number of requests that may be in flight now."""
         return round(self._limit)
 
     def answered(self, nbytes: int, *, in_flight: int, now: float) -> None:
@@ -43,12 +43,12 @@ class ConcurrencyLimit:
 
         Args:
             nbytes: Its size.
-            in_flight: Requests under way when it came, itself included.
+            in_flight: Requests in flight when it arrived, including its own.
             now: A monotonic clock, in seconds.
         """
         with self._lock:
             if in_flight < self.value:
-                self._begin(None)  # nobody asked for more: this says nothing of the limit
+                self._begin(None)  # there was no demand for more: no information on the limit
                 return
             if self._started is None:
                 self._begin(now)

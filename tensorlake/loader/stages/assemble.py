@@ -1,16 +1,17 @@
-"""Assembly: a group's chunks, all in memory, become its batches.
+"""Assembly: turns a group's chunks, all in memory, into its batches.
 
     gather      uniform columns: one call each; ragged and encoded ones: a list of samples
-    decode      pictures, shared out to the worker threads, into one array where shapes agree
-    move        boxes with their picture, and the labels that belong to them
-    transform   the user's, row by row, shared out to the same threads
+    decode      images, divided among the worker threads, into one array if shapes agree
+    move        boxes with their image, and the labels that belong to them
+    transform   the user's, row by row, divided among the same threads
     cut         the group's columns into batches, ragged ones collated
 
-Small batches of uniform columns alone are gathered late, by the consumer: nothing is faster than
-memory that its own thread has just given back, and the copy costs less than handing it over.
+Small batches of only uniform columns are gathered late, by the consumer: the fastest memory is that
+which its own thread has just freed, and the copy costs less than a handover.
 
-Stages hand over by the last thread that finishes one; no thread waits for another. Whatever
-raises ends the group: its outcome tells the consumer.
+The last thread to finish a stage starts the next; no thread waits for another. Any exception ends
+the
+group: its outcome passes it to the consumer.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tensorlake.loader.sources.damaged_rows import lost_rows, shown_rows, with_b
 from tensorlake.loader.sources.gather import RowGather, prepare_gather
 from tensorlake.loader.stages.gather_lists import (
     pick_encoded,
-    pick_pictures,
+    pick_images,
     pick_ragged,
     pick_valid,
     pick_virtual,
@@ -58,16 +59,16 @@ __all__ = ["Assembler", "OnError"]
 logger = logging.getLogger("tensorlake")
 
 OnError: TypeAlias = Literal["raise", "skip"]
-MAX_PIECE_ROWS = 8  # some milliseconds of decoding: long against a task, short at the end
+MAX_PIECE_ROWS = 8  # some milliseconds of decoding: long compared to a task, short at the end
 PIECES_A_THREAD = 4
-# NumPy frees the interpreter for gathers of more than 500 rows: the plan goes on meanwhile.
+# NumPy releases the GIL for gathers of more than 500 rows: planning continues meanwhile.
 LATE_ROWS = 1024
 NOTHING_AHEAD: tuple[int, int, NDArray[Any]] = (0, 0, np.empty(0))
 
 
 @dataclass(frozen=True, slots=True)
 class Assembler:
-    """How groups are assembled during one epoch."""
+    """The assembly of groups during one epoch."""
 
     columns: tuple[ColumnPlan, ...]
     cache: ChunkCache
@@ -80,10 +81,10 @@ class Assembler:
     transform: RowTransform | None
     with_valid: bool  # every batch carries _valid, and places are kept
     is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
-    release: Callable[[Group, list[dict[str, Any]]], None]  # its chunks, for batches that are made
+    release: Callable[[Group, list[dict[str, Any]]], None]  # its chunks, once batches are made
 
     def begin(self, group: Group) -> Assembly:
-        """Prepare to assemble a group; ``finish`` it when all it needs is loaded."""
+        """Prepare to assemble a group; call ``finish`` when all its needs are loaded."""
         return Assembly(self, group)
 
 
@@ -100,14 +101,14 @@ class Assembly:
     placements: dict[str, list[Placement | None]] = field(
         default_factory=dict[str, list[Placement | None]]
     )
-    arrived: set[str] = field(default_factory=set[str])  # pictures decoded piece by piece
+    arrived: set[str] = field(default_factory=set[str])  # images decoded piece by piece
     is_whole: NDArray[np.bool_] = field(init=False)
     transformed: list[Mapping[str, Any] | None] = field(init=False)
     has_lost: bool = False  # some sample was skipped
     ahead: dict[str, tuple[int, int, NDArray[Any]]] = field(
         default_factory=dict[str, tuple[int, int, NDArray[Any]]]
     )
-    borders: list[int] = field(init=False)  # where each batch starts in the rows, and the end
+    borders: list[int] = field(init=False)  # the start of each batch in the rows, and the end
     late_s: float = 0.0
     pieces_left: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -118,7 +119,7 @@ class Assembly:
         self.borders = self.group.borders
 
     def guard(self, stage: Callable[[], None]) -> None:
-        """Run a stage; what it raises is the group's outcome."""
+        """Run a stage; an exception becomes the group's outcome."""
         if self.group.batches.is_settled:
             return
         try:
@@ -127,19 +128,19 @@ class Assembly:
             self.group.batches.fail(error)
 
     def finish(self) -> None:
-        """Go on when everything is loaded; the group's outcome is set in the end."""
+        """Continue when everything is loaded; the group's outcome is set in the end."""
         self.guard(self.gather)
 
     def expect(self, tensor: str) -> bool:
-        """Prepare for pictures of a tensor that come in pieces; tell whether it has pictures."""
+        """Prepare for images of a tensor that arrive in pieces; return whether it has images."""
         for column in self.how.columns:
-            if column.name == tensor and column.kind == "picture":
+            if column.name == tensor and column.kind == "image":
                 self.arrived.add(tensor)
                 self._make_room(column)
         return tensor in self.arrived
 
     def arrive(self, piece: Piece) -> None:
-        """Decode the rows of a piece that has come."""
+        """Decode the rows of a piece that has arrived."""
         for column in self.how.columns:
             if column.name == piece.tensor and piece.tensor in self.arrived:
                 self._take_slab(column)
@@ -149,7 +150,7 @@ class Assembly:
                 self.how.counters.add(pictures=decoded)
 
     def gather(self) -> None:
-        """Copy or list what needs no decoding, then decode."""
+        """Copy or list the columns that need no decoding, then decode."""
         with self.how.counters.timed("gather_s"):
             for column in self.how.columns:
                 self._leave_out_lost(column)
@@ -202,7 +203,7 @@ class Assembly:
                     self._chunks(name), self.group.tensors[name], column.null
                 )
                 self.values[name] = [None] * len(self.group.places)
-            case "picture":
+            case "image":
                 self._take_slab(column)
                 if name not in self.arrived:
                     self._make_room(column)
@@ -216,10 +217,10 @@ class Assembly:
             self.values[name] = [None] * count
 
     def _take_slab(self, column: ColumnPlan) -> None:
-        """Take memory for a column of pictures, now that one of them is to be decoded.
+        """Take memory for a column of images when the first of them is to be decoded.
 
-        Not before: of a remote dataset dozens of groups wait for their chunks, and later ones
-        find the memory of batches that the user has given back.
+        Not earlier: dozens of groups of a remote dataset wait for their chunks, and later ones
+        reuse the memory of batches that the user has freed.
         """
         if column.name in self.values:
             return
@@ -232,7 +233,7 @@ class Assembly:
     def _pick(self, column: ColumnPlan, rows: Int64Array) -> None:
         name = column.name
         assert column.type is not None
-        samples = pick_pictures(self._chunks(name), self.group, rows, column.type, column.null)
+        samples = pick_images(self._chunks(name), self.group, rows, column.type, column.null)
         if column.collate is None and None in samples:
             is_null = np.array([one is None for one in samples])
             lost = lost_rows(self._chunks(name), self.group.tensors[name].part(rows))
@@ -266,7 +267,7 @@ class Assembly:
         )
         valid = pick_valid(chunks, rows) if chunks.has_null else None
         if valid is not None and (lost := lost_rows(chunks, rows)) is not None:
-            valid |= lost  # zeros, which are left out
+            valid |= lost  # their values are zeros, which are left out
         is_whole = valid is None or bool(valid.all())
         is_array = column.collate is None and self.how.transform is None
         if is_array and not is_whole and column.null is None:
@@ -291,7 +292,7 @@ class Assembly:
         return self.group.own.get(name) or self.how.cache.tensors[name]
 
     def _share_out(self, work: Callable[[int, int], None] | None, then: Callable[[], None]) -> None:
-        """Divide the group's rows among the threads; the last to finish goes on with ``then``."""
+        """Divide the group's rows among the threads; the last to finish continues with ``then``."""
         count = len(self.group.places)
         if work is None or count == 0:
             then()
@@ -318,7 +319,7 @@ class Assembly:
         decoded = 0
         with self.how.counters.timed("decode_s"):
             for column in self.how.columns:
-                if column.kind == "picture" and column.name not in self.arrived:
+                if column.kind == "image" and column.name not in self.arrived:
                     for number in range(start, stop):
                         decoded += self._decode_one(column, number)
                 if column.clips is not None:
@@ -341,7 +342,7 @@ class Assembly:
                 target[number] = decoder.decode(sample, placement)
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
-                raise  # here: a frame that it passes and that names it would keep the whole pass
+                raise  # here: a frame on its path that names it would keep the whole pass alive
             self._skip(number, error)
             if column.collate is None:
                 target[number] = 0
@@ -356,7 +357,7 @@ class Assembly:
             made = clips.decode(data, row=row, place=place, epoch=self.how.epoch)
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
-                raise  # here: a frame that it passes and that names it would keep the whole pass
+                raise  # here: a frame on its path that names it would keep the whole pass alive
             self._skip(number, error)
             made = clips.empty()
         self.values[name][number] = made
@@ -432,7 +433,7 @@ class Assembly:
         return batch
 
     def _batch(self, start: int, stop: int) -> dict[str, Any]:
-        kept = None  # all of them
+        kept = None  # all rows
         if self.has_lost and not self.how.with_valid:
             kept = np.flatnonzero(self.is_whole[start:stop]) + start
         batch: dict[str, Any] = {}
@@ -447,7 +448,7 @@ class Assembly:
         return batch
 
     def _valid(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Tell which rows of a batch count, of those that the transform has kept."""
+        """Return which rows of a batch are valid, among those that the transform kept."""
         is_valid = self.group.valid[start:stop] & self.is_whole[start:stop]
         if self.how.transform is None:
             return is_valid

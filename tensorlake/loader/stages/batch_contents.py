@@ -1,4 +1,4 @@
-"""Contents of a batch: its columns, and what a transform's rows become, decided before any read."""
+"""Contents of a batch: its columns and a transform's outputs, decided before any read."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["Contents"]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a loader's batches hold.
+    """The contents of a loader's batches.
 
     Attributes:
-        columns: What is read, and what of it a batch or a transform gets.
-        outputs: How what a transform returns becomes a batch.
+        columns: The columns that are read, as passed to a batch or a transform.
+        outputs: How the results of a transform become a batch.
         channels_first: The images whose channels come first.
     """
 
@@ -41,12 +41,12 @@ class Contents:
     def planned(
         cls, rows: OrderedRows, arguments: LoaderArguments, converter: Converter, *, seed: int
     ) -> Contents:
-        """Decide from the schema and the version's statistics.
+        """Decide the contents from the schema and the version's statistics.
 
         Raises:
             TensorNotFoundError: A column does not exist.
-            RaggedBatchError: Samples differ in shape and nobody said what to do.
-            InvalidInputError: An argument names what is not read, or does not fit.
+            RaggedBatchError: Samples differ in shape and no collation is given.
+            InvalidInputError: An argument names a column that is not read, or does not fit it.
         """
         selection = rows.selection
         chosen, null = arguments.columns, arguments.null or {}
@@ -84,9 +84,9 @@ class Contents:
 def _without_nulls(
     selection: Selection, reader: Reader, named: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Divide the columns of a loader that names none: those it reads, and those with NULLs.
+    """Divide the columns of a loader without ``columns=`` into those it reads and those with NULLs.
 
-    What comes as a list has a place for NULL, and what an argument names is asked for.
+    Columns delivered as lists can hold NULL, and columns named in an argument are always read.
     """
     kept: list[str] = []
     nulls: list[str] = []
@@ -106,8 +106,8 @@ def _without_nulls(
 def _warn_left_out(names: list[str]) -> None:
     listed = ", ".join(map(repr, names))
     warnings.warn(
-        f"NULLs in {listed}: arrays have no place for them, and a loader that names no columns"
-        " leaves such columns out\nname what is read, columns=[…], or give a value,"
+        f"NULLs in {listed}: arrays cannot hold them, and a loader without columns= leaves such"
+        " columns out\nname the columns to read, columns=[…], or give a value,"
         f" null={{{names[0]!r}: …}}",
         NullColumnWarning,
         stacklevel=8,

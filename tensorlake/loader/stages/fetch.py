@@ -1,17 +1,18 @@
 """Fetch: chunks into the memory tier, ahead of use, in the order of the plan.
 
-    local     map_chunk, verified once a process; nothing is read before it is used
+    local     map_chunk, verified once per process; nothing is read before it is used
     remote    waiting ─► in flight (bounded in bytes and number) ─► worker: verify, decode ─► cache
-              in plan order      ranges of about 4 MiB: neighbours joined, large chunks parted
+              in plan order      ranges of about 4 MiB: neighbours joined, large chunks split
 
-A chunk asked for twice is loaded once. Ranges of that size are past the break-even of every
-store, and sixteen of them in flight hide latency and add up the bandwidth of connections. Of
-smaller ones more are in flight: how many is found by measuring (``stages/adaptive_limit.py``). A
-request that fails is retried by the store, one that takes unusually long is made again
-(``stages/hedge.py``); what it answers is verified here.
+A chunk requested twice is loaded once. Ranges of that size are past the break-even of every store,
+and sixteen of them in flight hide latency and add up the bandwidth of connections. More smaller
+ones are in flight: their number is found by measurement (``stages/adaptive_limit.py``). A failed
+request is retried by the store, an unusually slow one is repeated (``stages/hedge.py``); its answer
+is verified here.
 
-Every chunk asked for is told of to every countdown that asked, once: as arrived by ``_publish``, as
-failed by ``_fail``, whatever raised and wherever. Only ``close`` ends this: the pass is over then.
+Every requested chunk is reported once to every countdown that requested it: as arrived by
+``_publish``, as failed by ``_fail``, for any exception at any place. Only ``close`` ends this
+without a report: the pass is over then.
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ __all__ = ["ChunkFetcher"]
 
 IN_FLIGHT_NBYTES = 64 << 20
 RANGE_NBYTES = 4 << 20  # of one request; sixteen are the 64 MiB in flight
-GAP_NBYTES = 64 << 10  # bytes read in vain cost less than a second request
+GAP_NBYTES = 64 << 10  # unneeded bytes up to this cost less than a second request
 
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """One chunk on its way, and who waits for it."""
+    """One chunk in flight, and the countdowns that wait for it."""
 
     tensor: str
     number: int
     key: Any  # the reader's own key class
-    order: int = 0  # of the first group that asked for it
-    is_urgent: bool = False  # never held back
+    order: int = 0  # of the first group that requested it
+    is_urgent: bool = False  # never deferred
     asked_by: list[Countdown] = field(default_factory=list["Countdown"])
 
 
@@ -84,7 +85,7 @@ class ChunkFetcher:
         self._counters = counters
         self._max_nbytes = in_flight_nbytes
         self._limit = limit
-        self._skips = skips  # rows that are damaged, rather than to fail
+        self._skips = skips  # skips damaged rows instead of failing
         self._hedge = Hedge(counters)
         self._lock = threading.Lock()
         self._loads: dict[tuple[str, int], Load] = {}
@@ -93,7 +94,7 @@ class ChunkFetcher:
         self._in_flight = 0
         self._nbytes = 0
         self._is_local = reader.store.is_local
-        self._held_to = sys.maxsize  # requests in flight with one that is not urgent
+        self._held_to = sys.maxsize  # requests in flight when starting one that is not urgent
         self._is_closed = False
 
     def load(
@@ -106,10 +107,10 @@ class ChunkFetcher:
         """Bring chunks that are needed together into the cache.
 
         Args:
-            chunks: Tensors, ordinals of the cache, and who is told of each of them once, as
-                arrived or as failed.
-            order: When what came is decoded, beside other work of the threads.
-            is_urgent: Ask for them also while others are held back.
+            chunks: Tensors, ordinals of the cache, and the countdown to which each chunk is
+                reported once, as arrived or as failed.
+            order: Priority of decoding, relative to other work of the threads.
+            is_urgent: Request them also while others are deferred.
         """
         loads = [
             self._begin(tensor, number, needed, order=order, is_urgent=is_urgent)
@@ -124,13 +125,13 @@ class ChunkFetcher:
     def _begin(
         self, tensor: str, number: int, needed: Countdown, *, order: int, is_urgent: bool
     ) -> Load | None:
-        """Start loading a chunk that is at hand; return others, which need a request."""
+        """Start loading a chunk that is available locally; return others, which need a request."""
         with self._lock:
             load = self._loads.get((tensor, number))
             if load is not None:
                 load.asked_by.append(needed)
                 return None
-            is_loaded = self._cache.is_loaded(tensor, number)  # since the caller looked
+            is_loaded = self._cache.is_loaded(tensor, number)  # since the caller checked
             if not is_loaded:
                 key = self._cache.tensors[tensor].keys[number]
                 load = Load(tensor, number, key, order, is_urgent, [needed])
@@ -138,7 +139,7 @@ class ChunkFetcher:
         if load is None:
             needed.arrived()
             return None
-        # of a remote dataset only what is staged is at hand, and asking costs nothing
+        # of a remote dataset only staged chunks are local, and the check is free
         if self._is_local or load.key.is_fill or self._reader.map_chunk(load.key) is not None:
             work = partial(self._guard, load, partial(self._map_timed, load))
             self._workers.submit(work, order=order)
@@ -146,17 +147,17 @@ class ChunkFetcher:
         return load
 
     def hold_back(self, *, to: int) -> None:
-        """Start what is not urgent only as one of so many requests, until told otherwise."""
+        """Limit requests that are not urgent to ``to`` in flight, until ``go_on`` is called."""
         with self._lock:
             self._held_to = to
         self._start_requests()
 
     def go_on(self) -> None:
-        """Hold nothing back from now on."""
+        """Stop deferring requests."""
         self.hold_back(to=sys.maxsize)
 
     def close(self) -> None:
-        """Cancel what is in flight; nothing is started any more, and nobody told."""
+        """Cancel requests in flight; nothing more is started or reported."""
         with self._lock:
             self._is_closed = True
             self._waiting.clear()
@@ -175,10 +176,10 @@ class ChunkFetcher:
             self._publish(load, loaded_chunk(column, b"", is_constant=True))
             return
         blob = self._reader.map_chunk(load.key)
-        if blob is None:  # this store cannot map after all
+        if blob is None:  # this store cannot map
             with self._lock:
                 if load.is_urgent:
-                    self._waiting.appendleft(load)  # nothing held back may stand before it
+                    self._waiting.appendleft(load)  # no deferred load may be before it
                 else:
                     self._waiting.append(load)
             self._start_requests()
@@ -194,7 +195,7 @@ class ChunkFetcher:
             read = read_parts(packs, pack, start, stop, hedge=self._hedge)
             try:
                 request = runtime.submit(read)
-            except Exception as error:  # noqa: BLE001 - raised to whoever asked for the batch
+            except Exception as error:  # noqa: BLE001 - raised to the consumer of the batch
                 read.close()
                 self._ended(stop - start)
                 self._fail(run, error)
@@ -202,13 +203,13 @@ class ChunkFetcher:
             with self._lock:
                 self._requests.add(request)
                 is_closed = self._is_closed
-            # outside the lock: a request that is done already calls back at once, in this thread
+            # outside the lock: a completed request calls back at once, in this thread
             request.add_done_callback(partial(self._answered, run, start, stop))
             if is_closed:
                 request.cancel()
 
     def _next_or_short(self) -> tuple[list[Load], int, int] | None:
-        """Take what the next request reads; where there is none, say whether more could be read."""
+        """Take the next request's loads; if there are none, record whether more could be read."""
         begun = self._next_request()
         if begun is None:
             with self._lock:
@@ -218,7 +219,7 @@ class ChunkFetcher:
         return begun
 
     def _next_request(self) -> tuple[list[Load], int, int] | None:
-        """Take from what waits what the next request reads; None where nothing may be read."""
+        """Take the loads of the next request from the queue; None if nothing may be read."""
         with self._lock:
             if self._is_closed or not self._waiting:
                 return None
@@ -242,7 +243,7 @@ class ChunkFetcher:
     def _answered(
         self, run: list[Load], start: int, stop: int, request: Future[list[Buffer]]
     ) -> None:
-        """Pass an answer on. What a callback raises is only logged: whoever waits is told here."""
+        """Pass an answer on. A callback's exception is only logged: waiters are notified here."""
         try:
             with self._lock:
                 self._requests.discard(request)
@@ -250,7 +251,7 @@ class ChunkFetcher:
             error = _cancelled(run) if request.cancelled() else request.exception()
             if error is None:
                 self._limit.answered(stop - start, in_flight=in_flight, now=time.monotonic())
-            self._start_requests()  # also after an error: what comes before it is still wanted
+            self._start_requests()  # also after an error: earlier chunks are still needed
             if isinstance(error, CorruptionError) and self._skips:
                 for load in run:
                     alone = partial(self._read_alone, load)
@@ -262,11 +263,11 @@ class ChunkFetcher:
             for load in run:
                 receive = partial(self._receive_timed, load, start, request.result())
                 self._workers.submit(partial(self._guard, load, receive), order=load.order)
-        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             self._fail(run, error)
 
     def _ended(self, nbytes: int) -> int:
-        """Count a request as ended; return how many were in flight with it."""
+        """Count a request as ended; return the number that were in flight with it."""
         with self._lock:
             in_flight = self._in_flight
             self._in_flight -= 1
@@ -280,7 +281,7 @@ class ChunkFetcher:
 
     def _receive(self, load: Load, start: int, parts: list[Buffer]) -> None:
         blob, *rest = parts
-        if not rest:  # else the chunk is alone, and all of it
+        if not rest:  # else the chunk is alone and complete
             offset = load.key.offset - start
             blob = memoryview(blob)[offset : offset + load.key.nbytes]
         if checksum_of((blob, *rest)) != load.key.checksum:
@@ -300,25 +301,25 @@ class ChunkFetcher:
         self._publish(load, loaded_chunk(column, b""))
 
     def _read_alone(self, load: Load) -> None:
-        """Read a chunk again without its neighbours, in a worker: one of them is damaged."""
+        """Read a chunk again alone, in a worker, because one of its neighbours is damaged."""
         start, nbytes = load.key.offset, load.key.nbytes
         blob = runtime.run(self._reader.snapshot.packs.read_range(load.key.pack, start, nbytes))
         self._receive(load, start, [blob])
 
     def _publish(self, load: Load, chunk: LoadedChunk) -> None:
         self._cache.add(load.tensor, load.number, chunk)
-        for countdown in self._told(load):
+        for countdown in self._waiters(load):
             countdown.arrived()
 
     def _fail(self, run: Iterable[Load], error: BaseException) -> None:
-        if self._is_closed:  # the error is then most likely of being cancelled by close()
+        if self._is_closed:  # then the error is most likely the cancellation by close()
             return
         for load in run:
-            for countdown in self._told(load):
+            for countdown in self._waiters(load):
                 countdown.failed(error)
 
-    def _told(self, load: Load) -> list[Countdown]:
-        """Return who is to be told of a load, which nobody else will be."""
+    def _waiters(self, load: Load) -> list[Countdown]:
+        """Return the countdowns of a load, and remove them."""
         with self._lock:
             self._loads.pop((load.tensor, load.number), None)
             asked_by, load.asked_by = load.asked_by, []
@@ -327,7 +328,7 @@ class ChunkFetcher:
     def _guard(self, load: Load, work: Callable[[], None]) -> None:
         try:
             work()
-        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             if isinstance(error, CorruptionError) and self._skips:
                 self._publish(load, salvaged_chunk(self._reader, load.tensor, load.key, error))
             else:
@@ -339,14 +340,14 @@ def _cancelled(run: list[Load]) -> InvalidStateError:
 
 
 def _fill_of(reader: Reader, load: Load) -> Column:
-    """Return one stored sample of a chunk that is a fill; of a mix, that of the chunk's source."""
+    """Return the stored sample of a fill chunk; in a mix, that of the chunk's source."""
     if isinstance(reader, MixReader):
         return reader.fill_of(load.tensor, load.key)
     return reader.fill_column(load.tensor, 1)
 
 
 def next_run(waiting: deque[Load]) -> list[Load]:
-    """Return the first chunks that wait and lie side by side, so one request can read them."""
+    """Return the first waiting chunks that are adjacent, so that one request can read them."""
     run = [waiting[0]]
     first = run[0].key
     for load in islice(waiting, 1, None):
@@ -363,7 +364,7 @@ def next_run(waiting: deque[Load]) -> list[Load]:
 
 
 def run_span(run: list[Load]) -> tuple[int, int]:
-    """Return where in its pack a run of chunks starts and ends."""
+    """Return the start and end of a run of chunks in its pack."""
     last = run[-1].key
     return run[0].key.offset, last.offset + last.nbytes
 
@@ -371,7 +372,7 @@ def run_span(run: list[Load]) -> tuple[int, int]:
 async def read_parts(
     packs: Packs, pack: Any, start: int, stop: int, *, hedge: Hedge
 ) -> list[Buffer]:
-    """Read bytes of a pack, at once in as many parts as they are worth."""
+    """Read bytes of a pack, concurrently in the number of parts that ``part_count`` gives."""
     count = part_count(stop - start)
     borders = [start + (stop - start) * part // count for part in range(count + 1)]
     reads = [
@@ -382,5 +383,5 @@ async def read_parts(
 
 
 def part_count(nbytes: int) -> int:
-    """Return how many requests so many bytes are read by."""
+    """Return the number of requests for reading ``nbytes`` bytes."""
     return max(1, round(nbytes / RANGE_NBYTES))

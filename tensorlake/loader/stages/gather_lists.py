@@ -1,7 +1,7 @@
-"""Picking: samples of many chunks, one by one, where they are lists and not arrays.
+"""Picking: samples of many chunks, one by one, for columns that are lists and not arrays.
 
-Ragged samples are copied out of their chunk, because batches are the user's to change; encoded
-ones are handed on as they lie. A NULL is None. Chunks of a fill have one sample for all rows.
+Ragged samples are copied out of their chunk, because batches are the user's to change; encoded ones
+are passed on without a copy. A NULL is None. Fill chunks have one sample for all rows.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from tensorlake.loader.sources.chunk_cache import GroupRows, LoadedChunk, TensorChunks
     from tensorlake.types import Buffer, Column, SampleType
 
-__all__ = ["pick_encoded", "pick_pictures", "pick_ragged", "pick_valid", "pick_virtual"]
+__all__ = ["pick_encoded", "pick_images", "pick_ragged", "pick_valid", "pick_virtual"]
 
 
 def pick_ragged(
     chunks: TensorChunks, rows: GroupRows, null: Column | None = None
 ) -> list[NDArray[np.generic] | None]:
-    """Copy the samples of a ragged tensor; NULL is the sample that stands for it, or None."""
+    """Copy the samples of a ragged tensor; NULL becomes its replacement, or None."""
     filled = null.sample(0) if isinstance(null, RaggedColumn) else None
     picked: list[NDArray[np.generic] | None] = []
     for chunk, row in _each(chunks, rows):
@@ -49,7 +49,7 @@ def pick_ragged(
 def pick_encoded(
     chunks: TensorChunks, rows: GroupRows, null: Column | None = None
 ) -> list[bytes | None]:
-    """Copy the stored bytes of samples that are text, JSON or bytes."""
+    """Copy the stored bytes of text, JSON and bytes samples."""
     filled = bytes(null.samples[0]) if isinstance(null, EncodedColumn) else None
     picked: list[bytes | None] = []
     for chunk, row in _each(chunks, rows):
@@ -60,14 +60,14 @@ def pick_encoded(
     return picked
 
 
-def pick_pictures(
+def pick_images(
     chunks: TensorChunks,
     group: Group,
     which: Int64Array,
     sample_type: SampleType,
     null: Column | None = None,
 ) -> list[Sample | None]:
-    """List stored pictures of some rows of a group, with what errors and random numbers need."""
+    """List stored images of some rows of a group, with their rows and places."""
     picked: list[Sample | None] = []
     rows = group.tensors[chunks.tensor].part(which)
     numbers = zip(group.rows[which].tolist(), group.places[which].tolist(), strict=True)
@@ -79,7 +79,7 @@ def pick_pictures(
                 picked.append(None)
                 continue
             assert isinstance(null, EncodedColumn)
-            column, row = null, 0  # noqa: PLW2901 - it stands for the row
+            column, row = null, 0  # noqa: PLW2901 - it replaces the row
         data = column.samples[row]
         if column.shapes is not None:
             shape = tuple(column.shapes[row].tolist())
@@ -90,7 +90,7 @@ def pick_pictures(
 
 
 def pick_valid(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_]:
-    """Tell which samples are not NULL."""
+    """Return which samples are not NULL."""
     valid = np.ones(len(rows.chunk), np.bool_)
     order = np.argsort(rows.chunk, kind="stable")
     numbers, starts = np.unique(rows.chunk[order], return_index=True)
@@ -106,10 +106,10 @@ def pick_valid(chunks: TensorChunks, rows: GroupRows) -> NDArray[np.bool_]:
 def pick_virtual(
     values: VirtualValues, name: str, *, is_whole: bool, is_array: bool, null: Any = None
 ) -> Any:
-    """Return computed values: an array where all rows are taken at once, else a list.
+    """Return computed values: an array if all rows are taken at once, else a list.
 
     Raises:
-        InvalidInputError: One is NULL, where they make an array.
+        InvalidInputError: One of an array's values is NULL.
     """
     if isinstance(values, list):
         return values if null is None else [null if one is None else one for one in values]
@@ -129,20 +129,20 @@ def pick_virtual(
 
 
 def _each(chunks: TensorChunks, rows: GroupRows) -> Iterator[tuple[LoadedChunk, int]]:
-    loaded: list[Any] = chunks.loaded  # pinned: each that is asked for is there
+    loaded: list[Any] = chunks.loaded  # pinned: each requested chunk is there
     for number, row in zip(rows.chunk.tolist(), rows.row_in_chunk.tolist(), strict=True):
         chunk: LoadedChunk = loaded[number]
         yield chunk, 0 if chunk.is_constant else row
 
 
 def _parsed_shape(data: Buffer, tensor: str, row: int, sample_type: SampleType) -> tuple[int, ...]:
-    """Find the shape of a picture that was read without its chunk's header."""
-    assert isinstance(sample_type, Image)  # the one kind of media whose rows are read alone
+    """Parse the shape of an image that was read without its chunk's header."""
+    assert isinstance(sample_type, Image)  # the only media type whose rows are read individually
     try:
         return sample_type.reading(data).parse_shape(data)
     except ValueError as error:
         raise CorruptSampleError(
-            f"row {row} of {tensor!r} ({len(data):,} bytes) is not a whole picture: {error}"
+            f"row {row} of {tensor!r} ({len(data):,} bytes) is not a whole image: {error}"
             "\nto train without it: on_error='skip'; to find all: ds.check(decode=True)",
             tensor=tensor,
             row=row,

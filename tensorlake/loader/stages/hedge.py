@@ -1,13 +1,13 @@
-"""Hedged reads: what takes unusually long is asked for once more, and the first answer is taken.
+"""Hedged reads: an unusually slow request is repeated, and the first answer is used.
 
-A store answers most requests alike and a few much later, and one batch waits for the slowest of all
-its chunks (Dean and Barroso, "The Tail at Scale", CACM 2013). So a read is asked for again when it
-has taken three times as long as all but one in twenty did lately:
+A store answers most requests in similar time and a few much later, and one batch waits for the
+slowest of all its chunks (Dean and Barroso, "The Tail at Scale", CACM 2013). So a read is repeated
+when it has taken three times the recent 95th percentile:
 
     first    ────────────────────────────────────▶  cancelled
     second             └ after 3 × the 95th percentile ───▶ answer
 
-One read in twenty at most is: a store that slows down as a whole is not asked for twice as much.
+At most one read in twenty is repeated: a store that slows down as a whole does not get double load.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["Hedge"]
 
 Ask: TypeAlias = "Callable[[], Coroutine[Any, Any, Buffer]]"
 
-RECENT = 128  # answers that say what is usual
-LEAST_KNOWN = 16  # with fewer nothing is unusual
+RECENT = 128  # answers that define the usual time
+LEAST_KNOWN = 16  # with fewer no time is unusual
 USUAL = 0.95  # of the answers
 SLOW = 3.0  # times as long
-LEAST_S = 0.25  # less is not worth a request; and how often a read that takes longer is looked at
+LEAST_S = 0.25  # a shorter wait is not worth a request; also the interval of checks
 MOST_SHARE = 0.05  # of the reads
 
 
@@ -44,20 +44,20 @@ class Hedge:
         self._asked_again = 0
 
     def _is_slow(self, took_s: float) -> bool:
-        """Whether a read of that age is asked for again; false while nobody knows what is usual."""
+        """Return whether a read of that age is repeated; False until the usual time is known."""
         if len(self._took) < LEAST_KNOWN or self._asked_again >= self._reads * MOST_SHARE:
             return False
         usual = sorted(self._took)[int(len(self._took) * USUAL)]
         return took_s >= SLOW * usual
 
     async def read(self, ask: Ask) -> Buffer:
-        """Read, and once more where it takes unusually long.
+        """Read, and repeat the read if it takes unusually long.
 
         Args:
-            ask: Begins the read, each time it is called.
+            ask: Starts the read, each time it is called.
 
         Raises:
-            Exception: What the last read that was still under way raised.
+            Exception: The exception of the last read in flight.
         """
         self._reads += 1
         began = time.monotonic()
@@ -65,7 +65,7 @@ class Hedge:
         try:
             while not (await asyncio.wait(running, timeout=LEAST_S))[0]:
                 if not self._is_slow(time.monotonic() - began):
-                    continue  # what is usual may change meanwhile
+                    continue  # the usual time may change meanwhile
                 self._asked_again += 1
                 self._counters.add(hedged=1, requests=1)
                 running.add(asyncio.ensure_future(ask()))
@@ -79,7 +79,7 @@ class Hedge:
 
 
 async def _first_answer(running: set[asyncio.Future[Buffer]]) -> Buffer:
-    """Return the first answer that is no error, else raise the last error."""
+    """Return the first successful answer, else raise the last error."""
     waiting = set(running)
     while True:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

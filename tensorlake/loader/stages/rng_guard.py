@@ -1,4 +1,4 @@
-"""Whether a user's transform draws from a generator of the whole process.
+"""Detection of transforms that draw from process-wide random generators.
 
 Threads transform rows in no fixed order, so such draws differ from run to run, and no state resumes
 them. One row of each pass is watched, by a profile function of its thread alone:
@@ -7,7 +7,7 @@ them. One row of each pass is watched, by a profile function of its thread alone
     torch          a call that draws is seen, and the default generator has moved on
     numpy.random   its calls are not seen: a function that names it ran, and its generator has moved
 
-Both halves of the last two are needed: another thread may draw meanwhile, as it likes.
+Both conditions of the last two are needed: another thread may draw meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READS_STATE = frozenset({"getstate", "__getstate__"})
 
 
 class DrawWatch:
-    """Watch one call of a transform during a pass; the first thread that asks does it."""
+    """Watches one call of a transform per pass, in the first thread that calls it."""
 
     __slots__ = ("_free",)
 
@@ -41,12 +41,12 @@ class DrawWatch:
         self._free = threading.Lock()
 
     def call(self, transform: Callable[[], Any]) -> Any:
-        """Call a transform, watched or not.
+        """Call a transform; watch the first call.
 
         Raises:
             InvalidInputError: It drew from a generator of the whole process.
         """
-        # One profile function a thread: a profiler that is there already is not put out.
+        # One profile function per thread: an existing profiler is not replaced.
         if sys.getprofile() is not None or not self._free.acquire(blocking=False):
             return transform()
         with _watched() as drawn:
@@ -55,7 +55,7 @@ class DrawWatch:
             raise InvalidInputError(
                 f"transform= draws from {' and '.join(drawn)}, which all threads share: the same"
                 " seed would give other rows in each run, and after a resume"
-                "\ngive it a parameter rng, a NumPy Generator of each row's own; or allow it with"
+                "\ngive it a parameter rng, a NumPy Generator for each row; or allow it with"
                 " deterministic=False",
                 argument="transform",
                 actual=drawn,
@@ -65,7 +65,7 @@ class DrawWatch:
 
 @contextmanager
 def _watched() -> Generator[list[str]]:
-    """Note which global generators this thread draws from; the list is filled at the end."""
+    """Record the global generators that this thread draws from; the list is filled at the end."""
     drawn: list[str] = []
     before = _positions()
     called: set[str] = set()
@@ -91,7 +91,7 @@ def _watched() -> Generator[list[str]]:
 
 
 def _positions() -> dict[str, Any]:
-    """Where the global generators stand, of the libraries that this process uses."""
+    """Return the states of the global generators of the libraries that this process uses."""
     found: dict[str, Any] = {}
     numpy_random, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
     if numpy_random is not None:
@@ -103,7 +103,7 @@ def _positions() -> dict[str, Any]:
 
 
 def _names_numpy_random(frame: FrameType) -> bool:
-    """Whether a function names ``numpy.random``, or a function of its generator."""
+    """Return whether a function names ``numpy.random``, or a function of its generator."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is None:
         return False

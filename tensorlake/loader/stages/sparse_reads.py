@@ -1,12 +1,12 @@
-"""Rows read by themselves: sparse tensors of remote datasets, and the first group's large samples.
+"""Rows read individually: sparse tensors of remote datasets, and the first group's large samples.
 
-    waiting ─► under way (a few pieces at once) ─► worker: verify, join ─► the group's own
-    in order    on the storage loop, all requests     then whoever waits is told
+    waiting ─► in flight (a few pieces at once) ─► worker: verify, join ─► the group's own
+    in order    on the storage loop, all requests     then countdowns are notified
                 of a piece at once
 
-No thread waits here: a piece is a task of the storage loop, and what it brings is work for the
-pass's worker threads. Every piece asked for is told of once, as here or as failed. Only ``close``
-ends this without a word: the pass is over then.
+No thread waits here: a piece is a task of the storage loop, and its bytes are processed by the
+pass's worker threads. Every requested piece is reported once, as arrived or as failed. Only
+``close`` ends this without a report: the pass is over then.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 __all__ = ["Read", "RowReader"]
 
 PIECES_AT_ONCE = 16  # each of several requests, which the store bounds again
-LOOP_TURNS = 8  # of the storage loop, from being asked for rows to its last request
+LOOP_TURNS = 8  # of the storage loop, from the call to its last request
 
 Made: TypeAlias = "Callable[[], Column]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """A piece on its way, and who waits for it."""
+    """A piece in flight, and the functions to call for it."""
 
     group: Group
     piece: Piece
-    answered: Callable[[], None]  # its bytes have come; called on the storage loop
-    here: Callable[[], None]  # it is the group's own; called by a worker
+    answered: Callable[[], None]  # its bytes have arrived; called on the storage loop
+    here: Callable[[], None]  # it has been added to the group; called by a worker
     failed: Callable[[BaseException], None]
 
 
@@ -59,7 +59,7 @@ class RowReader:
         self, reader: Reader, workers: WorkerThreads, counters: Counters, *, skips: bool = False
     ) -> None:
         self._reader = reader
-        self._skips = skips  # rows that are damaged, rather than to fail
+        self._skips = skips  # skips damaged rows instead of failing
         self._workers = workers
         self._counters = counters
         self._lock = threading.Lock()
@@ -69,22 +69,22 @@ class RowReader:
         self._is_closed = False
 
     def read(self, reads: Iterable[Read]) -> None:
-        """Read the rows of some pieces; nothing is waited for."""
+        """Start reading the rows of some pieces, without waiting."""
         with self._lock:
             self._waiting.extend(reads)
         self._start_reads()
 
     async def begin(self, reads: Iterable[Read]) -> None:
-        """Do the same on the storage loop; return when what is asked for is on its way.
+        """Do the same on the storage loop; return when the requests are in flight.
 
-        Nobody takes the interpreter from the loop meanwhile: who waits for this does not.
+        A caller that waits for this does not compete with the loop for the interpreter.
         """
         self.read(reads)
         for _ in range(LOOP_TURNS):
             await asyncio.sleep(0)
 
     def close(self) -> None:
-        """Cancel what is under way; nothing is started any more, and nobody told."""
+        """Cancel reads in flight; nothing more is started or reported."""
         with self._lock:
             self._is_closed = True
             self._waiting.clear()
@@ -97,20 +97,20 @@ class RowReader:
             physical = read.group.physical[read.piece.rows]
             try:
                 request = runtime.submit(self._reader.fetch(read.piece.tensor, physical))
-            except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+            except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
                 self._ended(read)
                 read.failed(error)
                 continue
             with self._lock:
                 self._requests.add(request)
                 is_closed = self._is_closed
-            # outside the lock: a request that is done already calls back at once, in this thread
+            # outside the lock: a completed request calls back at once, in this thread
             request.add_done_callback(partial(self._answered, read))
             if is_closed:
                 request.cancel()
 
     def _next_or_short(self) -> Read | None:
-        """Take the next read; where there is none, say whether more could be under way."""
+        """Take the next read; if there is none, record whether more could be in flight."""
         read = self._next_read()
         if read is None:
             with self._lock:
@@ -132,13 +132,13 @@ class RowReader:
         self._counters.fetch_ended(0, requests=len(read.piece.rows))
 
     def _answered(self, read: Read, request: Future[Made]) -> None:
-        """Pass an answer on. What a callback raises is only logged: whoever waits is told here."""
+        """Pass an answer on. A callback's exception is only logged: waiters are notified here."""
         try:
             with self._lock:
                 self._requests.discard(request)
             self._ended(read)
             self._start_reads()
-            if self._is_closed:  # what failed most likely failed of being cancelled
+            if self._is_closed:  # then the failure is most likely the cancellation
                 return
             if request.cancelled():
                 read.failed(stopped(f"rows of {read.piece.tensor!r}"))
@@ -150,7 +150,7 @@ class RowReader:
                 make = request.result()
             read.answered()
             self._workers.submit(partial(self._receive, read, make), order=read.group.number)
-        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             read.failed(error)
 
     def _receive(self, read: Read, make: Made) -> None:
@@ -168,7 +168,7 @@ class RowReader:
             count = len(read.piece.rows)
             self._counters.add(fetched_nbytes=column_nbytes(column), row_reads=count)
             read.here()
-        except BaseException as error:  # noqa: BLE001 - raised to whoever asked for the batch
+        except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             read.failed(error)
 
 

@@ -1,8 +1,8 @@
-"""Stacking: rows that a user's transform returned, made one batch again.
+"""Stacking: combines rows that a user's transform returned into a batch.
 
-collate= names it     collated so, also a name that the transform made
-arrays, numbers       stacked, where all have one shape
-torch's tensors       stacked as tensors in a torch loader, elsewhere as the arrays they hold
+collate= names it     collated accordingly, also names that the transform adds
+arrays, numbers       stacked, if all have one shape
+torch's tensors       stacked as tensors in a torch loader, elsewhere as arrays
 text, objects         listed
 """
 
@@ -35,10 +35,10 @@ INTEGERS = {1: "uint8", 2: "int16"}  # by their bytes; torch and NumPy both have
 
 
 def checked_row(made: object, row: int) -> Mapping[str, Any]:
-    """Return what a transform made of a row.
+    """Return a transform's result for a row.
 
     Raises:
-        InvalidInputError: It is no row; where the function forgot to return it, None.
+        InvalidInputError: It is not a dict; None if the function does not return one.
     """
     if not isinstance(made, Mapping):
         raise InvalidInputError(
@@ -53,12 +53,12 @@ def checked_row(made: object, row: int) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """How what a transform returns becomes a batch.
+    """How a transform's results become a batch.
 
     Attributes:
-        columns: What it is given.
-        collates: How names are collated, those that it makes among them.
-        framework: Whose arrays the batch is for.
+        columns: The columns passed to the transform.
+        collates: The collation of names, including those that the transform adds.
+        framework: Framework of the batch's arrays.
     """
 
     columns: tuple[ColumnPlan, ...]
@@ -69,16 +69,16 @@ class Outputs:
     def planned(
         cls, columns: tuple[ColumnPlan, ...], collate: Mapping[str, Any] | None, *, framework: str
     ) -> Self:
-        """Check what a user gave; columns that are ragged are listed unless it says otherwise.
+        """Check a user's ``collate``; ragged columns are listed unless it names them.
 
         Raises:
-            InvalidInputError: A word is unknown.
+            InvalidInputError: A keyword is unknown.
             UnsupportedFeatureError: It is for another framework.
         """
         listed: dict[str, Collate] = {
             column.name: column.collate
             for column in columns
-            if column.collate is not None and column.kind != "picture"
+            if column.collate is not None and column.kind != "image"
         }
         words: dict[str, Collate] = {
             name: check_word(name, how, framework=framework)
@@ -87,11 +87,11 @@ class Outputs:
         return cls(columns, listed | words, framework)
 
     def stack(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Make one entry a name.
+        """Make one entry per name.
 
         Raises:
-            InvalidInputError: Rows differ in their names, or lack one that is to be collated.
-            RaggedBatchError: Arrays differ in shape, and nobody said how they are collated.
+            InvalidInputError: Rows have different names, or lack one that is to be collated.
+            RaggedBatchError: Arrays differ in shape, and no collation is given.
         """
         if not rows:
             return {}
@@ -142,7 +142,7 @@ def _collated(
     if len(present) < len(arrays):
         raise _none_returned(name)
     shape = _shape_of(name, present, column)
-    check_collate(name, shape, how, is_picture=False, framework=framework)
+    check_collate(name, shape, how, is_image=False, framework=framework)
     dtype = present[0].dtype if present else np.dtype("float64")
     check_fill(name, how, dtype, cast="return them in another dtype")
     return collate_ragged(name, arrays, shape, how, dtype, is_stored=False)
@@ -151,18 +151,18 @@ def _collated(
 def _shape_of(
     name: str, arrays: Sequence[NDArray[Any]], column: ColumnPlan | None
 ) -> tuple[int | None, ...]:
-    """Return the shape of samples, None along the first axis and others whose lengths may differ.
+    """Return the shape of samples, None along the first axis and others of varying length.
 
     Raises:
-        RaggedBatchError: They have not as many axes, or none.
+        RaggedBatchError: Their numbers of axes differ, or are 0.
     """
     shapes = [one.shape for one in arrays] or [(0,)]
     ndims = set(map(len, shapes))
     if len(ndims) > 1 or 0 in ndims:
         shown = ", ".join(map(str, sorted(set(shapes))[:4]))
         raise RaggedBatchError(
-            f"transform returned {name!r} in the shapes {shown}, and only arrays of as many axes"
-            " can be filled up or joined\nreturn arrays alike, or give"
+            f"transform returned {name!r} in the shapes {shown}, and only arrays with the same"
+            " number of axes can be padded or concatenated\nreturn arrays alike, or give"
             f" collate={{{name!r}: 'list'}}",
             tensor=name,
         )
@@ -210,7 +210,7 @@ def _none_returned(name: str) -> InvalidInputError:
 
 
 def _is_tensor(value: object) -> bool:
-    """Whether it is one of torch's tensors, or of a class of them, as torchvision's images are."""
+    """Return whether a value is a torch tensor or of a subclass, such as torchvision's images."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 

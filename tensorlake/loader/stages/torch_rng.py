@@ -1,4 +1,4 @@
-"""Torch's random functions, given a row's own generator instead of torch's global one."""
+"""Torch's random functions with a row's own generator instead of torch's global one."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ FILLING = frozenset(
     {"bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_"}
     | {"uniform_"}
 )
-"""Methods that fill a tensor: their generator is of its device."""
+"""Methods that fill a tensor: their generator is on its device."""
 MAKING = frozenset({"rand", "randint", "randn", "randperm"})
-"""Functions that make a tensor, on the device that they are told."""
+"""Functions that make a tensor, on the device given."""
 DRAWING = frozenset({"bernoulli", "multinomial", "normal", "poisson"})
-"""Functions of a tensor, but ``torch.normal`` of numbers."""
+"""Functions of a tensor, except ``torch.normal`` of numbers."""
 LIKE: dict[str, Callable[..., Any]] = {
     "rand_like": torch.rand,
     "randn_like": torch.randn,
     "randint_like": torch.randint,
 }
-"""Functions that take no generator: the one that makes the same of a shape."""
+"""Functions without a generator argument, and the equivalent function of a shape."""
 RANDOM = FILLING | MAKING | DRAWING | LIKE.keys()
 SEED_STOP = 1 << 63
 
 
 class RowDraws(TorchFunctionMode):
-    """Give every draw of this thread a generator of the row's own, made when it is first needed."""
+    """Pass the row's own generator, created on first use, to every draw of this thread."""
 
     def __init__(self, source: Callable[[], np.random.Generator]) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class RowDraws(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Call a function of torch, with the row's generator where it draws without one."""
+        """Call a function of torch, with the row's generator if it draws without one."""
         del types
         given = kwargs or {}
         name = getattr(func, "__name__", "")

@@ -1,12 +1,12 @@
-"""A user's transform, called row by row in threads: with random numbers of the row's own.
+"""A user's transform, called row by row in threads, with random numbers of the row's own.
 
-    rng                    a NumPy generator, where the function has such a parameter
+    rng                    a NumPy generator, if the function has such a parameter
     torch.rand(…) …        torch's functions, and methods that fill: a torch generator of the row
     random, numpy.random   all threads draw from them in no order: refused, or allowed
 
-torchvision's transforms draw by torch's functions without a generator, which means torch's one
-global one. A torch function mode, which holds for the thread alone, gives them the row's: the
-global one is neither read nor moved, so training beside it draws what it would have drawn.
+torchvision's transforms draw by torch's functions without a generator, that is, from torch's global
+one. A torch function mode, which applies to one thread, passes them the row's generator: the global
+one is neither read nor advanced, so training code in the process draws the same numbers.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 __all__ = ["RowTransform", "Transform"]
 
-# The user's: a row (name -> value) in, a row out; takes `rng` if it wants random numbers.
+# A user function: a row (name -> value) in, a row out; with a parameter `rng` for random numbers.
 Transform: TypeAlias = Callable[..., Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class RowTransform:
-    """How the rows of an epoch are transformed.
+    """The transformation of an epoch's rows.
 
     Attributes:
-        function: The user's.
-        seed: Of the loader.
-        epoch: Whose rows they are.
-        outputs: How what it returns becomes a batch.
-        takes_rng: Whether it wants a generator.
-        watch: Finds draws from generators of the whole process; None: it may draw as it likes,
-            and torch's functions draw from torch's own generator.
+        function: The user's function.
+        seed: Seed of the loader.
+        epoch: Epoch of the rows.
+        outputs: How its results become a batch.
+        takes_rng: Whether it has a parameter ``rng``.
+        watch: Detects draws from process-wide generators; None: any draws are allowed, and torch's
+            functions draw from torch's own generator.
     """
 
     function: Transform
@@ -58,7 +58,8 @@ class RowTransform:
         """Transform a row at its place in the epoch.
 
         Raises:
-            InvalidInputError: It returned no row, or drew from a generator that all threads share.
+            InvalidInputError: It did not return a row, or drew from a generator that all threads
+                share.
         """
         own: dict[str, Any] = {}
         if self.takes_rng:
@@ -84,7 +85,7 @@ class RowTransform:
 
 @cache
 def _mode_of(torch: Any) -> Any:
-    """Make the class of modes that give torch's functions a generator; torch is not imported."""
+    """Make the mode class that passes torch's functions a generator; does not import torch."""
     from tensorlake.loader.stages.torch_rng import RowDraws
 
     del torch

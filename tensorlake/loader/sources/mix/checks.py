@@ -1,4 +1,4 @@
-"""What a mix refuses before it reads: columns that do not fit together, impossible weights."""
+"""Checks of a mix before it reads: columns that do not match, impossible weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorlake.types import SampleType
 
 __all__ = ["check_columns", "check_weights", "common_columns"]
 
-# What sources may have each in its own way: it is gone when a sample is decoded.
+# Properties that may differ between sources: decoded samples do not have them.
 STORED_ONLY = frozenset({"codec", "nullable", "default"})
 
 
@@ -26,17 +26,17 @@ def common_columns(sources: Sequence[MixSource]) -> tuple[str, ...]:
 
 
 def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
-    """Refuse columns that not all sources have, or have differently.
+    """Refuse columns that not all sources have with the same type.
 
     Raises:
         TensorNotFoundError: A source lacks one.
-        SchemaError: Two sources have it of different types, or nothing in common.
+        SchemaError: Two sources have it with different types, or have no column in common.
     """
     if not names and not common_columns(sources):
         own = "; ".join(f"{one.name!r}: {', '.join(one.selection.columns)}" for one in sources)
         raise SchemaError(
             f"the sources of the mix have no tensor in common, so a batch would be empty\n{own}"
-            "\nbring one to the other's names: view.select(text='body')"
+            "\nrename the columns of one: view.select(text='body')"
         )
     for name in names:
         first = sources[0]
@@ -44,7 +44,7 @@ def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
             if name not in source.selection.columns:
                 raise TensorNotFoundError(
                     f"source {source.name!r} of the mix has no tensor {name!r}"
-                    f"\ngive columns= that all have: {', '.join(common_columns(sources))}",
+                    f"\ngive columns= that all sources have: {', '.join(common_columns(sources))}",
                     tensor=name,
                 )
             one, other = (s.selection.snapshot.spec(name).type for s in (first, source))
@@ -63,13 +63,13 @@ def check_weights(weights: Mapping[str, Weight], counts: Mapping[str, int], stop
         if callable(weight):
             if stop != "never":
                 raise InvalidInputError(
-                    f"the weight of {name!r} is a function of the place, so where an epoch ends is"
-                    " not known in advance\ngive stop='never', or a number",
+                    f"the weight of {name!r} is a function of the place, so the end of an epoch"
+                    " is not known in advance\ngive stop='never', or a number",
                     actual=stop,
                 )
         elif not is_weight(weight):
             raise InvalidInputError(
-                f"the weight of {name!r} is a finite number above 0, or a function of the place,"
+                f"the weight of {name!r} must be a finite number > 0, or a function of the place,"
                 f" got {weight!r}",
                 actual=weight,
             )
@@ -80,11 +80,11 @@ def check_weights(weights: Mapping[str, Weight], counts: Mapping[str, int], stop
 
 
 def is_weight(value: object) -> bool:
-    """Whether a value is a number of Python or NumPy that shares can be made of."""
+    """Return whether a value is a Python or NumPy number that can be a weight."""
     is_number = isinstance(value, int | float | np.integer | np.floating)
     return is_number and not isinstance(value, bool) and 0 < float(value) < math.inf
 
 
 def batch_form(sample_type: SampleType) -> dict[str, Any]:
-    """Return what a type says of decoded samples."""
+    """Return the properties of a type's decoded samples."""
     return {k: v for k, v in sample_type.to_json().items() if k not in STORED_ONLY}

@@ -1,11 +1,11 @@
 """The plan of a mix: place ─► source and its row number ─► that source's own epoch and order.
 
-    place ─► span ─► source s, the j-th row that it gives
+    place ─► span ─► source s, the j-th row that it yields
                      j // rows of s = its epoch,  j % rows of s = the place in it
                      ─► the source's own AccessPlan ─► position, of all sources end to end
 
-Each source has its own seed, so two of equal size are not shuffled alike, and its own epochs: it
-gives each of its rows once before any for the second time, also across epochs of the mix.
+Each source has its own seed, so that two of equal size are shuffled differently, and its own
+epochs: it yields each of its rows once before any row a second time, also across epochs of the mix.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tensorlake.loader.sources.mix.weights import assign_places, count_taken, pl
 __all__ = ["ENDLESS", "MixPlan", "PlannedSource", "epoch_places", "first_span", "source_seed"]
 
 ENDLESS = 1 << 62
-"""Places of a mix that never stops: more than will ever be asked for."""
+"""Places of a mix that never stops: more than will ever be requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedSource:
-    """What the order of a mix asks of one source."""
+    """One source in the order of a mix."""
 
     digest: str
     order: Order
@@ -48,7 +48,7 @@ class MixPlan:
     num_rows: int
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the position, of all sources end to end, at each of some ascending places."""
+        """Return the position, over all sources end to end, at each of some ascending places."""
         if not len(places):
             return places
         check_places(places, self.num_rows)
@@ -64,7 +64,7 @@ class MixPlan:
         return positions
 
     def _positions_of(self, number: int, given: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Map the given-th rows of a source, ascending, to positions."""
+        """Map ordinals of yielded rows of a source, ascending, to positions."""
         source = self.sources[number]
         positions = np.empty_like(given)
         epochs, places = np.divmod(given, source.num_rows)
@@ -87,7 +87,7 @@ def source_seed(seed: int, number: int) -> int:
 
 
 def epoch_places(stop: MixStop, rows: Sequence[int], weights: Sequence[float]) -> int:
-    """Return how many places an epoch has: until the first, or each, source has given its rows."""
+    """Return the places of an epoch: until the first, or each, source has yielded its rows."""
     if stop == "never":
         return ENDLESS
     units = units_of(weights)
@@ -96,7 +96,7 @@ def epoch_places(stop: MixStop, rows: Sequence[int], weights: Sequence[float]) -
 
 
 def first_span(stop: MixStop, rows: Sequence[int], weights: Sequence[float], epoch: int) -> Span:
-    """Return the span of constant weights: each epoch goes on with what the last one left."""
+    """Return the span of constant weights: each epoch continues after the previous one."""
     places = 0 if stop == "never" else epoch_places(stop, rows, weights)
     counts = count_taken(units_of(weights), places)
     return Span(0, tuple(epoch * count for count in counts), tuple(weights))

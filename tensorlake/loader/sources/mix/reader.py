@@ -30,7 +30,7 @@ PHYSICAL_MASK = (1 << SOURCE_SHIFT) - 1
 
 @dataclass(frozen=True, slots=True)
 class MixSource:
-    """One dataset or view of a mix."""
+    """One source of a mix: a dataset or view."""
 
     name: str
     selection: Selection
@@ -63,12 +63,12 @@ class SourceKey:
 
     @property
     def pack(self) -> SourcePack:
-        """Where it lies."""
+        """The pack in which it is stored."""
         return SourcePack(self.source, self.key.pack)
 
     @property
     def offset(self) -> int:
-        """Where it begins in the pack."""
+        """Its offset in the pack."""
         return self.key.offset
 
     @property
@@ -78,7 +78,7 @@ class SourceKey:
 
     @property
     def checksum(self) -> int:
-        """Of all its bytes."""
+        """Checksum of all its bytes."""
         return self.key.checksum
 
     @property
@@ -92,7 +92,7 @@ class SourceKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixLocated:
-    """Where rows of several sources are."""
+    """The locations of rows of several sources."""
 
     chunk: NDArray[np.integer]
     row_in_chunk: NDArray[np.integer]
@@ -101,7 +101,7 @@ class MixLocated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixSnapshot:
-    """The versions of all sources, as one to read from."""
+    """The versions of all sources, as one snapshot."""
 
     sources: tuple[MixSource, ...]
 
@@ -112,7 +112,7 @@ class MixSnapshot:
 
     @property
     def url(self) -> str:
-        """Those of all sources, for messages."""
+        """The URLs of all sources, for messages."""
         urls = dict.fromkeys(one.selection.snapshot.url for one in self.sources)
         return ", ".join(urls)
 
@@ -123,7 +123,7 @@ class MixSnapshot:
 
     @property
     def packs(self) -> MixSnapshot:
-        """Itself: it knows whose pack is asked for."""
+        """Itself: it finds the source of a pack."""
         return self
 
     async def read_range(self, pack: SourcePack, offset: int, nbytes: int) -> Buffer:
@@ -133,11 +133,11 @@ class MixSnapshot:
 
     @property
     def schema(self) -> Schema:
-        """That of the first source; what is read of the others is alike."""
+        """The schema of the first source; the columns read are the same in the others."""
         return self.sources[0].selection.snapshot.schema
 
     def spec(self, tensor: str) -> TensorSpec:
-        """Look a tensor up; all sources have it alike."""
+        """Look a tensor up; all sources have it with the same type."""
         return self.sources[0].selection.snapshot.spec(tensor)
 
 
@@ -156,7 +156,7 @@ class MixSelection:
 
     @property
     def num_rows(self) -> int:
-        """How many rows all have."""
+        """Number of rows of all sources."""
         return self.starts[-1]
 
     @property
@@ -165,7 +165,7 @@ class MixSelection:
         return [0, *accumulate(one.selection.num_rows for one in self.sources)]
 
     def source_of(self, positions: Int64Array) -> Int64Array:
-        """Tell whose row each position is."""
+        """Return the source of the row at each position."""
         return np.searchsorted(self.starts[1:], positions, side="right").astype(np.int64)
 
     def row_numbers(self, positions: Int64Array) -> Int64Array:
@@ -173,7 +173,7 @@ class MixSelection:
         return self._by_source(positions, lambda one, own: one.selection.row_numbers(own))
 
     def physical(self, positions: Int64Array) -> Int64Array:
-        """Map positions to physical rows that also say whose."""
+        """Map positions to physical rows that include the source."""
         physical = self._by_source(positions, lambda one, own: one.selection.physical(own))
         return physical | self.source_of(positions) << SOURCE_SHIFT
 
@@ -191,33 +191,33 @@ class MixSelection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceColumn:
-    """``_source``: the number of the source of each row, in the order the mix names them."""
+    """``_source``: the number of each row's source, in the order of the mix."""
 
     selection: MixSelection
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the numbers."""
+        """Dtype of the numbers."""
         return np.dtype(np.int64)
 
     @property
     def shape(self) -> tuple[()]:
-        """Of one value."""
+        """Shape of one value."""
         return ()
 
     def over(self, selection: Selection) -> SourceColumn:
-        """Return itself: a mix goes back to the versions of its sources by itself."""
+        """Return itself: a mix restores the versions of its sources."""
         del selection
         return self
 
     def take(self, positions: Int64Array) -> UniformColumn:
-        """Tell whose rows these are."""
+        """Return the sources of some rows."""
         return UniformColumn(self.selection.source_of(positions))
 
 
 @dataclass(frozen=True, slots=True)
 class MixStore:
-    """Where the sources lie."""
+    """The stores of the sources."""
 
     is_local: bool  # all of them
 
@@ -232,7 +232,7 @@ class MixIndex:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixReader:
-    """Reads chunks of whichever source they are of."""
+    """Reads chunks of all sources."""
 
     sources: tuple[MixSource, ...]
 
@@ -243,15 +243,15 @@ class MixReader:
 
     @property
     def store(self) -> MixStore:
-        """Whether every chunk is mapped."""
+        """The stores; local if all sources are."""
         return MixStore(all(one.reader.store.is_local for one in self.sources))
 
     def index(self, tensor: str) -> MixIndex:
-        """Where the chunks of a tensor are, as far as sizes go."""
+        """Return the sizes of a tensor's chunk index."""
         return MixIndex(sum(self._rows_of(tensor)))
 
     def row_nbytes(self, tensors: Sequence[str]) -> list[int]:
-        """Stored bytes of a row in the mean of all sources."""
+        """Return the mean stored bytes per row over all sources."""
         sizes = [one.reader.row_nbytes(tensors) for one in self.sources]
         return [
             _mean(row_nbytes, self._rows_of(tensor))
@@ -259,7 +259,7 @@ class MixReader:
         ]
 
     def is_null(self, tensor: str, physical: Int64Array) -> NDArray[np.bool_]:
-        """Tell which rows of any source are NULL."""
+        """Return which rows of any source are NULL."""
         found = np.zeros(len(physical), np.bool_)
         for number, own in self._parts(physical):
             reader = self.sources[number].reader
@@ -267,7 +267,7 @@ class MixReader:
         return found
 
     def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
-        """Shapes of rows of any source."""
+        """Return the shapes of rows of any source."""
         parts = self._parts(physical)
         found = [
             self.sources[number].reader.shapes(tensor, physical[own] & PHYSICAL_MASK)
@@ -277,7 +277,7 @@ class MixReader:
         return np.concatenate(found)[np.argsort(order)]
 
     def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
-        """Read what the sizes of rows and the places of some need, a source after another."""
+        """Read the index pages for row sizes and for some rows, source by source."""
         for number, own in self._parts(physical):
             self.sources[number].reader.look_ahead(tensors, physical[own] & PHYSICAL_MASK)
 
@@ -294,7 +294,7 @@ class MixReader:
         return MixLocated(chunk, row_in_chunk, tuple(chunks))
 
     def map_chunk(self, key: SourceKey) -> Buffer | None:
-        """View a chunk of a local source."""
+        """Return a chunk of a local source without reading it."""
         return self.sources[key.source].reader.map_chunk(key.key)
 
     def decode_chunk(
@@ -306,19 +306,19 @@ class MixReader:
     def salvage_chunk(
         self, tensor: str, key: SourceKey, pieces: Sequence[Buffer] = ()
     ) -> tuple[Column, NDArray[np.bool_]] | None:
-        """Return what can be verified of a damaged chunk."""
+        """Return the verifiable rows of a damaged chunk."""
         return self.sources[key.source].reader.salvage_chunk(tensor, key.key, pieces)
 
     def fill_column(self, tensor: str, rows: int) -> Column:
-        """The fill of the first source; ``fill_of`` knows whose chunk it is."""
+        """Return the fill of the first source; ``fill_of`` uses the chunk's source."""
         return self.sources[0].reader.fill_column(tensor, rows)
 
     def fill_of(self, tensor: str, key: SourceKey) -> Column:
-        """One stored sample of the rows of a chunk that is a fill."""
+        """Return the one stored sample of a fill chunk."""
         return self.sources[key.source].reader.fill_column(tensor, 1)
 
     async def fetch(self, tensor: str, physical: Int64Array) -> Callable[[], Column]:
-        """Read what rows of all sources need; what is returned makes them, in the order given."""
+        """Read the bytes of rows of all sources; return a function that makes them, in order."""
         parts = self._parts(physical)
         reads = [
             partial(self.sources[number].reader.fetch, tensor, physical[own] & PHYSICAL_MASK)
@@ -337,7 +337,7 @@ class MixReader:
 
 
 def _joined(made: Sequence[Callable[[], Column]], owned: Sequence[NDArray[np.intp]]) -> Column:
-    """Make the rows of each source, and put them where they are asked for."""
+    """Make the rows of each source, and arrange them in the requested order."""
     columns = [make() for make in made]
     if len(columns) == 1:
         return columns[0]

@@ -33,26 +33,26 @@ SOURCE = "_source"
 
 @dataclass(frozen=True, eq=False)
 class MixRows:
-    """Several sources, their weights, and when an epoch of them ends."""
+    """Several sources, their weights, and the end of an epoch."""
 
     sources: tuple[MixSource, ...]
     weights: tuple[Weight, ...]
     stop: MixStop
-    first: Span | None = field(default=None, kw_only=True)  # of a state, where weights vary
+    first: Span | None = field(default=None, kw_only=True)  # from a state, if weights vary
 
     @property
     def selection(self) -> MixSelection:
-        """The rows of all, end to end."""
+        """The rows of all sources, end to end."""
         return self._selection
 
     @property
     def reader(self) -> MixReader:
-        """Reads chunks of whichever source."""
+        """Reader of chunks of all sources."""
         return MixReader(self.sources)
 
     @property
     def num_places(self) -> int:
-        """Until the first, or each, source has given its rows."""
+        """Number of places until the first, or each, source has yielded its rows."""
         return self._num_places
 
     @cached_property
@@ -70,7 +70,7 @@ class MixRows:
 
     @property
     def server(self) -> None:
-        """Nobody: the sources of a mix may lie anywhere."""
+        """None: the sources of a mix may be in different places."""
         return
 
     @property
@@ -101,7 +101,7 @@ class MixRows:
         return MixOrder(self.stop, sources, Span(0, (0,) * len(sources), self._first_weights))
 
     def plan(self, order: Any, *, seed: int, epoch: int) -> MixPlan:
-        """Order one epoch."""
+        """Return the plan of one epoch."""
         assert isinstance(order, MixOrder)
         planned = tuple(
             PlannedSource(
@@ -136,11 +136,11 @@ class MixRows:
 
     @property
     def source(self) -> None:
-        """Nothing: the sources are objects of the program that mixed them."""
+        """None: the sources are objects of the program that mixed them."""
         return
 
     def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> MixRows:
-        """Read the versions that the state recorded, even if branches moved on."""
+        """Return to the versions that the state recorded, even if branches have moved on."""
         refuse_staged(self.selection.snapshot)
         recorded = state.order
         rows = self
@@ -159,7 +159,7 @@ class MixRows:
         return rows
 
     def differences(self, recorded: Any) -> dict[str, tuple[Any, Any]]:
-        """List what a recorded order has differently: member, recorded, given."""
+        """List the differences to a recorded order: member, recorded, given."""
         if not isinstance(recorded, MixOrder):
             return {"order": (recorded.kind, "mix")}
         names = [source.name for source in self.sources]

@@ -1,9 +1,9 @@
-"""Spans: stretches of a mix during which the weights stay the same.
+"""Spans: ranges of places of a mix with constant weights.
 
-Constant weights have one, from place 0 on. Weights that are functions are asked at every 65,536th
-place, and each stretch between is a span that knows how many rows each source gave before it; so
-any place is reached by arithmetic within its span. Spans are found in order and kept, from the
-start or from the one that a state recorded.
+Constant weights have one span, from place 0 on. Weights that are functions are evaluated at every
+65,536th place, and each range between is a span that stores the number of rows each source yielded
+before it; so any place is computed by arithmetic within its span. Spans are computed in order and
+kept, from the start or from the span that a state recorded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Spans:
         self._lock = threading.Lock()
 
     def at(self, place: int) -> Span:
-        """Return the span that holds a place."""
+        """Return the span that contains a place."""
         if self._are_constant:
             return self._spans[0]
         with self._lock:
@@ -64,15 +64,15 @@ class Spans:
 
 
 def weights_at(weights: Sequence[Weight], place: int) -> tuple[float, ...]:
-    """Ask the weights at a place.
+    """Evaluate the weights at a place.
 
     Raises:
-        InvalidInputError: A function gave what is no weight, or all are 0.
+        InvalidInputError: A function returned an invalid weight, or all weights are 0.
     """
     asked = tuple(_asked(weight, place) if callable(weight) else weight for weight in weights)
     if not any(asked):
         raise InvalidInputError(
-            f"all weights of the mix are 0 at place {place}\nlet one of them stay above 0",
+            f"all weights of the mix are 0 at place {place}\nkeep at least one of them above 0",
             actual=place,
         )
     return asked
@@ -82,7 +82,7 @@ def _asked(weight: Callable[[int], float], place: int) -> float:
     value = weight(place)
     if not isinstance(value, Real) or not 0 <= value < math.inf:
         raise InvalidInputError(
-            f"a weight is a number from 0 on; its function gave {value!r} at place {place}",
+            f"a weight must be a number >= 0, but its function returned {value!r} at place {place}",
             actual=value,
         )
     return float(value)

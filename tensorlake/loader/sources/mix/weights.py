@@ -1,14 +1,15 @@
-"""Which source each place of a mix belongs to: a pure function of the weights, evenly spread.
+"""The source of each place of a mix: a pure function of the weights, evenly distributed.
 
     place n ─► does source 0 take it?  yes ─► its row number c(n)
                  │ no: it is place n - c(n) of the rest
                  ▼
                does source 1 take it?  …
 
-Of the first n places that reach a source it takes ``c(n) = (n · u + U // 2) // U``, *u* being its
-own units and *U* those of all that are left: the nearest whole number to its share, always. So any
-stretch of the order holds the weights to within a row or two, and who comes where, and how many
-came before, is arithmetic on whole numbers. Specified byte for byte in docs/reference/plan.md.
+A source takes ``c(n) = (n · u + U // 2) // U`` of the first n places that reach it, where *u* is
+its own units and *U* the units of all remaining sources: always the nearest integer to its share.
+So any range of the order keeps the weights to within a row or two, and the source of a place and
+the number of its earlier rows are integer arithmetic. Specified byte for byte in
+docs/reference/plan.md.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UNIT_BITS = 30  # products with a remainder below 2³¹ stay within 63 bits
 
 
 def units_of(weights: Sequence[float]) -> tuple[int, ...]:
-    """Turn weights into whole units that add up to about 2³⁰; one above 0 is at least 1.
+    """Turn weights into integer units that add up to about 2³⁰; weights above 0 get at least 1.
 
     >>> units_of([3, 1])
     (805306368, 268435456)
@@ -38,7 +39,7 @@ def units_of(weights: Sequence[float]) -> tuple[int, ...]:
     total = math.fsum(weights)
     if not weights or not math.isfinite(total) or total <= 0 or min(weights) < 0:
         raise InvalidInputError(
-            f"weights are numbers from 0 on, not all 0, got {list(weights)!r}",
+            f"weights must be numbers >= 0, not all 0, got {list(weights)!r}",
             actual=list(weights),
         )
     return tuple(
@@ -48,7 +49,7 @@ def units_of(weights: Sequence[float]) -> tuple[int, ...]:
 
 
 def assign_places(units: Sequence[int], places: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return which source takes each place, and how many it has taken before."""
+    """Return the source of each place, and the number of places it has taken before."""
     source = np.empty(len(places), dtype=np.int64)
     taken = np.empty(len(places), dtype=np.int64)
     here = np.arange(len(places))  # which of the places reach this source
@@ -64,7 +65,7 @@ def assign_places(units: Sequence[int], places: Int64Array) -> tuple[Int64Array,
 
 
 def count_taken(units: Sequence[int], places: int) -> tuple[int, ...]:
-    """Return how many of the first places each source takes; they add up to all."""
+    """Return how many of the first ``places`` places each source takes; they add up to all."""
     counts: list[int] = []
     for own, left in zip(units, _left(units), strict=True):
         count = (places * own + left // 2) // left if own else 0
@@ -74,7 +75,7 @@ def count_taken(units: Sequence[int], places: int) -> tuple[int, ...]:
 
 
 def places_until(units: Sequence[int], source: int, rows: int) -> int:
-    """Return the least number of places of which a source, with units, takes so many rows."""
+    """Return the least number of places after which a source with units has taken ``rows``."""
     low, high = rows, 1 + rows
     while count_taken(units, high)[source] < rows:
         high *= 2
@@ -96,5 +97,5 @@ def _share(places: Int64Array, own: int, left: int) -> Int64Array:
     if own == 0:
         return np.zeros_like(places)
     whole, rest = np.divmod(places, left)
-    # the rounding added first may carry, so it goes into the part that is divided
+    # the rounding term may carry, so it is added to the divided part
     return whole * own + (rest * own + left // 2) // left

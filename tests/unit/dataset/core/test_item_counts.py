@@ -300,7 +300,7 @@ def test_what_coco_says_of_boxes_follows_every_geometric_step(coco, steps):
 
 
 def test_what_no_step_can_move_is_refused_when_the_loader_is_made(coco):
-    with pytest.raises(tl.errors.UnsupportedFeatureError, match=r"'mask'.*cannot be moved along"):
+    with pytest.raises(tl.errors.UnsupportedFeatureError, match=r"'mask'.*cannot be moved with"):
         coco.loader(batch_size=4, decode={"image": tl.decode.Resize(32, 32)})
 
 

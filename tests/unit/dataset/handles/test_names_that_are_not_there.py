@@ -14,7 +14,7 @@ import tensorlake as tl
         (tl.ingest, "video", r"tl\.ingest has no 'video'; it comes in a later version"),
         (tl.ingest, "video", r"\nframes are .* tl\.Sequence\(tl\.Image\('jpeg'\)\)$"),
         (tl.ingest, "dicom", r"\nvolumes are .* tl\.Array\('int16', \(None, None, None\)\)$"),
-        (tl.decode, "Clip", r"a function of yours is ds\.torch\(transform=…\)$"),
+        (tl.decode, "Clip", r"use a function of your own: ds\.torch\(transform=…\)$"),
         (tl, "PointCloud", r"\npoints are tl\.Array\('float32', \(None, 4\)\)$"),
         (tl.decode, "Rotate90", r"tl\.decode has no 'Rotate90'; it comes in a later version"),
         (tl.ingest, "imagefolder", r"pictures in folders are images\(\)"),

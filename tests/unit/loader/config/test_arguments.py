@@ -111,7 +111,7 @@ def test_a_truth_value_may_be_numpys_and_is_pythons_then(name):
     ("name", "value", "instead"),
     [
         ("cache_dir", "/nvme", "cache="),
-        ("cache_decoded", True, "store smaller pictures"),
+        ("cache_decoded", True, "store images closer"),
         ("engine", "processes", "workers="),
     ],
 )

@@ -25,8 +25,8 @@ FLOAT = np.dtype("float32")
 BOXES = [np.full((count, 4), count, FLOAT) for count in (2, 0, 3)]
 
 
-def check(shape, collate=None, *, is_picture=False, framework="numpy"):
-    return check_collate("x", shape, collate, is_picture=is_picture, framework=framework)
+def check(shape, collate=None, *, is_image=False, framework="numpy"):
+    return check_collate("x", shape, collate, is_image=is_image, framework=framework)
 
 
 def test_a_list_keeps_the_arrays_as_they_are():
@@ -129,7 +129,7 @@ def test_fixed_shapes_are_stacked_and_ragged_ones_listed_by_default():
 
 def test_pictures_of_different_shapes_are_refused_with_both_ways_out():
     with pytest.raises(RaggedBatchError, match=r"tl\.decode\.Resize\(224, 224\)") as caught:
-        check((None, None, 3), is_picture=True)
+        check((None, None, 3), is_image=True)
 
     assert "collate={'x': 'list'}" in str(caught.value)
     assert caught.value.tensor == "x"
@@ -137,7 +137,7 @@ def test_pictures_of_different_shapes_are_refused_with_both_ways_out():
 
 def test_concatenation_of_what_varies_twice_is_refused():
     with pytest.raises(RaggedBatchError, match="'pad'"):
-        check((None, None, 3), "concat", is_picture=True)
+        check((None, None, 3), "concat", is_image=True)
 
 
 def test_nested_is_torchs_alone():

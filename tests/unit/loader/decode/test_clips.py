@@ -117,7 +117,7 @@ def test_null_is_none_in_a_list_and_refused_in_an_array(clips):
 
 
 def test_steps_that_leave_sizes_different_are_refused_before_any_read(clips):
-    with pytest.raises(InvalidInputError, match=r"'clip' leaves its pictures.*\nadd a step"):
+    with pytest.raises(InvalidInputError, match=r"'clip' leaves its images.*\nadd a step"):
         clips[0].loader(batch_size=1, decode={"clip": tl.decode.Flip()})
 
 
@@ -135,7 +135,7 @@ def test_boxes_on_a_clip_are_not_left_behind():
     ds.append({"clip": [photograph()], "boxes": [[0, 0, 5, 5]]})
     ds.commit("one clip")
 
-    with pytest.raises(UnsupportedFeatureError, match=r"'boxes' .* cannot be moved along"):
+    with pytest.raises(UnsupportedFeatureError, match=r"'boxes' .* cannot be moved with"):
         ds.loader(batch_size=1, decode=RESIZE)
 
 

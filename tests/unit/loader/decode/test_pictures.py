@@ -17,9 +17,9 @@ from tensorlake.loader.decode import (
     Cast,
     CenterCrop,
     Flip,
+    ImageDecoder,
     Letterbox,
     Normalize,
-    PictureDecoder,
     RandomResizedCrop,
     Resize,
     Sample,
@@ -65,7 +65,7 @@ def jpeg(pixels):
 
 def decoder(*steps, image=None):
     spec = parse_steps("image", list(steps))
-    return PictureDecoder("image", image or Image("jpeg"), spec, choose_resampler(), seed=7)
+    return ImageDecoder("image", image or Image("jpeg"), spec, choose_resampler(), seed=7)
 
 
 def sample_of(pixels, place=0, row=3):
@@ -336,7 +336,7 @@ def test_numbers_of_numpy_are_pythons_in_a_step_which_json_holds(step):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ([Normalize((0.5, 0.5), (0.1, 0.1))], r"2 numbers, one a channel, and 'image' has 3"),
+        ([Normalize((0.5, 0.5), (0.1, 0.1))], r"2 numbers, one per channel, and 'image' has 3"),
         ([Letterbox(8, fill=300)], r"fills with 300, and uint8 holds at most 255"),
     ],
 )

@@ -36,7 +36,7 @@ def test_sizes_may_be_numpy_s_and_are_plain_numbers_then():
     assert step_from_json(json.loads(json.dumps(step_to_json(step)))) == Letterbox(8, 6)
     assert Resize(np.int64(8)).width is None
     assert CenterCrop(np.int64(8)) == CenterCrop(8, 8)
-    with pytest.raises(InvalidInputError, match="width is a whole number from 1 to 65536, got T"):
+    with pytest.raises(InvalidInputError, match="width must be an integer from 1 to 65536, got T"):
         RandomResizedCrop(8, width=True)
 
 

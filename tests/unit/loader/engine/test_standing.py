@@ -15,7 +15,7 @@ from tensorlake.dataset import serve_loader
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.config.arguments import parse_arguments
 from tensorlake.loader.config.mesh import place_in_mesh
-from tensorlake.loader.engine.rank import standing_of
+from tensorlake.loader.engine.rank import process_rank_of
 from tensorlake.loader.frameworks.numpy import NumpyConverter
 from tensorlake.loader.plan.sharding import Sharding
 
@@ -39,14 +39,14 @@ def unset(monkeypatch):
 
 
 @pytest.fixture
-def standing(monkeypatch):
-    """Ask for the standing of a process among others, as the environment says."""
+def process_rank(monkeypatch):
+    """Ask for the process_rank of a process among others, as the environment says."""
 
     def ask(framework="numpy", process=None, placed=None, **arguments):
         for name, value in zip(("RANK", "WORLD_SIZE"), process or (), strict=False):
             monkeypatch.setenv(name, str(value))
         parsed = parse_arguments(framework, {"global_batch_size": 24, **arguments})
-        return standing_of(parsed, NumpyConverter(placed=placed))
+        return process_rank_of(parsed, NumpyConverter(placed=placed))
 
     return ask
 
@@ -95,7 +95,7 @@ def test_a_mesh_gives_every_rank_to_as_many_processes(sizes):
 @pytest.mark.parametrize(
     ("mesh", "message"),
     [
-        ({"dp": 2, "ep": 2}, "an axis 'ep', which does not say whether it splits the data"),
+        ({"dp": 2, "ep": 2}, "an axis 'ep', of which it is unknown whether it splits the data"),
         ({"dp": 2}, "mesh= is of 2 processes .dp 2., but there are 4"),
         ({}, "mesh= is of 1 processes .no axis., but there are 4"),
         ({"dp": 0}, "from 1 on, by its name, got 'dp': 0"),
@@ -108,30 +108,30 @@ def test_a_mesh_gives_every_rank_to_as_many_processes(sizes):
         (NamedMesh(("x",), (2,), [0]), "an axis 'x'"),
     ],
 )
-def test_a_mesh_that_says_nothing_certain_is_refused(standing, mesh, message):
+def test_a_mesh_that_says_nothing_certain_is_refused(process_rank, mesh, message):
     with pytest.raises(InvalidInputError, match=message):
-        standing(process=(1, 4), mesh=mesh)
+        process_rank(process=(1, 4), mesh=mesh)
 
 
 # ---- who is asked
 
 
-def test_the_environment_tells_where_nothing_else_does(standing):
-    found = standing(process=(2, 3))
+def test_the_environment_tells_where_nothing_else_does(process_rank):
+    found = process_rank(process=(2, 3))
 
     assert place(found) == (2, 3)
-    assert found.is_told
+    assert found.is_known
 
 
-def test_a_process_that_nothing_tells_of_others_is_alone(standing, monkeypatch):
+def test_a_process_that_nothing_tells_of_others_is_alone(process_rank, monkeypatch):
     monkeypatch.setenv("SLURM_PROCID", "1")
     monkeypatch.setenv("SLURM_NTASKS", "4")
     monkeypatch.setenv("WORLD_SIZE", "1")
 
-    found = standing()
+    found = process_rank()
 
     assert place(found) == (0, 1)
-    assert not found.is_told
+    assert not found.is_known
 
 
 def test_several_processes_without_a_rank_are_refused(monkeypatch, pets):
@@ -144,34 +144,34 @@ def test_several_processes_without_a_rank_are_refused(monkeypatch, pets):
 
 
 @pytest.mark.parametrize("given", [("-1", "2"), ("2", "2"), ("x", "2"), ("0", "0"), ("0", "2.0")])
-def test_an_environment_that_names_no_process_is_refused(standing, given):
-    with pytest.raises(InvalidInputError, match="the environment says"):
-        standing(process=given)
+def test_an_environment_that_names_no_process_is_refused(process_rank, given):
+    with pytest.raises(InvalidInputError, match="the environment has"):
+        process_rank(process=given)
 
 
-def test_a_numbered_loader_is_of_that_rank_whatever_the_environment_says(standing):
-    found = standing(process=("x", "y"), rank=0, world_size=1)
+def test_a_numbered_loader_is_of_that_rank_whatever_the_environment_says(process_rank):
+    found = process_rank(process=("x", "y"), rank=0, world_size=1)
 
     assert place(found) == (0, 1)
     assert found.compared is None
 
 
-def test_one_of_rank_and_world_size_takes_the_other_from_what_is_found(standing):
+def test_one_of_rank_and_world_size_takes_the_other_from_what_is_found(process_rank):
     found = [
-        standing(rank=0),
-        standing(process=(2, 4), world_size=4),
-        standing(process=(2, 4), rank=1),
-        standing(process=(2, 4), world_size=1),
+        process_rank(rank=0),
+        process_rank(process=(2, 4), world_size=4),
+        process_rank(process=(2, 4), rank=1),
+        process_rank(process=(2, 4), world_size=1),
     ]
 
     assert [place(one) for one in found] == [(0, 1), (2, 4), (1, 4), (0, 1)]
 
 
 @pytest.mark.parametrize("process", [None, (2, 4)])
-def test_a_world_size_without_a_rank_is_refused_where_nothing_tells_the_rank(standing, process):
+def test_a_world_size_without_a_rank_is_refused_where_nothing_tells_the_rank(process_rank, process):
     """Every rank would take itself for rank 0, and all read the same rows."""
     with pytest.raises(InvalidInputError, match="without rank=") as caught:
-        standing(process=process, world_size=8)
+        process_rank(process=process, world_size=8)
 
     assert "give rank=0 … 7 too" in str(caught.value)
 
@@ -224,20 +224,20 @@ def test_the_batches_of_a_served_loader_are_of_the_ranks_that_its_client_says(pe
     assert len(loader) == 6
 
 
-def test_ways_that_agree_are_one_and_those_that_disagree_raise(standing):
+def test_ways_that_agree_are_one_and_those_that_disagree_raise(process_rank):
     mesh = {"dp": 2, "tp": 2}
-    agreeing = standing("jax", (3, 4), mesh=mesh, rank=1, world_size=2)
+    agreeing = process_rank("jax", (3, 4), mesh=mesh, rank=1, world_size=2)
     assert place(agreeing) == (1, 2)
 
     with pytest.raises(InvalidInputError) as caught:
-        standing("jax", (3, 4), mesh=mesh, rank=3, world_size=4)
+        process_rank("jax", (3, 4), mesh=mesh, rank=3, world_size=4)
 
     assert "mesh=  rank 1 of 2" in str(caught.value)
     assert "rank= and world_size=  rank 3 of 4" in str(caught.value)
 
 
 def test_batches_that_have_no_equal_parts_are_refused_before_they_come():
-    with pytest.raises(InvalidInputError, match="6 rows has no 4 equal parts"):
+    with pytest.raises(InvalidInputError, match="6 rows cannot be divided into 4 equal parts"):
         Sharding(0, 1, 6, equal_parts=4)
 
     sharding = Sharding(0, 1, 8, equal_parts=4)

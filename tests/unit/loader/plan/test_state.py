@@ -125,7 +125,7 @@ def test_what_is_no_dict_is_no_state(state):
 
 @pytest.mark.parametrize("epoch", [-1, 1.5, True, "a", float("nan"), 2**64])
 def test_an_epoch_is_a_whole_number(epoch):
-    with pytest.raises(InvalidInputError, match="epoch is a whole number"):
+    with pytest.raises(InvalidInputError, match="epoch must be an integer"):
         checked_epoch(epoch)
 
 

@@ -82,5 +82,5 @@ def test_decoding_says_when_others_take_the_processors():
 def test_a_prefetch_that_is_too_small_says_which_would_do():
     stats = replace(STREAM, fetch_s=10.0, held_s=8.0, prefetch_nbytes=64_000_000)
 
-    assert "80% of the time" in stats.bottleneck()
+    assert "80% of the time spent reading" in stats.bottleneck()
     assert "prefetch='128MB'" in stats.bottleneck()
