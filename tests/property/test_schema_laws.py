@@ -48,7 +48,7 @@ steps = st.lists(
     ),
     max_size=5,
 )
-sides = st.sampled_from(["standing", "incoming"])
+sides = st.sampled_from(["current", "incoming"])
 
 
 def changed(schema: Schema, history: list[Step]) -> Schema:
@@ -96,10 +96,10 @@ def class_names(spec: TensorSpec | None) -> list[str]:
 
 
 def combined(
-    standing: Schema, incoming: Schema, prefer: Any = "standing", *, is_rebase: bool = False
+    current: Schema, incoming: Schema, prefer: Any = "current", *, is_rebase: bool = False
 ) -> CombinedSchema:
     rule = CombineRule(prefer, ("main", "fix"), drops_are_final=is_rebase)
-    return combine_schemas([BASE], standing, incoming, rule)
+    return combine_schemas([BASE], current, incoming, rule)
 
 
 def told(result: CombinedSchema) -> dict[str, Any]:
@@ -146,23 +146,23 @@ def test_what_one_side_alone_did_is_taken_as_it_is(history, prefer, is_rebase):
 def test_no_tensor_is_lost_that_no_side_dropped_and_no_chunk_unreadable(
     mine, others, prefer, is_rebase
 ):
-    standing, incoming = changed(BASE, mine), changed(BASE, others)
+    current, incoming = changed(BASE, mine), changed(BASE, others)
 
-    result = combined(standing, incoming, prefer, is_rebase=is_rebase)
+    result = combined(current, incoming, prefer, is_rebase=is_rebase)
 
     if all(clash.can_be_preferred for clash in result.clashes):
-        ids = {spec.id for spec in (*standing.tensors, *incoming.tensors)}
+        ids = {spec.id for spec in (*current.tensors, *incoming.tensors)}
         gone = {
             spec.id
             for spec in BASE.tensors
-            if standing.by_id(spec.id) is None or incoming.by_id(spec.id) is None
+            if current.by_id(spec.id) is None or incoming.by_id(spec.id) is None
         }
         assert ids - gone <= {*result.tensors} <= ids
         for id_, tensor in result.tensors.items():
-            for side in (standing, incoming):
+            for side in (current, incoming):
                 _check_readable(tensor.spec, side.by_id(id_))
             there = incoming.by_id(id_)
-            if there is not None and tensor.source != "standing":
+            if there is not None and tensor.source != "current":
                 numbers = tensor.read_as.numbers
                 stored = [tensor.spec.encodings[number].dtype for number in numbers]
                 assert stored == [one.dtype for one in there.encodings]
@@ -176,11 +176,11 @@ def _check_readable(spec: TensorSpec, side: TensorSpec | None) -> None:
 
 @given(steps, steps, sides, st.booleans())
 def test_the_preferred_side_keeps_its_names(mine, others, prefer, is_rebase):
-    standing, incoming = changed(BASE, mine), changed(BASE, others)
+    current, incoming = changed(BASE, mine), changed(BASE, others)
 
-    result = combined(standing, incoming, prefer, is_rebase=is_rebase)
+    result = combined(current, incoming, prefer, is_rebase=is_rebase)
 
-    winner = standing if prefer == "standing" else incoming
+    winner = current if prefer == "current" else incoming
     for spec in winner.tensors:
         before, known = BASE.by_id(spec.id), result.schema.by_id(spec.id)
         if known is not None and (before is None or before.name != spec.name):
@@ -189,15 +189,15 @@ def test_the_preferred_side_keeps_its_names(mine, others, prefer, is_rebase):
 
 @given(steps, steps, sides, st.booleans())
 def test_every_label_keeps_its_class(mine, others, prefer, is_rebase):
-    standing, incoming = changed(BASE, mine), changed(BASE, others)
+    current, incoming = changed(BASE, mine), changed(BASE, others)
 
-    result = combined(standing, incoming, prefer, is_rebase=is_rebase)
+    result = combined(current, incoming, prefer, is_rebase=is_rebase)
 
     names = class_names(result.schema.by_id(LABEL))
     codes = result.tensors[LABEL].read_as.codes
     before = class_names(BASE["label"])
     if all(clash.can_be_preferred for clash in result.clashes):
-        for schema, table in ((standing, None), (incoming, codes)):
+        for schema, table in ((current, None), (incoming, codes)):
             for code, name in enumerate(class_names(schema.by_id(LABEL))):
                 there = names[code if table is None else table[code]]
                 if code >= len(before) and name:  # added by this side: it is who renamed it

@@ -142,8 +142,10 @@ def _match_again(
     found, count, has_key = _other_rows(_positions(shown, places), known, given)
     is_own = places >= transaction.base_state.physical
     if len(several := np.flatnonzero((count > 1) | ((count == 1) & has_key & ~is_own))):
-        told = f"a key of an upsert ({shown_key(keys, columns, int(several[0]))}) has several rows"
-        return Conflict("read", keys[0].id, told=told)
+        description = (
+            f"a key of an upsert ({shown_key(keys, columns, int(several[0]))}) has several rows"
+        )
+        return Conflict("read", keys[0].id, description=description)
     is_gone = ~is_own & (here.rows_of(places) < 0)
     if is_gone.any():
         return Conflict("delete", None, tuple(were[is_gone].tolist()))

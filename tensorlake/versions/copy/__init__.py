@@ -1,1 +1,1 @@
-"""Copies: a dataset's packs, entries and tags, in an order that a stop cannot break."""
+"""Copies: a dataset's packs, entries and tags, in an order that is safe to interrupt."""

@@ -1,15 +1,16 @@
-"""Copying a dataset to another store: packs first, then entries in order, the descriptor last.
+"""Copy a dataset to another store: packs first, then entries in order, the descriptor last.
 
     claim ──► packs ──► entries 0, 1, 2, … of main, then of the others ──► tags ──► HEADs ──►
     descriptor ──► claim deleted
 
-Stopped anywhere, there is no dataset yet (``refs/copy_claim.py``); run again, it goes on. A copy
-that is whole is brought up to date in the same order, without a claim.
-Entries are copied as they are, so digests and row ids stay, and ``main@12`` means the same in both.
-A copy of one version alone begins a log of its own with that version's content.
+Stopped anywhere, there is no dataset yet (``refs/copy_claim.py``); run again, it continues. A
+complete copy is updated in the same order, without a claim.
 
-The source is pinned where it can be written to. What is collected meanwhile all the same was given
-up: the plan is made again from the logs as they are then.
+Entries are copied unchanged, so digests and row ids stay, and ``main@12`` is the same in both. A
+copy of a single version begins a log of its own with that version's content.
+
+The source is pinned if it is writable. Packs that are collected anyway belonged to expired
+versions: the plan is made again from the current logs.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ from tensorlake.versions.refs.pins import pinned
 __all__ = ["Copied", "copy_dataset"]
 
 PLANS_MAX = 16
-"""How often a plan is made anew because of packs that were collected meanwhile."""
+"""Plans made because packs were collected meanwhile, before copying fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy did.
+    """The result of a copy.
 
     Attributes:
-        version: What was asked for, as ``branch@number``; None: every version.
+        version: The requested version, as ``branch@number``; None: every version.
         packs: Packs that were copied, and their bytes.
         present: Packs that the target had already.
         entries: Log entries that were copied.
@@ -97,21 +98,21 @@ async def copy_dataset(
     workers: int = PACKS_AT_ONCE,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Copied:
-    """Copy a dataset; what the target has already is not copied again.
+    """Copy a dataset; data that the target has already is not copied again.
 
     Args:
-        source: Where it is.
-        target: Where it goes.
-        version: One version, with the logs that it stands on; None: all branches and tags.
-        history: False: that version alone (main's newest when none is given).
-        mirror: Make, or bring up to date, a copy that is written to by copying alone.
+        source: Store to copy from.
+        target: Store to copy to.
+        version: One version, with the logs that it is based on; None: all branches and tags.
+        history: False: only that version (main's newest when none is given).
+        mirror: Make or update a copy that is written to only by copying.
         dry_run: Only count.
-        workers: How many packs are under way at once.
-        progress: Told of bytes done and to be done.
+        workers: Number of packs in flight.
+        progress: Called with bytes done and total bytes.
 
     Raises:
         DatasetNotFoundError: There is nothing to copy.
-        InvalidInputError: At the target is another dataset, or one that went its own way.
+        InvalidInputError: The target has another dataset, or a copy that has diverged.
         CorruptionError: A pack of the source is damaged.
     """
     if mirror:
@@ -138,8 +139,8 @@ async def copy_dataset(
             if plan.version is not None and plan.heads:
                 await check_history(source, plan)
     raise StorageError(
-        f"packs of {source.url!r} were missing {PLANS_MAX} times, though its logs do not say that"
-        " they were given up\nrun tensorlake check on it"
+        f"packs of {source.url!r} were missing {PLANS_MAX} times, although their versions have not"
+        " expired\nrun tensorlake check on it"
     )
 
 
@@ -201,7 +202,7 @@ def _report(version: str | None, packs: PacksCopied, entries: int, tags: int) ->
 
 
 async def _pin(plan: CopyPlan, source: Store, pins: AsyncExitStack) -> None:
-    """Hold what is copied, where the source can be written to."""
+    """Pin the copied versions, if the source is writable."""
     held = [plan.version] if plan.version is not None else list(plan.heads.items())
     for branch, entry in held:
         if entry.kind != "commit":
@@ -209,29 +210,29 @@ async def _pin(plan: CopyPlan, source: Store, pins: AsyncExitStack) -> None:
         try:
             await pins.enter_async_context(pinned(source, branch, entry, txid=new_txid()))
         except (AccessError, StorageError):
-            return  # it cannot be written to: what is collected meanwhile is planned anew
+            return  # it is read-only: if packs are collected meanwhile, the plan is made again
 
 
 async def _check_target(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> None:
     """Refuse a target that holds anything else, before anything is written.
 
     Raises:
-        InvalidInputError: It does.
+        InvalidInputError: The target holds other data.
     """
     descriptor = await read_descriptor(target)
     if descriptor is None:
-        standing = await read_claim(target)
-        if standing is None:
+        existing = await read_claim(target)
+        if existing is None:
             await probe(target)
         else:
-            standing.refuse_other(_wanted(plan, source, mirror=mirror), target)
+            existing.refuse_other(_wanted(plan, source, mirror=mirror), target)
     elif (descriptor.mirror_of is not None) != mirror or (
         mirror and descriptor.mirror_of != source.url
     ):
-        what = f"a mirror of {descriptor.mirror_of!r}" if descriptor.mirror_of else "no mirror"
+        what = f"a mirror of {descriptor.mirror_of!r}" if descriptor.mirror_of else "not a mirror"
         raise InvalidInputError(
             f"the dataset at {target.url!r} is {what}\n"
-            "copy to another URL, or say mirror=True where it is a mirror of this source",
+            "copy to another URL, or pass mirror=True if it is a mirror of this source",
             dataset=target.url,
         )
     if plan.version is not None and not plan.heads:
@@ -261,13 +262,13 @@ def _wanted(plan: CopyPlan, source: Store, *, mirror: bool) -> CopyClaim:
 async def _claimed(
     plan: CopyPlan, source: Store, target: Store, *, mirror: bool
 ) -> CopyClaim | None:
-    """Claim the target, unless the copy there is whole already."""
+    """Claim the target, unless the copy there is complete already."""
     if await read_descriptor(target) is not None:
         return None
     wanted = _wanted(plan, source, mirror=mirror)
     claimed = await claim(target, wanted)
-    # Another may have finished, or a dataset been made, since the descriptor was looked for: who
-    # makes one looks for a claim after its descriptor, so one of the two sees the other.
+    # Another copy may have finished, or a dataset been made, since the descriptor was looked for:
+    # creation looks for a claim after writing its descriptor, so one of the two sees the other.
     if await read_descriptor(target) is None:
         return claimed or await _claimed(plan, source, target, mirror=mirror)
     if claimed is wanted:
@@ -288,13 +289,13 @@ async def _put_descriptor(
     )
     if await put_surely(target, DESCRIPTOR, descriptor.to_bytes()):
         return
-    standing = await read_descriptor(target)
-    if standing is not None and standing.id != claimed.id:
-        raise _another(target)  # whoever makes it finds the claim, which stays, and takes it back
+    existing = await read_descriptor(target)
+    if existing is not None and existing.id != claimed.id:
+        raise _another(target)  # its creator finds the claim, which stays, and undoes the creation
 
 
 async def _put_hint(target: Store, branch: str, head: Entry, *, mirror: bool) -> None:
-    """Let ``HEAD`` be the last entry copied; a mirror's is the head, and never goes back."""
+    """Set ``HEAD`` to the last entry copied; a mirror's is authoritative, and never goes back."""
     log = BranchLog(target, branch)
     data = await target.get(entry_path(branch, head.seq)) or b""
     if Entry.from_bytes(data, where=entry_path(branch, head.seq)).digest != head.digest:
@@ -305,7 +306,7 @@ async def _put_hint(target: Store, branch: str, head: Entry, *, mirror: bool) ->
 
 
 async def _copy_log(source: Store, target: Store, branch: str, head: Entry) -> int:
-    """Put the entries that the target lacks, in order; how many."""
+    """Put the entries that the target lacks, in order; return their number."""
     newest = await BranchLog(target, branch).head()
     start = 0 if newest is None else newest.seq + 1
     for first in range(start, head.seq + 1, ENTRIES_AT_ONCE):
@@ -321,17 +322,17 @@ async def _copy_log(source: Store, target: Store, branch: str, head: Entry) -> i
 
 
 async def _put_same(target: Store, path: str, data: bytes) -> None:
-    """Put an object, unless the very same is there."""
+    """Put an object, unless an identical one is there."""
     if not await put_surely(target, path, data) and await target.get(path) != data:
         raise InvalidInputError(
-            f"{path!r} of {target.url!r} is another than the source's: both were written to"
+            f"{path!r} of {target.url!r} differs from the source's: both were written to"
             "\ncopy to another URL",
             object=path,
         )
 
 
 async def _copy_tags(plan: CopyPlan, source: Store, target: Store, *, mirror: bool) -> int:
-    """Put tags; a mirror's follow the source's, also when they are deleted there."""
+    """Put tags; in a mirror, also delete those deleted at the source."""
     copied = 0
     for path in plan.tags:
         data = await source.get(path)
@@ -379,7 +380,7 @@ async def _begin_anew(plan: CopyPlan, source: Store, target: Store) -> int:
 
 
 def _citation(plan: CopyPlan, source: Store) -> dict[str, str]:
-    """What a copy of one version says of where it is from."""
+    """Return the origin recorded in a copy of one version."""
     assert plan.version is not None
     branch, entry = plan.version
     return {"url": source.url, "version": f"{branch}@{entry.seq}", "digest": entry.digest}
@@ -387,8 +388,8 @@ def _citation(plan: CopyPlan, source: Store) -> dict[str, str]:
 
 def _went_its_own_way(target: Store, branch: str, seq: int, *, done: str = "") -> InvalidInputError:
     return InvalidInputError(
-        f"branch {branch!r} of {target.url!r} is not a copy of the source's: it has an entry {seq}"
-        f" of its own\ncopy to another URL{done}",
+        f"branch {branch!r} of {target.url!r} is not a copy of the source's: it has its"
+        f" own entry {seq}\ncopy to another URL{done}",
         dataset=target.url,
         branch=branch,
     )

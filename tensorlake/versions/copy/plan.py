@@ -1,7 +1,7 @@
-"""What a copy takes: which entries of which logs, which tags, and the packs that these need.
+"""The plan of a copy: the entries of each log, the tags, and the packs that these need.
 
-The source goes on meanwhile: commits come, versions are given up and collected. So a plan is made
-from the logs as they are now, and made again when a pack that it names turns out to be gone.
+The source changes meanwhile: commits are added, versions expire and are collected. So a plan is
+made from the current logs, and made again when a pack that it names is found missing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ ENTRIES_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
-    """What is to be copied.
+    """The objects to copy.
 
     Attributes:
-        descriptor: The source's.
+        descriptor: Descriptor of the source.
         heads: The last entry to copy of each branch, main first.
-        version: The version that was asked for; None: all.
+        version: The requested version; None: all.
         tags: Paths of the tags, views and tombstones to copy.
         packs: The packs that all of it needs.
     """
@@ -69,7 +69,7 @@ async def plan_version(source: Store, version: str | None) -> CopyPlan:
 
 
 async def plan_history(source: Store, version: str | None) -> CopyPlan:
-    """Plan the copy of every branch, or of those that one version stands on, up to it."""
+    """Plan the copy of every branch, or of those that one version is based on, up to it."""
     descriptor = await _descriptor(source)
     packs = PackReader(source)
     heads: dict[str, Entry] = {}
@@ -86,8 +86,8 @@ async def plan_history(source: Store, version: str | None) -> CopyPlan:
         heads[resolved.branch] = entry
     if MAIN not in heads:
         raise VersionNotFoundError(
-            f"{version!r} of {source.url!r} does not stand on branch 'main', without which no"
-            " dataset can be opened\ncopy it with history=False",
+            f"{version!r} of {source.url!r} is not based on branch 'main', without which a"
+            " dataset cannot be opened\ncopy it with history=False",
             version=version,
         )
     heads = {MAIN: heads.pop(MAIN), **heads}
@@ -98,7 +98,7 @@ async def plan_history(source: Store, version: str | None) -> CopyPlan:
     reads = [partial(read_citation, source, path) for path in paths]
     citations = await runtime.gather_bounded(reads, limit=ENTRIES_AT_ONCE)
     kept = {
-        path: citation  # None: a tombstone, for the name stays used
+        path: citation  # None: a tombstone, because the name stays used
         for path, citation in zip(paths, citations, strict=True)
         if citation is None or (not citation.is_pin and _is_within(citation, heads))
     }
@@ -114,7 +114,7 @@ def _is_within(citation: Citation, heads: Mapping[str, Entry]) -> bool:
 async def _packs_of_log(
     log: BranchLog, head: Entry, packs: PackReader, seen: set[PageKey]
 ) -> set[PackId]:
-    """Packs of the versions that a log has not given up; of an ended one, of none."""
+    """Return the packs of a log's versions that have not expired; none for an ended log."""
     if head.kind == "end":
         return set()
     found: set[PackId] = set()
@@ -139,10 +139,10 @@ async def _packs_of_citations(
 
 
 async def check_history(source: Store, plan: CopyPlan) -> None:
-    """Find out why packs are missing that the history of a version needs.
+    """Determine why packs are missing that the history of a version needs.
 
     Raises:
-        SnapshotExpiredError: Versions that it stands on were given up since.
+        SnapshotExpiredError: Versions that it is based on have expired since.
     """
     assert plan.version is not None
     branch, entry = plan.version
@@ -150,9 +150,9 @@ async def check_history(source: Store, plan: CopyPlan) -> None:
         newest = await BranchLog(source, name).newest_from(head)
         if is_given_up(fence_of(head).expired_before, newest=newest):
             raise SnapshotExpiredError(
-                f"{branch}@{entry.seq} of {source.url!r} stands on versions of {name!r} that were"
-                " given up and collected, so they cannot be copied with it\n"
-                "copy it alone: history=False; or, without version=, every version that is kept",
+                f"{branch}@{entry.seq} of {source.url!r} is based on versions of {name!r} that"
+                " have expired and were collected, so they cannot be copied with it\n"
+                "copy it alone: history=False; or, without version=, every version that is left",
                 version=f"{branch}@{entry.seq}",
                 branch=name,
             )
@@ -168,7 +168,7 @@ async def _descriptor(source: Store) -> Descriptor:
 
 
 def refuse_mirror_of_version(*, version: str | None, history: bool) -> None:
-    """A mirror is of everything."""
+    """Refuse a mirror of a part: a mirror copies everything."""
     if version is not None or not history:
         raise InvalidInputError(
             "a mirror has every version of its source, so it takes neither version= nor"

@@ -1,1 +1,1 @@
-"""Logs: the numbered entries of a branch, and how the next one is put."""
+"""Logs: the numbered entries of a branch, and publication of the next one."""

@@ -1,14 +1,14 @@
-"""The newest entry of a moment: a log is in the order of time, so a few of its entries tell.
+"""The newest entry at a timestamp: a log is ordered by time, so reading a few entries suffices.
 
-    trip 1   HEAD, which says about how long the log is
+    trip 1   HEAD, which has the approximate length of the log
     trip 2   the head ∥ the first entries ∥ 32 entries, evenly between
-    trip 3   32 entries between the two that the moment lies between, and so on
+    trip 3   32 entries between the two around the timestamp, and so on
 
-Each trip leaves a thirty-third: 10⁴ entries take four trips, 10⁶ five. An entry that is only asked
-for its time is read without its trees.
+Each trip leaves one thirty-third: 10⁴ entries take four trips, 10⁶ five. Entries read only for
+their time are read without their trees.
 
-An entry was published before those after it. One that says to be later than the head (its disk had
-the wrong clock, too) is as old as the next that does not, and settles nothing by itself.
+An entry was published before those after it. An entry with a time later than the head's (because
+its disk's clock was wrong, too) counts as old as the next valid one, and decides nothing by itself.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tensorlake.versions.log.log import BranchLog
 __all__ = ["AtTime", "newest_at"]
 
 PROBES = 32
-"""Entries read at once: of 10 kB each, so many take little longer than one."""
+"""Entries read at once: at 10 kB each, this number takes little longer than one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """What a log had at a moment.
+    """The state of a log at a timestamp.
 
     Attributes:
         head: The newest entry now; None when the branch is not there.
         first: The first entry with a body; None when there is none.
-        newest: The newest entry of then; None when the first is later.
+        newest: The newest entry at that time; None when the first is later.
     """
 
     head: Entry | None
@@ -44,7 +44,7 @@ class AtTime:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """An entry that was asked for its time."""
+    """An entry that was read for its time."""
 
     seq: int
     published: int
@@ -52,7 +52,7 @@ class _Probe:
 
 
 async def newest_at(log: BranchLog, at: int) -> AtTime:
-    """Find the newest entry that is no later than ``at``, in microseconds since 1970."""
+    """Find the newest entry not later than ``at``, in microseconds since 1970."""
     hint = await log.hint()
     head, begin, second, found = await asyncio.gather(
         log.head_by(hint), log.entry(0), log.entry(1), _probes(log, _between(1, hint or 0))
@@ -60,7 +60,7 @@ async def newest_at(log: BranchLog, at: int) -> AtTime:
     if head is None or begin is None or not head.has_body:
         return AtTime(head)
     first = begin if begin.has_body else second
-    while first is not None and not first.has_body:  # fences on a branch that was just begun
+    while first is not None and not first.has_body:  # fences on a new branch
         first = await log.existing(first.seq + 1)
     if first is None or at < first.published <= head.published:
         return AtTime(head, first)
@@ -71,7 +71,7 @@ async def newest_at(log: BranchLog, at: int) -> AtTime:
     settles_nothing: set[int] = set()
     while True:
         for probe in found:
-            if not low < probe.seq < high:  # a hint may say more, or less, than there is
+            if not low < probe.seq < high:  # a hint may be too high or too low
                 continue
             if probe.published <= at:
                 newest, low = probe, probe.seq
@@ -86,14 +86,14 @@ async def newest_at(log: BranchLog, at: int) -> AtTime:
         found = await _probes(log, numbers)
         if len(found) < len(numbers):
             seen = {probe.seq for probe in found}
-            await log.existing(min(seq for seq in numbers if seq not in seen))  # says which is lost
+            await log.existing(min(seq for seq in numbers if seq not in seen))  # raises
     if isinstance(newest, _Probe):
         newest = log.parsed(newest.seq, newest.found)
     return AtTime(head, first, newest)
 
 
 def _between(low: int, high: int) -> list[int]:
-    """Numbers between two others, so many as are read at once, evenly.
+    """Return evenly spaced numbers between two others, at most as many as are read at once.
 
     >>> _between(0, 5), _between(0, 66)[:3]
     ([1, 2, 3, 4], [2, 4, 6])
@@ -104,7 +104,7 @@ def _between(low: int, high: int) -> list[int]:
 
 
 async def _probes(log: BranchLog, numbers: Sequence[int]) -> list[_Probe]:
-    """Read those of some entries that there are, at once."""
+    """Read the existing ones of some entries, at once."""
     paths = [entry_path(log.branch, seq) for seq in numbers]
     read = await asyncio.gather(*(log.store.read(path) for path in paths))
     return [

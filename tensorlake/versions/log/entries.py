@@ -1,4 +1,4 @@
-"""Small facts about log entries that several rooms need."""
+"""Properties of log entries that several packages need."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ __all__ = [
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-NUMBER_DIGITS = 20  # more than any entry has: Python reads no text of thousands as a number
+NUMBER_DIGITS = 20  # more than any entry has: Python does not parse numbers of thousands of digits
 
 _author: ContextVar[str | None] = ContextVar("author", default=None)
 
 
 def author(store: Store | None = None) -> str:
-    """Name who commits: TENSORLAKE_AUTHOR, else the login name, else "unknown".
+    """Return the author of commits: TENSORLAKE_AUTHOR, else the login name, else "unknown".
 
-    Behind a server it is whom the server says that the token belongs to: it takes no other name.
+    For a dataset on a server, it is the owner of the token as reported by the server, which accepts
+    no other name.
     """
-    told = store.author if isinstance(store, LakeStore) else None
-    return told or _author.get() or os.environ.get("TENSORLAKE_AUTHOR") or _login_name()
+    name = store.author if isinstance(store, LakeStore) else None
+    return name or _author.get() or os.environ.get("TENSORLAKE_AUTHOR") or _login_name()
 
 
 @contextmanager
 def authored_by(name: str | None) -> Generator[None]:
-    """Write entries of the block in somebody's name, as a server does; None changes nothing.
+    """Set the author of entries written in the block, as a server does; None changes nothing.
 
-    It holds for what the block calls and awaits: merges, branches and saved views write entries
-    deep below, and none of them should have to hand a name through.
+    It applies to everything that the block calls and awaits: merges, branches and saved views write
+    entries at a lower level, without passing a name through.
     """
     token = _author.set(name or _author.get())
     try:
@@ -61,7 +62,7 @@ def authored_by(name: str | None) -> Generator[None]:
 
 
 def entry_number(text: str) -> int | None:
-    """Read the number of an entry, as in ``main@12``; None where the text is none.
+    """Parse the number of an entry, as in ``main@12``; None if the text is not one.
 
     >>> entry_number("12"), entry_number("x"), entry_number("-1")
     (12, None, None)
@@ -72,50 +73,50 @@ def entry_number(text: str) -> int | None:
 
 @cache
 def _login_name() -> str:
-    """Ask once: a file is read for it, and a process stays the same user's."""
+    """Return the login name, cached: it reads a file, and the user of a process does not change."""
     try:
         return getpass.getuser()  # the environment first, then the system's list of users
-    except (OSError, KeyError, ImportError):  # a container's user may have no name, Windows no list
+    except (OSError, KeyError, ImportError):  # containers' users may have no name, Windows no list
         return "unknown"
 
 
 def microseconds(when: dt.datetime) -> int:
-    """Write an aware time as the log does: microseconds since 1970."""
+    """Convert an aware time to the log's unit: microseconds since 1970."""
     return (when - EPOCH) // dt.timedelta(microseconds=1)
 
 
 async def time_in(store: Store) -> int:
-    """The store's clock, as the log writes it: that of the machine where the store tells none."""
+    """Return the store's time in the log's unit, or the machine's if the store has no clock."""
     return microseconds(await store.now())
 
 
 def time_of(entry: Entry | EntryLine) -> dt.datetime:
-    """When an entry was published: as it says, or as its store says where that is earlier."""
+    """Return the publication time of an entry: its own or its store's, whichever is earlier."""
     return EPOCH + dt.timedelta(microseconds=entry.published)
 
 
 def fence_of(entry: Entry) -> Fence:
-    """The largest fence of the log up to this entry."""
+    """Return the largest fence of the log up to this entry."""
     return entry.fence or Fence()
 
 
 def is_given_up(seq: int, *, newest: Entry) -> bool:
-    """Whether a log whose newest entry is known has given up its version ``seq``.
+    """Return whether version ``seq`` of a log with a known newest entry has expired.
 
-    Such a version is cited no more, and a collector may take what only it needs.
+    An expired version is no longer referenced, and a collector may delete data that only it needs.
     """
     return newest.kind == "end" or fence_of(newest).expired_before > seq
 
 
 def check_writable(entry: Entry, *, url: str) -> None:
-    """Refuse to build on an entry whose meaning a writer of this version would lose.
+    """Refuse to build on an entry with features that this version's writer would lose.
 
     Raises:
-        UnsupportedFeatureError: It names a writer's feature that is unknown here.
+        UnsupportedFeatureError: It names a writer feature that is unknown here.
     """
     if unknown := entry.features.unknown_write:
         raise UnsupportedFeatureError(
-            f"{url!r} needs writers that know {', '.join(map(repr, unknown))};"
+            f"{url!r} needs writers that support {', '.join(map(repr, unknown))};"
             " this tensorlake can only read it\ninstall a newer tensorlake",
             features=unknown,
         )
@@ -124,9 +125,9 @@ def check_writable(entry: Entry, *, url: str) -> None:
 def following(before: Entry, *, branch: str, now: int = 0, **members: Any) -> Entry:
     """Make the entry after ``before`` on the same branch: numbered, chained, later in time.
 
-    Without ``now`` its time is that of the entry before it, and a microsecond: ``completed`` sets
-    it, when the packs are stored. What is not given (fence, features, indexes, version vector, …)
-    carries over; features that the schema needs are added.
+    Without ``now`` its time is one microsecond after the previous entry's: ``completed`` sets it,
+    when the packs are stored. Members not given (fence, features, indexes, version vector, …) carry
+    over; features that the schema needs are added.
     """
     own_parent = Parent(branch=branch, seq=before.seq, digest=before.digest)
     carried: dict[str, Any] = {

@@ -3,12 +3,12 @@
     … ─ commit 11 ─ fence 12 {t, expired_before} ─ commit 13 ─ …
 
 A fence is an entry like any other, published at the next free number, so commits are ordered
-against it: who stands on it, or on anything after it, must not have staged by store time ``t``, and
-the versions below ``expired_before`` have been given up. It repeats the body of the commit it
-stands on (``of``), or has none where the branch has no commit yet.
+relative to it: a commit based on it, or on any later entry, must not have been staged by store time
+``t``, and the versions below ``expired_before`` have expired. It repeats the body of the commit it
+is based on (``of``), or has none if the branch has no commit yet.
 
-Invariant: both numbers never go down along a log, whoever appends in whatever order; each entry
-carries the largest of its log (docs/reference/format.md, "Garbage", rule 1).
+Invariant: both numbers never decrease along a log, for any order of writers; each entry carries the
+largest of its log (docs/reference/format.md, "Garbage", rule 1).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tensorlake.versions.log.log import BranchLog
 __all__ = ["Fenced", "append_fence"]
 
 RACES_MAX = 1000
-"""Lost races after which a fence is given up: a log that grows this fast is looped over."""
+"""Lost races after which fencing fails: a log that grows this fast would cause an endless loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """A log as it is once fenced.
+    """A log after fencing.
 
     Attributes:
-        fence: What its writers are held to from here on.
-        is_ended: Whether the branch had ended when it was come to: then it has no fence of ours.
-        number: The entry appended; None where the log carried as much already, or has ended.
+        fence: The fence that binds its writers from here on.
+        is_ended: Whether the branch had already ended: then it does not get a fence.
+        number: The entry appended; None if the log already carried the fence, or has ended.
     """
 
     fence: Fence
@@ -42,15 +42,15 @@ class Fenced:
 
 
 async def append_fence(log: BranchLog, head: Entry, fence: Fence) -> Fenced:
-    """Let a log carry at least ``fence``, however many races are lost to its writers.
+    """Make a log carry at least ``fence``, retrying after races lost to its writers.
 
     Args:
         log: The log of a branch.
         head: Its newest entry, as far as the caller knows.
-        fence: Raises what the log carries; where it is lower, the log keeps what it has.
+        fence: The minimum to carry; values that are already higher in the log are kept.
 
     Raises:
-        UnsupportedFeatureError: The log needs writers that know more than this one.
+        UnsupportedFeatureError: The log needs writer features that this version lacks.
         ConflictError: The log kept moving.
     """
     if head.kind == "end":
@@ -60,7 +60,7 @@ async def append_fence(log: BranchLog, head: Entry, fence: Fence) -> Fenced:
         carried = fence_of(head)
         raised = _largest(carried, fence)
         if head.kind == "end":
-            # It ended in between. It counts as live: what it showed when we came stays marked.
+            # It ended in between. It counts as live: data that it showed at the start stays marked.
             return Fenced(Fence(carried.t, expired_before), is_ended=False, number=None)
         if raised == carried:
             return Fenced(carried, is_ended=False, number=None)
@@ -71,8 +71,8 @@ async def append_fence(log: BranchLog, head: Entry, fence: Fence) -> Fenced:
             return Fenced(raised, is_ended=False, number=outcome.seq)
         head = await log.newest_from(outcome.winner)
     raise ConflictError(
-        f"{log.branch!r} of {log.store.url!r} moved {RACES_MAX} times while it was to be fenced;"
-        " try again when fewer commit",
+        f"{log.branch!r} of {log.store.url!r} moved {RACES_MAX} times while it was being fenced;"
+        " try again when there are fewer commits",
         branch=log.branch,
     )
 

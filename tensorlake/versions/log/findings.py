@@ -1,4 +1,4 @@
-"""What a check finds: facts about objects that are not as they should be, each with what to do."""
+"""Findings of a check: problems of objects, each with advice."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ KEPT_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be.
+    """One problem found by a check.
 
     Attributes:
         object: The object's path in the dataset, or the version and row of a sample.
-        offset: The byte from which on it is not to be trusted; None where it is not about bytes.
-        what: What is wrong with it.
-        severity: "damage": something a version shows cannot be read, or not be trusted. "warning":
-            nothing that a version shows is touched.
-        advice: What to do.
+        offset: The byte from which on it is unreliable; None if the problem is not about bytes.
+        what: The problem.
+        severity: "damage": data that a version shows cannot be read or is unreliable. "warning":
+            no data that a version shows is affected.
+        advice: The action to take.
     """
 
     object: str
@@ -44,7 +44,7 @@ RESTORE = "restore it from a copy"
 
 @dataclass(slots=True)
 class Findings:
-    """The findings of one check, growing: each object's once, and never more than memory holds."""
+    """The findings of one check: each object's once, bounded in memory."""
 
     kept: list[Finding] = field(default_factory=list[Finding])
     left_out: int = 0
@@ -61,7 +61,7 @@ class Findings:
         severity: Severity = "damage",
         advice: str = RESTORE,
     ) -> None:
-        """Note a finding."""
+        """Add a finding."""
         key = (path, offset, what if offset is None else "")
         if key in self._seen:
             return
@@ -74,7 +74,7 @@ class Findings:
     def add_error(
         self, path: str, error: CorruptionError, *, severity: Severity = "damage"
     ) -> None:
-        """Note what a read of an object found."""
+        """Add the error of reading an object."""
         offset = getattr(error, "offset", None)
         first = str(error).splitlines()[0]
         self.add(path, first, offset=offset, severity=severity)

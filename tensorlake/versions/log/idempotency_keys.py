@@ -1,14 +1,15 @@
-"""Which commit answers which idempotency key.
+"""Look-up of commits by idempotency key.
 
-Keys stand in log entries only. The log is read backwards, as far as a key makes necessary, and
-each entry once: a handle that commits under ten thousand keys reads the log it found, not the log
-once a commit.
+Keys are stored only in log entries. The log is read backwards, as far as a key requires, and each
+entry
+once: a handle that commits under ten thousand keys reads the existing log once, not once per
+commit.
 
-A fresh handle's first *unknown* key reads the whole log, 32 entries at a time: a key is good for
-ever, so only having seen every entry says that it is new. That is one GET an entry, once a handle:
-10⁴ commits, some seconds from a bucket. A bound (of time, of entries) would turn "exactly once"
-into "exactly once, unless you were away for long", and an index of keys in each entry would grow
-with the log. Whoever commits often under keys keeps the handle open.
+A new handle's first *unknown* key reads the whole log, 32 entries at a time: keys never expire, so
+only reading every entry proves that a key is new. That is one GET per entry, once per handle: 10⁴
+commits take some seconds from a bucket. A bound (of time or entries) would weaken "exactly once" to
+"exactly once, unless the client was absent for long", and an index of keys in each entry would grow
+with the log. Clients that commit often under keys should keep the handle open.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ READ_AT_ONCE = 32
 
 
 class CommitKeys:
-    """The keys of one branch's entries ``start`` to ``stop`` − 1, which grow as they are asked."""
+    """The keys of one branch's entries ``start`` to ``stop`` − 1, extended by look-ups."""
 
     def __init__(self, log: BranchLog) -> None:
         self._log = log
@@ -35,7 +36,7 @@ class CommitKeys:
         self._durable_stop = 0
 
     async def find(self, head: Entry, key: str) -> Entry | None:
-        """Find the commit that answers a key, up to ``head``; None when there is none."""
+        """Find the commit with a key, up to ``head``; None when there is none."""
         if self._start == self._stop:
             self._start, self._stop = head.seq, head.seq + 1
             self._note(head)
@@ -50,13 +51,13 @@ class CommitKeys:
         number = self._number_of.get(key)
         if number is None:
             return None
-        if number >= self._durable_stop:  # who committed may have died before it was durable
+        if number >= self._durable_stop:  # its writer may have died before it was durable
             await self._log.sync(head)
             self._durable_stop = head.seq + 1
         return await self._log.existing(number)
 
     def note_published(self, entry: Entry) -> None:
-        """Take an entry that was just published: where it is the next one it is not read again."""
+        """Add an entry just published: if it is the next one, it need not be read."""
         if entry.seq == self._stop > self._start:
             self._note(entry)
             self._stop += 1

@@ -1,13 +1,13 @@
-"""A branch as a numbered log: finding its head, reading an entry, publishing the next one.
+"""A branch as a numbered log: find its head, read an entry, publish the next one.
 
 Entries ``branches/<branch>/<seq>.json`` are immutable and contiguous from 0; publishing is one
-put-if-absent of the next number, the only atomic operation asked of a store. ``HEAD`` beside them
-is a hint: it costs requests when stale, missing or wrong, never truth. See
+put-if-absent of the next number, the only atomic operation required of a store. ``HEAD`` beside
+them is a hint: if stale, missing or wrong it costs requests, never correctness. See
 ``docs/reference/format.md``, "Head look-up" and "Commit".
 
 Invariants:
 - A head is returned only when its entry was read and the number after it was seen absent.
-- Success is reported only when the entry with *our* ``txid`` stands at the number.
+- Success is reported only when the entry at the number has *our* ``txid``.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ __all__ = [
 _log = logging.getLogger("tensorlake.versions")
 
 _hints: set[asyncio.Future[None]] = set()
-"""Hints on their way: a loop holds its tasks weakly."""
+"""Hints in flight: an event loop references its tasks weakly."""
 
 PUBLISH_TRIES = 5
-"""How often one entry is sent before its outcome is declared unknown."""
+"""Attempts to send one entry before its outcome is declared unknown."""
 
 RACES_MAX = 64
-"""Lost races after which publishing gives up; with jitter, 32 writers need far fewer."""
+"""Lost races after which publishing fails; with jitter, 32 writers need far fewer."""
 
 RETRY_CEILING_S = 5.0
 
@@ -71,21 +71,21 @@ class LostRace:
     """Another writer's entry took the number.
 
     Attributes:
-        winner: It.
-        put_s: How long the store took to say so: the measure of waiting before another try.
+        winner: The other entry.
+        put_s: Duration of the store's answer, which scales the wait before another try.
     """
 
     winner: Entry
     put_s: float = 0.0
 
     def pause(self, race: int) -> None:
-        """Let others pass, before looking again: what is seen must still be new when built on.
+        """Wait before looking again, so that the head seen is still the newest when built on.
 
-        Not at all after the first lost race (number 0), then 1 to 20 times what a put takes: so
-        some tens of writers get through.
+        No wait after the first lost race (number 0), then 1 to 20 times the duration of a put: with
+        this, some tens of writers make progress.
         """
         if race:
-            jitter = random.uniform(1, 20)  # noqa: S311 - no secret, it keeps writers apart
+            jitter = random.uniform(1, 20)  # noqa: S311 - not a secret, it spreads writers
             time.sleep(min(RETRY_CEILING_S, self.put_s * jitter))
 
 
@@ -96,7 +96,7 @@ class BranchLog:
     store: Store
     branch: str
     follows_hint: bool = False
-    """Of a mirror: there HEAD is the head, written last, and nothing after it is looked for."""
+    """Whether it is a mirror: its HEAD, written last, is the head; later entries are ignored."""
 
     async def entry(self, seq: int) -> Entry | None:
         """Read entry ``seq``; None when it does not exist."""
@@ -104,15 +104,15 @@ class BranchLog:
         return None if found is None else self.parsed(seq, found)
 
     def parsed(self, seq: int, found: StoredObject) -> Entry:
-        """Read what was found at number ``seq``.
+        """Parse the object found at number ``seq``.
 
         Raises:
-            CorruptionError: They are damaged, or another entry's.
+            CorruptionError: Its bytes are damaged, or another entry's.
         """
         path = entry_path(self.branch, seq)
         entry = Entry.from_bytes(found.data, where=path, modified=found.modified)
         if entry.seq != seq:
-            message = f"{path!r} says it is entry {entry.seq}, expected {seq}; restore it"
+            message = f"{path!r} contains entry {entry.seq}, expected {seq}; restore it"
             raise CorruptionError(message, object=path, expected=seq, actual=entry.seq)
         return entry
 
@@ -134,7 +134,7 @@ class BranchLog:
         return await self.head_by(await self.hint())
 
     async def head_by(self, hint: int | None) -> Entry | None:
-        """Find the newest entry, knowing what the hint says."""
+        """Find the newest entry, given the value of the hint."""
         if hint is not None:
             if self.follows_hint and (there := await self.entry(hint)) is not None:
                 return there
@@ -145,7 +145,7 @@ class BranchLog:
         return None if first is None else await self.newest_from(first)
 
     async def is_newest(self, entry: Entry) -> bool:
-        """Whether an entry still stands where it was read, and is the newest: one round trip."""
+        """Return whether an entry still exists and is the newest: one round trip."""
         here, after = await asyncio.gather(self.entry(entry.seq), self.entry(entry.seq + 1))
         return here is not None and here.digest == entry.digest and after is None
 
@@ -176,7 +176,7 @@ class BranchLog:
             seq = entry.seq
 
     async def all_after(self, seq: int) -> list[Entry]:
-        """Read the entries that follow ``seq``, oldest first; ever more at once as there are."""
+        """Read the entries that follow ``seq``, oldest first, in growing batches."""
         found: list[Entry] = []
         at_once = 1
         while True:
@@ -189,7 +189,7 @@ class BranchLog:
             at_once = min(2 * at_once, READ_AT_ONCE)
 
     async def entries(self, start: int, stop: int) -> AsyncIterator[Entry]:
-        """Yield entries [start, stop), which must exist, oldest first; many are read at once."""
+        """Yield entries [start, stop), which must exist, oldest first; read in batches."""
         for first in range(start, stop, READ_AT_ONCE):
             numbers = range(first, min(stop, first + READ_AT_ONCE))
             reads = [partial(self.existing, number) for number in numbers]
@@ -201,12 +201,12 @@ class BranchLog:
     ) -> Entry | LostRace:
         """Put ``entry`` at its number, durably, exactly once.
 
-        With ``hint_later`` the hint follows, where it takes a request off the caller's path.
-        ``after`` is called before anybody can see the entry; if it raises, nobody ever does. In a
-        folder the entry is on disk by then, but for its name.
+        With ``hint_later`` the hint is written afterwards, if that takes a request off the caller's
+        path. ``after`` is called before the entry is visible; if it raises, the entry never becomes
+        visible. In a folder the entry is on disk by then, except for its name.
 
-        Whatever the store answered, the number is read back before a failure is believed: our own
-        ``txid`` there is success, another's a lost race, absence means that nothing landed.
+        After any failure the number is read back before the failure is accepted: our own
+        ``txid`` there is success, another's is a lost race, absence means that nothing was stored.
 
         Raises:
             CommitOutcomeUnknownError: Neither the put nor the read-back gave an answer.
@@ -223,17 +223,17 @@ class BranchLog:
                 may_land_later = may_land_later or isinstance(error, UnknownOutcomeError)
                 found = await self._read_back(entry, cause=error)
                 if found is not None:
-                    # Ours may be of an earlier try, with another time: its bytes are what counts.
+                    # Ours may be from an earlier try, with another time: the stored bytes count.
                     return found if found.txid == entry.txid else LostRace(found, put_s)
                 await runtime.to_loop()
                 await asyncio.sleep(0.05 * 2**attempt)
             except StorageError as error:
-                if may_land_later:  # this try did not land, but one before it still may
+                if may_land_later:  # this try did not succeed, but an earlier one still may
                     raise _outcome_unknown(self.store.url, entry, error) from error
                 raise
             else:
                 if hint_later and runtime.runs_here():
-                    await self._put_hint(data)  # in a folder cheaper than handing it to the loop
+                    await self._put_hint(data)  # in a folder cheaper than a task of the loop
                 elif hint_later:
                     hint = asyncio.ensure_future(self._put_hint_later(data))
                     _hints.add(hint)
@@ -242,19 +242,19 @@ class BranchLog:
         raise _outcome_unknown(self.store.url, entry, None)
 
     async def sync(self, entry: Entry) -> None:
-        """Make an entry durable that was found, not put by this call: before it counts as success.
+        """Make an entry durable that was found, not put by this call, before it counts as success.
 
-        Whoever put it may have been stopped between its being seen and its being durable. All
-        before it become durable with it.
+        Its writer may have been stopped after it became visible and before it was durable. All
+        entries before it become durable with it.
         """
         await self.store.sync([entry_path(self.branch, entry.seq)])
 
     async def write_hint(self, entry: Entry) -> None:
-        """Overwrite ``HEAD``, best effort: a stale hint costs requests, never truth."""
+        """Overwrite ``HEAD``, best effort: a stale hint costs requests, never correctness."""
         await self._put_hint(entry.to_bytes())
 
     async def _put_hint_later(self, data: bytes) -> None:
-        await asyncio.sleep(0)  # a folder writes at once: only after whoever published was told
+        await asyncio.sleep(0)  # a folder writes synchronously: let the publisher return first
         await self._put_hint(data)
 
     async def _put_hint(self, data: bytes) -> None:
@@ -264,7 +264,7 @@ class BranchLog:
             _log.debug("hint of %s not written: %s", self.branch, error)
 
     async def hint(self) -> int | None:
-        """Read the number that HEAD says; None where there is none, or it is damaged."""
+        """Read the number in HEAD; None if there is none, or it is damaged."""
         try:
             data = await self.store.get(head_path(self.branch))
             return None if data is None else Entry.from_bytes(data, where="HEAD").seq
@@ -273,9 +273,9 @@ class BranchLog:
             return None
 
     async def _read_back(self, entry: Entry, *, cause: Exception) -> Entry | None:
-        """Read what stands at a number; our own entry is durable then, as if it had been put now.
+        """Read the entry at a number; if it is ours, make it durable, as a new put would be.
 
-        It may be seen, and the name not be on disk: of a put that Ctrl-C ended between the two.
+        It may be visible before its name is on disk, if Ctrl-C ended a put between the two.
         """
         try:
             found = await self.entry(entry.seq)
@@ -298,18 +298,18 @@ def _outcome_unknown(url: str, entry: Entry, error: Exception | None) -> CommitO
 
 
 async def branch_names(store: Store) -> list[str]:
-    """Name every branch that was ever begun, in order: ended ones, and those without a commit.
+    """List every branch ever created, sorted, including ended ones and those without a commit.
 
     Raises:
-        CorruptionError: A folder has a name that no branch has. It may be a branch that another
-            program renamed, so who removes or copies data does not pass it over.
+        CorruptionError: A folder's name is not a valid branch name. It may be a branch renamed by
+            another program, so callers that remove or copy data must not skip it.
     """
     folders = await store.folders(BRANCHES)
     return sorted(decode_name(folder, where=f"{BRANCHES}{folder}/") for folder in folders)
 
 
 async def readable_branch_names(store: Store) -> list[str]:
-    """Name every branch that was ever begun, in order; a stranger's folder is passed over."""
+    """List every branch ever created, sorted; other programs' folders are skipped."""
     folders = await store.folders(BRANCHES)
     return sorted(name for name in map(_branch_in, folders) if name is not None)
 
@@ -318,24 +318,24 @@ def _branch_in(folder: str) -> str | None:
     try:
         return decode_name(folder)
     except CorruptionError:
-        return None  # a check tells of it
+        return None  # reported by a check
 
 
 async def list_branches(store: Store) -> list[str]:
-    """Name the branches that have not ended, in order; a stranger's folder is passed over.
+    """List the branches that have not ended, sorted; other programs' folders are skipped.
 
-    One whose newest entry cannot be read is named too: it is there, and nobody knows that it ended.
+    A branch whose newest entry cannot be read is listed too: it exists, and may not have ended.
     """
     return (await readable_heads(store)).branches
 
 
 @dataclass(frozen=True, slots=True)
 class FoundHeads:
-    """The newest entry of each branch, by name, in order; and why there is none that can be read.
+    """The newest entry of each branch, sorted by name, or the error of reading it.
 
     Attributes:
-        heads: Of the branches that can be read.
-        unreadable: What is wrong with the others.
+        heads: Heads of the readable branches.
+        unreadable: Errors of the others.
     """
 
     heads: dict[str, Entry]
@@ -343,14 +343,14 @@ class FoundHeads:
 
     @property
     def branches(self) -> list[str]:
-        """Names of the branches, in order, but of those that ended or have no commit yet."""
+        """Sorted names of the branches that have a commit and have not ended."""
         heads = self.heads.items()
         alive = [name for name, head in heads if head.has_body and head.kind != "end"]
         return sorted([*alive, *self.unreadable])
 
 
 async def readable_heads(store: Store) -> FoundHeads:
-    """Read the newest entry of every branch that was ever begun: one that is damaged hides none."""
+    """Read the newest entry of every branch ever created; a damaged one does not hide others."""
     names = await readable_branch_names(store)
 
     async def head(name: str) -> Entry | CorruptionError | UnsupportedFeatureError | None:
@@ -373,11 +373,11 @@ async def readable_heads(store: Store) -> FoundHeads:
 
 
 async def branch_heads(store: Store) -> dict[str, Entry]:
-    """Read the newest entry of every branch that was ever begun, by name, in order.
+    """Read the newest entry of every branch ever created, sorted by name.
 
     Raises:
-        CorruptionError: As ``branch_names``; or an entry is damaged. Who removes or copies data
-            must know what every branch refers to.
+        CorruptionError: As ``branch_names``; or an entry is damaged. Callers that remove or copy
+            data must know the references of every branch.
     """
     names = await branch_names(store)
     reads = [BranchLog(store, name).head for name in names]

@@ -1,13 +1,12 @@
-"""Putting an object that is this writer's alone, however often a store does not say how it went.
+"""Put an object owned by this writer, retrying while the store's answer is unknown.
 
     put-if-absent ──► stored
          │  ▲
-         │  └── nobody knows, and nothing is there: again
-         └────► something is there: ours, of a try that nobody heard of, or the caller compares
+         │  └── unknown, and nothing is there: again
+         └────► an object is there: ours, from a try without an answer, or the caller compares
 
-For names that are drawn at random, and objects that have the same bytes whoever writes them. An
-entry of a log is neither (``BranchLog.publish``), and a pack of a transaction takes another name
-(``PackStage``).
+For random names, and for objects that have the same bytes from any writer. A log entry is neither
+(``BranchLog.publish``), and a transaction's pack takes another name (``PackStage``).
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ FIRST_PAUSE_S = 0.05
 
 
 async def put_surely(store: Store, path: str, data: Data) -> bool:
-    """Put an object, durably; tell whether an answer said so.
+    """Put an object durably; return whether the store confirmed it.
 
     Returns:
-        False when it was found there: of this call, or of another writer. It is durable then.
+        False when it was found there: from this call or another writer. It is durable then.
 
     Raises:
-        UnknownOutcomeError: Each time nobody said whether it was stored, and it was not to be seen.
+        UnknownOutcomeError: Every try had an unknown outcome, and the object was not found.
     """
     for attempt in range(TRIES):
         try:
@@ -45,5 +44,5 @@ async def put_surely(store: Store, path: str, data: Data) -> bool:
             await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
         else:
             return True
-    await store.sync([path])  # who put it may have been stopped between its being seen and that
+    await store.sync([path])  # its writer may have been stopped between visibility and durability
     return False

@@ -1,4 +1,4 @@
-"""What a version says: its schema, the index of each tensor, and the rows a user sees.
+"""The content of a version: its schema, the index of each tensor, and the rows a user sees.
 
 A ``State`` is the body of a commit, or of a transaction's working copy. It is a value: staging
 makes a new one, nothing is changed in place.
@@ -38,9 +38,9 @@ class State:
     Attributes:
         schema: The tensors, with their types and encodings.
         roots: Index of each tensor, by tensor id; every index covers ``physical`` rows.
-        rows: Which physical rows the user sees, in order.
-        row_ids: Where each physical row was born.
-        physical: How many physical rows the branch's axis has.
+        rows: The physical rows that the user sees, in order.
+        row_ids: The origin of each physical row.
+        physical: Number of physical rows of the branch's axis.
     """
 
     schema: Schema
@@ -51,13 +51,13 @@ class State:
 
     @property
     def num_rows(self) -> int:
-        """How many rows the user sees."""
+        """Number of rows the user sees."""
         return self.rows.rows
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A commit that stands, and what it says."""
+    """A published commit and its content."""
 
     entry: Entry
     state: State
@@ -72,7 +72,7 @@ async def table_of(
 
 
 def coverage_faults(entry: Entry, schema: Schema) -> list[str]:
-    """Say which trees of an entry do not cover its rows."""
+    """List the trees of an entry that do not cover its rows."""
     faults = [
         f"the index of {spec.name!r} covers {'no' if root is None else f'{root.rows:,}'} rows of"
         f" {entry.physical:,}"
@@ -82,7 +82,7 @@ def coverage_faults(entry: Entry, schema: Schema) -> list[str]:
     if entry.row_ids is None or entry.row_ids.rows != entry.physical:
         faults.append(f"its row ids do not cover its {entry.physical:,} physical rows")
     if entry.rows is None:
-        faults.append("it does not say which rows it shows")
+        faults.append("it does not specify which rows it shows")
     return faults
 
 
@@ -90,10 +90,10 @@ def state_of(entry: Entry) -> State:
     """Read the body of a log entry whose pages are loaded.
 
     Raises:
-        SchemaError: Its schema is none.
+        SchemaError: Its schema is invalid.
         CorruptionError: Its trees do not cover its rows.
     """
-    assert entry.schema is not None  # a begin entry is never read, cited or committed on
+    assert entry.schema is not None  # a begin entry is never read, referenced or committed on
     schema = Schema.from_json(entry.schema)
     for fault in coverage_faults(entry, schema):
         what = f"entry {entry.seq} by {entry.author!r}"

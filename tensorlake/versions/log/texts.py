@@ -1,7 +1,7 @@
-"""Texts that users give and the log keeps for ever: checked before anything is written.
+"""Strings from users that the log stores permanently, checked before anything is written.
 
-A message, a key, a name. What is no text would be published as what JSON makes of it, and nobody
-could read that entry again.
+A message, a key, a name. Any other value would be published in its JSON form, and the entry could
+not be read again.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ __all__ = ["check_text"]
 
 
 def check_text(text: object, *, what: str) -> str:
-    """Return it if it is a text that can be stored.
+    """Return a value if it is a string that can be stored.
 
     Raises:
-        InvalidInputError: It is something else, or has half a character.
+        InvalidInputError: It is not a string, or contains a lone surrogate.
     """
     if not isinstance(text, str):
         raise InvalidInputError(
-            f"{what} {text!r} is {type(text).__name__}, not a text\ngive a str: {str(text)!r}"
+            f"{what} {text!r} is {type(text).__name__}, not a string\ngive a str: {str(text)!r}"
         )
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidInputError(
-            f"{what} {text!r} has half a character at {error.start} (a lone surrogate), which"
+            f"{what} {text!r} has a lone surrogate (half a character) at {error.start}, which"
             " cannot be stored\nleave it out"
         ) from None
     return text

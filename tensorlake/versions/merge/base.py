@@ -1,17 +1,17 @@
-"""Merge bases: the versions from which two branches went apart, found from version vectors.
+"""Merge bases: the versions at which two branches diverged, found from version vectors.
 
 Every entry carries, for each branch, the largest number that it contains. A branch's entry
 contains its own log up to itself, so the vector of ``main@9`` is ``merged`` with main: 9. The
 candidates are the points (b, min(x[b], y[b])) that both sides contain; the bases are those not
-contained in another. One, usually; several after a criss-cross, newest first:
+contained in another. Usually one; several after a criss-cross merge, newest first:
 
     main@5, which merged fix@2:        x = {main: 5, fix: 2}
     fix@4, which merged main@3:        y = {main: 3, fix: 4}
     candidates main@3 and fix@2; both are bases unless one had merged the other
 
-Points of which the index is gone (given up and collected) are left out: the base only gets older.
-Merging a thousand branches into one leaves a thousand candidates, of which the first two read
-contain nearly all others: what is read follows from the bases, not from the vectors.
+Points whose index is gone (expired and collected) are skipped: the base only gets older. Merging a
+thousand branches into one leaves a thousand candidates, of which the first two read contain nearly
+all others: the reads depend on the bases, not on the vectors.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Version:
 
     @property
     def name(self) -> str:
-        """How the commit is cited: ``main@12``."""
+        """The name of the commit: ``main@12``."""
         return f"{self.branch}@{self.entry.seq}"
 
     @property
@@ -62,13 +62,13 @@ class Version:
 
 
 async def version_at(store: Store, branch: str, entry: Entry, packs: PackReader) -> Version:
-    """Load the commit that an entry is, or stands on."""
+    """Load the commit of an entry, or the commit that it is based on."""
     commit = await loaded(await commit_under(store, branch, entry), packs)
     return Version(branch, commit, state_of(commit))
 
 
 def vector_of(branch: str, entry: Entry) -> Mapping[str, int]:
-    """The version vector of an entry whose pages are loaded, its own branch included.
+    """Return the version vector of an entry whose pages are loaded, including its own branch.
 
     >>> entry = Entry(kind="commit", seq=9, txid="0" * 32, time=0, merged={"main": 4})
     >>> vector_of("fix", entry)
@@ -78,7 +78,7 @@ def vector_of(branch: str, entry: Entry) -> Mapping[str, int]:
 
 
 def contains(vector: Mapping[str, int], branch: str, seq: int) -> bool:
-    """Whether a version contains commit ``seq`` of a branch."""
+    """Return whether a version contains commit ``seq`` of a branch."""
     return vector.get(branch, -1) >= seq
 
 
@@ -107,8 +107,8 @@ async def merge_bases(
         bases.append(found)
     if not bases:
         raise SnapshotExpiredError(
-            f"every version that {ours.name} and {theirs.name} of {store.url!r} have in common was"
-            " given up and collected, so what each changed cannot be told\n"
+            f"every version that {ours.name} and {theirs.name} of {store.url!r} have in common has"
+            " expired and was collected, so the changes of each are unknown\n"
             "copy the rows instead: ds.extend(ds.at(…)), or restore one of them",
             version=theirs.name,
         )
@@ -116,7 +116,7 @@ async def merge_bases(
 
 
 def _most_promising(waiting: Mapping[str, int], first: tuple[str, str]) -> str:
-    """A point of the branches being merged contains nearly all others: it is read first."""
+    """Return a point of the branches being merged, which contains nearly all others, if any."""
     return next((branch for branch in first if branch in waiting), min(waiting))
 
 
@@ -125,7 +125,7 @@ def _is_within(base: Version, vector: Mapping[str, int]) -> bool:
 
 
 async def _readable(store: Store, branch: str, seq: int, packs: PackReader) -> Version | None:
-    """Load a point; None when something of it was collected."""
+    """Load a point; None when a part of it was collected."""
     log = BranchLog(store, branch)
     entry = await log.existing(seq)
     newest = await log.newest_from(entry)
@@ -141,7 +141,7 @@ async def _readable(store: Store, branch: str, seq: int, packs: PackReader) -> V
 
 
 async def _is_whole(store: Store, version: Version, packs: PackReader) -> bool:
-    """Whether a version given up still has all of its packs."""
+    """Return whether an expired version still has all of its packs."""
     needed = await packs_of(version.entry, packs)
     heads = [partial(store.head, pack.path) for pack in needed]
     found = await runtime.gather_bounded(heads, limit=PACKS_ASKED_AT_ONCE)
@@ -149,10 +149,10 @@ async def _is_whole(store: Store, version: Version, packs: PackReader) -> bool:
 
 
 async def was_reordered(store: Store, base: Version, side: Version) -> bool:
-    """Whether a commit on the way from a base to a version put rows into another order.
+    """Return whether a commit between a base and a version reordered rows.
 
-    Merges give rows another order on either side without anybody having asked for it; so only
-    commits that stand on one version, as restoring and ``optimize`` publish them, count.
+    Merges reorder rows on either side without being asked to; so only commits with one parent, as
+    published by restores and ``optimize``, count.
     """
     at: tuple[str, int] | None = (side.branch, side.entry.seq)
     while at is not None:
@@ -164,5 +164,5 @@ async def was_reordered(store: Store, base: Version, side: Version) -> bool:
                 return True
             first = entry.parents[0] if len(entry.parents) == 1 else None
             if at is None and first is not None and branch not in (first.branch, base.branch):
-                at = (first.branch, first.seq)  # where the branch was started
+                at = (first.branch, first.seq)  # the start of the branch
     return False

@@ -1,4 +1,4 @@
-"""What a merge's ``ConflictError`` says: what both changed, in rows and names that a user knows."""
+"""The ``ConflictError`` of a merge: changes by both sides, in rows and names of the user."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["describe_conflicts", "merge_conflict_error"]
 
 SHOWN_ROWS = 3
 NAMED_ROWS = 1000
-"""Rows that the error carries by number and row id; a conflict of millions names the first."""
+"""Rows that the error lists by number and row id; a conflict of millions lists the first."""
 
 
 def describe_conflicts(plan: MergePlan) -> list[str]:
-    """Say of each conflict of a plan what both changed, one line each."""
-    told = [clash.told for clash in plan.merged.clashes]
-    told += [
+    """Describe the changes by both sides in each conflict of a plan, one line each."""
+    described = [clash.description for clash in plan.merged.clashes]
+    described += [
         _described(one, _names(plan, one.base), _row_numbers(plan, one)) for one in plan.conflicts
     ]
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(described))
 
 
 def merge_conflict_error(
     plan: MergePlan, log: BranchLog, how: OnConflict, *, what: str | None = None
 ) -> ConflictError:
-    """Make the error of a merge that nobody was to decide; ``what`` names another undertaking."""
+    """Make the error of an undecided merge; ``what`` names another operation."""
     ours, theirs = plan.ours.version, plan.theirs.version
     base = plan.bases[0]
     cells = next((one for one in plan.conflicts if one.conflict.physical), None)
@@ -38,7 +38,7 @@ def merge_conflict_error(
     concerned = [one.conflict.tensor_id for one in plan.conflicts]
     concerned += [clash.tensor_id for clash in plan.merged.clashes]
     doing = f"merging {theirs.name} into {ours.name}" if what is None else what
-    advice = "do it by hand, or ds.restore() a whole version" if what else _advice(plan, how)
+    advice = "resolve it by hand, or ds.restore() a whole version" if what else _advice(plan, how)
     return ConflictError(
         f"{doing} of {log.store.url!r} conflicts (both began at {base.name}):"
         f" {'; '.join(describe_conflicts(plan))}\nnothing was published; {advice}",
@@ -57,7 +57,7 @@ def _advice(plan: MergePlan, how: OnConflict) -> str:
     branch = plan.theirs.version.branch
     if plan.undecided:
         return (
-            "neither side can be preferred here: bring the two into line by a commit on one of the"
+            "neither side can be preferred here: make the two agree with a commit on one of the"
             " branches, then merge again"
         )
     preferring = f"ds.merge({branch!r}, on_conflict='ours') or 'theirs'"
@@ -77,9 +77,9 @@ def _described(one: RowConflict, names: dict[str, str], numbers: list[int]) -> s
         case "drop":
             return f"one dropped {name!r}, the other gave it new values"
         case "rewrite":
-            return "both put the rows into another order"
+            return "both reordered the rows"
         case _:
-            return f"one took NULL away from {name!r}, or a wider type, the other gave it values"
+            return f"one removed NULL from {name!r}, or narrowed its type, the other gave it values"
     count = len(conflict.physical)
     shown = ", ".join(map(str, numbers[:SHOWN_ROWS])) + (", …" if count > SHOWN_ROWS else "")
     of = "of" if conflict.what == "update" else ""

@@ -1,11 +1,11 @@
-"""Merging a branch into another: three-way, by row id, without copying a chunk.
+"""Merge a branch into another: three-way, by row id, without copying a chunk.
 
     ours ──┬─► plan ──► pages in ours' trees, own pack ──► entry: parents ours and theirs
-    theirs ┘            theirs' chunks are cited, held by a pin until the entry stands
+    theirs ┘            theirs' chunks are referenced, pinned until the entry is published
 
-Where ours has nothing new since the base, the result is theirs' content (fast-forward): physical
-rows then mean something else, so the entry says ``rewrite``, and the axis is padded with a hole
-where it would become shorter. A merge that loses a race is planned again on the new head.
+If ours has nothing new since the base, the result is theirs' content (fast-forward): physical rows
+then have another meaning, so the entry records ``rewrite``, and the axis is padded with a hole if
+it would become shorter. A merge that loses a race is planned again on the new head.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ HowMerged = Literal["nothing", "fast-forward", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class MergeOutcome:
-    """What a merge did, or would do.
+    """The outcome of a merge or of its dry run.
 
     Attributes:
-        how: Whether there was nothing to do, theirs' content was taken over, or both combined.
+        how: Whether there was nothing to do, theirs' content was adopted, or both were combined.
         ours: The commit merged into.
         theirs: The commit merged.
-        bases: Where they went apart.
-        plan: What was done; None unless it combined both.
-        is_refused: Whether there are conflicts that nobody was to decide; of a dry run only.
+        bases: The commits at which they diverged.
+        plan: The plan; None unless both were combined.
+        is_refused: Whether there are undecided conflicts; in a dry run only.
         published: The commit made; None in a dry run, or when there was nothing to do.
     """
 
@@ -102,17 +102,18 @@ def merge_branch(
 
     Args:
         log: The branch merged into.
-        packs: Reads it.
+        packs: Reader of its packs.
         theirs: The version merged.
-        request: What is taken, and who decides conflicts.
+        request: The parts to take, and the decision of conflicts.
         cells: Compares values.
-        head: An entry of the branch, not older than what the caller stands on.
-        message: The commit's.
-        dry_run: Only say what it would do, conflicts included.
+        head: An entry of the branch, not older than the caller's version.
+        message: Message of the commit.
+        dry_run: Only report the outcome, including conflicts.
 
     Raises:
-        ConflictError: Both changed the same, and nobody was to decide; nothing was published.
-        SnapshotExpiredError: Theirs was given up meanwhile.
+        ConflictError: Both changed the same cells, rows or schema, without a decision; nothing was
+            published.
+        SnapshotExpiredError: Theirs expired meanwhile.
     """
     merging = _Merging(log, packs, theirs, request, cells, message)
     head = runtime.run(loaded(runtime.run(log.newest_from(head)), packs))
@@ -127,7 +128,7 @@ def merge_branch(
     outcomes: list[MergeOutcome] = []
 
     def prepare(newest: Entry, since: Sequence[Entry]) -> Draft | None:
-        del since  # it is planned anew on the newest entry
+        del since  # it is planned again on the newest entry
         outcome, draft = merging.prepare(newest, stage, refuse=True)
         outcomes.append(outcome)
         return draft
@@ -150,7 +151,7 @@ class _Merging:
     def prepare(
         self, head: Entry, stage: PackStage, *, refuse: bool
     ) -> tuple[MergeOutcome, Draft | None]:
-        """Plan the merge into a head; None where there is nothing to do."""
+        """Plan the merge into a head; None if there is nothing to do."""
         store, theirs = self.log.store, self.theirs
         ours = runtime.run(version_at(store, self.log.branch, head, self.packs))
         if contains(ours.vector, theirs.branch, theirs.entry.seq):
@@ -206,7 +207,7 @@ class _Merging:
         return Draft(build, members | _with_theirs(mine, other))
 
     def _is_decided(self, plan: MergePlan) -> bool:
-        """Whether there is no conflict, or somebody decides each."""
+        """Return whether every conflict, if any, is decided."""
         if not (plan.conflicts or plan.merged.clashes):
             return True
         how = self.request.on_conflict
@@ -217,7 +218,7 @@ class _Merging:
 
 
 def _with_theirs(mine: Entry, other: Entry) -> dict[str, Any]:
-    """What the result needs, and weighs, because it cites chunks of theirs."""
+    """Return the features and sizes that the result has because it references theirs' chunks."""
     read = dict.fromkeys((*mine.features.read, *other.features.read))
     write = dict.fromkeys((*mine.features.write, *other.features.write))
     return {
@@ -229,7 +230,7 @@ def _with_theirs(mine: Entry, other: Entry) -> dict[str, Any]:
 
 
 def _changed(plan: MergePlan) -> dict[str, Int64Array]:
-    """Rows of ours that get values, of tensors with one element for each item of another."""
+    """Return rows of ours that get values, of tensors with one element per item of another."""
     schema = plan.merged.schema
     names = {spec.name: getattr(spec.type, "per", None) for spec in schema.tensors}
     ids = {
@@ -245,7 +246,7 @@ def _changed(plan: MergePlan) -> dict[str, Int64Array]:
 def _decided_cells(
     plan: MergePlan, request: MergeRequest, stage: PackStage
 ) -> dict[str, list[Edit]]:
-    """Ask the function for the values of cells that both changed, and make chunks of them."""
+    """Call the function for the values of cells that both changed, and make chunks of them."""
     found: dict[str, list[Edit]] = {}
     if not callable(request.on_conflict):
         return found
@@ -264,14 +265,14 @@ def _decided_cells(
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """What one tensor takes over: edits of ours' rows, and the extents of the new ones."""
+    """One tensor's changes from theirs: edits of ours' rows, and the extents of new rows."""
 
     edits: tuple[Edit, ...]
     new: Extents
 
 
 def _cut(plan: MergePlan) -> dict[str, _Cut]:
-    """Cut what is taken over out of theirs' indexes."""
+    """Cut the extents to take out of theirs' indexes."""
     return {
         id_: _Cut(tuple(_taken(plan, tensor)), _new(plan, tensor))
         for id_, tensor in plan.merged.tensors.items()
@@ -279,7 +280,7 @@ def _cut(plan: MergePlan) -> dict[str, _Cut]:
 
 
 def _taken(plan: MergePlan, tensor: CombinedTensor) -> list[Edit]:
-    """Cells of ours that become theirs', stretches side by side as one edit."""
+    """Return edits for cells of ours that become theirs', adjacent ranges as one edit."""
     cells = plan.taken.get(tensor.spec.id)
     if cells is None or not len(cells.one):
         return []
@@ -297,7 +298,7 @@ def _taken(plan: MergePlan, tensor: CombinedTensor) -> list[Edit]:
 
 
 def _new(plan: MergePlan, tensor: CombinedTensor) -> Extents:
-    if tensor.source == "standing":
+    if tensor.source == "current":
         return fill_extents(tensor.spec, plan.added_rows)
     return _of_theirs(plan, tensor, *plan.added)
 
@@ -305,7 +306,7 @@ def _new(plan: MergePlan, tensor: CombinedTensor) -> Extents:
 def _of_theirs(
     plan: MergePlan, tensor: CombinedTensor, starts: Int64Array, stops: Int64Array
 ) -> Extents:
-    """Theirs' extents of some of its rows, as the result reads them."""
+    """Return theirs' extents of some rows, as read by the result."""
     wanted = union([np.stack((starts, stops), axis=1)])
     cut = windows(plan.theirs.extents(tensor.spec.id, wanted), starts, stops)
     return tensor.read_as.of(cut)

@@ -1,10 +1,10 @@
-"""What a merge will do to ours, as a value: made by ``merge/planner.py`` from three versions.
+"""The plan of a merge into ours, as a value: made by ``merge/planner.py`` from three versions.
 
     base ──► ours      the branch merged into: its axis stays, its rows keep their order
       └────► theirs    its new rows come after ours, its updates go to ours' rows by row id;
-                       of both the extents are cited, no chunk is copied
+                       extents of both are referenced, no chunk is copied
 
-Conflicts are in the plan, whoever decided them; whether that is enough is the caller's to say.
+The plan includes decided and undecided conflicts; the caller decides whether it is acceptable.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class DisputedCells:
 
     Attributes:
         tensor: The tensor, as the result has it.
-        base: A version and its physical rows of the cells; None where no base has them.
-        ours: Likewise of the branch merged into.
-        theirs: Likewise of the branch merged.
+        base: A version and its physical rows of the cells; None if no base has them.
+        ours: The same for the branch merged into.
+        theirs: The same for the branch merged.
     """
 
     tensor: CombinedTensor
@@ -55,16 +55,17 @@ class DisputedCells:
 
 
 OnConflict = Literal["error", "ours", "theirs"] | Callable[[DisputedCells], Column]
-"""Who decides cells that both changed: nobody, a side, or a function that gives their values."""
+"""The decision of cells that both changed: none, a side, or a function that returns values."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """What a merge is to do.
+    """The request of a merge.
 
     Attributes:
-        on_conflict: Who decides where both changed the same.
-        tensors: Ids of theirs' tensors of which only the updates are taken; None: everything.
+        on_conflict: The decision of changes by both sides.
+        tensors: Ids of the tensors whose updates by theirs are taken, and nothing else; None:
+            everything.
     """
 
     on_conflict: OnConflict = "error"
@@ -73,7 +74,7 @@ class MergeRequest:
 
 @dataclass(frozen=True, slots=True)
 class RowConflict:
-    """A conflict, with the version that its rows are of."""
+    """A conflict, with the version of its rows."""
 
     conflict: Conflict
     base: Version
@@ -81,21 +82,21 @@ class RowConflict:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """All that a merge does to ours.
+    """All changes of a merge to ours.
 
     Attributes:
         ours: The branch merged into.
         theirs: The branch merged.
-        bases: Where they went apart, newest first.
+        bases: The versions at which they diverged, newest first.
         merged: The schema.
-        conflicts: What both changed of rows, decided or not.
+        conflicts: Row conflicts, decided or not.
         taken: By tensor id, cells of ours (``one``) that become theirs' (``other``).
-        updated: By tensor id, those of them whose value changes.
-        disputed: Cells that a function is to decide; their rows are ours'.
+        updated: By tensor id, those cells whose value changes.
+        disputed: Cells for a function to decide; their rows are those of ours.
         deleted: Rows of ours that are no longer shown.
-        added: Rows of theirs that come after ours, as starts and stops in theirs' order.
+        added: Rows of theirs placed after ours, as starts and stops in theirs' order.
         revived: Dead rows of ours whose row ids are among the added.
-        order: Rows of ours in another order, as starts and stops; None: they stay.
+        order: Rows of ours in a new order, as starts and stops; None: unchanged.
     """
 
     ours: Side
@@ -115,7 +116,7 @@ class MergePlan:
 
     @property
     def added_rows(self) -> int:
-        """How many rows theirs adds."""
+        """Number of rows that theirs adds."""
         starts, stops = self.added
         return int((stops - starts).sum())
 
@@ -128,7 +129,7 @@ class MergePlan:
 
     @property
     def changes(self) -> Changes:
-        """What the merge's entry records, by physical rows of ours."""
+        """The changes recorded in the merge's entry, by physical rows of ours."""
         return Changes(
             append=self.added_rows,
             update={id_: _recorded(rows) for id_, rows in self.updated.items() if len(rows)},
@@ -139,16 +140,16 @@ class MergePlan:
 
     @property
     def undecided(self) -> bool:
-        """Whether a side was preferred in vain: what both changed cannot be decided so."""
+        """Whether a preferred side cannot decide some changes by both."""
         return any(not clash.can_be_preferred for clash in self.merged.clashes) or any(
             one.conflict.what == "schema" for one in self.conflicts
         )
 
 
 def _recorded(rows: Ranges) -> ChangedRows:
-    return unite_rows(listed(rows), ())  # "many" where there are too many to record
+    return unite_rows(listed(rows), ())  # "many" if there are too many to record
 
 
 def listed(rows: Ranges) -> ChangedRows:
-    """Write ranges as a log entry's changes have them, however many there are."""
+    """Convert ranges to the form of a log entry's changes, without a limit."""
     return tuple((int(start), int(stop)) for start, stop in rows)

@@ -1,8 +1,8 @@
-"""Deciding what a merge does, before anything is written: reads only, and returns a ``MergePlan``.
+"""Planning of a merge, before anything is written: only reads, and returns a ``MergePlan``.
 
 Rows are compared with the newest base that shows them (``merge/side.py``). Conflicts of rows and
-cells are found by the one function that a rebase uses too (``combine.find_conflicts``), over the
-changes of both sides told on the base's axis; so are those of schemas (``rows/schema_rules.py``).
+cells are found by the same function as in a rebase (``rows/conflict_rules.py``), from both sides'
+changes on the base's axis; so are those of schemas (``rows/schema_rules.py``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["plan_merge"]
 Int64Array = npt.NDArray[np.int64]
 
 Reordered = Callable[[Version, Version], bool]
-"""Whether somebody put rows into another order between a base and a side."""
+"""Returns whether a commit between a base and a side reordered rows."""
 
 
 def plan_merge(
@@ -60,7 +60,7 @@ def plan_merge(
     cells: CellReader,
     was_reordered: Reordered,
 ) -> MergePlan:
-    """Decide what a merge does. Conflicts are in the plan, whoever decided them."""
+    """Plan a merge. The plan includes decided and undecided conflicts."""
     return _Planner(bases, ours, theirs, request, cells, was_reordered).plan()
 
 
@@ -92,8 +92,8 @@ class _Planner:
         return self._decided(compared, merged, conflicts, new=new, deleted=union(deleted))
 
     def _merged(self, disputed: Sequence[str] = ()) -> CombinedSchema:
-        """The schema of both; of ``disputed`` tensors, dropped by one, the preferred side's."""
-        prefer: SchemaSide = "incoming" if self.request.on_conflict == "theirs" else "standing"
+        """Combine both schemas; ``disputed`` tensors, dropped by one, follow the preferred side."""
+        prefer: SchemaSide = "incoming" if self.request.on_conflict == "theirs" else "current"
         ours, theirs = self.ours.version, self.theirs.version
         rule = CombineRule(
             prefer=prefer,
@@ -105,7 +105,7 @@ class _Planner:
         return combine_schemas(bases, ours.state.schema, theirs.state.schema, rule)
 
     def _codes(self, merged: CombinedSchema) -> dict[Side, dict[str, Codes]]:
-        """What class codes of theirs, and of the bases, are in the result; ours keep theirs."""
+        """Map class codes of theirs and of the bases to the result; those of ours stay."""
         found: dict[Side, dict[str, Codes]] = {}
         for id_, tensor in merged.tensors.items():
             mine = self.ours.spec(id_)
@@ -121,7 +121,7 @@ class _Planner:
         return found
 
     def _compared(self, codes: Mapping[Side, Mapping[str, Codes]]) -> Iterator[Comparison]:
-        """Compare rows with the newest base that shows them, and those of none by themselves."""
+        """Compare rows with the newest base that shows them, and rows without a base separately."""
         wanted = self.request.tensors
         sides = (*self.bases, self.ours, self.theirs)
         ids = [spec.id for side in sides for spec in side.version.state.schema.tensors]
@@ -166,7 +166,7 @@ class _Planner:
             )
 
     def _new_rows(self, compared: Sequence[Comparison]) -> tuple[Ranges, Ranges]:
-        """Rows that no base shows: of ours, and of theirs."""
+        """Return the rows that no base shows: of ours, and of theirs."""
         known = [
             union([one.base.shared_with(side).images(one.domain) for one in compared])
             for side in (self.ours, self.theirs)
@@ -185,7 +185,7 @@ class _Planner:
                 yield RowConflict(conflict, one.base.version)
 
     def _changes(self, one: Comparison, news: tuple[Ranges, Ranges]) -> tuple[Changes, Changes]:
-        """Both sides' changes on the base's axis. Equal bytes are no conflict, so left out."""
+        """Return both sides' changes on the base's axis, without equal bytes."""
         is_partial = self.request.tensors is not None
         mine: dict[str, ChangedRows] = {}
         other: dict[str, ChangedRows] = {}
@@ -216,7 +216,7 @@ class _Planner:
         )
 
     def _drops(self, one: Comparison, side: Side, beside: Side) -> list[Mapping[str, Any]]:
-        """Tensors that one side dropped; what both dropped is no matter of dispute."""
+        """Return tensors that one side dropped; tensors that both dropped do not conflict."""
         return [
             {"op": "drop", "tensor": spec.id, "name": spec.name}
             for spec in one.base.version.state.schema.tensors
@@ -224,7 +224,7 @@ class _Planner:
         ]
 
     def _checked(self, one: Comparison, side: Side, beside: Side) -> list[Mapping[str, Any]]:
-        """Types that one side narrowed after it had looked at every row it had."""
+        """Return types that one side narrowed after checking all of its rows."""
         return [
             {"op": "type", "tensor": spec.id, "name": spec.name, "checked": True}
             for spec in one.base.version.state.schema.tensors
@@ -240,7 +240,7 @@ class _Planner:
         )
 
     def _differs_in_order(self, one: Comparison, shared: SharedRows, side: Side) -> bool:
-        # Merges in both directions give each side an order of its own: nobody asked for that one.
+        # Merges in both directions give each side an order of its own, which no user requested.
         return not one.base.shown.keeps_order(shared, side.shown) and self.was_reordered(
             one.base.version, side.version
         )
@@ -254,7 +254,7 @@ class _Planner:
         new: Ranges | None = None,
         deleted: Ranges | None = None,
     ) -> MergePlan:
-        """Put the plan together; without rows that are new, only cells are taken."""
+        """Assemble the plan; without new rows, only cells are taken."""
         gone = no_ranges() if deleted is None else deleted
         added = no_ranges() if new is None else new
         both = shared_rows(self.ours.ids, self.theirs.ids)
@@ -287,7 +287,7 @@ class _Planner:
     def _cells_of(
         self, tensor_id: str, tensor: CombinedTensor, compared: Sequence[Comparison]
     ) -> tuple[Matched, Ranges, list[DisputedCells]]:
-        """Cells that become theirs', rows of ours whose value changes, cells to be decided."""
+        """Return cells that become theirs', rows of ours with new values, and cells to decide."""
         how = self.request.on_conflict
         parts: list[Matched] = []
         changed_rows: list[Ranges] = []
@@ -318,7 +318,7 @@ class _Planner:
     def _order(
         self, compared: Sequence[Comparison], new: Ranges, deleted: Ranges
     ) -> tuple[Int64Array, Int64Array] | None:
-        """Theirs' order for the rows that both have, where only theirs reordered them."""
+        """Return theirs' order of the rows that both have, if only theirs reordered them."""
         if not compared or compared[0].base is self.ours:
             return None
         ours_rewrites, theirs_rewrites = self._reordered(compared[0])
@@ -333,7 +333,7 @@ class _Planner:
 
 
 def _survivors(one: Comparison, *, prefers_theirs: bool) -> tuple[Ranges, Ranges]:
-    """Rows of a base that ours loses, and that come back from theirs."""
+    """Return rows of a base that ours loses, and rows that come back from theirs."""
     by_ours = union([changed.ours for changed in one.tensors.values()])
     by_theirs = union([changed.theirs for changed in one.tensors.values()])
     gone = subtract(one.deleted_by_theirs, one.deleted_by_ours)

@@ -1,7 +1,7 @@
-"""Restoring a version: a commit whose content is that of another one, under a pin.
+"""Restore a version: publish a commit with the content of another one, under a pin.
 
-Row ids stay; physical rows mean something else from here on (``rewrite``), and as the number of
-physical rows of a log never goes down, a shorter axis is padded with a hole, whose rows are dead.
+Row ids stay; physical rows have another meaning from here on (``rewrite``), and as the number of
+physical rows of a log never decreases, a shorter axis is padded with a hole, whose rows are dead.
 Class codes never change their class along a log: those of another branch are mapped to its own.
 """
 
@@ -40,9 +40,9 @@ __all__ = ["content_of", "restore_version"]
 
 
 async def content_of(state: State, ours: State, pages: PageReader, sink: PageSink) -> State:
-    """The content of another version as a branch can have it after ``ours``.
+    """Return the content of another version, adapted to follow ``ours`` on its branch.
 
-    Its axis is not shorter, and every class has the code that the branch knows it by.
+    Its axis is not shorter, and every class has its code on the branch.
     """
     recoded = _with_codes_of(state.schema, ours.schema)
     roots = dict(state.roots)
@@ -64,11 +64,11 @@ async def content_of(state: State, ours: State, pages: PageReader, sink: PageSin
 
 @dataclass(frozen=True, slots=True)
 class _Recoded:
-    """A schema whose classes have the codes that the branch knows them by.
+    """A schema whose classes have their codes on the branch.
 
     Attributes:
         schema: The schema.
-        read_as: By tensor id, how extents are read by it; of tensors not named, as before.
+        read_as: By tensor id, how extents are read by it; for other tensors, as before.
     """
 
     schema: Schema
@@ -76,10 +76,10 @@ class _Recoded:
 
 
 def _with_codes_of(schema: Schema, newest: Schema) -> _Recoded:
-    """Give classes the codes that they have on the branch, and no other class one of its codes.
+    """Give classes their codes on the branch, and no other class one of the branch's codes.
 
-    A class that the version has not is a dropped one. Otherwise what is merged later would be
-    read as what its codes mean here now.
+    Classes missing in the version become dropped ones. Otherwise codes of later merges would be
+    read with their current meaning here.
     """
     read_as: dict[str, ReadAs] = {}
     for spec in schema.tensors:
@@ -112,7 +112,7 @@ def _with_codes_of(schema: Schema, newest: Schema) -> _Recoded:
 async def _reread(
     root: ExtentRoot, read_as: ReadAs, pages: PageReader, sink: PageSink
 ) -> ExtentRoot:
-    """A tree over the same chunks, read otherwise: its pages are written anew."""
+    """Rewrite the pages of a tree over the same chunks, with another ``read_as``."""
     table = read_as.of(await table_of(root, pages))
     empty: ExtentRoot = Root.of(table.empty())
     return await tree.append(empty, table, pages, sink)
@@ -125,19 +125,19 @@ def restore_version(
 
     Args:
         log: The branch.
-        packs: Reads it.
-        source: The version whose content comes back.
-        head: An entry of the branch, not older than what the caller stands on.
-        message: The commit's.
+        packs: Reader of its packs.
+        source: The version to restore.
+        head: An entry of the branch, not older than the caller's version.
+        message: Message of the commit.
 
     Raises:
-        SnapshotExpiredError: The version was given up.
+        SnapshotExpiredError: The version has expired.
     """
     stage = PackStage(log.store)
     packs.attach(stage)
 
     def prepare(newest: Entry, since: Sequence[Entry]) -> Draft:
-        del since  # whatever they changed, it is replaced
+        del since  # all of their changes are replaced
         ours = runtime.run(version_at(log.store, log.branch, newest, packs))
 
         async def build(sink: PageSink) -> State:

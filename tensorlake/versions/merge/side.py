@@ -1,9 +1,9 @@
-"""One version, ready to be compared: its rows by identity, its indexes, and what it changed.
+"""One version prepared for comparison: its rows by identity, its indexes and its changes.
 
-``Comparison`` is a merge base with the two sides that went on from it. It says what each side did
-as ``Changes`` on the base's axis of physical rows, exactly: a cell counts as changed where its
-value differs, whatever was rewritten around it. Only cells whose chunk differs are read, and of
-ours only those that theirs changed too.
+``Comparison`` is a merge base with the two sides derived from it. It has the exact changes of each
+side as ``Changes`` on the base's axis of physical rows: a cell counts as changed if its value
+differs, regardless of rewrites around it. Only cells whose chunk differs are read, and of ours only
+those that theirs changed too.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
 
 Codes = Sequence[int]
-"""What each class code of a version is in the merge's result."""
+"""The class code in the merge's result for each class code of a version."""
 
 COMPARED_AT_ONCE = 1 << 20
-"""Cells told one by one at a time: their row numbers take 24 MiB."""
+"""Cells listed individually at a time: their row numbers take 24 MiB."""
 
 SMALL_GAP = 4096
-"""Rows between two that are read together: an index leaf has as many extents."""
+"""Maximum gap between rows that are read together: an index leaf has this many extents."""
 
 MAX_READS = 16
-"""Stretches of an index that are read at once."""
+"""Ranges of an index that are read at once."""
 
 
 class CellReader(Protocol):
-    """Compares cells of two versions by value: the layer above can read, this one cannot."""
+    """Compares cells of two versions by value; implemented by a layer above, which can read."""
 
     def differs(
         self,
@@ -77,23 +77,22 @@ class CellReader(Protocol):
         *,
         codes: tuple[Codes | None, Codes | None],
     ) -> BoolArray:
-        """Tell for pairs of physical rows whether their stored values differ.
+        """Return for pairs of physical rows whether their stored values differ.
 
         Args:
             tensor_id: The tensor, which both versions have.
             one: A version and some of its physical rows.
-            other: Another, and as many.
-            codes: What each class code of the one, and of the other, is in the merge's result;
-                None: itself.
+            other: Another version, and the same number of rows.
+            codes: The class codes in the merge's result for those of both versions; None: the same.
         """
         ...
 
     def verify(self, state: State, changed: Mapping[str, Int64Array]) -> None:
-        """Refuse content in which values that come from two versions do not go together.
+        """Refuse content in which values from two versions are inconsistent.
 
         Args:
-            state: What is to be published.
-            changed: By tensor id, its physical rows that got values of the other version.
+            state: The state to publish.
+            changed: By tensor id, physical rows that got values of the other version.
         """
         ...
 
@@ -110,15 +109,15 @@ class Side:
 
     @property
     def physical(self) -> int:
-        """How many physical rows its axis has."""
+        """Number of physical rows of its axis."""
         return self.version.state.physical
 
     def spec(self, tensor_id: str) -> TensorSpec | None:
-        """Look a tensor up by its id; None when the version has none such."""
+        """Look a tensor up by id; None when the version does not have it."""
         return self.version.state.schema.by_id(tensor_id)
 
     def extents(self, tensor_id: str, ranges: Ranges, *, parts: Parts = Parts.ALL) -> Extents:
-        """Read a tensor's index where it is asked for; other rows come out as holes."""
+        """Read a tensor's index for some rows; other rows become holes."""
         root = self.version.state.roots[tensor_id]
         return runtime.run(_index_of(root, ranges, self.pages, parts))
 
@@ -131,15 +130,15 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class TensorChanges:
-    """What two sides did to the cells of one tensor; rows are the base's.
+    """Changes by two sides to the cells of one tensor; rows are the base's.
 
     Attributes:
-        ours: Rows whose value ours changed, of those that matter: that theirs changed or deleted,
-            or all, where theirs dropped the tensor or made its type narrower.
+        ours: Rows whose value ours changed, among those that matter: rows that theirs changed or
+            deleted, or all rows if theirs dropped the tensor or narrowed its type.
         theirs: Rows whose value theirs changed.
         conflicts: Rows that both changed, to different values.
-        moved: Rows whose sample theirs has elsewhere and ours where the base has it: they can be
-            taken from theirs, changed or not, in whole chunks.
+        moved: Rows whose sample is in another place in theirs, and in the base's place in ours:
+            they can be taken from theirs, changed or not, in whole chunks.
     """
 
     ours: Ranges = field(default_factory=no_ranges)
@@ -150,16 +149,16 @@ class TensorChanges:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A base and what two sides made of it; ranges are physical rows of the base.
+    """A base and the changes of two sides; ranges are physical rows of the base.
 
     Attributes:
         base: The version compared with.
-        to_ours: Where its rows that ours shows lie on ours' axis.
-        to_theirs: And those that theirs shows on theirs'.
-        domain: The rows of the base that this comparison is about.
+        to_ours: Its rows that ours shows, on ours' axis.
+        to_theirs: Its rows that theirs shows, on theirs' axis.
+        domain: The compared rows of the base.
         deleted_by_ours: Rows of the domain that ours no longer shows.
-        deleted_by_theirs: And theirs.
-        tensors: What happened to cells, by tensor id.
+        deleted_by_theirs: The same for theirs.
+        tensors: Changes of cells, by tensor id.
     """
 
     base: Side
@@ -183,7 +182,7 @@ def compare_sides(
     crossed: Sequence[Side] = (),
     has_base: bool = True,
 ) -> Comparison:
-    """Tell what both sides did to some rows of a base.
+    """Return the changes of both sides to some rows of a base.
 
     Args:
         base: The version compared with.
@@ -192,10 +191,10 @@ def compare_sides(
         domain: Physical rows of the base.
         tensor_ids: Tensors that the base and a side have, or both sides.
         cells: Compares values.
-        codes: For each side and tensor id, what its class codes are in the result, where they
-            are not the same.
+        codes: For each side and tensor id, its class codes in the result, if they differ.
         crossed: Other bases: cells differing between them and this one were changed on both sides.
-        has_base: False when ``base`` is ours, for want of a base: what differs was changed by both.
+        has_base: False when ``base`` is ours, because there is no base: differences were changed
+            by both.
     """
     to_ours = base.shared_with(ours).within(domain).within_other(ours.shown.ranges)
     to_theirs = base.shared_with(theirs).within(domain).within_other(theirs.shown.ranges)
@@ -249,26 +248,26 @@ def compare_sides(
 
 
 def narrows(base: Side, side: Side, tensor_id: str) -> bool:
-    """Whether a side's rows were all looked at, or older ones restored, for a narrower type."""
+    """Return whether a side narrowed a type, after checking all rows or by a restore."""
     before, after = base.spec(tensor_id), side.spec(tensor_id)
     return before is not None and after is not None and takes_values_away(after, before)
 
 
 @dataclass(frozen=True, slots=True)
 class _Differing:
-    """Which cells of two versions differ, first by place, then by value."""
+    """Differing cells of two versions, first by place, then by value."""
 
     cells: CellReader
     codes: Mapping[Side, Mapping[str, Codes]]
 
     def __call__(self, tensor_id: str, one: Side, other: Side, matched: Matched) -> Ranges:
-        """Where values differ; of equal places only those where class codes mean something else."""
+        """Return where values differ; at equal places only where class codes differ in meaning."""
         if self._codes(one, tensor_id) == self._codes(other, tensor_id):
             matched = matched.within(self.places(tensor_id, one, other, matched))
         return self.values(tensor_id, one, other, matched)
 
     def places(self, tensor_id: str, one: Side, other: Side, matched: Matched) -> Ranges:
-        """Where samples lie in different places."""
+        """Return where samples are stored in different places."""
         spec, other_spec = one.spec(tensor_id), other.spec(tensor_id)
         if spec is None or other_spec is None or not len(matched.at):
             return no_ranges()
@@ -285,7 +284,7 @@ class _Differing:
         )
 
     def values(self, tensor_id: str, one: Side, other: Side, matched: Matched) -> Ranges:
-        """Where values differ, whatever the places."""
+        """Return where values differ, regardless of places."""
         found: list[Ranges] = []
         if one.spec(tensor_id) is None or other.spec(tensor_id) is None:
             return no_ranges()
@@ -307,9 +306,9 @@ class _Differing:
 
 
 def _without_shared_pages(matched: Matched, tensor_id: str, one: Side, other: Side) -> Matched:
-    """Leave out rows that both versions have in one place of one page: their samples are the same.
+    """Drop rows that both versions have in one place of one page: their samples are equal.
 
-    So the index of a tensor is read where a side changed it, not whole.
+    So the index of a tensor is read only where a side changed it.
     """
     mine, others = (side.version.state.roots[tensor_id] for side in (one, other))
     apart = union([runtime.run(tree.differing_rows(mine, others, one.pages))])
@@ -323,7 +322,7 @@ def _without_shared_pages(matched: Matched, tensor_id: str, one: Side, other: Si
 
 
 async def _index_of(root: ExtentRoot, ranges: Ranges, pages: PageReader, parts: Parts) -> Extents:
-    """Read the extents of some rows, with a hole for every stretch between them."""
+    """Read the extents of some rows, with a hole for every range between them."""
     wanted = _without_small_gaps(ranges)
 
     async def read(start: int, stop: int) -> Extents:
@@ -342,7 +341,7 @@ async def _index_of(root: ExtentRoot, ranges: Ranges, pages: PageReader, parts: 
 
 
 def _without_small_gaps(ranges: Ranges) -> Ranges:
-    """Unite ranges that lie so near that they are in one leaf, nearly always."""
+    """Unite ranges so close that they are nearly always in one leaf."""
     if len(ranges) < 2:  # noqa: PLR2004 - a gap is between two
         return ranges
     is_first = np.concatenate(([True], ranges[1:, 0] - ranges[:-1, 1] > SMALL_GAP))

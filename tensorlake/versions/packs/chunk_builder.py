@@ -1,10 +1,10 @@
-"""Appended samples of one tensor that wait to become chunks.
+"""Appended samples of one tensor, buffered until they become chunks.
 
 Rows arrive one at a time or by the million; chunks have a size that reads well (8 MiB of media,
-1 MiB of numbers). Samples wait here until a chunk is full, or until someone wants to read them.
+1 MiB of numbers). Samples are buffered here until a chunk is full, or until they are read.
 
-What waits is a value: adding makes a new one, so whatever fails on the way leaves the old one
-whole, and remembering it costs nothing.
+The buffer is a value: adding makes a new one, so any failure leaves the old one intact, and keeping
+it costs nothing.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ __all__ = ["PendingChunks", "column_nbytes", "store_column"]
 T = TypeVar("T")
 
 PENDING_COLUMNS_MAX = 4096
-"""Joining this many one-row columns is cheap; more would only hold Python objects."""
+"""Joining this many one-row columns is cheap; more would only keep Python objects."""
 
 SIDE_BY_SIDE_NBYTES = 256 << 10
-"""Chunks from here on are compressed in several threads: that takes a millisecond or more, waking
-another thread a tenth. Raw ones are only hashed, by the thread that has just copied them."""
+"""Chunks from this size on are compressed in several threads: that takes a millisecond or more,
+waking another thread a tenth. Raw ones are only hashed, by the thread that has just copied them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pile(Generic[T]):
-    """A list that grows at its end, as a value: piles share one list, each owns its first items.
+    """An append-only list as a value: piles share one list, each owns its first items.
 
-    Of two piles over one list only one may grow: what is put on the other is dropped.
+    If two piles share a list, only one may grow: items added to the other are dropped.
     """
 
     items: list[T]
@@ -63,9 +63,9 @@ class _Pile(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class PendingChunks:
-    """Samples waiting, and the chunks already made of those before them.
+    """Buffered samples, and the chunks already made from earlier ones.
 
-    Chunks made by a call that failed stay in their packs, uncited.
+    Chunks made by a failed call stay in their packs, unreferenced.
     """
 
     spec: TensorSpec
@@ -74,7 +74,7 @@ class PendingChunks:
     sealed: _Pile[PlacedChunk] = field(default_factory=lambda: _Pile(list[PlacedChunk]()))
 
     def with_column(self, column: Column, stage: PackStage) -> PendingChunks:
-        """Take samples; full chunks go to the stage."""
+        """Add samples; full chunks go to the stage."""
         nbytes = self.nbytes + column_nbytes(column)
         if nbytes >= self.spec.chunk_nbytes:
             return self._with_full_chunks(column, stage)
@@ -84,7 +84,7 @@ class PendingChunks:
         return PendingChunks(self.spec, waiting, nbytes, self.sealed)
 
     def seal(self, stage: PackStage) -> PlacedChunks:
-        """Make chunks of all that waits; those of everything, from the first sample on."""
+        """Make chunks of all buffered samples; return all chunks, from the first sample on."""
         sealed = self.sealed.to_list()
         if self.waiting.count:
             column = concat(self.waiting.to_list())
@@ -93,14 +93,14 @@ class PendingChunks:
         return PlacedChunks(tuple(sealed))
 
     def _with_full_chunks(self, column: Column, stage: PackStage) -> PendingChunks:
-        """Make chunks of what waits and of these samples; those of one that is not full wait on."""
+        """Make full chunks of buffered and new samples; keep the rest buffered."""
         chunk_nbytes = self.spec.chunk_nbytes
         is_kept = stage.keeps(self.spec, column)
         made: list[PlacedChunk] = []
         if self.waiting.count:
             waiting = concat(self.waiting.to_list())
             few = _rows_that_fill(waiting, column, chunk_nbytes)
-            first = concat([waiting, slice_rows(column, 0, few)])  # alone copied: it is one chunk
+            first = concat([waiting, slice_rows(column, 0, few)])  # copied alone: it is one chunk
             if few < len(column):
                 made = _store_cut(self.spec, first, [0, len(first)], stage)
                 column = slice_rows(column, few, len(column))
@@ -124,7 +124,7 @@ class PendingChunks:
 
 
 def store_column(spec: TensorSpec, column: Column, stage: PackStage) -> Extents:
-    """Make chunks of a column, in order; extents of all of them."""
+    """Make chunks of a column, in order; return the extents of all."""
     cuts = chunk_cuts(column, spec.chunk_nbytes)
     return PlacedChunks(tuple(_store_cut(spec, column, cuts, stage))).to_table()
 
@@ -133,7 +133,7 @@ def _store_cut(
     spec: TensorSpec, column: Column, cuts: list[int], stage: PackStage
 ) -> list[PlacedChunk]:
     layout, read_as = spec.layout, spec.read_as
-    is_whole = cuts == [0, len(column)]  # as of every small commit
+    is_whole = cuts == [0, len(column)]  # as in every small commit
     parts = [
         column if is_whole else slice_rows(column, start, stop) for start, stop in pairwise(cuts)
     ]
@@ -147,7 +147,8 @@ def _store_cut(
 def chunk_cuts(column: Column, chunk_nbytes: int) -> list[int]:
     """Cut a column's rows into chunks of about ``chunk_nbytes``; at least one row each.
 
-    Uniform samples are cut at equal row counts, so that chunks of one tensor hold equally many.
+    Uniform samples are cut at equal row counts, so that chunks of one tensor have equally many
+    rows.
     """
     rows = len(column)
     if isinstance(column, UniformColumn):
@@ -162,7 +163,7 @@ def chunk_cuts(column: Column, chunk_nbytes: int) -> list[int]:
 
 
 def _rows_that_fill(waiting: Column, column: Column, chunk_nbytes: int) -> int:
-    """Of samples how many make a full chunk together with those that wait; all where that varies.
+    """Return how many samples fill a chunk together with the buffered ones; all if sizes vary.
 
     >>> one = UniformColumn(np.zeros((3, 2), np.uint8))
     >>> _rows_that_fill(one, UniformColumn(np.zeros((9, 2), np.uint8)), 10)
@@ -176,7 +177,7 @@ def _rows_that_fill(waiting: Column, column: Column, chunk_nbytes: int) -> int:
 
 
 def _rows_in_full_chunks(column: Column, chunk_nbytes: int) -> int:
-    """Rows before those of the last chunk, if there are several and it can take more."""
+    """Return the rows before the last chunk, if there are several and it is not full."""
     if isinstance(column, UniformColumn):
         return len(column) - len(column) % _rows_a_chunk(column, chunk_nbytes)
     return chunk_cuts(column, chunk_nbytes)[-2] or len(column)
@@ -187,14 +188,14 @@ def _rows_a_chunk(column: UniformColumn, chunk_nbytes: int) -> int:
 
 
 def column_nbytes(column: Column) -> int:
-    """Tell how many bytes all samples take before compression."""
+    """Return the bytes of all samples before compression."""
     if isinstance(column, UniformColumn):
         return column.values.nbytes
     return int(sample_nbytes(column).sum())
 
 
 def sample_nbytes(column: Column) -> np.ndarray:
-    """Tell how many bytes each sample takes before compression, int64 (n,)."""
+    """Return the bytes of each sample before compression, int64 (n,)."""
     match column:
         case UniformColumn():
             return np.full(len(column), column.values[:1].nbytes, dtype=np.int64)

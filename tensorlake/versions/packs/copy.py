@@ -1,11 +1,11 @@
-"""Copying packs between stores: several at once, within a bound of memory, each verified.
+"""Copy packs between stores: several at once, within a memory bound, each verified.
 
-Packs are read and written by one loop of events in one process: what the stores take is waited
-for, and all that is computed is a checksum a blob. More processes would add no speed but their own
-start; ``workers`` says how many packs are under way.
+Packs are read and written by one event loop in one process: the stores dominate the time, and the
+only computation is one checksum per blob. More processes would not be faster and cost their
+start-up; ``workers`` is the number of packs in flight.
 
-Packs are immutable and named once, so one that the target has at its full length is done, and a
-copy that was stopped goes on where it was. While a pack passes, its blobs are compared with the
+Packs are immutable and named once, so a pack that the target has at its full length is done, and a
+stopped copy continues where it was. While a pack is copied, its blobs are compared with the
 checksums in its own directory.
 """
 
@@ -30,13 +30,13 @@ from tensorlake.versions.log.put_once import put_surely
 __all__ = ["PACKS_AT_ONCE", "PacksCopied", "PacksMissingError", "copy_packs", "sizes_of"]
 
 PACKS_AT_ONCE = 8
-"""Unless ``workers=`` says another number."""
+"""Default of ``workers=``."""
 
 IN_FLIGHT_NBYTES = 192 << 20
 """Bytes of packs in memory at once; a single pack that is larger goes alone."""
 
 RANGE_NBYTES = 16 << 20
-"""A large pack is read in ranges of this size, several at once."""
+"""Large packs are read in ranges of this size, several at once."""
 
 RANGES_AT_ONCE = 4
 TRAILER_NBYTES = 24
@@ -48,7 +48,7 @@ class PacksMissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PacksCopied:
-    """What was copied, and what was there already."""
+    """The packs copied, and those present already."""
 
     copied: int
     nbytes: int
@@ -98,17 +98,17 @@ async def copy_packs(
     """Copy packs that the target lacks.
 
     Args:
-        source: Where they are.
-        target: Where they go.
-        packs: Which.
+        source: Store to read from.
+        target: Store to write to.
+        packs: The packs to copy.
         there: Bytes of each pack of the source.
         here: Bytes of each pack of the target; grows.
-        workers: How many are under way at once.
-        progress: Told of bytes as they arrive.
+        workers: Number of packs in flight.
+        progress: Called with bytes as they arrive.
 
     Raises:
         PacksMissingError: The source no longer has one.
-        CorruptionError: The source's is damaged; those before it are copied.
+        CorruptionError: A pack of the source is damaged; those before it are copied.
     """
     wanted = sorted(packs)
     if any(pack not in there for pack in wanted):
@@ -144,22 +144,22 @@ async def _copy(source: Store, target: Store, pack: PackId, nbytes: int) -> None
         if found is None or found.nbytes != nbytes:
             size = "nothing" if found is None else f"{found.nbytes:,} bytes"
             raise StorageError(
-                f"pack {pack.path!r} could not be copied to {target.url!r}: {size} stand there"
-                f" instead of {nbytes:,}\nremove what stands there, and copy again",
+                f"pack {pack.path!r} could not be copied to {target.url!r}: the target has {size}"
+                f" there instead of {nbytes:,}\nremove that object, and copy again",
                 object=pack.path,
             )
 
 
 def verify_pack(pack: PackId, pieces: Sequence[Buffer], *, url: str) -> None:
-    """Compare a pack's blobs with the checksums of its directory, where that is whole.
+    """Compare a pack's blobs with the checksums of its directory, if that is intact.
 
     Args:
         pack: The pack.
-        pieces: All its bytes, in pieces of ``RANGE_NBYTES`` but the last.
-        url: Of the store they come from, for the error.
+        pieces: All its bytes, in pieces of ``RANGE_NBYTES`` except the last.
+        url: URL of the source store, for the error.
 
     Raises:
-        CorruptionError: A blob is not what was written.
+        CorruptionError: A blob differs from the bytes written.
     """
     nbytes = sum(len(piece) for piece in pieces)
     length = int.from_bytes(b"".join(_span(pieces, nbytes - 16, nbytes - 8)), "little")
@@ -172,7 +172,7 @@ def verify_pack(pack: PackId, pieces: Sequence[Buffer], *, url: str) -> None:
         if checksum_of(_span(pieces, blob.offset, blob.offset + blob.nbytes)) != blob.checksum:
             raise CorruptionError(
                 f"pack {pack.path!r} of {url!r} is damaged: the checksum of {blob.nbytes:,} bytes"
-                f" ({blob.what}) is wrong; what was copied before it stays\n"
+                f" ({blob.what}) is wrong; packs copied before it stay\n"
                 "run tensorlake check on the source, restore the pack, and copy again",
                 object=pack.path,
                 offset=blob.offset,
@@ -180,7 +180,7 @@ def verify_pack(pack: PackId, pieces: Sequence[Buffer], *, url: str) -> None:
 
 
 def _span(pieces: Sequence[Buffer], start: int, stop: int) -> Iterator[memoryview]:
-    """View bytes [start, stop) of what lies in pieces."""
+    """View bytes [start, stop) of data in pieces."""
     start = max(start, 0)
     for at in range(start // RANGE_NBYTES, len(pieces)):
         base = at * RANGE_NBYTES

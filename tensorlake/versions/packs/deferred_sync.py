@@ -1,13 +1,13 @@
-"""Packs of a folder that are stored, and that a power cut may still take away.
+"""Packs stored in a folder that a power failure may still destroy.
 
-    add ──► unsynced ──sync──► durable: forgotten
+    add ──► unsynced ──sync──► durable: removed
                 │
-                └── failed, or interrupted ──► doubted ──read_back──► unsent, to be sent as another
+                └── failed, or interrupted ──► doubted ──read_back──► unsent, to be sent under
+                another name
 
-They are synced together, which costs one flush instead of one each; their memory is free once they
-are written. When a sync fails, nobody knows which of their bytes are on disk, and the system may
-say of the next one that all is well: so they are read back, compared with their checksums, and
-written once more.
+They are synced together, which costs one flush instead of one each; their memory is freed once they
+are written. When a sync fails, it is unknown which bytes are on disk, and the system may report
+success for the next one: so they are read back, compared with their checksums, and written again.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from tensorlake.versions.packs.in_memory import UnsentPack
 __all__ = ["UnsyncedPack", "UnsyncedPacks"]
 
 UNSYNCED_NBYTES = 256 << 20
-"""Of packs stored in a folder but not durable yet, at most: beyond it the older half is brought to
-disk, where it is on its way since it was written."""
+"""Maximum stored packs of a folder that are not durable; beyond it the older half is synced, which
+the system has been writing since they were stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsyncedPack:
-    """What must be remembered of a pack that a power cut may still take away.
+    """The facts kept of a stored pack that is not durable yet.
 
     Attributes:
         id: The pack that its chunks are cited by.
-        stored_as: The name that it has in the store.
+        stored_as: Its name in the store.
         blobs: Its directory.
-        nbytes: How long it is.
+        nbytes: Its length.
     """
 
     id: PackId
@@ -50,14 +50,14 @@ class UnsyncedPack:
 
     @classmethod
     def of(cls, written: PackWriter, stored_as: PackId) -> UnsyncedPack:
-        """Remember a pack that was stored."""
+        """Return the entry of a stored pack."""
         return cls(written.id, stored_as, tuple(written.blobs), written.nbytes)
 
     async def read_back(self, store: Store) -> UnsentPack:
-        """Take its bytes into memory again, to be sent under another name.
+        """Read its bytes back into memory, to be sent under another name.
 
         Raises:
-            CorruptionError: They are not what was written.
+            CorruptionError: They differ from the bytes written.
         """
         path = self.stored_as.path
         data = await store.get(path) or b""
@@ -67,8 +67,8 @@ class UnsyncedPack:
             content = memoryview(data)[blob.offset : blob.offset + blob.nbytes]
             if xxh3_64_intdigest(content) != blob.checksum:
                 raise CorruptionError(
-                    f"pack {path!r} of {store.url!r} was written, but not kept by its disk: what"
-                    " was staged in it is lost\nds.discard(), check the disk, and stage it again",
+                    f"pack {path!r} of {store.url!r} was written, but its disk lost bytes:"
+                    " the changes staged in it are lost\nds.discard(), check the disk, and stage it again",
                     object=path,
                     offset=blob.offset,
                 )
@@ -77,24 +77,24 @@ class UnsyncedPack:
 
 
 class UnsyncedPacks:
-    """Those of one transaction. Not thread-safe: the transaction that owns it holds one lock."""
+    """One transaction's packs that are not durable. Not thread-safe: the owner holds a lock."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._packs: dict[PackId, UnsyncedPack] = {}
         self._syncing: tuple[list[UnsyncedPack], Future[None]] | None = None
         self.doubted: list[UnsyncedPack] = []
-        """Packs that a sync left in doubt: another would say that all is well."""
+        """Packs in doubt after a failed sync: another sync might wrongly report success."""
 
     def __len__(self) -> int:
         return len(self._packs)
 
     def add(self, pack: UnsyncedPack) -> None:
-        """Take in a pack that was stored."""
+        """Add a stored pack."""
         self._packs[pack.id] = pack
 
     def keep_few(self) -> None:
-        """Bring the older half to disk when they are too many; not on the storage loop."""
+        """Sync the older half when there are too many; not on the storage loop."""
         if sum(pack.nbytes for pack in self._packs.values()) > UNSYNCED_NBYTES:
             runtime.run(self._sync(list(self._packs.values())[: -(-len(self._packs) // 2)]))
 
@@ -107,13 +107,13 @@ class UnsyncedPacks:
         await self._sync(list(self._packs.values()))
 
     def begin_sync(self) -> None:
-        """Let another thread bring them to disk; ``check`` waits for it."""
+        """Start syncing them in another thread; ``check`` waits for it."""
         unsynced = list(self._packs.values())
         paths = [one.stored_as.path for one in unsynced]
         self._syncing = unsynced, runtime.submit_here(partial(self._store.sync, paths))
 
     def check(self) -> None:
-        """Wait for what was begun.
+        """Wait for the sync that was started.
 
         Raises:
             StorageError: They may be lost, and are ``doubted``.
@@ -132,7 +132,7 @@ class UnsyncedPacks:
 
     @contextmanager
     def _doubting(self, unsynced: list[UnsyncedPack]) -> Generator[None]:
-        """Doubt packs whose sync fails, or is interrupted: what it would have said nobody heard."""
+        """Mark packs as possibly not durable when fsync fails or is interrupted."""
         try:
             yield
         except BaseException:
@@ -140,4 +140,4 @@ class UnsyncedPacks:
             raise
         finally:
             for pack in unsynced:
-                self._packs.pop(pack.id, None)  # another sync may have had it too
+                self._packs.pop(pack.id, None)  # another sync may have included it too

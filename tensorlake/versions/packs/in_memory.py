@@ -1,6 +1,6 @@
-"""A pack in memory: being filled, or sent, until it is stored.
+"""A pack in memory: being filled or sent, until it is stored.
 
-What becomes of it then:
+Its life cycle:
 
     UnsentPack, in memory ──put──► in the store ──► durable at once        (object stores; one pack)
             ▲                           │
@@ -29,13 +29,13 @@ class UnsentPack:
     id: PackId
     writer: PackWriter
     is_tried: bool = False
-    """Whether its name went out before: it must not go out again, whatever became of it."""
+    """Whether its name was sent before: it must not be sent again, whatever the outcome."""
     is_durable: bool = False
-    """Whether it was stored, and the store promised to keep it."""
+    """Whether it was stored durably."""
     blobs: list[tuple[int, tuple[Buffer, ...], str]] = field(
         default_factory=list[tuple[int, tuple[Buffer, ...], str]]
     )
-    """Offset, bytes and tensor of each; in one list, so that an interrupt leaves them in step."""
+    """Offset, bytes and tensor of each; in one list, so that interrupts leave them consistent."""
 
     @classmethod
     def empty(cls, pack: PackId) -> UnsentPack:
@@ -57,10 +57,10 @@ class UnsentPack:
         return memoryview(whole)[begin : begin + nbytes]
 
     def without_pages(self, new_id: PackId) -> UnsentPack:
-        """The same chunks at the same offsets under another name.
+        """Return the same chunks at the same offsets under another name.
 
-        Pages are always last in a pack, so dropping them moves no chunk. They cite their own pack,
-        hence must be built again.
+        Pages are always last in a pack, so dropping them moves no chunk. They reference their own
+        pack and must be rebuilt.
         """
         copy = UnsentPack.empty(new_id)
         for _, pieces, what in self.blobs:

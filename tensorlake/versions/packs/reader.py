@@ -1,11 +1,11 @@
-"""Reading bytes of packs: from a transaction's memory while unsent, from the store otherwise.
+"""Read bytes of packs: from a transaction's memory while unsent, from the store otherwise.
 
-``PackReader`` is the one door to pack bytes of a dataset handle, and the ``PageSource`` of its
-index trees. Transactions attach their unsent packs to it; they are held weakly, so what nobody
-reads any more is forgotten.
+``PackReader`` is the single access to pack bytes of a dataset handle, and the ``PageSource`` of its
+index trees. Transactions attach their unsent packs to it; these are weak references, so unused
+transactions are freed.
 
-A pack that is gone means one of two things, and only the logs know which: a version that is read
-here was given up and collected, or something that a live version needs is missing.
+A missing pack has one of two causes, which only the logs distinguish: a version that is read here
+has expired and was collected, or data of a live version is missing.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = ["PackOverlay", "PackReader", "ScratchPages", "loaded"]
 
 
 VERSIONS_MAX = 256
-"""How many versions a reader remembers that it is read for: the newest explain a missing pack."""
+"""Number of versions that a reader remembers being used for: the newest explain a missing pack."""
 
 
 class PackOverlay(Protocol):
-    """Packs that are not in the store (yet)."""
+    """Packs that are not in the store, or not yet."""
 
     @property
     def txid(self) -> str:
@@ -50,12 +50,12 @@ class PackOverlay(Protocol):
         ...
 
     def final_id(self, pack: PackId) -> PackId:
-        """Tell under which name a pack was stored in the end."""
+        """Return the name under which a pack was finally stored."""
         ...
 
 
 class PackReader:
-    """Reads ranges of packs; ``pages`` reads index pages through a cache. Thread-safe."""
+    """Reader of pack ranges; ``pages`` reads index pages through a cache. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -64,12 +64,12 @@ class PackReader:
         self._versions: tuple[str, ...] = ()
 
     def read_for(self, version: str) -> None:
-        """Remember a version, ``main@12``, that is read here."""
+        """Record a version, ``main@12``, that is read here."""
         if version not in self._versions:
             self._versions = (*self._versions[1 - VERSIONS_MAX :], version)
 
     def attach(self, overlay: PackOverlay) -> None:
-        """Read a transaction's unsent packs too, for as long as someone holds it."""
+        """Also read a transaction's unsent packs, for as long as it is referenced."""
         alive = [ref for ref in self._overlays if ref() is not None]
         self._overlays = (*alive, weakref.ref(overlay))
 
@@ -77,8 +77,8 @@ class PackReader:
         """Read exactly ``nbytes`` of a pack.
 
         Raises:
-            SnapshotExpiredError: The version was given up, and the pack collected.
-            CorruptionError: The pack is missing though it is needed.
+            SnapshotExpiredError: The version expired, and the pack was collected.
+            CorruptionError: The pack is missing although it is needed.
         """
         unsent, pack = self._unsent(pack, offset, nbytes)
         if unsent is not None:
@@ -90,11 +90,11 @@ class PackReader:
             raise await self._gone(pack) from error
 
     async def read_ranges(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
-        """Read several ranges [start, stop) of a pack that is stored.
+        """Read several ranges [start, stop) of a stored pack.
 
         Raises:
-            SnapshotExpiredError: The version was given up, and the pack collected.
-            CorruptionError: The pack is missing though it is needed.
+            SnapshotExpiredError: The version expired, and the pack was collected.
+            CorruptionError: The pack is missing although it is needed.
         """
         pack = self._final_id(pack)
         try:
@@ -107,16 +107,16 @@ class PackReader:
             raise await self._gone(pack) from error
 
     def is_stored_here(self, pack: PackId, offset: int) -> bool:
-        """Whether the pack that holds a blob, which begins at ``offset``, is a file of a folder."""
+        """Return whether the pack of a blob, which begins at ``offset``, is a file of a folder."""
         return (
             isinstance(self.store, LocalStore) and self._unsent(pack, offset, nbytes=1)[0] is None
         )
 
     def read_in_turn(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> Generator[bytes]:
-        """Read ranges of a pack that is stored here, each when it is asked for.
+        """Read ranges of a pack that is stored here, each when it is requested.
 
         Raises:
-            MissingObjectError: The pack is gone; reading it otherwise says why.
+            MissingObjectError: The pack is gone; `read_range` raises the cause.
         """
         assert isinstance(self.store, LocalStore), "is_stored_here() comes first"
         if is_counted():
@@ -124,20 +124,20 @@ class PackReader:
         return self.store.read_in_turn(self._final_id(pack).path, ranges)
 
     def map_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
-        """View bytes without I/O: unsent ones, or a memory map of a local folder's."""
+        """View bytes without I/O: unsent ones, or a memory map of a local folder's pack."""
         unsent, pack = self._unsent(pack, offset, nbytes)
         if unsent is not None:
             return unsent
         try:
             mapped = self.store.map_range(pack.path, offset, offset + nbytes)
         except MissingObjectError:
-            return None  # reading it says why
+            return None  # reading it raises the cause
         if mapped is not None:
             note_read(nbytes, requests=0)
         return mapped
 
     def read_into(self, pack: PackId, offset: int, pieces: Sequence[memoryview]) -> bool:
-        """Read bytes of a local folder's pack into memory; False where they lie elsewhere."""
+        """Read bytes of a local folder's pack into memory; False if they are elsewhere."""
         nbytes = sum(piece.nbytes for piece in pieces)
         unsent, pack = self._unsent(pack, offset, nbytes)
         if unsent is not None:
@@ -145,7 +145,7 @@ class PackReader:
         try:
             is_here = self.store.read_into(pack.path, offset, pieces)
         except MissingObjectError:
-            return False  # reading it elsewise says why
+            return False  # reading it otherwise raises the cause
         if is_here:
             note_read(nbytes, requests=0)
         return is_here
@@ -178,7 +178,7 @@ class PackReader:
     async def _gone(
         self, pack: PackId
     ) -> SnapshotExpiredError | TransactionExpiredError | CorruptionError:
-        """Find out why a pack is gone: the logs of what is read here tell."""
+        """Return the error for a missing pack, from the logs of the versions read here."""
         if any((overlay := ref()) and overlay.txid == pack.txid for ref in self._overlays):
             return TransactionExpiredError(
                 f"pack {pack.path!r} of {self.store.url!r} is gone: transaction {pack.txid} was"
@@ -190,14 +190,14 @@ class PackReader:
         given_up = [version for version in self._versions if await self._is_given_up(version)]
         if given_up:
             return SnapshotExpiredError(
-                f"{', '.join(given_up[-3:])} of {self.store.url!r} was given up, and its data"
-                f" collected: pack {pack.path!r} is gone\nopen a newer version, see ds.log()",
+                f"{', '.join(given_up[-3:])} of {self.store.url!r} has expired, and its data"
+                f" was collected: pack {pack.path!r} is gone\nopen a newer version, see ds.log()",
                 version=given_up[-1],
                 object=pack.path,
             )
         return CorruptionError(
-            f"pack {pack.path!r} of {self.store.url!r} is missing, and nothing that is read here"
-            " was given up\nrun tensorlake check, and restore the pack from a copy",
+            f"pack {pack.path!r} of {self.store.url!r} is missing, but no version read here"
+            " has expired\nrun tensorlake check, and restore the pack from a copy",
             object=pack.path,
         )
 
@@ -209,7 +209,7 @@ class PackReader:
 
 
 def _requests_of(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return what a store that is far away will be asked for."""
+    """Return the requests to a remote store."""
     return [(request.start, request.stop) for request in merge_ranges(ranges)]
 
 
@@ -223,11 +223,11 @@ class ScratchPages:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no page was needed."""
+        """Whether it has no page."""
         return not self._pages
 
     def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
-        """Keep a page (the ``PageSink`` of ``tensorlake.format``)."""
+        """Add a page (the ``PageSink`` of ``tensorlake.format``)."""
         self._pages.append(page)
         return PageRef(
             pack=self._pack,
@@ -240,18 +240,18 @@ class ScratchPages:
         )
 
     def read(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
-        """Read a page kept here; None for anything else."""
+        """Read a page stored here; None for any other."""
         return self._pages[offset][:nbytes] if pack == self._pack else None
 
     def final_id(self, pack: PackId) -> PackId:
-        """Scratch pages are never stored."""
+        """Return the id itself: scratch pages are never stored."""
         return pack
 
 
 SCRATCH_NUMBER = 2**32 - 1
-"""The pack number of scratch pages: none that a transaction stores reaches it."""
+"""The pack number of scratch pages: larger than any that a transaction stores."""
 
 
 async def loaded(entry: Entry, packs: PackReader) -> Entry:
-    """Read the parts of an entry that were too large for it."""
+    """Read the spilled parts of an entry."""
     return await entry.load(packs, where=f"entry {entry.seq}") if entry.spilled else entry

@@ -1,15 +1,15 @@
-"""Packs of a folder that are written while they are filled, and never lie in memory.
+"""Packs of a folder that are written while they are filled, and never held in memory.
 
     caller's array ──copy──► one chunk, in the cache ──hash──► scratch file ──named──► pack
                                   ▲  filled anew  │
                                   └───────────────┘
 
-For a large array of raw samples: there each byte is copied once, and hashed and written from the
-processor's cache; no memory is new, and no thread waits for another. Copied it is, because another
-thread may fill the caller's array meanwhile: a chunk must have the bytes that its checksum is of.
-A pack has one thread from its start to its end (``tensorlake.storage.concurrency.parallel_map``),
-so several are written at once. Until it is published it has no name: whatever fails, nothing of it
-is left.
+For large arrays of raw samples: each byte is copied once, and hashed and written from the
+processor's cache; no new memory is allocated, and no thread waits for another. The copy is needed
+because another thread may modify the caller's array meanwhile: a chunk must have the bytes of its
+checksum. A pack has one thread from start to end (``tensorlake.storage.concurrency.parallel_map``),
+so several are written at once. Until it is published it has no name: after any failure, nothing of
+it is left.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from tensorlake.types import Column, UniformColumn
 __all__ = ["FilledPack", "is_large_and_raw", "shares_of", "written"]
 
 FILLED_NBYTES = 16 << 20
-"""Arrays from here on have packs of their own; smaller ones share one with what comes next."""
+"""Arrays from this size on have packs of their own; smaller ones share one with later data."""
 SHARE_NBYTES = 8 << 20
-"""A pack for each core, but none smaller than this."""
+"""One pack per core, but none smaller than this."""
 
 
 @dataclass(slots=True)
 class FilledPack:
-    """A pack of one tensor's raw samples, of which a chunk at a time is in memory.
+    """A pack of one tensor's raw samples, of which one chunk at a time is in memory.
 
     Attributes:
         id: Its name.
         spec: The tensor.
-        values: Samples, which may be the caller's.
-        cuts: Where its chunks begin and end among them.
-        chunks: Those that were written.
+        values: Samples, which may be the caller's array.
+        cuts: Starts and ends of its chunks among them.
+        chunks: The chunks written.
     """
 
     id: PackId
@@ -63,7 +63,7 @@ class FilledPack:
         self.writer = PackWriter(self.id.txid, self.id.n)
 
     def parts(self) -> Generator[Iterable[Buffer]]:
-        """Lay out its chunks; the bytes of each are to be written before the next is asked for."""
+        """Lay out its chunks; the bytes of each must be written before the next is requested."""
         values, spec = self.values, self.spec
         rows = max(stop - start for start, stop in pairwise(self.cuts))
         copied = np.empty((rows, *values.shape[1:]), values.dtype)
@@ -88,7 +88,7 @@ def written(packs: Sequence[FilledPack], store: LocalStore) -> Generator[FilledP
     try:
         with closing(side_by_side(write, packs)) as files:
             for pack, file in zip(packs, files, strict=True):
-                # The last bytes in order too: no pack may seem older than the transaction's first.
+                # The last bytes also in order: no pack may seem older than the transaction's first.
                 store.show(pack.id.path, file, pack.writer.finish())
                 yield pack
     finally:
@@ -97,7 +97,7 @@ def written(packs: Sequence[FilledPack], store: LocalStore) -> Generator[FilledP
 
 
 def is_large_and_raw(spec: TensorSpec, column: Column) -> bool:
-    """Whether a column is worth packs of its own, and its samples are stored as they are."""
+    """Return whether a column is large enough for packs of its own, and stored raw."""
     return (
         isinstance(column, UniformColumn)
         and column.valid is None
@@ -108,12 +108,12 @@ def is_large_and_raw(spec: TensorSpec, column: Column) -> bool:
 
 
 def shares_of(cuts: Sequence[int], nbytes: int, *, pack_nbytes: int) -> list[Sequence[int]]:
-    """Divide chunks among packs, alike: as many for each core, and none too large.
+    """Divide chunks evenly among packs: the same number per core, and none too large.
 
     Args:
-        cuts: Where the chunks begin and end.
-        nbytes: All of them together.
-        pack_nbytes: How large a pack may be.
+        cuts: Starts and ends of the chunks.
+        nbytes: Bytes of all chunks together.
+        pack_nbytes: Maximum size of a pack.
 
     >>> shares_of([0, 3, 6, 9, 10], nbytes=1 << 20, pack_nbytes=1 << 20)
     [[0, 3, 6, 9, 10]]

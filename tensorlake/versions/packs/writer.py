@@ -1,24 +1,25 @@
-"""Where one transaction's chunks and index pages go before they are published: its packs.
+"""The packs of one transaction: its chunks and index pages before they are published.
 
-    chunks, pages ──► open pack ──full──► sent ──► stored ──► durable, before anything cites it
+    chunks, pages ──► open pack ──full──► sent ──► stored ──► durable, before it is referenced
 
 Chunks fill the open pack; a full pack is sent to the store in the background, so memory stays
-bounded whatever is staged. Until a pack is stored, its chunks are read from memory, which is how a
-handle reads its own staged changes.
+bounded for any amount staged. Until a pack is stored, its chunks are read from memory, which is how
+a handle reads its own staged changes.
 
-Rules kept here (docs/reference/format.md, "Garbage", rule 1):
+Rules enforced here (docs/reference/format.md, "Garbage", rule 1):
 - pack 0 is stored by a single PUT before any other pack is sent: its store time is the
   transaction's age;
-- large raw arrays fill packs of a folder directly (``filled_packs``), which then are never here;
-- a pack name is PUT once. After an unknown outcome the pack is looked for; when it is not there it
-  goes out again under the next free number, and ``final_id`` tells which. An entry is made for
-  packs whose names are known: else it is made again (``transaction/entry.py``);
-- packs of a local folder are stored first and made durable later: together, before what cites
-  them is published. A pack whose sync failed is read back, and goes out again as another;
-- the one pack of a small commit in a folder may be synced while its entry is made (``finish``):
-  ``check_synced`` waits for that before anybody can see the entry;
-- Ctrl-C may come between any two steps of the caller's thread. What is not known to be stored, nor
-  under way, is sent; a pack may so be stored twice, under two names, and is never left out.
+- large raw arrays fill packs of a folder directly (``packs/streaming.py``), bypassing this module;
+- a pack name is PUT once. After an unknown outcome the pack is looked for; if it is missing, it is
+sent
+  again under the next free number, which ``final_id`` returns. An entry is made from known pack
+  names; if they change, it is made again (``transaction/entry.py``);
+- packs of a local folder are stored first and made durable later: together, before references to
+  them are published. A pack whose sync failed is read back, and sent again under another name;
+- the single pack of a small commit in a folder may be synced while its entry is made (``finish``):
+  ``check_synced`` waits for that before the entry becomes visible;
+- Ctrl-C may interrupt the caller's thread between any two steps. Packs not known to be stored or in
+  flight are sent; so a pack may be stored twice, under two names, but is never left out.
 """
 
 from __future__ import annotations
@@ -65,26 +66,26 @@ PACK_NBYTES = 64 << 20
 
 FIRST_PACK_NBYTES = 6 << 20
 PACK_SHARE = 8
-"""Packs begin with a chunk of media and grow with what is staged, of which each is an eighth: so
+"""The first pack has the size of a media chunk; later ones grow to an eighth of the staged data: so
 storing begins at once, and little of a small transaction is left to be stored when it commits."""
 LOCAL_PACK_SHARE = 32
-"""Of a folder, where another file costs little, and memory that a system gives for the first time
-more than writing it: a pack is in memory from its first chunk until it is stored."""
+"""The limit for a folder, where a file costs little and newly allocated memory costs more than
+writing it: a pack is in memory from its first chunk until it is stored."""
 
 UPLOADS_IN_FLIGHT = 4
 IN_FLIGHT_NBYTES = 128 << 20
 LOCAL_IN_FLIGHT_NBYTES = 16 << 20
-"""Closed packs held in memory at most, by number and bytes, beside the open one and the first of
-them. A folder answers at once, and new memory costs more than waiting for what is used already."""
+"""Maximum closed packs in memory, by number and bytes, besides the open one and the first of them.
+A folder answers at once, and new memory costs more than waiting for memory already in use."""
 
 PUT_TRIES = 4
-"""How many names a pack is given before its PUT is reported as failed."""
+"""Names tried for a pack before its PUT is reported as failed."""
 
 
 class PackStage:
-    """The packs of one transaction, being filled and sent. Also the page sink of its trees.
+    """Writer of one transaction's packs; also the page sink of its trees.
 
-    Not thread-safe: the transaction that owns it holds one lock.
+    Not thread-safe: the owning transaction holds a lock.
     """
 
     def __init__(self, store: Store) -> None:
@@ -101,23 +102,23 @@ class PackStage:
         self.pack_count = 0
         self.pack_nbytes = 0
         self.renames = 0
-        """How many packs were stored under another name: what cites them must be built again."""
+        """Number of packs stored under another name: references to them must be rebuilt."""
 
     def add_chunk(self, blob: ChunkBlob, *, tensor_id: str, read_as: int) -> PlacedChunk:
-        """Place a chunk; what is returned says where it is.
+        """Place a chunk and return its location.
 
-        May wait for packs on their way, so never call it on the storage loop, which sends them.
+        May wait for packs in flight, so never call it on the storage loop, which sends them.
         """
         assert not runtime.is_loop_thread()
         pack, offset = self._add(blob.pieces, what=tensor_id, checksum=blob.checksum)
         self._keep_few_on_their_way()
-        if self._open is None:  # asked once a pack
+        if self._open is None:  # checked once per pack
             self._unsynced.keep_few()
         return PlacedChunk.of(blob, pack, offset, read_as=read_as)
 
     @property
     def store(self) -> Store:
-        """Where the packs go."""
+        """The store of the packs."""
         return self._store
 
     @property
@@ -126,7 +127,7 @@ class PackStage:
         return isinstance(self._store, LocalStore)
 
     def keeps(self, spec: TensorSpec, column: Column) -> bool:
-        """Whether samples are held once they are staged; of a column that fills packs none is."""
+        """Return whether staged samples stay in memory; those of columns that fill packs do not."""
         return not (self.fills_packs and is_large_and_raw(spec, column))
 
     def fill_packs(
@@ -150,7 +151,7 @@ class PackStage:
     def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
         """Place an index page (the ``PageSink`` of ``tensorlake.format``).
 
-        Never waits: trees are built on the storage loop, which does the sending.
+        Never waits: trees are built on the storage loop, which sends the packs.
         """
         checksum = xxh3_64_intdigest(page)
         pack, offset = self._add((page,), what="page", checksum=checksum)
@@ -165,36 +166,36 @@ class PackStage:
         )
 
     def read(self, pack: PackId, offset: int, nbytes: int) -> Buffer | None:
-        """Read bytes of a pack that is not stored yet; None when it is stored, or another's."""
+        """Read bytes of a pack not stored yet; None when it is stored or of another transaction."""
         unsent = self._unsent.get(pack)
         return None if unsent is None else unsent.read(offset, nbytes)
 
     def final_id(self, pack: PackId) -> PackId:
-        """Tell under which name a pack was stored in the end."""
+        """Return the name under which a pack was finally stored."""
         return self._final.get(pack, pack)
 
     def with_final_ids(self, extents: Extents) -> Extents:
-        """Let extents cite packs by the names they were stored under."""
+        """Return extents that reference packs by their stored names."""
         if not self._final:
             return extents
         return replace(extents, packs=tuple(self.final_id(pack) for pack in extents.packs))
 
     def send_open(self) -> None:
-        """Close the open pack, if any, and begin to send it, and those that failed before."""
+        """Close the open pack, if any, and start sending it and those that failed before."""
         self._open = None
         for pack in self._waiting():
-            durable = not self._store.is_local  # a folder's are made so together
+            durable = not self._store.is_local  # packs of a folder are synced together
             sending = self._taken(pack)
             send = partial(self._send, pack, sending, after=self._first, durable=durable)
-            # A folder's pack is written by one thread from its start to its end: a hop to the loop
-            # and on to a thread, and back, takes the interpreter from whoever fills the next one.
+            # A folder's pack is written by one thread from start to end: a hop to the loop, to a
+            # thread and back would take the interpreter from the thread that fills the next one.
             is_folder = isinstance(self._store, LocalStore)
             upload = runtime.submit_here(send) if is_folder else runtime.submit(send())
             self._first = self._first or upload
             self._uploads.append((pack, upload))
 
     def _waiting(self) -> list[UnsentPack]:
-        """Packs that are neither stored nor under way, in order."""
+        """Return the packs that are neither stored nor in flight, in order."""
         under_way = {pack.id for pack, _ in self._uploads}
         return [one for one in self._unsent.values() if one.blobs and one.id not in under_way]
 
@@ -204,7 +205,7 @@ class PackStage:
         while self._uploads:
             count, (oldest, upload) = len(self._uploads), self._uploads[0]
             is_few = count <= UPLOADS_IN_FLIGHT and (count == 1 or on_their_way <= limit)
-            if is_few and not upload.done():  # one that is stored gives its memory back at once
+            if is_few and not upload.done():  # a stored pack frees its memory at once
                 return
             on_their_way -= oldest.writer.nbytes
             self.settle(in_flight=count - 1)
@@ -213,10 +214,10 @@ class PackStage:
         """Wait until at most ``in_flight`` packs are still being sent.
 
         Raises:
-            StorageError: A pack could not be stored. It is kept, and sent again by ``send_open``.
+            StorageError: A pack could not be stored. It is kept and sent again by ``send_open``.
         """
         while len(self._uploads) > in_flight:
-            pack, upload = self._uploads[0]  # taken off only when it has ended: waiting may stop
+            pack, upload = self._uploads[0]  # removed once ended: waits may be interrupted
             try:
                 stored_as = upload.result()
             except Exception:
@@ -226,24 +227,24 @@ class PackStage:
             self._note_stored(pack, stored_as)
 
     async def settled(self) -> None:
-        """Wait until every pack is stored, and durable; on the storage loop."""
+        """Wait until every pack is stored and durable; on the storage loop."""
         await runtime.to_loop()
         for _, upload in self._uploads:
             ended = asyncio.wrap_future(upload)
-            # settle() reports a failure; asyncio would report this copy of it once more, on stderr.
+            # settle() reports a failure; asyncio would report this copy of it again, on stderr.
             ended.add_done_callback(lambda future: future.cancelled() or future.exception())
             await asyncio.wait([ended])
         self.settle()
         await self._unsynced.sync()
 
     async def finish(self, *, may_follow: bool = False) -> None:
-        """Send what is left; wait until every pack is stored, and durable; on the storage loop.
+        """Send the remaining packs; wait until all are stored and durable; on the storage loop.
 
         Args:
-            may_follow: Whether a pack may still be on its way to the disk, when this runs in the
+            may_follow: Whether a sync may still be running when this returns, if it runs in the
                 caller's thread: ``check_synced`` then waits for it.
         """
-        with suppress(TensorlakeError):  # of a try before: what was not synced is now in doubt
+        with suppress(TensorlakeError):  # from an earlier try: unsynced packs are in doubt now
             self.check_synced()
         await self._take_back_doubted()
         waiting = self._waiting()
@@ -251,7 +252,7 @@ class PackStage:
             self.send_open()
             await self.settled()
             return
-        # One pack, as of every small commit: sent by this very task, durable at once.
+        # One pack, as in every small commit: sent by this task, durable at once.
         self._open, pack = None, waiting[0]
         follows = may_follow and not self._unsynced and self._has_time_meanwhile()
         durable = not self._unsynced and not follows
@@ -266,7 +267,7 @@ class PackStage:
             await self._unsynced.sync()
 
     def check_synced(self) -> None:
-        """Wait for what ``finish`` let follow: what cites it may be published from then on.
+        """Wait for the sync that ``finish`` left running; references may be published after it.
 
         Raises:
             StorageError: It may be lost; ``finish`` sends it again if it can still be read.
@@ -274,15 +275,15 @@ class PackStage:
         self._unsynced.check()
 
     def _has_time_meanwhile(self) -> bool:
-        """Whether this thread would wait for a disk, and nothing else."""
+        """Return whether this thread would only wait for a disk."""
         store = self._store
         return runtime.runs_here() and isinstance(store, LocalStore) and store.waits_for_disk
 
     async def check_age(self, head: Entry, *, advice: str) -> None:
-        """Rule 1: what was staged before the head's fence may be collected already.
+        """Check rule 1: chunks staged before the head's fence may be collected already.
 
         Raises:
-            TransactionExpiredError: It was; the message ends with the advice.
+            TransactionExpiredError: They are older; the message ends with the advice.
         """
         first = self.first_pack()
         if first is None:
@@ -316,7 +317,7 @@ class PackStage:
         self._unsynced.keep_few()
 
     def _take_back(self) -> None:
-        """After a failure: whatever else was not stored either is no longer under way."""
+        """After a failure, mark all packs that were not stored as no longer in flight."""
         uploads, self._uploads = self._uploads, []
         for pack, upload in uploads:
             if upload.exception() is None:
@@ -325,22 +326,22 @@ class PackStage:
                 self._first = None
 
     async def _take_back_doubted(self) -> None:
-        """Hold again what a sync left in doubt.
+        """Read the packs in doubt after a sync back into memory.
 
         Raises:
-            CorruptionError: It is lost; nothing that cites it is published.
+            CorruptionError: One is lost; no reference to it is published.
         """
         doubted = self._unsynced.doubted
         while doubted:
             one = doubted[-1]
             self._unsent[one.id] = await one.read_back(self._store)
-            doubted.pop()  # not before it is held again
+            doubted.pop()  # only once it is in memory again
             self._final.pop(one.id, None)
             self.pack_count -= 1
             self.pack_nbytes -= one.nbytes
 
     def first_pack(self) -> PackId | None:
-        """Name the pack whose store time is the transaction's age; None when nothing was sent."""
+        """Return the pack whose store time is the transaction's age; None when nothing was sent."""
         return None if self._first is None else self._first.result()
 
     def _add(self, pieces: tuple[Buffer, ...], *, what: str, checksum: int) -> tuple[PackId, int]:
@@ -360,7 +361,7 @@ class PackStage:
         return min(PACK_NBYTES, max(FIRST_PACK_NBYTES, self._staged_nbytes // share))
 
     def _taken(self, pack: UnsentPack) -> UnsentPack:
-        """Say as what a pack goes out; by who sends it, for only one thread may see it untried."""
+        """Name a pack for sending; called by its sender, as only one thread may see it untried."""
         sending = self._renamed(pack) if pack.is_tried else pack
         pack.is_tried = True
         return sending
@@ -373,9 +374,9 @@ class PackStage:
         after: Future[PackId] | None,
         durable: bool,
     ) -> PackId:
-        """PUT a pack under a name that is never used twice; the name that holds it is returned."""
+        """PUT a pack under a name that is never used twice; return the name that stores it."""
         if after is not None and runtime.runs_here():
-            after.result()  # of a thread that took it before: in the order that they were given
+            after.result()  # of an earlier thread: packs go out in order
         elif after is not None:
             await asyncio.wrap_future(after)
         failure: Exception | None = None
@@ -384,7 +385,7 @@ class PackStage:
             try:
                 await self._store.put_if_absent(path, pieces, durable=durable)
             except (UnknownOutcomeError, ObjectExistsError) as error:
-                # Names are random: whatever stands there is what this very call stored.
+                # Names are random: an object found there was stored by this very call.
                 found = await self._store.head(path)
                 if found is not None and found.nbytes == sum(len(piece) for piece in pieces):
                     return sending.id
@@ -401,16 +402,16 @@ class PackStage:
 
 
 class DryStage(PackStage):
-    """Places chunks and stores nothing: where a dry run writes."""
+    """A writer for dry runs: places chunks and stores nothing."""
 
     def add_chunk(self, blob: ChunkBlob, *, tensor_id: str, read_as: int) -> PlacedChunk:
-        """Say where a chunk would be, in one pack without end."""
+        """Return the location a chunk would have, in one unbounded pack."""
         del tensor_id
         offset = self.pack_nbytes
         self.pack_nbytes += sum(map(len, blob.pieces))
         return PlacedChunk.of(blob, PackId(self.txid, 0), offset, read_as=read_as)
 
     def keeps(self, spec: TensorSpec, column: Column) -> bool:
-        """Whether samples are held once they are staged: none makes packs of its own here."""
+        """Return True: no column fills packs of its own here."""
         del spec, column
         return True

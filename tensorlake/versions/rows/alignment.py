@@ -1,14 +1,14 @@
-"""Rows of several versions matched by row id, in stretches: never a number for each row.
+"""Rows of several versions matched by row id, in ranges: never one number per row.
 
-Each branch has its own axis of physical rows; what two of them share is found by comparing the
-runs of their row ids (``shared_rows``). A bulk append is one run, so a billion rows are compared
-by a few numbers, and what merges and differences cost follows from what changed.
+Each branch has its own axis of physical rows; the rows that two of them share are found by
+comparing the runs of their row ids (``shared_rows``). A bulk append is one run, so a billion rows
+are compared by a few numbers, and the cost of merges and diffs depends on the changes.
 
     base axis   0 ─────────── 800 ── 1000          runs (T1, 0…800) (T2, 0…200)
     theirs      0 ─────────── 800 ────── 1050      runs (T1, 0…800) (T3, 0…250)
     shared      at 0, other 0, count 800
 
-``Matched`` adds the two sides of a comparison to the axis that both are told on.
+``Matched`` adds the two sides of a comparison to their common axis.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def ranges_between(starts: Int64Array, stops: Int64Array) -> Ranges:
 
 
 def subtract(a: Ranges, b: Ranges) -> Ranges:
-    """Keep of a set what another lacks.
+    """Return the rows of a set that another lacks.
 
     >>> subtract(np.array([[0, 9]]), np.array([[2, 4], [6, 7]])).tolist()
     [[0, 2], [4, 6], [7, 9]]
@@ -64,7 +64,7 @@ def subtract(a: Ranges, b: Ranges) -> Ranges:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedRows:
-    """Stretches that two axes share: rows ``at + i`` of one are rows ``other + i`` of the other.
+    """Ranges that two axes share: rows ``at + i`` of one are rows ``other + i`` of the other.
 
     Sorted by ``at``; a row occurs once on either axis.
     """
@@ -81,7 +81,7 @@ class SharedRows:
 
     @property
     def ranges(self) -> Ranges:
-        """The rows of the first axis that the other has too."""
+        """The rows of the first axis that the other also has."""
         return union([ranges_between(self.at, self.at + self.count)])
 
     @property
@@ -90,35 +90,35 @@ class SharedRows:
         return union([ranges_between(self.other, self.other + self.count)])
 
     def swapped(self) -> Self:
-        """The same stretches, told on the other axis."""
+        """Return the same ranges with the two axes swapped."""
         order = np.argsort(self.other, kind="stable")
         return type(self)(self.other[order], self.at[order], self.count[order])
 
     def within(self, ranges: Ranges) -> Self:
-        """Keep only some rows of the first axis."""
+        """Select some rows of the first axis."""
         which, _, starts, stops = _overlaps(self.at, self.at + self.count, ranges)
         return type(self)(starts, self.other[which] + starts - self.at[which], stops - starts)
 
     def within_other(self, ranges: Ranges) -> Self:
-        """Keep only some rows of the other axis."""
+        """Select some rows of the other axis."""
         return self.swapped().within(ranges).swapped()
 
     def along(self, starts: Int64Array, stops: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Where stretches of the first axis, in any order, lie on the other, in that order."""
+        """Map ranges of the first axis, in any order, to the other axis, in that order."""
         ranges = ranges_between(self.at, self.at + self.count)
         _, piece, begin, end = _overlaps(starts, stops, ranges)
         there = self.other[piece] + begin - self.at[piece]
         return there, there + end - begin
 
     def images(self, ranges: Ranges) -> Ranges:
-        """Where some rows of the first axis lie on the other."""
+        """Map some rows of the first axis to the other axis."""
         return self.within(ranges).other_ranges
 
 
 def kept_in_order(
     starts: Int64Array, stops: Int64Array, ranges: Ranges
 ) -> tuple[Int64Array, Int64Array]:
-    """Keep of stretches, in any order, what lies in a set; their order stays."""
+    """Intersect ranges, in any order, with a set; their order is kept."""
     _, _, begin, end = _overlaps(starts, stops, ranges)
     return begin, end
 
@@ -140,7 +140,7 @@ def shared_rows(one: RowIdRuns, other: RowIdRuns) -> SharedRows:
 def _keyed(
     runs: RowIdRuns, ordinals: dict[tuple[int, int], int]
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """(first physical row, first id as a number, rows) of the runs that are alive."""
+    """Return (first physical row, first id as a number, rows) of the live runs."""
     pairs = list(zip(runs.txid_high.tolist(), runs.txid_low.tolist(), strict=True))
     alive = np.array([pair != (0, 0) for pair in pairs], dtype=np.bool_) & (runs.rows > 0)
     ordinal = np.array([ordinals.setdefault(pair, len(ordinals)) for pair in pairs], dtype=np.int64)
@@ -165,15 +165,15 @@ class Shown:
         return union([self._sorted]) if len(self._sorted) else no_ranges()
 
     def in_order(self, ranges: Ranges) -> tuple[Int64Array, Int64Array]:
-        """Starts and stops of those of some rows that are shown, in the version's order."""
+        """Return the starts and stops of the shown ones of some rows, in the version's order."""
         return kept_in_order(self.starts, self.stops, ranges)
 
     def keeps_order(self, shared: SharedRows, other: Shown) -> bool:
-        """Whether the rows shared with another version follow one another there as here.
+        """Return whether the rows shared with another version have the same order there.
 
         Args:
             shared: From this axis to the other's; all of its rows are shown by both.
-            other: The other version's.
+            other: The shown rows of the other version.
         """
         along = ranges_between(shared.at, shared.at + shared.count)
         _, piece, starts, stops = _overlaps(self.starts, self.stops, along)
@@ -186,7 +186,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matched:
-    """Rows of an axis, and where each lies on the axes of two versions compared."""
+    """Rows of an axis, and their places on the axes of two compared versions."""
 
     at: Int64Array
     one: Int64Array
@@ -195,7 +195,7 @@ class Matched:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Put several together, sorted by the rows of the first version."""
+        """Join several, sorted by the rows of the first version."""
         none = np.empty(0, dtype=np.int64)
         at, one, other, count = (
             np.concatenate([none, *(getattr(part, name) for part in parts)])
@@ -206,37 +206,37 @@ class Matched:
 
     @property
     def ranges(self) -> Ranges:
-        """The rows, on the axis they are told on."""
+        """The rows, on the common axis."""
         return union([ranges_between(self.at, self.at + self.count)])
 
     @property
     def of_one(self) -> Ranges:
-        """The rows, as the first version has them."""
+        """The rows, on the axis of the first version."""
         return union([ranges_between(self.one, self.one + self.count)])
 
     @property
     def of_other(self) -> Ranges:
-        """The rows, as the second version has them."""
+        """The rows, on the axis of the second version."""
         return union([ranges_between(self.other, self.other + self.count)])
 
     def chosen(self, is_chosen: npt.NDArray[np.bool_]) -> Self:
-        """Keep only some stretches."""
+        """Select some ranges."""
         return type(self)(
             *(part[is_chosen] for part in (self.at, self.one, self.other, self.count))
         )
 
     def within(self, ranges: Ranges) -> Self:
-        """Keep only some rows of the axis."""
+        """Select some rows of the axis."""
         which, _, starts, stops = _overlaps(self.at, self.at + self.count, ranges)
         return self.taken(which, starts - self.at[which], stops - starts)
 
     def within_one(self, ranges: Ranges) -> Self:
-        """Keep only some rows of the first version."""
+        """Select some rows of the first version."""
         which, _, starts, stops = _overlaps(self.one, self.one + self.count, ranges)
         return self.taken(which, starts - self.one[which], stops - starts)
 
     def rows(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """Each row by its number: on the axis, and on the two others."""
+        """Return the number of each row on the axis and on the two others."""
         ends = np.cumsum(self.count)
         total = int(ends[-1]) if len(ends) else 0
         along = np.arange(total) - np.repeat(ends - self.count, self.count)
@@ -247,12 +247,12 @@ class Matched:
         )
 
     def taken(self, which: Int64Array, ahead: Int64Array, count: Int64Array) -> Self:
-        """Return parts of some stretches: so many rows, from so far ahead of the beginning."""
+        """Return parts of some ranges: ``count`` rows each, ``ahead`` rows after the beginning."""
         at, one, other = (column[which] + ahead for column in (self.at, self.one, self.other))
         return type(self)(at, one, other, count)
 
     def cut_by(self, one: Extents, other: Extents) -> tuple[Self, Int64Array, Int64Array]:
-        """Cut the stretches where an extent of either begins; which extents each piece is in."""
+        """Cut the ranges where an extent of either begins; return the pieces with their extents."""
         which, of_one, starts, stops = _overlaps(self.one, self.one + self.count, _spans(one))
         first = self.taken(which, starts - self.one[which], stops - starts)
         which, of_other, starts, stops = _overlaps(
@@ -263,7 +263,7 @@ class Matched:
 
 
 def match(one: SharedRows, other: SharedRows) -> Matched:
-    """Join two matches told on the same axis: the rows that all three have."""
+    """Join two matches on the same axis: the rows that all three have."""
     ranges = ranges_between(other.at, other.at + other.count)
     which, there, starts, stops = _overlaps(one.at, one.at + one.count, ranges)
     return Matched(
@@ -282,14 +282,14 @@ def differing_places(
     numbers: Int64Array | None = None,
     same_fill: bool = True,
 ) -> Ranges:
-    """Rows whose samples lie in different places, so that their values may differ.
+    """Return rows whose samples are stored in different places, so that their values may differ.
 
     Args:
         matched: The rows compared.
         one: Index of the tensor on the first side.
         other: And on the second.
-        numbers: What each ``read_as`` of the first side is on the second; None: the same.
-        same_fill: Whether a fill means the same value on both.
+        numbers: The ``read_as`` of the second side for each of the first; None: the same.
+        same_fill: Whether a fill has the same value on both.
     """
     pieces, of_one, of_other = matched.cut_by(one, other)
     packs: dict[PackId, int] = {}
@@ -308,7 +308,7 @@ def _places(
     packs: dict[PackId, int],
     numbers: Int64Array | None,
 ) -> npt.NDArray[Any]:
-    """(pack, offset, row in the chunk, read_as) of the first row of each piece."""
+    """Return (pack, offset, row in the chunk, read_as) of the first row of each piece."""
     known = [packs.setdefault(pack, len(packs)) for pack in extents.packs]
     pack = np.array([*known, -1], dtype=np.int64)[
         np.minimum(extents.pack[entry], len(extents.packs))
@@ -328,7 +328,7 @@ def _places(
 
 
 def windows(extents: Extents, starts: Int64Array, stops: Int64Array) -> Extents:
-    """Cut stretches of rows out of an index and put them one after another, in this order."""
+    """Cut ranges of rows out of an index and concatenate them in this order."""
     _, entry, begin, end = _overlaps(starts, stops, _spans(extents))
     part = extents.take(entry)
     first, last = _spans(extents)[entry].T

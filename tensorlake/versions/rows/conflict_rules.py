@@ -1,19 +1,19 @@
-"""Whether two sets of changes can both stand: one pure function, for a rebase and for a merge.
+"""Compatibility of two sets of changes: one pure function, for a rebase and for a merge.
 
-The rules (docs/reference/format.md, "Combine"). Rows are physical rows of the axis both stand on:
+The rules (docs/reference/format.md, "Combine"). Rows are physical rows of the common axis:
 
 - appends combine with anything but a drop of a tensor they fill;
 - updates of different rows or tensors, and deletes with deletes, combine; an update conflicts with
   an update or a delete of the same cell;
-- changes of the schema combine, but two of one tensor, or one name given to two tensors, conflict
-  (two drops, or two renames to the same name, are the same change and none);
+- schema changes combine, except that two of one tensor, or one name given to two tensors, conflict
+  (two drops, or two renames to the same name, are the same change and do not conflict);
 - one reordering combines with anything: rows are followed by row id. Two conflict;
-- a type that was checked against every row (NULL or a class taken away) conflicts with values
-  that the other side adds to the tensor;
-- columns that were only read (``reads``) conflict with anything that changed what was read.
+- a type that was checked against every row (NULL or a class removed) conflicts with values that the
+  other side adds to the tensor;
+- columns that were only read (``reads``) conflict with any change of the data read.
 
-Where a commit recorded only "many" rows, the conflict has no rows: it is suspected. Whoever has
-the trees compares them (``versions/transaction/rebase.py``); whoever has not must take it as one.
+If a commit recorded only "many" rows, the conflict has no rows: it is suspected. Callers with the
+trees compare them (``versions/transaction/rebase.py``); others must treat it as a conflict.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ ConflictKind = Literal["update", "delete", "drop", "schema", "name", "rewrite", 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One reason why two sets of changes cannot both stand.
+    """One reason why two sets of changes are incompatible.
 
     Attributes:
-        what: "update" (of one cell by both), "delete" (of what the other updated), "drop" (of a
-            tensor the other wrote), "schema" (of one tensor by both), "name" (given to two
-            tensors), "rewrite" (two reorderings) or "read" (of what the other changed).
-        tensor_id: The tensor both changed, where it is one.
-        physical: Physical rows both changed, in order; empty where they are not known, or where
-            the conflict is not about rows.
-        told: In words, what both did to the schema, where more is known than the tensor.
+        what: "update" (of one cell by both), "delete" (of a row that the other updated), "drop" (of
+            a tensor the other wrote), "schema" (of one tensor by both), "name" (given to two
+            tensors), "rewrite" (two reorderings) or "read" (of data that the other changed).
+        tensor_id: The tensor both changed, if the conflict is about one.
+        physical: Physical rows both changed, in order; empty if they are unknown, or if the
+            conflict is not about rows.
+        description: Description of both schema changes, if more is known than the tensor.
     """
 
     what: ConflictKind
     tensor_id: str | None = None
     physical: tuple[int, ...] = ()
-    told: str = ""
+    description: str = ""
 
 
 def find_conflicts(
     mine: Changes, theirs: Sequence[Changes], *, reads: Collection[str] = ()
 ) -> list[Conflict]:
-    """List what keeps ``mine`` from standing after ``theirs``; empty when they combine.
+    """List the conflicts of applying ``mine`` after ``theirs``; empty when they combine.
 
     Args:
-        mine: Changes that are to be applied.
+        mine: Changes to apply.
         theirs: Changes made since, oldest first; each against the one before it.
         reads: Ids of tensors that ``mine`` was computed from.
 
     Example:
         >>> mine = Changes(update={"a1": ((3, 5),)})
         >>> find_conflicts(mine, [Changes(update={"a1": ((4, 9),)}), Changes(append=2)])
-        [Conflict(what='update', tensor_id='a1', physical=(4,), told='')]
+        [Conflict(what='update', tensor_id='a1', physical=(4,), description='')]
     """
     found: list[Conflict] = []
     for other in theirs:
@@ -89,7 +89,7 @@ def _schema_conflicts(mine: Changes, other: Changes) -> Iterator[Conflict]:
 
 
 def _by_tensor(changes: Changes) -> dict[str, list[tuple[Any, Any]]]:
-    """What happened to each tensor, in order: (op, name) pairs."""
+    """Return the schema changes of each tensor, in order: (op, name) pairs."""
     found: dict[str, list[tuple[Any, Any]]] = {}
     for change in changes.schema:
         found.setdefault(str(change["tensor"]), []).append((change["op"], change["name"]))
@@ -97,12 +97,12 @@ def _by_tensor(changes: Changes) -> dict[str, list[tuple[Any, Any]]]:
 
 
 def _says_all(ops: list[tuple[Any, Any]]) -> bool:
-    """Whether equal records mean equal changes; of a type or its names only the fact is known."""
+    """Return whether equal records mean equal changes; type changes are recorded as facts only."""
     return all(op in ("drop", "rename") for op, _ in ops)
 
 
 def _names_given(by_tensor: dict[str, list[tuple[Any, Any]]]) -> dict[Any, str]:
-    """The names that tensors have at the end which they had not, or which did not exist."""
+    """Return names that are new to tensors, or belong to new tensors."""
     given: dict[Any, str] = {}
     for tensor_id, ops in by_tensor.items():
         last = next((op for op in reversed(ops) if op[0] in ("add", "rename", "drop")), None)
@@ -112,9 +112,9 @@ def _names_given(by_tensor: dict[str, list[tuple[Any, Any]]]) -> dict[Any, str]:
 
 
 def _drop_conflicts(dropping: Changes, other: Changes) -> list[Conflict]:
-    """A dropped tensor's new values, appended or updated, would be lost without a word.
+    """Find drops of a tensor whose new values, appended or updated, would be lost silently.
 
-    Not where the other dropped it as well: its new rows have no value for it.
+    Not if the other dropped it too: its new rows have no value for it.
     """
     gone = {change["tensor"] for change in other.schema if change["op"] == "drop"}
     return [
@@ -127,7 +127,7 @@ def _drop_conflicts(dropping: Changes, other: Changes) -> list[Conflict]:
 
 
 def _checked_conflicts(checking: Changes, other: Changes) -> list[Conflict]:
-    """A type that stands because every row was looked at, against rows that were not."""
+    """Find types validated against every row that conflict with new, unvalidated rows."""
     return [
         Conflict("schema", change["tensor"])
         for change in checking.schema
@@ -150,7 +150,7 @@ def _cell_conflicts(mine: Changes, other: Changes) -> list[Conflict]:
 
 
 def _read_conflicts(reads: Collection[str], other: Changes) -> Iterator[Conflict]:
-    """A column is other than it was read: cells, rows, its type, or the order."""
+    """Find columns that changed after being read: cells, rows, type or order."""
     changed_schema = {change["tensor"] for change in other.schema}
     rows_moved = bool(other.append or len(other.delete) or other.rewrite)
     for tensor_id in sorted(reads):
@@ -162,7 +162,7 @@ def _read_conflicts(reads: Collection[str], other: Changes) -> Iterator[Conflict
 
 
 def _both(a: Ranges | None, b: Ranges | None) -> tuple[int, ...] | None:
-    """Rows in both sets, None when there is none. A set that is None holds unknown rows."""
+    """Return the rows in both sets, None if there are none. A set that is None has unknown rows."""
     if (a is not None and len(a) == 0) or (b is not None and len(b) == 0):
         return None
     if a is None or b is None:

@@ -1,7 +1,7 @@
-"""Which physical rows a version shows: the inverse of its row selection, a window at a time.
+"""The physical rows that a version shows: the inverse of its row selection, window by window.
 
-A row that no version on the branch's head shows is *dead*: its values may be dropped by whoever
-rewrites the chunk that it lies in. Windows keep memory bounded whatever the length of the axis.
+A row that no version on the branch's head shows is *dead*: its values may be dropped when its chunk
+is rewritten. Windows keep memory bounded for an axis of any length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BoolArray = npt.NDArray[np.bool_]
 async def visible_rows(
     rows: Root[RowSegments], start: int, stop: int, pages: PageReader
 ) -> BoolArray:
-    """Tell of the physical rows [start, stop) which the selection shows: bool (stop − start,)."""
+    """Return which physical rows [start, stop) the selection shows: bool (stop − start,)."""
     change = np.zeros(stop - start + 1, dtype=np.int8)
 
     def may_hold(bounds: Summaries[Any]) -> BoolArray:

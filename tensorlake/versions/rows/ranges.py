@@ -1,6 +1,6 @@
 """Sets of rows as sorted, disjoint half-open ranges: arrays of shape (k, 2), int64.
 
-Changes are kept like this: a relabelled block of a million rows is one range.
+Changes are stored in this form: a relabelled block of a million rows is one range.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def ranges_of(rows: npt.NDArray[np.int64]) -> Ranges:
 
 
 def distinct(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Sort rows and drop repeats; rows that are so already, the usual case, cost one look.
+    """Sort rows and drop repeats; rows already sorted and distinct, the usual case, cost one check.
 
     >>> distinct(np.array([7, 3, 7])).tolist()
     [3, 7]
@@ -61,12 +61,12 @@ def distinct(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def known_ranges(recorded: ChangedRows) -> Ranges | None:
-    """Return rows as a log records them; None where it says only that they are many."""
+    """Return rows as a log records them; None if it records only that they are many."""
     return None if recorded == "many" else np.array(recorded, np.int64).reshape(-1, 2)
 
 
 def known_union(recorded: Iterable[ChangedRows]) -> Ranges | None:
-    """Unite sets of rows that a log records; None where of one it says only that they are many."""
+    """Unite sets of rows that a log records; None if one is recorded only as "many"."""
     known = [known_ranges(rows) for rows in recorded]
     found = [ranges for ranges in known if ranges is not None]
     return union(found) if len(found) == len(known) else None
@@ -96,7 +96,7 @@ def union(sets: Iterable[Ranges]) -> Ranges:
 
 
 def intersect(a: Ranges, b: Ranges) -> Ranges:
-    """Keep what both sets hold.
+    """Return the rows in both sets.
 
     >>> intersect(np.array([[0, 5], [8, 9]]), np.array([[3, 9]])).tolist()
     [[3, 5], [8, 9]]
@@ -115,5 +115,5 @@ def intersect(a: Ranges, b: Ranges) -> Ranges:
 
 
 def clip(ranges: Ranges, stop: int) -> Ranges:
-    """Keep what lies below ``stop``."""
+    """Return the rows below ``stop``."""
     return intersect(ranges, np.array([[0, stop]], dtype=np.int64)) if len(ranges) else ranges

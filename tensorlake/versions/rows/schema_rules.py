@@ -1,17 +1,18 @@
-"""Two schemas as one, tensor by tensor: one pure function, for a rebase and for a merge.
+"""Combination of two schemas, tensor by tensor: one pure function, for a rebase and for a merge.
 
     base      id 9f… "label"  cat, dog
-    standing  id 9f… "label"  cat, dog, owl        what the branch has: its codes and numbers stay
-    incoming  id 9f… "kind"   cat, dog, emu, owl   what is applied to it; it renamed the tensor, too
+    current   id 9f… "label"  cat, dog, owl        on the branch: its codes and numbers stay
+    incoming  id 9f… "kind"   cat, dog, emu, owl   applied to it; it renamed the tensor, too
     combined  id 9f… "kind"   cat, dog, owl, emu   incoming's codes: 0, 1, 2 → 3, 3 → 2
 
-    standing  incoming             in a rebase: the branch's head, what is staged (theirs, ours);
-                                   in a merge: the branch merged into, the one merged (ours, theirs)
+    current   incoming             in a rebase: the branch's head, staged changes (theirs, ours);
+                                  in a merge: the target branch, the merged branch (ours, theirs)
 
-A tensor is followed by its id. What one side changed is taken; what both changed differently is a
-``Clash``, and the preferred side decides it field by field. Class names are united by
-``rows/class_names.py``. Tensors get names of their own last: of two that would share one, the
-preferred side's keeps it. All in which a rebase and a merge differ is in their ``CombineRule``.
+Tensors are matched by id. A change by one side is applied; different changes by both are a
+``Clash``, which the preferred side decides field by field. Class names are united by
+``rows/class_names.py``. Unique names are assigned last: of two tensors that would share a name, the
+preferred side's keeps it. All differences between a rebase and a merge are in their
+``CombineRule``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = [
     "takes_values_away",
 ]
 
-SchemaSide = Literal["standing", "incoming"]
+SchemaSide = Literal["current", "incoming"]
 
 CITING = ("of", "per")
 """Parameters of types that name another tensor."""
@@ -50,11 +51,11 @@ CITING = ("of", "per")
 
 @dataclass(frozen=True, slots=True)
 class ReadAs:
-    """How extents that were made for one spec are read under another one.
+    """How extents made for one spec are read under another.
 
     Attributes:
         numbers: The new number of each encoding, by its old one.
-        codes: What each class code becomes; None where codes stay.
+        codes: The new class code of each old one; None if codes stay.
     """
 
     numbers: tuple[int, ...]
@@ -66,22 +67,22 @@ class ReadAs:
         return self.codes is None and self.numbers == tuple(range(len(self.numbers)))
 
     def of(self, extents: Extents) -> Extents:
-        """The extents as the new spec reads them."""
+        """Return the extents as read by the new spec."""
         return extents if self.is_same else extents.with_read_as(self.numbers, codes=self.codes)
 
 
 @dataclass(frozen=True, slots=True)
 class CombineRule:
-    """What a rebase and a merge do differently.
+    """The differences between a rebase and a merge.
 
     Attributes:
-        prefer: Who decides where both changed one thing.
-        branches: Of the standing and the incoming side, for the tensor that loses its name:
-            ``score~main``.
-        drops_are_final: A rebase: what was dropped does not come back, no class by the other's
-            renaming it, and no tensor by preferring who changed it, for staged changes have only
-            some of its values. A merge has them all.
-        wanted: By id, tensors that one side dropped and the other wrote to, and whose word counts.
+        prefer: The side that decides changes by both.
+        branches: Names of the ``current`` and ``incoming`` branches, for the tensor that loses its
+            name: ``score~main``.
+        drops_are_final: True in a rebase: a dropped class does not come back when the other side
+            renames it, nor a dropped tensor when the side that changed it is preferred, because
+            staged changes have only some of its values. A merge has them all.
+        wanted: By id, tensors that one side dropped and the other wrote to, with the deciding side.
         only: Ids of the tensors that are taken from incoming; None: all.
     """
 
@@ -94,18 +95,18 @@ class CombineRule:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Something of the schema that both sides changed, differently.
+    """A part of the schema that both sides changed differently.
 
     Attributes:
         kind: "schema" of one tensor, or a "name" that two were given.
         tensor_id: The tensor.
-        told: In words: "both renamed 'a': to 'b' and to 'c'".
-        can_be_preferred: Whether the rule's side decides it.
+        description: Description: "both renamed 'a': to 'b' and to 'c'".
+        can_be_preferred: Whether the rule's preferred side can decide it.
     """
 
     kind: Literal["schema", "name"]
     tensor_id: str
-    told: str
+    description: str
     can_be_preferred: bool = True
 
 
@@ -114,8 +115,8 @@ class CombinedTensor:
     """One tensor of the result.
 
     Attributes:
-        spec: As the result has it.
-        source: Which side has it.
+        spec: The resulting spec.
+        source: The side that has it.
         read_as: How incoming's extents are read under it.
     """
 
@@ -126,13 +127,13 @@ class CombinedTensor:
 
 @dataclass(frozen=True, slots=True)
 class CombinedSchema:
-    """A schema that holds the changes of both sides, and what was decided on the way.
+    """A schema with the changes of both sides, and the decisions made.
 
     Attributes:
-        schema: The result: standing's tensors, then those that incoming adds.
+        schema: The result: current's tensors, then those that incoming adds.
         tensors: Its tensors, by id.
-        clashes: What both changed, whether or not the rule decided it.
-        changes: What the standing schema goes through to become it, as log entries record it.
+        clashes: Different changes by both sides, whether or not the rule decided them.
+        changes: The changes from the ``current`` schema to it, as log entries record them.
     """
 
     schema: Schema
@@ -142,29 +143,29 @@ class CombinedSchema:
 
 
 def combine_schemas(
-    bases: Sequence[Schema], standing: Schema, incoming: Schema, rule: CombineRule
+    bases: Sequence[Schema], current: Schema, incoming: Schema, rule: CombineRule
 ) -> CombinedSchema:
-    """Apply the changes that led from a base to ``incoming`` to ``standing``.
+    """Apply the changes that led from a base to ``incoming`` to ``current``.
 
     Args:
-        bases: What both started from, newest first: of each tensor the first that has it counts.
-        standing: What the branch has.
-        incoming: What is applied to it.
-        rule: Who decides, and what a rebase and a merge do differently.
+        bases: The common bases, newest first: for each tensor the first that has it counts.
+        current: The branch's schema.
+        incoming: The schema applied to it.
+        rule: The preferred side, and the differences between a rebase and a merge.
     """
-    combining = _Combining(_by_id(*bases), _by_id(standing), _by_id(incoming), rule, [])
+    combining = _Combining(_by_id(*bases), _by_id(current), _by_id(incoming), rule, [])
     named = combining.with_own_names(dict(combining.tensors()))
-    known = [(spec.id, spec.name) for one in (standing, incoming) for spec in one.tensors]
+    known = [(spec.id, spec.name) for one in (current, incoming) for spec in one.tensors]
     names = dict(known) | {id_: one.spec.name for id_, one in named.items()}
     tensors = {id_: replace(one, spec=_citing(one.spec, names)) for id_, one in named.items()}
     specs = tuple(one.spec for one in tensors.values())
-    schema = standing if specs == standing.tensors else replace(standing, tensors=specs)
-    changes = tuple(_changes(standing, schema))
+    schema = current if specs == current.tensors else replace(current, tensors=specs)
+    changes = tuple(_changes(current, schema))
     return CombinedSchema(schema, tensors, tuple(combining.clashes), changes)
 
 
 def is_narrower(after: TensorSpec, before: TensorSpec) -> bool:
-    """Whether values that fitted a tensor on one branch need not fit it any more."""
+    """Return whether values valid for a tensor on one branch may no longer be valid."""
     if takes_values_away(after, before):
         return True
     if not (isinstance(before.type, ClassLabel) and isinstance(after.type, ClassLabel)):
@@ -173,7 +174,7 @@ def is_narrower(after: TensorSpec, before: TensorSpec) -> bool:
 
 
 def takes_values_away(after: TensorSpec, before: TensorSpec) -> bool:
-    """Whether NULL is gone, or a dtype, shape or codec narrower, as of a restored version."""
+    """Return whether NULL is removed, or a dtype, shape or codec narrowed, as after a restore."""
     if before.type.nullable and not after.type.nullable:
         return True
     if _takes_any_codec(before) and isinstance(after.type, Image) and not _takes_any_codec(after):
@@ -194,7 +195,7 @@ def _takes_any_codec(spec: TensorSpec) -> bool:
 
 
 def _by_id(*schemas: Schema) -> dict[str, TensorSpec]:
-    """Specs by tensor id, of the first schema that has each; types cite ids, for names change."""
+    """Return specs by tensor id, each from the first schema with it; types cite ids, not names."""
     found: dict[str, TensorSpec] = {}
     for schema in schemas:
         ids = {spec.name: spec.id for spec in schema.tensors}
@@ -205,7 +206,7 @@ def _by_id(*schemas: Schema) -> dict[str, TensorSpec]:
 
 
 def _citing(spec: TensorSpec, known: Mapping[str, str]) -> TensorSpec:
-    """Let a type that speaks of another tensor (boxes ``of`` an image) call it otherwise."""
+    """Rename the other tensor that a type cites (boxes ``of`` an image)."""
     cited = {what: getattr(spec.type, what, None) for what in CITING}
     new = {
         what: known[name]
@@ -218,43 +219,43 @@ def _citing(spec: TensorSpec, known: Mapping[str, str]) -> TensorSpec:
 @dataclass(frozen=True, slots=True)
 class _Combining:
     base: Mapping[str, TensorSpec]
-    standing: Mapping[str, TensorSpec]
+    current: Mapping[str, TensorSpec]
     incoming: Mapping[str, TensorSpec]
     rule: CombineRule
     clashes: list[Clash]
 
     def tensors(self) -> Iterator[tuple[str, CombinedTensor]]:
-        """The tensors of the result, under names that may still be the same."""
+        """Yield the tensors of the result, under names that may still collide."""
         only = self.rule.only
-        for id_ in dict.fromkeys((*self.standing, *self.incoming)):
+        for id_ in dict.fromkeys((*self.current, *self.incoming)):
             before = self.base.get(id_)
-            here, there = self.standing.get(id_), self.incoming.get(id_)
+            here, there = self.current.get(id_), self.incoming.get(id_)
             if only is not None and id_ not in only:
                 there, before = None, None
             if here is not None and there is not None:
                 yield id_, self._of_both(before, here, there)
                 continue
-            side: SchemaSide = "standing" if there is None else "incoming"
+            side: SchemaSide = "current" if there is None else "incoming"
             spec = here or there
             if spec is not None and (before is None or self._stays(before, spec, side)):
                 yield id_, CombinedTensor(spec, side, ReadAs(tuple(range(len(spec.encodings)))))
 
     def _stays(self, before: TensorSpec, spec: TensorSpec, side: SchemaSide) -> bool:
-        """Whether a tensor is in the result that the other side dropped."""
+        """Return whether a tensor that the other side dropped is in the result."""
         rule = self.rule
         is_final = rule.drops_are_final and side == "incoming"
-        if _said(spec) == _said(before):
+        if _comparable(spec) == _comparable(before):
             return not is_final and rule.wanted.get(spec.id) == side
-        told = f"one dropped {before.name!r}, the other changed its schema"
-        is_decided = not is_final or rule.prefer == "standing"
-        self.clashes.append(Clash("schema", spec.id, told, is_decided))
+        description = f"one dropped {before.name!r}, the other changed its schema"
+        is_decided = not is_final or rule.prefer == "current"
+        self.clashes.append(Clash("schema", spec.id, description, is_decided))
         return not is_final and rule.wanted.get(spec.id, rule.prefer) == side
 
     def _of_both(
         self, base: TensorSpec | None, here: TensorSpec, there: TensorSpec
     ) -> CombinedTensor:
-        """Combine what two sides made of a tensor."""
-        # Without a base, what was there before is taken to be standing, with no class in common.
+        """Combine both sides' versions of a tensor."""
+        # Without a base, `current` is used as the base, with no class in common.
         before = base or replace(here, type=_bare(here.type))
         names = self._names(before, here, there)
         codes = None if names is None or _is_same(names.codes) else names.codes
@@ -271,7 +272,7 @@ class _Combining:
         return CombinedTensor(spec, "both", ReadAs(numbers, codes))
 
     def _names(self, base: TensorSpec, here: TensorSpec, there: TensorSpec) -> ClassNames | None:
-        """Unite class names; None where there are none."""
+        """Unite class names; None if there are none."""
         if not (isinstance(here.type, ClassLabel) and isinstance(there.type, ClassLabel)):
             return None
         united = combine_class_names(
@@ -289,29 +290,29 @@ class _Combining:
         return ClassNames(class_names(here), tuple(range(len(class_names(there)))), here.class_ids)
 
     def _fields(self, base: TensorSpec, here: TensorSpec, there: TensorSpec) -> dict[str, Any]:
-        """What the sides say of a tensor, but for its encodings, noting where both changed it."""
-        before, mine, other = _said(base), _said(here), _said(there)
+        """Combine the fields of a tensor except its encodings, recording clashes."""
+        before, mine, other = _comparable(base), _comparable(here), _comparable(there)
         if other in (before, mine):
             return mine
         if mine == before:
             return other
-        # Types only widen: of two new ones, neither has room for all that the other's rows hold.
+        # Types only widen: of two new ones, neither can hold all values of the other's rows.
         can_be_read = other["type"] in (before["type"], mine["type"]) or (
             mine["type"] == before["type"]
         )
-        told = f"both changed the schema of {base.name!r}"
-        self.clashes.append(Clash("schema", base.id, told, can_be_read))
-        loser, winner = (other, mine) if self.rule.prefer == "standing" else (mine, other)
+        description = f"both changed the schema of {base.name!r}"
+        self.clashes.append(Clash("schema", base.id, description, can_be_read))
+        loser, winner = (other, mine) if self.rule.prefer == "current" else (mine, other)
         decided = {
             name: loser[name] if winner[name] == before[name] else winner[name] for name in before
         }
         return decided if can_be_read else decided | {"type": mine["type"]}
 
     def with_own_names(self, tensors: Mapping[str, CombinedTensor]) -> dict[str, CombinedTensor]:
-        """Give each tensor a name of its own.
+        """Give each tensor a unique name.
 
-        A name is given once on each side, so of two tensors that share one, one has it from
-        standing and the other from incoming.
+        Names are unique on each side, so of two tensors that share one, one has it from
+        ``current`` and the other from ``incoming``.
         """
         named, taken = dict(tensors), dict[str, str]()
         everyone = {one.spec.name for one in tensors.values()}
@@ -319,20 +320,20 @@ class _Combining:
             name, other_id = one.spec.name, taken.setdefault(one.spec.name, id_)
             if other_id == id_:
                 continue
-            is_here = id_ in self.standing and self.standing[id_].name == name
+            is_here = id_ in self.current and self.current[id_].name == name
             here, there = (id_, other_id) if is_here else (other_id, id_)
             loser, branch = (
                 (there, self.rule.branches[1])
-                if self.rule.prefer == "standing"
+                if self.rule.prefer == "current"
                 else (here, self.rule.branches[0])
             )
-            told = (
+            description = (
                 f"two different tensors would be called {name!r}:"
-                f" {self._origin(here, 'standing')}, and {self._origin(there, 'incoming')}"
+                f" {self._origin(here, 'current')}, and {self._origin(there, 'incoming')}"
             )
             new = _free_name(name, branch, everyone)
-            self.clashes.append(Clash("name", there, told, can_be_preferred=new is not None))
-            # Without a name it is left out: nobody publishes what has an undecided clash.
+            self.clashes.append(Clash("name", there, description, can_be_preferred=new is not None))
+            # Without a name it is left out: a schema with an undecided clash is never published.
             spec = named.pop(loser).spec
             if new is not None:
                 everyone.add(new)
@@ -349,26 +350,26 @@ class _Combining:
 
 
 def _free_name(name: str, branch: str, taken: Collection[str]) -> str | None:
-    """``name~branch``, or the next like it that is free; None where no tensor can be called so."""
+    """Return ``name~branch``, or the next free variant; None if it is not a valid tensor name."""
     found = f"{name}~{branch}"
     while found in taken:
         found += "~"
     try:
         return check_tensor_name(found)
-    except SchemaError:  # too long, or the branch's name has what a tensor's must not
+    except SchemaError:  # too long, or with characters that tensor names must not have
         return None
 
 
 _SAID = ("name", "type", "fill", "chunk_nbytes", "attributes", "unknown")
 
 
-def _said(spec: TensorSpec) -> dict[str, Any]:
-    """All that is said of a tensor but its encodings, which are united by themselves."""
+def _comparable(spec: TensorSpec) -> dict[str, Any]:
+    """Return all members of a tensor's spec except its encodings, which are united separately."""
     return {name: getattr(spec, name) for name in _SAID}
 
 
 def _bare(declared: SampleType) -> SampleType:
-    """A type without what is united by itself: its class names, one of which may be its default."""
+    """Return a type without its class names and default, which are united separately."""
     if not isinstance(declared, ClassLabel):
         return declared
     return replace(declared, default=NO_DEFAULT).with_names(())
@@ -379,7 +380,7 @@ def _is_same(codes: Sequence[int]) -> bool:
 
 
 def _in_terms(spec: TensorSpec, names: ClassNames, codes: Sequence[int] | None) -> TensorSpec:
-    """A spec with the result's class names; its default's code, if it has one, mapped to them."""
+    """Return a spec with the result's class names, and its default's code, if any, mapped."""
     declared = spec.type
     if not isinstance(declared, ClassLabel):
         return spec

@@ -86,8 +86,8 @@ def _described(
     conflict: Conflict, names: dict[str, str], number_of: dict[int, int], base: str
 ) -> str:
     """One conflict, its first rows by number; a number of -1 is a row that the base hides."""
-    if conflict.told:
-        return conflict.told
+    if conflict.description:
+        return conflict.description
     tensor = repr(names.get(conflict.tensor_id or "", "?"))
     match conflict.what:
         case "update":

@@ -234,7 +234,7 @@ class Contest:
     def unresolved(self, on_conflict: OnConflict) -> tuple[Conflict, ...]:
         """The conflicts that stay under a policy."""
         found = [
-            Conflict(clash.kind, clash.tensor_id, told=clash.told)
+            Conflict(clash.kind, clash.tensor_id, description=clash.description)
             for clash in self.schema.clashes
             if on_conflict == "error" or not clash.can_be_preferred
         ]
@@ -314,10 +314,10 @@ def _schema(meeting: Meeting, dropped: frozenset[str]) -> CombinedSchema:
     """Put the staged changes of the schema on the head's, by the policy."""
     place, prefers_theirs = meeting.place, meeting.place.on_conflict == "theirs"
     rule = CombineRule(
-        prefer="standing" if prefers_theirs else "incoming",
+        prefer="current" if prefers_theirs else "incoming",
         branches=(place.branch, place.branch),
         drops_are_final=True,
-        wanted=dict.fromkeys(dropped, "standing") if prefers_theirs else {},
+        wanted=dict.fromkeys(dropped, "current") if prefers_theirs else {},
     )
     base, mine = meeting.base.schema, meeting.staged.working.schema
     return combine_schemas([base], meeting.state.schema, mine, rule)

@@ -319,7 +319,7 @@ def test_a_name_that_would_stand_for_two_classes_can_be_preferred_by_nobody(main
     main["label"].rename("cat", "puss")
     main.commit("main")
 
-    check_nobody_can_be_preferred(main, "fix", "'puss' of 'label' would stand for two classes")
+    check_nobody_can_be_preferred(main, "fix", "'puss' of 'label' would denote two classes")
 
     fix["label"].rename("puss", "kitten")
     fix.commit("another name")

@@ -176,7 +176,7 @@ def test_nothing_in_common_is_an_error(store, main, clock):
     clock.now += 2 * DAY
     main.gc()
 
-    with pytest.raises(SnapshotExpiredError, match="have in common was given up and collected"):
+    with pytest.raises(SnapshotExpiredError, match="have in common has expired and was collected"):
         open_on(store).merge("fix")
 
 

@@ -26,7 +26,7 @@ BASE = Schema.new(
     }
 )
 Change = Callable[[Schema], Schema]
-SIDES: list[SchemaSide] = ["standing", "incoming"]
+SIDES: list[SchemaSide] = ["current", "incoming"]
 
 
 def rename(old: str, new: str) -> Change:
@@ -54,16 +54,16 @@ def widen(name: str, sample_type: Any) -> Change:
 
 
 def combined(
-    standing: Change,
+    current: Change,
     incoming: Change,
     *,
-    prefer: SchemaSide = "standing",
+    prefer: SchemaSide = "current",
     base: Schema = BASE,
     **rule: Any,
 ) -> CombinedSchema:
     """What a merge makes of both, or, with drops_are_final, a rebase."""
     how = CombineRule(prefer, ("main", "fix"), **rule)
-    return combine_schemas([base], standing(base), incoming(base), how)
+    return combine_schemas([base], current(base), incoming(base), how)
 
 
 def same(schema: Schema) -> Schema:
@@ -71,7 +71,7 @@ def same(schema: Schema) -> Schema:
 
 
 @pytest.mark.parametrize(
-    ("standing", "incoming", "expected"),
+    ("current", "incoming", "expected"),
     [
         (add("z"), rename("x", "y"), ["image", "boxes", "label", "y", "z"]),
         (rename("label", "kind"), drop("x"), ["image", "boxes", "kind"]),
@@ -82,16 +82,16 @@ def same(schema: Schema) -> Schema:
         (rename("label", "kind"), note("x", unit="mm"), ["image", "boxes", "kind", "x"]),
     ],
 )
-def test_changes_of_different_tensors_and_equal_ones_combine(standing, incoming, expected):
+def test_changes_of_different_tensors_and_equal_ones_combine(current, incoming, expected):
     for rule in ({}, {"drops_are_final": True}):
-        result = combined(standing, incoming, **rule)
+        result = combined(current, incoming, **rule)
 
         assert result.clashes == ()
         assert [*result.schema.names] == expected
 
 
 @pytest.mark.parametrize(
-    ("standing", "incoming", "what"),
+    ("current", "incoming", "what"),
     [
         (rename("x", "z"), rename("x", "y"), "schema"),
         (note("x", unit="mm"), rename("x", "y"), "schema"),
@@ -103,20 +103,20 @@ def test_changes_of_different_tensors_and_equal_ones_combine(standing, incoming,
         (rename("x", "z"), rename("label", "z"), "name"),
     ],
 )
-def test_two_changes_of_one_tensor_or_name_conflict(standing, incoming, what):
+def test_two_changes_of_one_tensor_or_name_conflict(current, incoming, what):
     for rule in ({}, {"drops_are_final": True}):
-        assert [one.kind for one in combined(standing, incoming, **rule).clashes] == [what]
+        assert [one.kind for one in combined(current, incoming, **rule).clashes] == [what]
 
 
 @pytest.mark.parametrize(
     ("prefer", "expected"),
-    [("incoming", ("y", {"unit": "mm"})), ("standing", ("z", {"unit": "mm"}))],
+    [("incoming", ("y", {"unit": "mm"})), ("current", ("z", {"unit": "mm"}))],
 )
 def test_a_winner_decides_field_by_field(prefer, expected):
-    def standing(schema: Schema) -> Schema:
+    def current(schema: Schema) -> Schema:
         return note("z", unit="mm")(rename("x", "z")(schema))
 
-    result = combined(standing, rename("x", "y"), prefer=prefer)
+    result = combined(current, rename("x", "y"), prefer=prefer)
 
     spec = result.schema.by_id(BASE["x"].id)
     assert spec is not None
@@ -131,21 +131,21 @@ def test_of_a_tensor_added_and_one_renamed_the_preferred_sides_keeps_the_name(pr
     sides: dict[SchemaSide, Change] = dict.fromkeys(SIDES, rename("x", "z"))
     sides[adder] = add("z", new)
 
-    result = combined(sides["standing"], sides["incoming"], prefer=prefer)
+    result = combined(sides["current"], sides["incoming"], prefer=prefer)
 
     winner, loser = (new.id, BASE["x"].id) if prefer == adder else (BASE["x"].id, new.id)
-    branch = "fix" if prefer == "standing" else "main"
+    branch = "fix" if prefer == "current" else "main"
     assert result.schema["z"].id == winner
     assert result.schema[f"z~{branch}"].id == loser
     (clash,) = result.clashes
-    added, renamed = ("main", "fix") if adder == "standing" else ("fix", "main")
-    assert f"one added on {added!r}" in clash.told
-    assert f"'x' as renamed on {renamed!r}" in clash.told
+    added, renamed = ("main", "fix") if adder == "current" else ("fix", "main")
+    assert f"one added on {added!r}" in clash.description
+    assert f"'x' as renamed on {renamed!r}" in clash.description
 
 
 @pytest.mark.parametrize("name", ["z" * 200, "a/z"])
 def test_where_no_free_name_can_be_made_nobody_is_preferred(name):
-    rule = CombineRule("standing", ("main", "fix/"))  # no tensor's name ends so
+    rule = CombineRule("current", ("main", "fix/"))  # no tensor's name ends so
 
     (clash,) = combine_schemas([BASE], add(name)(BASE), add(name)(BASE), rule).clashes
 
@@ -155,7 +155,7 @@ def test_where_no_free_name_can_be_made_nobody_is_preferred(name):
 def test_a_tensor_dropped_by_one_side_and_changed_by_the_other_is_in_the_hands_of_the_preferred():
     for prefer in SIDES:
         mine = combined(rename("x", "y"), drop("x"), prefer=prefer)
-        assert ("y" in mine.schema) is (prefer == "standing")
+        assert ("y" in mine.schema) is (prefer == "current")
         others = combined(drop("x"), rename("x", "y"), prefer=prefer)
         assert ("y" in others.schema) is (prefer == "incoming")
 
@@ -169,8 +169,8 @@ def test_in_a_rebase_what_was_dropped_stays_dropped():
 
 @pytest.mark.parametrize("is_final", [True, False])
 def test_a_class_that_one_side_dropped_stays_unless_drops_are_final(is_final):
-    for standing, incoming in ((names("cat", ""), same), (same, names("cat", ""))):
-        result = combined(standing, incoming, drops_are_final=is_final)
+    for current, incoming in ((names("cat", ""), same), (same, names("cat", ""))):
+        result = combined(current, incoming, drops_are_final=is_final)
 
         label = result.schema["label"].type
         assert isinstance(label, ClassLabel)
