@@ -1,4 +1,4 @@
-"""Versions: branches as logs, transactions and how they are published, tags."""
+"""Versions: branches as logs, transactions and their publication, tags."""
 
 from tensorlake.versions.admission.entry import Offer, admitted_entry
 from tensorlake.versions.admission.tag import TagOffer, check_tag_admitted

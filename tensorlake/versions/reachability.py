@@ -1,15 +1,16 @@
-"""What a version needs: every range of every pack that reading it may touch.
+"""Reachability: every range of every pack that reading a version may touch.
 
     entry ── spilled pages (schema, roots, merged)
           ├─ roots ──── pages of each tensor's index ── its chunks
           ├─ rows ───── pages of the row selection
           └─ row_ids ── pages of the row ids
 
-This is the one place that knows. The collector marks by it (``packs_of``), ``check`` reads all it
-names, ``copy`` takes the packs: what it missed would be collected, unchecked and left behind. So an
-entry with anything unknown to this version (an index, a tiled chunk) is refused, never guessed at.
+This is the single implementation. The collector marks with it (``packs_of``), ``check`` reads all
+the ranges it returns, ``copy`` copies the packs: missed ranges would be collected, unchecked and
+not copied. So an entry with anything unknown to this version (an index, a tiled chunk) is refused,
+never guessed at.
 
-Invariant: a page comes before what it refers to; pages in ``seen`` are left out with all below.
+Invariant: a page comes before its references; pages in ``seen`` are left out with everything below.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 PageKey = tuple[PackId, int]
-"""Which page: its pack, and its offset there."""
+"""A page: its pack, and its offset there."""
 
 PAGES_AT_ONCE = 32
 """Pages read together: enough to hide a store's latency, 4 MiB at most in flight."""
@@ -61,14 +62,14 @@ class Reference:
     """A range of a pack that a version needs.
 
     Attributes:
-        pack: Where it lies.
-        offset: Where it begins there.
+        pack: Its pack.
+        offset: Its start in the pack.
         nbytes: Its length.
         checksum: xxh3-64 of its bytes.
         kind: Whether it is an index page or a chunk of samples.
-        what: Of whom: a tensor's id, "rows", "row_ids", or the entry's member that it holds.
-        row_start: First row (of the tree's axis) that it is for.
-        rows: How many rows from there on, at least; 0 for a member of the entry.
+        what: Its owner: a tensor's id, "rows", "row_ids", or the entry's member that it stores.
+        row_start: First row (of the tree's axis) that it covers.
+        rows: Minimum number of rows from there on; 0 for a member of the entry.
     """
 
     pack: PackId
@@ -86,14 +87,14 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A page that could not be read, so that what lies below it stays unknown."""
+    """A page that could not be read, so that everything below it is unknown."""
 
     reference: Reference
     error: CorruptionError | SnapshotExpiredError
 
     @property
     def is_missing(self) -> bool:
-        """Whether its pack is gone, rather than damaged."""
+        """Whether its pack is missing, not damaged."""
         return isinstance(self.error.__cause__, MissingObjectError)
 
 
@@ -110,14 +111,14 @@ async def iter_references(
     """List every pack range that a version needs, each page and chunk of a leaf once.
 
     Args:
-        entry: The version; members that lie in pages are loaded here.
+        entry: The version; members stored in pages are loaded here.
         packs: Reads index pages; leaves of row selections and chunks are not read.
         seen: Pages listed before: they and all below are left out, and new ones are added.
-        on_unreadable: Told of each page that is missing or damaged, which is then not listed; None
+        on_unreadable: Called with each missing or damaged page, which is then not listed; None
             raises its error.
 
     Raises:
-        UnsupportedFeatureError: The version refers to what this tensorlake does not know.
+        UnsupportedFeatureError: The version has references unknown to this tensorlake.
     """
     visited = set[PageKey]() if seen is None else seen
     async for reference, loaded in _loaded(entry, packs, on_unreadable):
@@ -156,10 +157,10 @@ async def packs_of(
     seen: set[PageKey] | None = None,
     on_unreadable: OnUnreadable | None = None,
 ) -> set[PackId]:
-    """Name the packs that a version needs; arguments as in ``iter_references``.
+    """List the packs that a version needs; arguments as in ``iter_references``.
 
-    With ``seen``, packs of what was seen before are left out. A tree that is not read to its end
-    adds nothing to ``seen``: the next version that shares a page of it meets the damage again.
+    With ``seen``, packs of pages seen before are left out. A tree that is not read to its end adds
+    nothing to ``seen``: the next version that shares one of its pages finds the damage again.
     """
     visited = set[PageKey]() if seen is None else seen
     found: set[PackId] = set()
@@ -182,7 +183,7 @@ async def packs_of_root(
     seen: set[PageKey] | None = None,
     on_unreadable: OnUnreadable | None = None,
 ) -> set[PackId]:
-    """Name the packs that one tree needs; arguments as in ``packs_of``."""
+    """List the packs that one tree needs; arguments as in ``packs_of``."""
     visit = _Visit(set() if seen is None else seen)
     found: set[PackId] = set()
     is_whole = True
@@ -206,7 +207,7 @@ async def packs_of_root(
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """Which pages were seen, and which of them by this walk."""
+    """Pages seen, and those of them seen by this walk."""
 
     seen: set[PageKey]
     added: list[PageKey] = field(default_factory=list[PageKey])
@@ -225,7 +226,7 @@ class _Visit:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A page, and what it holds where that refers to packs; of a root's tail only what it holds."""
+    """A page, and its contents if they reference packs; for a root's tail only the contents."""
 
     page: Reference | None
     table: LeafTable | None
@@ -235,7 +236,7 @@ class _Node:
 async def _loaded(
     entry: Entry, packs: PackReader, on_unreadable: OnUnreadable | None
 ) -> AsyncIterator[tuple[Reference | None, Entry]]:
-    """Yield each page of spilled members with the entry read so far, and at last the entry."""
+    """Yield each page of spilled members with the entry read so far, and finally the entry."""
     for name, ref in entry.spilled.items():
         reference = _page(ref, name, 0)
         where = f"{name} of entry {entry.seq}"
@@ -253,7 +254,7 @@ def _trees(entry: Entry) -> list[tuple[str, Root[Any]]]:
     if entry.indexes:
         raise UnsupportedFeatureError(
             f"entry {entry.seq} has the indexes {', '.join(map(repr, entry.indexes))}, whose packs"
-            " this tensorlake cannot tell\ninstall a newer tensorlake",
+            " are unknown to this tensorlake\ninstall a newer tensorlake",
             features=tuple(entry.indexes),
         )
     named = (("rows", entry.rows), ("row_ids", entry.row_ids))
@@ -353,10 +354,10 @@ def _page(ref: PageRef, what: str, row_start: int) -> Reference:
 
 
 def _check_known(table: LeafTable, what: str) -> None:
-    """Refuse chunks that name further packs in their payload, which this version cannot read."""
+    """Refuse chunks with references to packs in their payload, which this version cannot read."""
     if isinstance(table, Extents) and bool(np.any(table.kind == ChunkKind.TILED)):
         raise UnsupportedFeatureError(
-            f"tensor {what} has tiled chunks, whose packs this tensorlake cannot tell"
+            f"tensor {what} has tiled chunks, whose packs are unknown to this tensorlake"
             "\ninstall a newer tensorlake",
             features=("tiled",),
         )

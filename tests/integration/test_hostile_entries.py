@@ -186,7 +186,7 @@ def test_a_client_that_says_another_name_is_told_which_it_has(served: Served) ->
     before = served.newest("fix-a")
     said = seal(honest_entry(before, "fix-a", author="ana"))
 
-    with pytest.raises(InvalidInputError, match="author is 'ana', and it is put by 'fixer'"):
+    with pytest.raises(InvalidInputError, match="author is 'ana', but it is put by 'fixer'"):
         run(served.store("fixer").put_if_absent(f"branches/fix-a/{before.seq + 1:010d}.json", said))
 
 
@@ -263,7 +263,7 @@ def test_a_code_keeps_its_class(served: Served) -> None:
     id_ = value["schema"]["tensors"][0]["id"]
     value["changes"]["schema"] = [{"op": "names", "tensor": id_, "name": "label"}]
 
-    with pytest.raises(InvalidInputError, match="1 class names, and had 2: a class that is"):
+    with pytest.raises(InvalidInputError, match="1 class names, but had 2: a dropped class"):
         run(store.put_if_absent(f"branches/main/{before.seq + 1:010d}.json", seal(value)))
 
 
@@ -342,7 +342,7 @@ def test_no_small_tree_makes_the_server_walk_a_large_one(served: Served, what: s
     }[what]
     data = _forged_tree(served, before, pages, child)
 
-    with pytest.raises(InvalidInputError, match="referred to twice, or larger than a page may be"):
+    with pytest.raises(InvalidInputError, match="referenced twice, or too large for a page"):
         run(served.store().put_if_absent(f"branches/main/{before.seq + 1:010d}.json", data))
 
 

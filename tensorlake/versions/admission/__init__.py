@@ -1,1 +1,1 @@
-"""Admission: whether an entry or a tag written by another process is accepted into a log."""
+"""Admission: checks whether an entry or a tag of another process is accepted into a log."""

@@ -1,17 +1,17 @@
-"""Whether an entry that somebody else wrote may stand in a log: checked whole, before it does.
+"""Admission of another writer's entry to a log: checked completely, before it is stored.
 
-A log is read by everybody and never rewritten, so one entry that cannot be read would end its
-branch for all. A server, which puts entries for its clients, asks first:
+A log is read by all clients and never rewritten, so one unreadable entry would make its branch
+unusable for all. A server, which puts entries for its clients, checks first:
 
-    its bytes      the one way of writing what they say: every member of its kind, none unknown
-    its place      next in the log: number, digest of the one before, later in time, after no end
-    what it cites  parents and contained versions that are there, with those digests
+    its bytes      the canonical encoding: every member of its kind, no unknown ones
+    its place      next in the log: number, previous digest, later time, branch not ended
+    its references parents and contained versions that exist, with matching digests
     its body       a schema of known types and codecs, trees that cover its rows
-    its changes    tensors that are there, rows as many as are new; a class code keeps its class
-    its packs      its own transaction's, or of a version that it stands on (provenance.py)
-    its name       the author is who puts it
+    its changes    existing tensors, the number of new rows; a class code keeps its class
+    its packs      its own transaction's, or a version's that it is based on (provenance.py)
+    its author     the client that puts it
 
-Nothing here repairs anything: what does not fit is refused, with the first reason.
+Nothing is repaired: an entry that does not fit is refused, with the first reason.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ from tensorlake.versions.verify.version import body_faults
 __all__ = ["Offer", "admitted_entry", "parsed_entry"]
 
 MAX_DEPTH = 64
-"""Levels of JSON within JSON: readers have stacks of different height."""
+"""Nesting levels of JSON: readers have stacks of different size."""
 
 MAX_AHEAD_US = 10 * 60 * 1_000_000
-"""How far a writer's clock may go before the store's; the SDK asks that from 5 minutes on."""
+"""Maximum lead of a writer's clock over the store's; the SDK checks it from 5 minutes on."""
 
 MAX_CHUNK_NBYTES = 1 << 32
-"""What a schema may ask writers to collect in memory for one chunk: the length of a raw one."""
+"""Maximum chunk size that a schema may require writers to buffer: the length of a raw one."""
 
 MAX_KEY_CHARACTERS = 1024
 
 MAX_MEMBER_NBYTES = 16 << 20
-"""Of a schema, of roots or of a version vector in a page: a thousand tensors have 12."""
+"""Maximum of a schema, roots or a version vector in a page: a thousand tensors have 12."""
 
 BODY = (
     "schema", "roots", "rows", "row_ids", "indexes", "physical", "packs", "statistics", "merged",
@@ -80,14 +80,14 @@ BODY = (
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An entry that somebody would put.
+    """An entry that a client requests to put.
 
     Attributes:
-        store: The dataset's.
-        branch: In whose log.
-        seq: At which number.
+        store: Store of the dataset.
+        branch: Branch of the log.
+        seq: Number of the entry.
         data: Its bytes.
-        author: Who puts it.
+        author: The client that puts it.
     """
 
     store: Store
@@ -98,24 +98,24 @@ class Offer:
 
     @property
     def path(self) -> str:
-        """Where it would stand."""
+        """The path it would have."""
         return entry_path(self.branch, self.seq)
 
 
 async def admitted_entry(offer: Offer) -> Entry:
-    """Return the entry that is offered, if it may stand.
+    """Return the offered entry if it is admissible.
 
     Raises:
-        InvalidInputError: It may not; the message says why.
+        InvalidInputError: It is not; the message has the reason.
     """
     entry = parsed_entry(offer.path, offer.data)
     if entry.seq != offer.seq:
-        raise refused(offer.path, f"it says that it is entry {entry.seq}")
+        raise refused(offer.path, f"its number is {entry.seq}")
     log = BranchLog(offer.store, offer.branch)
     before = None if offer.seq == 0 else await log.entry(offer.seq - 1)
     if before is None and offer.seq > 0:
         raise InvalidInputError(
-            f"{offer.path!r} is not the next entry of its branch: there is none before it"
+            f"{offer.path!r} is not the next entry of its branch: there is no entry before it"
             "\nread the branch's newest entry, and put the one after it",
             path=offer.path,
         )
@@ -128,10 +128,10 @@ async def admitted_entry(offer: Offer) -> Entry:
 
 
 def parsed_entry(path: str, data: bytes) -> Entry:
-    """Read an entry that is written in the one way that there is.
+    """Parse an entry in canonical form.
 
     Raises:
-        InvalidInputError: The bytes are something else.
+        InvalidInputError: The bytes are not one.
     """
     try:
         entry = Entry.from_bytes(data, where=path)
@@ -145,22 +145,22 @@ def parsed_entry(path: str, data: bytes) -> Entry:
         written = {**entry.to_json(), "digest": value["digest"]}
         differing = [name for name in value if _bytes(value[name]) != _bytes(written[name])]
         of = f" of its {differing[0]!r}" if differing else ""
-        raise refused(path, f"the JSON{of} is not what tensorlake writes for the same")
+        raise refused(path, f"the JSON{of} is not in tensorlake's canonical form")
     return entry
 
 
 def refused(path: str, why: str) -> InvalidInputError:
-    """Build the error of an entry that may not stand."""
+    """Build the error for an entry that is not admissible."""
     return InvalidInputError(
-        f"what is put at {path!r} is not a log entry that may stand there: {why}"
-        "\ncommit with the SDK, or put an entry that follows the branch's newest; expire, gc and"
-        " the end of main belong where the lake itself can be reached",
+        f"the entry put at {path!r} is not admissible there: {why}"
+        "\ncommit with the SDK, or put an entry that follows the branch's newest; run expire, gc"
+        " and the end of main with direct access to the lake's storage",
         path=path,
     )
 
 
 async def _faults(offer: Offer, entry: Entry, before: Entry | None) -> list[str]:
-    """Say what is wrong with an entry, the cheapest to find first; later ones may be left out."""
+    """List the faults of an entry, cheapest checks first; later ones may be left out."""
     now = await time_in(offer.store)
     if faults := _own_faults(offer, entry, before, now):
         return faults
@@ -195,66 +195,68 @@ async def _faults(offer: Offer, entry: Entry, before: Entry | None) -> list[str]
 
 
 def _own_faults(offer: Offer, entry: Entry, before: Entry | None, now: int) -> list[str]:
-    """What is wrong with an entry and its place, without reading anything else."""
+    """List the faults of an entry and its place, without further reads."""
     faults = chain_faults(offer.seq, entry, before)
     if entry.author != offer.author:
-        faults.append(f"its author is {entry.author!r}, and it is put by {offer.author!r}")
+        faults.append(f"its author is {entry.author!r}, but it is put by {offer.author!r}")
     latest = max(now, 0 if before is None else before.time) + MAX_AHEAD_US
     if entry.time > latest:
         ahead_s = (entry.time - now) // 1_000_000
         faults.append(f"its time is {ahead_s:,} seconds ahead of the store's clock")
     if entry.features.unknown_write:
         names = ", ".join(map(repr, entry.features.unknown_write))
-        faults.append(f"writers would have to know {names}, and this server does not")
+        faults.append(f"it requires writers to support {names}, which this server does not")
     if entry.indexes:
-        faults.append("it has indexes, and this version knows none")
+        faults.append("it has indexes, which this version does not support")
     if any(not 0 < len(key) <= MAX_KEY_CHARACTERS for key in entry.keys):
         faults.append(f"a key is empty, or longer than {MAX_KEY_CHARACTERS:,} characters")
     if entry.kind == "fence":
-        faults.append("versions are fenced and expired where the lake itself can be reached")
+        faults.append(
+            "versions can be fenced and expired only with direct access to the lake's storage"
+        )
     if before is not None:
         if fence_of(entry) != fence_of(before) or (entry.fence is None) != (before.fence is None):
-            faults.append("its fence is not that of the entry before it")
+            faults.append("its fence differs from that of the previous entry")
         if entry.txid == before.txid:
-            faults.append("it has the transaction of the entry before it")
+            faults.append("it has the transaction of the previous entry")
     faults += _changes_faults(entry.changes, entry)
     return faults + _statistics_faults(entry.statistics)
 
 
 async def _beginning_faults(offer: Offer, entry: Entry) -> list[str]:
-    """What is wrong with the first entry of a branch."""
+    """List the faults of a branch's first entry."""
     if offer.branch == MAIN:
-        return ["the first entry of main is made with the dataset"]
+        return ["the first entry of main is created with the dataset"]
     check_name(offer.branch)
     bare = Entry(
         kind="begin", seq=0, txid=entry.txid, time=entry.time, author=offer.author
     )  # fmt: skip
     if entry.to_json() != bare.to_json():
-        return ["the first entry of a branch says that it begins, and nothing more"]
+        return ["the first entry of a branch records only that it begins"]
     if await offer.store.head(tag_path(offer.branch)) is not None:
         return [f"{offer.branch!r} is, or was, a tag"]
     return []
 
 
 def _end_faults(offer: Offer, entry: Entry, before: Entry) -> list[str]:
-    """What is wrong with the last entry of a branch, which repeats the one before it."""
+    """List the faults of a branch's last entry, which repeats the previous one."""
     if offer.branch == MAIN or not before.has_body:
         return ["main never ends" if offer.branch == MAIN else "the branch has no commit yet"]
     said, stood = entry.to_json(), before.to_json()
-    faults = [f"its {name!r} is not that of the commit it ends" for name in BODY
+    faults = [f"its {name!r} differs from the commit that it ends" for name in BODY
               if said[name] != stood[name]]  # fmt: skip
     if entry.of != (before.seq if before.kind == "commit" else before.of):
-        faults.append("it repeats another commit than the one it stands on")
+        faults.append("it repeats a different commit than the one it is based on")
     if entry.changes != Changes():
-        faults.append("it ends the branch, and changes something")
+        faults.append("it ends the branch, but contains changes")
     return faults
 
 
 async def _parents(offer: Offer, entry: Entry, before: Entry) -> tuple[list[Entry], list[str]]:
-    """Read the parents of a commit, and say what is wrong with how it names them."""
+    """Read the parents of a commit; return them with the faults of its references."""
     parents: list[Entry] = []
     if entry.kind != "commit" or entry.of is not None or not entry.has_body:
-        return [], ["it stands inside of a log and is no commit"]
+        return [], ["it is inside a log but is not a commit"]
     own = [one for one in entry.parents if one.branch == offer.branch]
     stood_on = {before.seq, before.seq if before.of is None else before.of}
     if before.has_body and (len(own) != 1 or own[0].seq not in stood_on):
@@ -264,13 +266,13 @@ async def _parents(offer: Offer, entry: Entry, before: Entry) -> tuple[list[Entr
     for one in entry.parents:
         found = await BranchLog(offer.store, one.branch).entry(one.seq)
         if found is None or found.digest != one.digest or not found.has_body:
-            return [], [f"it names {one.branch}@{one.seq} as a parent: another entry, or none"]
+            return [], [f"it names {one.branch}@{one.seq} as a parent, which is missing or differs"]
         parents.append(found)
     return parents, []
 
 
 async def _pinned(offer: Offer, entry: Entry) -> list[Entry]:
-    """Read the version that the transaction holds by a pin: it may cite that one too."""
+    """Read the version that the transaction has pinned, which it may also reference."""
     pin = await read_citation(offer.store, tag_path(f"{PIN_PREFIX}{entry.txid}"))
     if pin is None:
         return []
@@ -279,7 +281,7 @@ async def _pinned(offer: Offer, entry: Entry) -> list[Entry]:
 
 
 async def _members_fault(entry: Entry, packs: PackReader) -> str | None:
-    """Say which page that holds a member is too large, before it is unpacked."""
+    """Return the fault of a member's page that is too large, before it is unpacked."""
     for name, ref in entry.spilled.items():
         if ref.nbytes > MAX_MEMBER_NBYTES:
             return f"the page of its {name!r} has {ref.nbytes:,} bytes"
@@ -292,36 +294,36 @@ async def _members_fault(entry: Entry, packs: PackReader) -> str | None:
 def _vector_faults(
     entry: Entry, before: Entry, sources: Sequence[Entry], parents: Sequence[Entry]
 ) -> list[str]:
-    """What is wrong with the versions that an entry says it contains."""
+    """List the faults of an entry's version vector."""
     by_digest = {one.digest: one for one in sources}
     stood_on = by_digest[before.digest].merged if before.has_body else {}
     contained = dict(stood_on)
     for named, parent in zip(entry.parents, parents, strict=True):
         for branch, seq in vector_of(named.branch, by_digest[parent.digest]).items():
             contained[branch] = max(seq, contained.get(branch, -1))
-    faults = [f"it says that it contains {branch}@{seq}, and its parents do not"
+    faults = [f"it claims to contain {branch}@{seq}, but its parents do not"
               for branch, seq in entry.merged.items()
               if seq > contained.get(branch, -1)]  # fmt: skip
     lost = [branch for branch, seq in stood_on.items() if entry.merged.get(branch, -1) < seq]
-    return faults + [f"it contains less of {branch!r} than the entry before it" for branch in lost]
+    return faults + [f"it contains less of {branch!r} than the previous entry" for branch in lost]
 
 
 def _schema_faults(entry: Entry, schema: Schema) -> list[str]:
-    """What is wrong with a schema that can be read, and with what is said of it."""
+    """List the faults of a readable schema and of the members that depend on it."""
     if _bytes(schema.to_json()) != _bytes(dict(entry.schema or {})):
-        return ["its schema is not written as tensorlake writes it"]
+        return ["its schema is not in tensorlake's canonical form"]
     faults: list[str] = []
     if set(entry.roots) != {spec.id for spec in schema.tensors}:
-        faults.append("its indexes are not those of its schema's tensors")
+        faults.append("its indexes do not match its schema's tensors")
     if entry.features.with_schema(entry.schema) != entry.features:
-        faults.append("its features leave out what its schema needs")
+        faults.append("its features lack some that its schema needs")
     for spec in schema.tensors:
         faults += [f"tensor {spec.name!r}: {fault}" for fault in _tensor_faults(spec)]
     return faults
 
 
 def _succession_faults(entry: Entry, schema: Schema, before: Entry) -> list[str]:
-    """What is wrong with a body beside the one that it follows, and with what it says of both."""
+    """List the faults of a body relative to the previous one, and of the changes it records."""
     known = Schema.from_json(before.schema or {})
     faults: list[str] = []
     for spec in known.tensors:
@@ -329,17 +331,17 @@ def _succession_faults(entry: Entry, schema: Schema, before: Entry) -> list[str]
         kept, were = len(class_names(after)) if after else 0, len(class_names(spec))
         if after is not None and isinstance(after.type, ClassLabel) and kept < were:
             faults.append(
-                f"tensor {spec.name!r}: it has {kept:,} class names, and had {were:,}: a class"
-                ' that is dropped keeps its code, with the name ""'
+                f"tensor {spec.name!r}: it has {kept:,} class names, but had {were:,}: a"
+                ' dropped class keeps its code, with the name ""'
             )
     changes, grown = entry.changes, entry.physical - before.physical
     added = {one["tensor"] for one in changes.schema if one["op"] == "add"}
     there = {spec.id for one in (known, schema) for spec in one.tensors}
     named = {*changes.update, *(one["tensor"] for one in changes.schema)}
     if strange := sorted(named - there - added):
-        faults.append(f"it says that it changed tensor {strange[0]!r:.80}, which is not there")
+        faults.append(f"it records a change of tensor {strange[0]!r:.80}, which does not exist")
     if not changes.rewrite and changes.append != grown:
-        faults.append(f"it says that it appended {changes.append:,} rows, and has {grown:,} more")
+        faults.append(f"it records {changes.append:,} appended rows, but has {grown:,} more")
     return faults
 
 
@@ -347,26 +349,26 @@ def _tensor_faults(spec: TensorSpec) -> list[str]:
     expected, layout = ChunkLayout.of(spec.type), spec.layout
     faults: list[str] = []
     if (layout.kind, layout.dtype, layout.shape) != (expected.kind, expected.dtype, expected.shape):
-        faults.append("its chunks are encoded as another type's")
+        faults.append("its chunks have the encoding of a different type")
     if not 0 < spec.chunk_nbytes <= MAX_CHUNK_NBYTES:
-        faults.append(f"chunks of {spec.chunk_nbytes:,} bytes are none")
+        faults.append(f"a chunk size of {spec.chunk_nbytes:,} bytes is not allowed")
     try:
         spec.type.fill_column(spec.fill, 1)
     except DAMAGE as error:
-        faults.append(f"its fill is no sample of it ({first_line(error)})")
+        faults.append(f"its fill is not a valid sample ({first_line(error)})")
     return faults
 
 
 def _changes_faults(changes: Changes, entry: Entry) -> list[str]:
-    """What is wrong with what an entry says that it changed: other writers rely on its form."""
+    """List the faults of the changes that an entry records, whose form other writers rely on."""
     for one in changes.schema:
         names = (one.get("op"), one.get("tensor"), one.get("name"))
         if not all(isinstance(name, str) for name in names) or names[0] not in SCHEMA_CHANGES:
-            return [f"{dict(one)!r:.80} is no change of a schema"]
+            return [f"{dict(one)!r:.80} is not a schema change"]
     ranges = [rows for rows in (*changes.update.values(), changes.delete) if rows != "many"]
     last = max((stop for rows in ranges for _, stop in rows), default=0)
     if max(changes.append, last) > entry.physical:
-        return [f"it says that it changed row {last - 1:,}, and has {entry.physical:,}"]
+        return [f"it records a change of row {last - 1:,}, but has {entry.physical:,} rows"]
     return []
 
 
@@ -376,11 +378,11 @@ def _statistics_faults(statistics: Mapping[str, Any]) -> list[str]:
     counts = list(cast("dict[str, Any]", done).values()) if is_object else [None]
     if all(type(count) is int and 0 <= count < 1 << 62 for count in counts):
         return []
-    return ["its statistics are not those that optimize writes"]
+    return ["its statistics are not in the form that optimize writes"]
 
 
 def json_fault(value: Any) -> str | None:
-    """Say whether JSON holds what some reader cannot take: great depth, or great numbers."""
+    """Return why some readers could not parse a JSON value: deep nesting, or large numbers."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         if not level:
@@ -392,7 +394,7 @@ def json_fault(value: Any) -> str | None:
             elif isinstance(one, list):
                 below += cast("list[Any]", one)
             elif type(one) is int and not -(1 << 63) <= one < 1 << 64:
-                return f"it holds a number beyond 64 bits: {str(one)[:30]}…"
+                return f"it contains a number beyond 64 bits: {str(one)[:30]}…"
         level = below
     return f"its JSON is nested deeper than {MAX_DEPTH} levels"
 
@@ -402,5 +404,5 @@ def _bytes(value: Any) -> bytes:
 
 
 def first_line(error: BaseException) -> str:
-    """Take the reason out of an error's message, whose last line is advice to another."""
+    """Return the first line of an error's message, without the advice to another user."""
     return (str(error).splitlines() or [type(error).__name__])[0]

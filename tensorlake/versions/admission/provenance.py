@@ -1,15 +1,16 @@
-"""Where what an entry refers to comes from: its own packs, or a version that it stands on.
+"""The origin of an entry's references: its own packs, or a version that it is based on.
 
-    entry    ▸A ▸N ▸C tail        N is new: it lies in the entry's own packs, and is read
-    source   ▸A ▸B ▸C tail        A and C stand at the same rows: neither is read
+    entry    ▸A ▸N ▸C tail        N is new: it is in the entry's own packs, and is read
+    source   ▸A ▸B ▸C tail        A and C are at the same rows: neither is read
 
-What refers to anything else would be collected under its readers (docs/reference/format.md,
-"Garbage"), so a server that takes entries from clients asks of each that nothing is a stranger's.
-The trees are walked downward beside those of the versions that they are made of, so this costs what
-was changed. Only where places were changed too (a merge, a restore) are those versions read whole.
+Other referenced data would be collected while in use (docs/reference/format.md, "Garbage"), so a
+server that accepts entries from clients checks that none references foreign data. The trees are
+walked downward in parallel with those of the versions they are derived from, so the cost depends on
+the changes. Only if places were changed too (a merge, a restore) are those versions read
+completely.
 
-New pages are another's bytes: none is read twice, none that states more entries than leaves have,
-and a few at a time, so that no small entry makes its reader hold, or walk, a large tree.
+New pages are untrusted: none is read twice, none that states more entries than leaves have, and a
+few at a time, so that a small entry cannot make its reader hold, or walk, a large tree.
 """
 
 from __future__ import annotations
@@ -46,34 +47,34 @@ __all__ = ["stray_references"]
 PACKS_ASKED_AT_ONCE = 32
 
 MAX_OWN_PAGES = 200_000
-"""Pages that one entry may bring: 10⁹ rows of ten tensors have 30,000."""
+"""Maximum new pages of one entry: 10⁹ rows of ten tensors have 30,000."""
 
 MAX_PAGE_NBYTES = 16 << 20
-"""Of a page that is brought: a leaf with all its units has two."""
+"""Maximum of a new page: a leaf with all its units has two."""
 
 PAGES_AT_ONCE = 4
-"""Read together: 64 MiB each, at worst, of a few bytes that are stored."""
+"""Pages read together: at worst 64 MiB each, unpacked from a few stored bytes."""
 
 STORED = (ChunkKind.UNIFORM, ChunkKind.RAGGED, ChunkKind.ENCODED)
 EMPTY = (ChunkKind.FILL, ChunkKind.HOLE)
 
 _Node: TypeAlias = tuple[int, PageRef]
-"""The row where a node begins, and its page."""
+"""The first row of a node, and its page."""
 
 
 async def stray_references(
     entry: Entry, sources: Sequence[Entry], packs: PackReader, *, schema: Schema
 ) -> list[str]:
-    """Say what an entry refers to and may not: what is not there, or is another transaction's.
+    """List an entry's inadmissible references: to missing data, or to another transaction's.
 
     Args:
         entry: The entry, its pages loaded.
-        sources: The versions that it may cite packs of, loaded.
+        sources: The versions whose packs it may reference, loaded.
         packs: Reads the dataset's packs.
-        schema: The entry's.
+        schema: Schema of the entry.
 
     Raises:
-        CorruptionError: A page that it refers to is damaged, or is not the page that it names.
+        CorruptionError: A referenced page is damaged, or does not match its reference.
     """
     walk = _Walk(entry, sources, packs, schema)
     for name, ref in entry.spilled.items():
@@ -89,11 +90,11 @@ async def stray_references(
 
 @dataclass(slots=True)
 class _Walk:
-    """A walk under way, and what it found.
+    """A walk in progress, and its findings.
 
     Attributes:
-        ends: How long each of the entry's own packs must be.
-        strangers: Pages and packs that no source was seen to have so far.
+        ends: Required length of each of the entry's own packs.
+        strangers: Pages and packs not found in any source so far.
     """
 
     entry: Entry
@@ -109,14 +110,14 @@ class _Walk:
     own_pages: set[PageKey] = field(default_factory=set[PageKey])
 
     def take_page(self, ref: PageRef, *, is_known: bool) -> None:
-        """Note a page that holds a member of the entry."""
+        """Record a page that stores a member of the entry."""
         if self._is_own(ref):
             self._reach(ref.pack, ref.offset + ref.nbytes)
         elif not is_known:
-            self.faults.append(f"it refers to {ref}, which no version has that it stands on")
+            self.faults.append(f"it references {ref}, which no version has that it is based on")
 
     async def tree(self, what: str, root: Root[Any]) -> None:
-        """Walk one tree beside those of the sources."""
+        """Walk one tree in parallel with those of the sources."""
         others = [tree for one in self.sources if (tree := _tree(one, what)) is not None]
         new, gone = await self._apart(root, others)
         self._check_table(what, root.tail)
@@ -131,7 +132,7 @@ class _Walk:
         self.strange_packs |= cited
 
     async def look_everywhere(self) -> None:
-        """Look for what is strange so far in all of the sources, wherever it stands there."""
+        """Look for pages and packs not found so far anywhere in the sources."""
         if not (self.strange_packs or self.strange_pages):
             return
         seen: set[PageKey] = set()
@@ -140,36 +141,36 @@ class _Walk:
             known |= await packs_of(source, self.packs, seen=seen)
         for pack in sorted(self.strange_packs - known):
             self.faults.append(
-                f"it refers to pack {pack}, which is another transaction's and of no version that"
-                " it stands on"
+                f"it references pack {pack}, which is another transaction's and not of a version"
+                " that it is based on"
             )
         for ref, table in self.strange_pages:
             if (ref.pack, ref.offset) not in seen:
-                self.faults.append(f"it refers to {ref}, which no version has that it stands on")
+                self.faults.append(f"it references {ref}, which no version has that it is based on")
             elif ref.height:
                 await self.packs.pages.inners([ref], table)
             else:
                 await self.packs.pages.leaves([ref], table, Parts.LOCATIONS)
 
     async def ask_for_own_packs(self) -> None:
-        """See that the entry's own packs are there, and as long as it says."""
+        """Check that the entry's own packs exist and have the referenced length."""
         paths = [pack.path for pack in self.ends]
         heads = [partial(self.packs.store.head, path) for path in paths]
         metas = await runtime.gather_bounded(heads, limit=PACKS_ASKED_AT_ONCE)
         for path, end, meta in zip(paths, self.ends.values(), metas, strict=True):
             if meta is None:
-                self.faults.append(f"{path!r}, which it refers to, is not there")
+                self.faults.append(f"{path!r}, which it references, does not exist")
             elif meta.nbytes < end:
                 self.faults.append(
-                    f"{path!r} has {meta.nbytes:,} bytes, and it refers to {end:,} of them"
+                    f"{path!r} has {meta.nbytes:,} bytes, but it references {end:,} of them"
                 )
 
     async def _apart(
         self, root: Root[Any], others: Sequence[Root[Any]]
     ) -> tuple[list[_Node], list[_Node]]:
-        """Return own leaves of the tree, and leaves of the others that it has not at their rows.
+        """Return the tree's own leaves, and the other trees' leaves that it lacks at their rows.
 
-        Own pages above them are read and noted; pages of nobody known are noted as strange.
+        Own pages above them are read and recorded; pages of unknown origin are recorded as foreign.
         """
         new = set(_placed(0, root.children))
         old = {node for other in others for node in _placed(0, other.children)}
@@ -194,7 +195,7 @@ class _Walk:
             for (base, _), inner in zip(some, inners, strict=True):
                 found.update(_placed(base, inner.refs()))
             if len(found) > MAX_OWN_PAGES:
-                raise _no_page(some[0][1], f"it is one above more than {MAX_OWN_PAGES:,} pages")
+                raise _no_page(some[0][1], f"it is above more than {MAX_OWN_PAGES:,} pages")
         return found
 
     async def _leaves(
@@ -207,16 +208,16 @@ class _Walk:
                 yield leaf
 
     def _note_page(self, ref: PageRef, table: type[LeafTable]) -> bool:
-        """Note a page that no source has at its rows; whether it is the entry's own.
+        """Record a page that no source has at its rows; return whether it is the entry's own.
 
         Raises:
-            CorruptionError: It is no page that a writer makes.
+            CorruptionError: It is not a page that a writer makes.
         """
         if self._is_own(ref):
             key = (ref.pack, ref.offset)
             entries = LIMITS.fan_out if ref.height else LIMITS.leaf_entries
             if key in self.own_pages or ref.nbytes > MAX_PAGE_NBYTES or ref.entries > entries:
-                raise _no_page(ref, "it is referred to twice, or larger than a page may be")
+                raise _no_page(ref, "it is referenced twice, or too large for a page")
             if len(self.own_pages) >= MAX_OWN_PAGES:
                 raise _no_page(ref, f"it is one of more than {MAX_OWN_PAGES:,} new pages")
             self.own_pages.add(key)
@@ -232,7 +233,7 @@ class _Walk:
             last = int((table.base + table.span).max())
             if last > self.entry.physical:
                 self.faults.append(
-                    f"it shows physical rows up to {last:,} and has {self.entry.physical:,}"
+                    f"it shows physical rows up to {last:,} but has {self.entry.physical:,}"
                 )
 
     def _check_extents(self, what: str, table: Extents) -> None:
@@ -249,7 +250,7 @@ class _Walk:
             & (table.rows > 0)
         )
         if not is_whole.all() or len(table.packs) > len(table):
-            self.faults.append(f"an extent of tensor {what} is of no kind that can be read")
+            self.faults.append(f"an extent of tensor {what} is of an unknown kind")
             return
         for number, pack in enumerate(table.packs):
             inside = table.pack == number
@@ -257,7 +258,7 @@ class _Walk:
                 self._reach(pack, int((table.offset[inside] + table.nbytes[inside]).max()))
 
     def _foreign(self, table: LeafTable) -> set[PackId]:
-        """Packs of other transactions that a table refers to."""
+        """Return the packs of other transactions that a table references."""
         return {pack for pack in table.pack_ids() if pack.txid != self.entry.txid}
 
     def _is_own(self, ref: PageRef) -> bool:
@@ -268,7 +269,7 @@ class _Walk:
 
 
 def _no_page(ref: PageRef, why: str) -> CorruptionError:
-    return CorruptionError(f"{ref} is no page that a writer makes: {why}", object=ref.pack.path)
+    return CorruptionError(f"{ref} is not a page that a writer makes: {why}", object=ref.pack.path)
 
 
 def _tree(entry: Entry, what: str) -> Root[Any] | None:

@@ -1,8 +1,8 @@
-"""Whether a tag, a saved view or a pin that somebody else wrote may stand: checked before it does.
+"""Admission of another writer's tag, saved view or pin: checked before it is stored.
 
-As of entries (admission/entry.py): every listing reads all of them, and a collector stops at one
-that it cannot read. New is only what names a version that is there; in place of one that stands
-comes only a tombstone, for tags do not move.
+As for entries (admission/entry.py): every listing reads all of them, and a collector stops at an
+unreadable one. A new one must name an existing version; an existing one can only be replaced by a
+tombstone, because tags do not move.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = ["TagOffer", "check_tag_admitted"]
 
 @dataclass(frozen=True, slots=True)
 class TagOffer:
-    """A tag, view, pin or tombstone that somebody would put.
+    """A tag, view, pin or tombstone that a client requests to put.
 
     Attributes:
-        store: The dataset's.
-        name: Of the tag.
+        store: Store of the dataset.
+        name: Name of the tag.
         data: Its bytes.
-        author: Who puts it.
-        replaces: Whether it would take the place of one that stands.
+        author: The client that puts it.
+        replaces: Whether it would replace an existing one.
     """
 
     store: Store
@@ -55,10 +55,10 @@ class TagOffer:
 
 
 async def check_tag_admitted(offer: TagOffer) -> None:
-    """Check what is offered.
+    """Check an offered tag.
 
     Raises:
-        InvalidInputError: It may not stand; the message says why.
+        InvalidInputError: It is not admissible; the message has the reason.
     """
     path = tag_path(offer.name)
     try:
@@ -75,15 +75,15 @@ async def check_tag_admitted(offer: TagOffer) -> None:
 
 def _refused(path: str, why: str) -> InvalidInputError:
     return InvalidInputError(
-        f"what is put at {path!r} is no tag, saved view or tombstone that may stand there: {why}"
-        "\nname a version that is there: ds.tag(name), ds.query(…).save(name)",
+        f"the object put at {path!r} is not a tag, saved view or tombstone admissible there: {why}"
+        "\nname an existing version: ds.tag(name), ds.query(…).save(name)",
         path=path,
     )
 
 
 async def _fault(offer: TagOffer, path: str) -> str | None:
     if len(offer.data) > VIEW_NBYTES_MAX:
-        return f"it has {len(offer.data):,} bytes, and {VIEW_NBYTES_MAX:,} are allowed"
+        return f"it has {len(offer.data):,} bytes, but {VIEW_NBYTES_MAX:,} are allowed"
     body = unseal(offer.data, where=path)
     if (fault := json_fault(body)) is not None:
         return fault
@@ -91,27 +91,27 @@ async def _fault(offer: TagOffer, path: str) -> str | None:
     if found is None:
         is_plain = offer.data == seal({"deleted": True, "txid": body.get("txid")})
         if not is_plain or not is_txid(body.get("txid")):
-            return "a tombstone says that it is one, of which transaction, and nothing more"
-        return None if offer.replaces else "there is nothing yet that it could take the place of"
+            return "a tombstone has only its kind and its transaction"
+        return None if offer.replaces else "there is no tag that it could replace"
     if offer.replaces:
-        return "tags do not move: only a tombstone takes a tag's place"
+        return "tags do not move: only a tombstone may replace a tag"
     if not is_txid(found.txid) or (found.expires is not None and found.expires.tzinfo is None):
-        return "its transaction is none, or the time when it expires has no zone"
+        return "its transaction is invalid, or its expiry time has no time zone"
     if not found.is_pin:
         check_name(offer.name)
         if await BranchLog(offer.store, offer.name).entry(0) is not None:
             return f"{offer.name!r} is a branch"
     cited = await BranchLog(offer.store, found.branch).entry(found.seq)
     if cited is None or cited.digest != found.digest or not cited.has_body:
-        return f"it names {found.branch}@{found.seq}: another version, or none"
+        return f"it names {found.branch}@{found.seq}, which is missing or a different version"
     if found.rows is None:
         is_own = offer.data == _written(found)
-        return None if is_own else "it is not written as tensorlake writes it"
+        return None if is_own else "it is not in tensorlake's canonical form"
     return await _view_fault(offer, path, found.rows, cited)
 
 
 def _written(found: Citation) -> bytes:
-    """The bytes of a tag, or of a pin, as tensorlake writes them."""
+    """Return the canonical bytes of a tag or pin."""
     if found.is_pin:
         txid = found.name.removeprefix(PIN_PREFIX)
         body: dict[str, Any] = {"branch": found.branch, "seq": found.seq}
@@ -125,16 +125,16 @@ async def _view_fault(
 ) -> str | None:
     view = SavedView.from_bytes(offer.name, offer.data, where=path)
     if view is None or view.to_bytes() != offer.data:
-        return "it is not written as tensorlake writes it"
+        return "it is not in tensorlake's canonical form"
     if view.author != offer.author:
-        return f"its author is {view.author!r}, and it is put by {offer.author!r}"
+        return f"its author is {view.author!r}, but it is put by {offer.author!r}"
     if not 0 <= view.time <= await time_in(offer.store) + MAX_AHEAD_US:
-        return "its time lies before 1970, or ahead of the store's clock"
+        return "its time is before 1970, or ahead of the store's clock"
     if any(child.pack.txid != view.txid or child.height for child in rows.children):
-        return "its rows lie in packs of another transaction"
+        return "its rows are in packs of another transaction"
     pages = PackReader(offer.store).pages
     leaves = await pages.leaves(rows.children, RowSegments, Parts.LOCATIONS)
     last = [int((one.base + one.span).max()) for one in (*leaves, rows.tail) if len(one)]
     if max(last, default=0) > cited.physical:
-        return f"it shows physical rows up to {max(last):,}, and the version has fewer"
+        return f"it shows physical rows up to {max(last):,}, but the version has fewer"
     return None

@@ -67,8 +67,8 @@ class UnsyncedPack:
             content = memoryview(data)[blob.offset : blob.offset + blob.nbytes]
             if xxh3_64_intdigest(content) != blob.checksum:
                 raise CorruptionError(
-                    f"pack {path!r} of {store.url!r} was written, but its disk lost bytes:"
-                    " the changes staged in it are lost\nds.discard(), check the disk, and stage it again",
+                    f"pack {path!r} of {store.url!r} was written, but its disk lost bytes: its"
+                    " staged changes are lost\nds.discard(), check the disk, and stage it again",
                     object=path,
                     offset=blob.offset,
                 )

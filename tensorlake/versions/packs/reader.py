@@ -187,12 +187,12 @@ class PackReader:
                 txid=pack.txid,
                 object=pack.path,
             )
-        given_up = [version for version in self._versions if await self._is_given_up(version)]
-        if given_up:
+        expired = [version for version in self._versions if await self._has_expired(version)]
+        if expired:
             return SnapshotExpiredError(
-                f"{', '.join(given_up[-3:])} of {self.store.url!r} has expired, and its data"
+                f"{', '.join(expired[-3:])} of {self.store.url!r} has expired, and its data"
                 f" was collected: pack {pack.path!r} is gone\nopen a newer version, see ds.log()",
-                version=given_up[-1],
+                version=expired[-1],
                 object=pack.path,
             )
         return CorruptionError(
@@ -201,7 +201,7 @@ class PackReader:
             object=pack.path,
         )
 
-    async def _is_given_up(self, version: str) -> bool:
+    async def _has_expired(self, version: str) -> bool:
         branch, _, number = version.rpartition("@")
         log = BranchLog(self.store, branch)
         newest = await log.newest_from(await log.existing(int(number)))

@@ -204,7 +204,7 @@ def test_readers_of_what_is_gone_are_told_that_it_was_given_up(store, dataset, c
     dataset.gc()
 
     for handle in (old, open_on(store, "main@2")):
-        with pytest.raises(SnapshotExpiredError, match=r"main@\d of .* was given up"):
+        with pytest.raises(SnapshotExpiredError, match=r"main@\d of .* has expired"):
             rows_of(handle)
 
 
