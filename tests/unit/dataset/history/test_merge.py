@@ -438,7 +438,7 @@ def test_two_orders_conflict_and_a_side_is_preferred(main, fix):
     fix.optimize(order_by="x DESC")
     main.optimize(order_by="label, x")
 
-    with pytest.raises(ConflictError, match="both put the rows into another order"):
+    with pytest.raises(ConflictError, match="both reordered the rows"):
         main.merge("fix")
     main.merge("fix", on_conflict="theirs")
 

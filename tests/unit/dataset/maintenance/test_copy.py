@@ -397,7 +397,7 @@ def test_a_mirror_is_of_one_source_and_of_all_of_it():
         tl.copy(other.url, mirror, mirror=True)
     with pytest.raises(tl.InvalidInputError, match="is a mirror of"):
         tl.copy(ds.url, mirror)
-    with pytest.raises(tl.InvalidInputError, match="no mirror"):
+    with pytest.raises(tl.InvalidInputError, match="not a mirror"):
         tl.copy(ds.url, other.url, mirror=True)
     with pytest.raises(tl.InvalidInputError, match="every version"):
         tl.copy(ds.url, url("of-more"), mirror=True, version="main@1")

@@ -347,7 +347,7 @@ def test_a_function_that_gives_no_weight_is_named_with_its_place(web):
 def test_a_function_that_gives_no_number_is_named_with_its_place(web, given):
     mixed = tl.mix({"web": (web, lambda place: given)}, stop="never")
 
-    with pytest.raises(InvalidInputError, match=r"its function gave .* at place 0"):
+    with pytest.raises(InvalidInputError, match=r"its function returned .* at place 0"):
         mixed.loader(batch_size=4, columns=["_source"]).state_dict()
 
 

@@ -158,7 +158,7 @@ def test_what_the_disk_did_not_keep_is_never_published(store, tmp_path):
     lost.write_bytes(content)
 
     for _ in range(2):
-        with pytest.raises(CorruptionError, match="not kept by its disk"):
+        with pytest.raises(CorruptionError, match="its disk lost bytes"):
             dataset.commit()
 
     assert len(open_on(store)) == 0
