@@ -1,13 +1,13 @@
-"""Many rows of one shape: one array, made once, that threads fill chunk by chunk.
+"""Bulk reads of rows of one shape: threads fill one preallocated array chunk by chunk.
 
     asked     c0 rows 5 … 63      c1 rows 0 … 63      c2 rows 3, 9, 40
     pieces    rows of a chunk, and where in the array they go
-    array     [5 … 63 of c0][c1, read or decompressed right here][3, 9, 40 of c2]
+    array     [5 … 63 of c0][c1, read or decompressed in place][3, 9, 40 of c2]
 
-Beside the array there is never more than a decoded chunk for each thread, and none where all rows
-of a chunk go to one place: a raw one is read from its file into the array, a compressed one is
-decompressed into it. A chunk's bytes are verified before anybody sees its rows. The time goes into
-reading, hashing and decompressing, which Python lets run side by side.
+Beside the array there is at most one decoded chunk per thread, and none where all rows of a chunk
+go to one place: a raw chunk is read from its file into the array, a compressed one is decompressed
+into it. A chunk's bytes are verified before its rows become visible. The time goes into reading,
+hashing and decompression, which release the interpreter and run in parallel.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ Int64Array = npt.NDArray[np.int64]
 Rows = slice | Int64Array
 
 FILLED_NBYTES_MIN = 4 << 20
-"""Fewer bytes are joined from decoded chunks: threads would take longer to start."""
+"""Smaller reads are joined from decoded chunks: starting threads would take longer."""
 
 KEPT_SHARE = 4
-"""A read of up to one part in so many of what the cache may hold leaves there what it decoded. A
-larger one would only push out what others use."""
+"""A read of up to this fraction (1/N) of the cache's capacity caches its decoded chunks. A larger
+one would only evict the chunks of other reads."""
 
 SHARE_NBYTES = 4 << 20
-"""A thread takes chunks of so much together: of 256 chunks, each handed out alone, that took 30 of
-139 ms of the processor (docs/decisions/0028)."""
+"""Bytes of chunks per task: handing out 256 chunks one by one took 30 of 139 ms of processor time
+(docs/decisions/0028)."""
 
 SHARES_OF_THREAD = 4
-"""Each thread takes so many shares at least, and none waits long for the last."""
+"""Least number of tasks per thread, so that none waits long for the last."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Rows that are wanted of one chunk, and where they go."""
+    """Requested rows of one chunk, and their destination."""
 
     key: ChunkKey
     rows: Rows  # counted inside the chunk
@@ -70,12 +70,12 @@ class Piece:
 
     @property
     def count(self) -> int:
-        """How many rows they are."""
+        """The number of rows."""
         return self.rows.stop - self.rows.start if isinstance(self.rows, slice) else len(self.rows)
 
 
 def is_filled(spec: TensorSpec, rows: int) -> bool:
-    """Tell whether so many rows of a tensor are read this way."""
+    """Return whether a read of `rows` rows of a tensor uses this module."""
     layout = spec.layout
     if layout.kind is not ChunkKind.UNIFORM or holds_codes(spec.type):
         return False
@@ -83,7 +83,7 @@ def is_filled(spec: TensorSpec, rows: int) -> bool:
 
 
 def pieces_of_runs(runs: Sequence[ChunkRun]) -> list[Piece]:
-    """Lay out consecutive rows."""
+    """Plan the pieces of consecutive rows."""
     pieces: list[Piece] = []
     at = 0
     for run in runs:
@@ -96,12 +96,12 @@ def pieces_of_runs(runs: Sequence[ChunkRun]) -> list[Piece]:
 def pieces_of(
     keys: Sequence[ChunkKey], wanted: Sequence[Int64Array], order: Int64Array | None
 ) -> list[Piece]:
-    """Lay out the rows that are wanted of each chunk.
+    """Plan the pieces of the requested rows of each chunk.
 
     Args:
         keys: The chunks.
-        wanted: Of each, its rows.
-        order: Where the rows of all of them go; None where one after another.
+        wanted: The requested rows of each.
+        order: The destinations of all their rows; None for consecutive ones.
     """
     borders = np.cumsum([0, *map(len, wanted)]).tolist()
     places = [slice(start, stop) for start, stop in pairwise(borders)]
@@ -126,7 +126,7 @@ class Filling:
         self._is_kept = self._values.nbytes * KEPT_SHARE <= cache.nbytes_max
 
     def place_at_hand(self, pieces: Sequence[Piece]) -> list[int]:
-        """Place those that need no request, in threads; returns which are left.
+        """Place the pieces that need no request, in threads; return the indices of the others.
 
         Raises:
             CorruptionError: A chunk is damaged.
@@ -136,7 +136,7 @@ class Filling:
         return [at for at, is_placed in enumerate(placed) if not is_placed]
 
     def place(self, piece: Piece, blob: Buffer) -> None:
-        """Verify a chunk's bytes, and put its rows where they go.
+        """Verify a chunk's bytes, and copy its rows to their destination.
 
         Raises:
             CorruptionError: The chunk is damaged.
@@ -144,7 +144,7 @@ class Filling:
         self._put_decoded(piece, verified(piece.key, blob))
 
     def put(self, piece: Piece, column: Column) -> None:
-        """Put rows that were read in another way where they go."""
+        """Copy rows that were read in another way to their destination."""
         assert isinstance(column, UniformColumn), "samples of one shape have such columns"
         self._values[piece.target] = column.values
         self._note_valid(piece, column.valid)
@@ -162,7 +162,7 @@ class Filling:
         return [self._place_here(piece) for piece in pieces]
 
     def _place_here(self, piece: Piece) -> bool:
-        """Place what needs no request; says whether it did."""
+        """Place a piece if it needs no request; return whether it did."""
         key = piece.key
         if key.is_fill:
             self.put(piece, self.spec.type.fill_column(self.spec.fill, piece.count))
@@ -177,14 +177,14 @@ class Filling:
         if blob is None:
             return False
         is_raw = self.spec.encoding(key.read_as).is_raw
-        if not (is_raw and self._cache.is_verified(key)):  # decompressors believe anything
+        if not (is_raw and self._cache.is_verified(key)):  # decompressors accept damaged input
             verified(key, blob)
             self._cache.set_verified(key)
         self._put_decoded(piece, blob)
         return True
 
     def _is_read_in_place(self, piece: Piece) -> bool:
-        """Read all rows of a raw chunk from a local file into the array, where that can be."""
+        """Read all rows of a raw chunk from a local file into the array, if possible."""
         key = piece.key
         payload_nbytes = key.nbytes - key.header_nbytes
         if (
@@ -257,7 +257,7 @@ class Filling:
 
 
 def _shares(pieces: Sequence[Piece], least: int) -> list[Sequence[Piece]]:
-    """Divide pieces among threads, neighbours together, into so many shares where they can be."""
+    """Divide pieces into at least `least` shares if possible, keeping neighbours together."""
     nbytes = np.cumsum([piece.key.nbytes for piece in pieces])
     share = max(1, min(SHARE_NBYTES, int(nbytes[-1]) // least))
     starts = [0, *(np.flatnonzero(np.diff((nbytes - 1) // share)) + 1).tolist(), len(pieces)]
@@ -265,7 +265,7 @@ def _shares(pieces: Sequence[Piece], least: int) -> list[Sequence[Piece]]:
 
 
 def _narrow(rows: Int64Array) -> Rows:
-    """Return rows that follow each other as a slice."""
+    """Return consecutive rows as a slice."""
     first, last = int(rows[0]), int(rows[-1])
     if last - first == len(rows) - 1 and bool((rows[1:] - rows[:-1] == 1).all()):
         return slice(first, last + 1)

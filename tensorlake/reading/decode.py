@@ -1,7 +1,17 @@
-"""From a chunk's bytes to samples of the tensor: verified, decoded, brought to its type.
+"""Turn a chunk's bytes into samples of the tensor: verify, decode, convert, join.
 
-Each step is a function of its own, because what lies between is kept: decoded chunks do not depend
-on the version that they are read in, so handles at other versions share them.
+Each step is a function of its own, because intermediate results are cached: decoded chunks do not
+depend on the version that they are read in, so handles at other versions share them.
+
+Class codes decode as int64, the type that NumPy and torch index with, and few datasets have more
+than 256 classes. They are cached as uint8, which takes an eighth of the memory (a scan that
+compares them reads an eighth of the bytes), and widened when returned.
+
+Rows requested in any order are read chunk by chunk, and returned in the requested order:
+
+    requested   chunk 1 row 4   chunk 0 row 7   chunk 1 row 0
+    by chunk    chunk 0: [7]    chunk 1: [4, 0]                   ``rows_by_chunk``
+    joined      chunk 1 row 4   chunk 0 row 7   chunk 1 row 0     ``joined``
 """
 
 from __future__ import annotations
@@ -55,10 +65,10 @@ Int64Array = npt.NDArray[np.int64]
 
 
 def verified(key: ChunkKey, blob: Buffer) -> Buffer:
-    """Return a chunk's bytes, whose checksum is right.
+    """Return a chunk's bytes after verifying their checksum.
 
     Raises:
-        CorruptionError: It is not.
+        CorruptionError: The checksum is wrong.
     """
     if xxh3_64_intdigest(blob) != key.checksum:
         raise _damaged(key)
@@ -66,19 +76,19 @@ def verified(key: ChunkKey, blob: Buffer) -> Buffer:
 
 
 def verify_pieces(key: ChunkKey, pieces: Sequence[Buffer]) -> None:
-    """See that a chunk's bytes, which lie in several places, have the right checksum.
+    """Verify the checksum of a chunk's bytes, which are in several buffers.
 
     Raises:
-        CorruptionError: They have not.
+        CorruptionError: The checksum is wrong.
     """
     if checksum_of(pieces) != key.checksum:
         raise _damaged(key)
 
 
 def decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer, rest: Sequence[Buffer] = ()) -> Column:
-    """What a chunk's verified bytes are, whatever type the tensor has in this version.
+    """Decode a chunk's verified bytes, independent of the tensor's type in this version.
 
-    This is what caches keep: handles at other versions of the dataset share them.
+    Caches store this form: handles at other versions of the dataset share it.
     """
     return decode_chunk(
         blob,
@@ -94,10 +104,10 @@ def decoded(spec: TensorSpec, key: ChunkKey, blob: Buffer, rest: Sequence[Buffer
 def salvaged(
     spec: TensorSpec, key: ChunkKey, blob: Buffer
 ) -> tuple[Column, npt.NDArray[np.bool_]] | None:
-    """What of a damaged chunk its header lets one verify: its rows, and which of them are lost.
+    """Recover the rows of a damaged chunk that its header can verify, and a mask of lost rows.
 
-    None where the header is damaged, or records no units. A chunk that is whole by its own header
-    is another one, written in this one's place: none of its rows is this tensor's.
+    None where the header is damaged, or records no units. A chunk that is intact by its own header
+    is a different one, written in this one's place: none of its rows belong to this tensor.
     """
     layout, view = spec.encodings[key.read_as], memoryview(blob)
     try:
@@ -129,7 +139,7 @@ def salvaged(
 
 
 def decoded_and_kept(cache: ChunkCache, spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:
-    """Decode a chunk's verified bytes and keep what they hold, class codes as narrow as can be."""
+    """Decode a chunk's verified bytes and cache the column, class codes in a narrow dtype."""
     made = decoded(spec, key, blob)
     column = narrowed(made) if holds_codes(spec.type) else made
     cache.keep(key, column)
@@ -137,24 +147,24 @@ def decoded_and_kept(cache: ChunkCache, spec: TensorSpec, key: ChunkKey, blob: B
 
 
 def adapted(spec: TensorSpec, key: ChunkKey, column: Column) -> Column:
-    """Bring samples of a chunk, as they are kept, to the tensor's type in this version."""
+    """Convert a cached column to the tensor's type in this version."""
     if holds_codes(spec.type):
         column = widened(column, spec.encoding(key.read_as).element_dtype)
     return spec.adapt(column, key.read_as, where=str(key))
 
 
 def as_handed_out(spec: TensorSpec, column: Column) -> Column:
-    """Return samples of the tensor's type as others see them: class codes in their own dtype."""
+    """Return samples in the tensor's own dtype: class codes are widened."""
     return widened(column, spec.layout.element_dtype) if holds_codes(spec.type) else column
 
 
 def holds_codes(sample_type: SampleType) -> bool:
-    """Tell whether samples are classes."""
+    """Return whether samples are class codes."""
     return sample_type.query_kind == "label"
 
 
 def narrowed(column: Column) -> Column:
-    """Return a column of whole numbers in the narrowest unsigned dtype that holds them.
+    """Return a column of integers in the narrowest unsigned dtype that holds them.
 
     >>> from tensorlake.types import UniformColumn
     >>> narrowed(UniformColumn(np.array([3, 255]))).values.dtype
@@ -170,7 +180,7 @@ def narrowed(column: Column) -> Column:
 
 
 def widened(column: Column, dtype: npt.DTypeLike) -> Column:
-    """Return a column of whole numbers in the dtype that they had before they were narrowed."""
+    """Return a narrowed column of integers in its original dtype."""
     if isinstance(column, EncodedColumn) or column.values.dtype == dtype:
         return column
     return replace(column, values=column.values.astype(dtype))
@@ -178,14 +188,14 @@ def widened(column: Column, dtype: npt.DTypeLike) -> Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetched:
-    """What came of some chunks, by their places among all; ``columns`` verifies and decodes it."""
+    """Bytes of some chunks by their positions among all; ``columns`` verifies and decodes them."""
 
     places: Sequence[int]
     columns: Callable[[], list[Column]]
 
 
 def run_of(physical: Int64Array) -> tuple[int, int] | None:
-    """Say where rows start and stop that follow each other without a gap; None of any others."""
+    """Return start and stop of consecutive ascending rows; None for any others."""
     start, stop = int(physical[0]), int(physical[-1]) + 1
     if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
         return None
@@ -193,7 +203,7 @@ def run_of(physical: Int64Array) -> tuple[int, int] | None:
 
 
 def rows_by_chunk(located: Located) -> tuple[list[Int64Array], Int64Array | None]:
-    """Divide rows by the chunks they are in; None where they lie in the chunks' order already."""
+    """Group rows by chunk, with their order; None where they are in the chunks' order already."""
     is_in_order = bool(np.all(located.chunk[1:] >= located.chunk[:-1]))
     order = None if is_in_order else np.argsort(located.chunk, kind="stable")
     counts = np.bincount(located.chunk, minlength=len(located.chunks))
@@ -204,7 +214,7 @@ def rows_by_chunk(located: Located) -> tuple[list[Int64Array], Int64Array | None
 def joined(
     parts: Sequence[Column | None], fetched: Sequence[Fetched], order: Int64Array | None
 ) -> Column:
-    """Make what was fetched, and put all rows in the order asked for."""
+    """Decode the fetched chunks, and return all rows in the requested order."""
     found = [*parts]
     for one in fetched:
         for place, column in zip(one.places, one.columns(), strict=True):
@@ -218,9 +228,9 @@ def joined(
 
 
 def too_short(key: ChunkKey, part: str | None = None) -> CorruptionError:
-    """Build the error for a chunk, or a part of one, that lacks rows which its index speaks of."""
+    """Build the error for a chunk, or a part of one, that has fewer rows than its index records."""
     return CorruptionError(
-        f"{part or key} is damaged: it has fewer rows than its index says"
+        f"{part or key} is damaged: it has fewer rows than its index records"
         "\nrestore the object from a copy, or run check() to see what is lost",
         object=key.pack.path,
         offset=key.offset,

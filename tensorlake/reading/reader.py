@@ -1,8 +1,8 @@
-"""Reading samples of a snapshot: rows → chunks → bytes → columns.
+"""Read samples of a snapshot: rows → chunks → bytes → columns.
 
-From a local folder chunks are memory-mapped; from elsewhere a chunk is one ranged GET, or, where
-few of its rows are wanted, only the parts that hold them (units). Everything is verified on
-arrival; a mapped chunk once a process.
+In a local folder chunks are memory-mapped; on remote stores a chunk is one ranged GET, or, for few
+of its rows, only the parts that contain them (units). All bytes are verified on arrival; a mapped
+chunk once per process.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tensorlake.reading.decode import (
     verified,
 )
 from tensorlake.reading.fetch.fetch import CHUNKS_IN_FLIGHT, RowFetches
-from tensorlake.reading.fetch.headers import ChunkHeaders, nulls_told, shapes_told
-from tensorlake.reading.fetch.random_access import SPARSE_ROWS, is_sparse_in, read_scattered
+from tensorlake.reading.fetch.headers import ChunkHeaders, header_nulls, header_shapes
+from tensorlake.reading.fetch.random_access import SPARSE_ROWS, is_sparse_in, read_random_rows
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.reading.index.extent_table import ChunkRun, Located
 from tensorlake.reading.index.index import ChunkIndex
@@ -47,7 +47,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 class Reader:
-    """Reads columns of one snapshot. Thread-safe; cheap to make."""
+    """Reads columns of one snapshot. Thread-safe; cheap to create."""
 
     def __init__(self, snapshot: Snapshot, cache: ChunkCache | None = None) -> None:
         self.snapshot = snapshot
@@ -57,27 +57,27 @@ class Reader:
 
     @property
     def store(self) -> Store:
-        """Where the bytes come from."""
+        """The store of the bytes."""
         return self.snapshot.packs.store
 
     # For the loader: one step at a time
 
     def locate(self, tensor: str, physical: Int64Array) -> Located:
-        """Find in which chunks physical rows lie; any order."""
+        """Find the chunks of physical rows, in any order."""
         return self.index(tensor).locate(physical)
 
     def index(self, tensor: str) -> ChunkIndex:
-        """Where the tensor's chunks are."""
+        """Return the tensor's chunk index."""
         self.snapshot.check_alive()
         return self.snapshot.chunk_index(self.snapshot.spec(tensor).id)
 
     def row_nbytes(self, tensors: Sequence[str]) -> list[int]:
-        """Stored bytes of a row in the mean, of each of some tensors; all are looked up at once."""
+        """Return the mean stored bytes of a row of each tensor; all are looked up concurrently."""
         sizes = [self.index(tensor).row_nbytes for tensor in tensors]
         return runtime.run(runtime.gather_bounded(sizes, limit=CHUNKS_IN_FLIGHT))
 
     def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
-        """Read all at once what ``row_nbytes`` and ``locate`` of some rows will need."""
+        """Read the pages that ``row_nbytes`` and ``locate`` of some rows need, concurrently."""
         indexes = [index for index in map(self.index, tensors) if not index.is_at_hand]
         if indexes:
             reads = [partial(index.look_ahead, physical) for index in indexes]
@@ -88,7 +88,7 @@ class Reader:
         return await self._fetches.chunk(key)
 
     def map_chunk(self, key: ChunkKey) -> Buffer | None:
-        """View a chunk of a local folder (or a staged one) in memory; None elsewhere."""
+        """View a chunk of a local folder (or a staged one) in memory; None on remote stores."""
         blob = self.snapshot.packs.map_range(key.pack, key.offset, key.nbytes)
         if blob is not None and not self._cache.is_verified(key):
             verified(key, blob)
@@ -111,16 +111,16 @@ class Reader:
     def salvage_chunk(
         self, tensor: str, key: ChunkKey, pieces: Sequence[Buffer] = ()
     ) -> tuple[Column, npt.NDArray[np.bool_]] | None:
-        """Return what of a damaged chunk can be verified by itself, and which rows cannot.
+        """Return the rows of a damaged chunk that can be verified, and which rows cannot.
 
         Args:
-            tensor: Whose chunk it is.
-            key: Where it is.
-            pieces: Its bytes, one after another, where they were fetched.
+            tensor: The chunk's tensor.
+            key: Its address.
+            pieces: Its bytes, one after another, if they were fetched.
 
         Returns:
-            Its rows, those that are lost as NULL, and which these are; None where no row of it
-            can be verified.
+            Its rows, with lost ones as NULL, and a mask of these; None where no row can be
+            verified.
         """
         blob = b"".join(pieces) if pieces else None
         if blob is None:
@@ -135,17 +135,17 @@ class Reader:
         return replace(column, valid=~is_lost if valid is None else ~is_lost & valid), is_lost
 
     def fill_column(self, tensor: str, rows: int) -> Column:
-        """The stored samples of rows that have the tensor's fill."""
+        """Return the stored samples of rows that have the tensor's fill."""
         spec = self.snapshot.spec(tensor)
         return spec.type.fill_column(spec.fill, rows)
 
-    # For everyone else: columns
+    # For other callers: columns
 
     def read(self, tensor: str, physical: Int64Array, *, decode: bool = True) -> Column:
-        """Read samples of physical rows, in their order; media decoded unless told not to.
+        """Read samples of physical rows, in their order; media decoded unless `decode` is False.
 
         Raises:
-            CorruptionError: Stored bytes are damaged; the message says where.
+            CorruptionError: Stored bytes are damaged; the message names the place.
         """
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
@@ -159,11 +159,11 @@ class Reader:
         return column
 
     async def fetch(self, tensor: str, physical: Int64Array) -> Callable[[], Column]:
-        """Ask for what ``read`` needs of some rows, on the storage loop, and wait for it.
+        """Fetch the bytes that ``read`` needs for some rows, on the storage loop.
 
         Returns:
-            What verifies it and makes ``read``'s column of it, of media as they are stored: work
-            for another thread, since the loop's has other answers to take.
+            A function that verifies them and returns ``read``'s column, with media as stored: for
+            another thread, since the loop's has other answers to receive.
         """
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
@@ -181,7 +181,7 @@ class Reader:
         """Read samples of physical rows ``start`` … ``stop`` - 1; media decoded.
 
         Raises:
-            CorruptionError: Stored bytes are damaged; the message says where.
+            CorruptionError: Stored bytes are damaged; the message names the place.
         """
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
@@ -194,14 +194,14 @@ class Reader:
         """Read the classes of physical rows ``start`` … ``stop`` - 1, in any unsigned dtype.
 
         Raises:
-            CorruptionError: Stored bytes are damaged; the message says where.
+            CorruptionError: Stored bytes are damaged; the message names the place.
         """
         self.snapshot.check_alive()
         column = self._run_at_hand(self.snapshot.spec(tensor), start, stop)
         return self.read(tensor, np.arange(start, stop)) if column is None else column
 
     def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
-        """Shapes of samples, int64 (n, ndim), from headers alone; −1 where NULL.
+        """Return shapes of samples, int64 (n, ndim), from headers alone; −1 where NULL.
 
         Raises:
             InvalidInputError: The type's samples have no shape.
@@ -214,27 +214,27 @@ class Reader:
                 tensor=tensor,
             )
         located = self.locate(tensor, physical)
-        return shapes_told(spec, located, self._headers.of(located.chunks))
+        return header_shapes(spec, located, self._headers.of(located.chunks))
 
     def is_null(self, tensor: str, physical: Int64Array) -> npt.NDArray[np.bool_]:
-        """Tell which samples are NULL, from chunk headers alone."""
+        """Return which samples are NULL, from chunk headers alone."""
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
         located = self.locate(tensor, physical)
-        return nulls_told(spec, located, self._headers.of(located.chunks))
+        return header_nulls(spec, located, self._headers.of(located.chunks))
 
     def chunks(self, tensor: str, physical: Int64Array) -> Sequence[ChunkKey]:
-        """The stored chunks that hold these rows, each once."""
+        """Return the stored chunks that contain these rows, each once."""
         if len(physical) == 0:
             return ()
         return [key for key in self.locate(tensor, physical).chunks if not key.is_fill]
 
     def stored_nbytes(self, tensor: str, physical: Int64Array) -> int:
-        """Bytes of the chunks that hold these rows."""
+        """Return the bytes of the chunks that contain these rows."""
         return sum(key.nbytes for key in self.chunks(tensor, physical))
 
     def _filled(self, spec: TensorSpec, physical: Int64Array) -> Column | None:
-        """Many rows of one shape, each put where it stays; None where one chunk holds them all."""
+        """Read many rows of one shape into one array; None where one chunk contains them all."""
         run = run_of(physical) if self.store.is_local else None
         runs = None if run is None else self.index(spec.name).find_runs(*run)
         located, wanted = None, []
@@ -265,7 +265,7 @@ class Reader:
         return filling.column()
 
     async def _fetch_into(self, filling: Filling, piece: Piece) -> None:
-        """Read a whole chunk; others come while a thread puts its rows in place."""
+        """Read a whole chunk; others arrive while a thread copies its rows."""
         key = piece.key
         blob = await self.snapshot.packs.read_range(key.pack, key.offset, key.nbytes)
         await asyncio.get_running_loop().run_in_executor(None, filling.place, piece, blob)
@@ -278,23 +278,23 @@ class Reader:
         wanted: list[Int64Array],
         which: list[int],
     ) -> None:
-        """Read what few rows of chunks need, and put them in place."""
+        """Read the parts that few rows of chunks need, and copy them into place."""
         spec, index = filling.spec, self.index(filling.spec.name)
         for fetched in await self._fetches.rows(spec, index, located, wanted, which):
             for at, column in zip(fetched.places, fetched.columns(), strict=True):
                 filling.put(pieces[at], column)
 
     def _joined(self, spec: TensorSpec, physical: Int64Array) -> Column:
-        """Rows of each chunk, joined in the order asked for; of one a view where it can be."""
+        """Return rows of chunks joined in the requested order; of one chunk a view if possible."""
         run = run_of(physical)
         at_hand = None if run is None else self._run_at_hand(spec, *run)
         return self._gather(spec, physical) if at_hand is None else as_handed_out(spec, at_hand)
 
     def _run_at_hand(self, spec: TensorSpec, start: int, stop: int) -> Column | None:
-        """Consecutive rows of chunks that need no request; None where they are anything else.
+        """Return consecutive rows of chunks that need no request; None for any others.
 
-        Class codes come as they are kept, and are joined so. Nothing is done for each row: a scan
-        costs what its chunks cost.
+        Class codes stay in their cached dtype. There is no work per row: a scan costs as much as
+        its chunks.
         """
         runs = self.index(spec.name).runs(start, stop)
         if runs is None:
@@ -317,9 +317,9 @@ class Reader:
         return part if run.chunk.read_as == spec.read_as else adapted(spec, run.chunk, part)
 
     def _gather(self, spec: TensorSpec, physical: Int64Array) -> Column:
-        """Read rows far apart by the parts that hold them, where that pays, others by chunk."""
+        """Read random rows by the parts that contain them where that pays, others by chunk."""
         packs, index = self.snapshot.packs, self.index(spec.name)
-        found = read_scattered(spec, index, packs, self._cache, physical)
+        found = read_random_rows(spec, index, packs, self._cache, physical)
         if found is None:
             return self._gather_chunks(spec, index.locate(physical))
         if len(found.places) == len(physical):
@@ -330,7 +330,7 @@ class Reader:
         return take(concat([found.column, rest]), order)
 
     def _gather_chunks(self, spec: TensorSpec, located: Located) -> Column:
-        """Take each chunk's wanted rows, then put them in the order asked for."""
+        """Take each chunk's requested rows, then restore the requested order."""
         wanted, order = rows_by_chunk(located)
         parts = self._parts_at_hand(spec, located, wanted)
         missing = [at for at, part in enumerate(parts) if part is None]
@@ -347,7 +347,7 @@ class Reader:
         ]
 
     def _at_hand(self, spec: TensorSpec, key: ChunkKey, rows: Int64Array) -> Column | None:
-        """Rows of a chunk that needs no request; None when it does."""
+        """Return rows of a chunk that needs no request; None when it does."""
         if key.is_fill:
             return self.fill_column(spec.name, len(rows))
         whole = self._whole_at_hand(spec, key)

@@ -1,8 +1,9 @@
-"""Rows × columns of one snapshot: what a view is underneath, and all that a loader knows.
+"""Rows × columns of one snapshot: the basis of views, and the input of loaders.
 
-Four numbers of a row, never mixed: *position* in the selection, *row* of the version, *physical
+A row has four numbers, never mixed: *position* in the selection, *row* of the version, *physical
 row* in the branch's axis, and row id. A selection maps the first to the next two, vectorised, and
-its digest names it for ever: equal digests mean equal rows of the same version in the same order.
+its digest identifies it permanently: equal digests mean equal rows of the same version in the same
+    order.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Selection:
     """Rows of a snapshot, in an order, and some of its columns.
 
     Attributes:
-        snapshot: The version that the rows are of.
+        snapshot: The version of the rows.
         columns: Names of tensors; the digest does not depend on them.
         rows: Rows of the version by position, int64, may repeat; None for all rows in order.
     """
@@ -36,12 +37,12 @@ class Selection:
 
     @property
     def num_rows(self) -> int:
-        """How many rows are selected."""
+        """The number of selected rows."""
         return self.snapshot.num_rows if self.rows is None else len(self.rows)
 
     @property
     def digest(self) -> str:
-        """Name of (version, rows in order), 40 hex digits."""
+        """Digest of (version, rows in order), 40 hex digits."""
         hasher = hashlib.blake2b(self.snapshot.digest.encode(), digest_size=20)
         if self.rows is not None:
             hasher.update(np.ascontiguousarray(self.rows, dtype="<i8").tobytes())
@@ -57,7 +58,7 @@ class Selection:
 
     @property
     def first_physical(self) -> int | None:
-        """The physical row of the first, where all others follow it without a gap; else None."""
+        """The physical row of position 0, if all others follow consecutively; else None."""
         return self.snapshot.first_physical if self.rows is None else None
 
     def all_positions(self) -> Int64Array:
@@ -69,5 +70,5 @@ class Selection:
         return Selection(self.snapshot, self.columns, self.row_numbers(positions))
 
     def with_columns(self, columns: tuple[str, ...]) -> Selection:
-        """Keep the rows, change the columns."""
+        """Return the same rows with other columns."""
         return Selection(self.snapshot, columns, self.rows)

@@ -1,9 +1,9 @@
-"""One version, ready to be read: its state, its name, and where its rows lie.
+"""One version, ready to be read: its state, its name, and its indexes.
 
-A snapshot is immutable, and making one reads nothing: a commit or a refresh makes a new one, so its
-cost must not grow with the dataset. The row selection (``index/row_map.py``) and the index of each
-tensor (``index/index.py``) read pages when rows are asked for; what an earlier snapshot of the same
-handle has read is shared.
+A snapshot is immutable, and creating one reads nothing: a commit or a refresh creates a new one, so
+its cost must not grow with the dataset. The row selection (``index/row_map.py``) and the index of
+each tensor (``index/index.py``) read pages on demand; pages read by an earlier snapshot of the same
+handle are shared.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zones:
-    """Bounds of a tensor's values for runs of consecutive rows that lie in one chunk.
+    """Bounds of a tensor's values for runs of consecutive rows within one chunk.
 
     Attributes:
-        starts: Rows where a zone begins, and the end of the last: n + 1 numbers.
-        minimum: Smallest value of each zone, or less.
-        maximum: Largest value of each zone, or more.
-        null_count: NULLs in each zone, at most.
+        starts: First row of each zone, and the end of the last: n + 1 numbers.
+        minimum: Lower bound of each zone's values.
+        maximum: Upper bound of each zone's values.
+        null_count: Upper bound of the NULLs in each zone.
         known: Whether a zone's bounds are known.
         empty: Whether a zone has no value: only NULLs, and samples without elements.
     """
@@ -54,7 +54,7 @@ class Snapshot:
 
     Attributes:
         state: The version's content, by reference.
-        packs: Where its chunks and pages are read.
+        packs: The reader of its chunks and pages.
         version: Its name: ``main@12``.
         digest: The log entry's digest; of a working copy, the base's with the change's number.
         is_staged: Whether it shows staged changes, which may still be discarded.
@@ -79,7 +79,7 @@ class Snapshot:
         self.is_staged = is_staged
         self._holds = holds  # keeps a transaction's unsent packs readable
         self._is_retired = False
-        # What an earlier version has in memory and this one shares is not read again.
+        # Pages that an earlier version has in memory are not read again.
         known = None if before is None else before._row_map  # noqa: SLF001 its own class
         is_same = known is not None and known.root is state.rows
         self._row_map = known if known and is_same else RowMap(state.rows, packs.pages)
@@ -90,7 +90,7 @@ class Snapshot:
     def of_entry(
         cls, entry: Entry, packs: PackReader, *, branch: str, before: Snapshot | None = None
     ) -> Snapshot:
-        """Open the version that a log entry is; ``before`` is another, whose memory it shares."""
+        """Open the version of a log entry, sharing the memory of ``before``, another version."""
         version = f"{branch}@{entry.seq}"
         return cls(state_of(entry), packs, version=version, digest=entry.digest, before=before)
 
@@ -101,20 +101,20 @@ class Snapshot:
 
     @property
     def url(self) -> str:
-        """Where the dataset is."""
+        """The dataset's URL."""
         return self.packs.store.url
 
     @property
     def num_rows(self) -> int:
-        """How many rows the version shows."""
+        """The number of rows of the version."""
         return self.state.num_rows
 
     def retire(self) -> None:
-        """Let reads fail from now on: the staged changes it shows were discarded."""
+        """Make later reads fail: the staged changes it shows were discarded."""
         self._is_retired = True
 
     def check_alive(self) -> None:
-        """Refuse to read staged changes that are gone.
+        """Raise an error if its staged changes are gone.
 
         Raises:
             StaleViewError: They were discarded.
@@ -122,14 +122,14 @@ class Snapshot:
         if self._is_retired:
             raise StaleViewError(
                 f"this view shows staged changes of {self.url!r} that were discarded\n"
-                "make the view again from the dataset"
+                "create the view again from the dataset"
             )
 
     def spec(self, tensor: str) -> TensorSpec:
         """Look a tensor up.
 
         Raises:
-            TensorNotFoundError: There is none of this name; the message names a near one.
+            TensorNotFoundError: No tensor has this name; the message suggests a similar one.
         """
         return self.schema[tensor]
 
@@ -140,7 +140,7 @@ class Snapshot:
 
     @property
     def first_physical(self) -> int | None:
-        """The physical row of row 0, where all others follow it without a gap; else None."""
+        """The physical row of row 0, if all others follow consecutively; else None."""
         return self._row_map.base
 
     def rows_of(self, physical: Int64Array) -> Int64Array:
@@ -150,12 +150,12 @@ class Snapshot:
         return self._load(rows_of(self.state.rows, physical, self.packs.pages))
 
     def extents(self, tensor_id: str) -> Extents:
-        """Load where all of a tensor's chunks are, with their statistics."""
+        """Load the extents of all of a tensor's chunks, with their statistics."""
         self.check_alive()
         return self.chunk_index(tensor_id).extents
 
     def chunk_index(self, tensor_id: str) -> ChunkIndex:
-        """The index of a tensor, which reads what it is asked for."""
+        """Return the index of a tensor, which reads pages on demand."""
         found = self._chunk_indexes.get(tensor_id)
         if found is None:
             made = ChunkIndex(
@@ -168,7 +168,7 @@ class Snapshot:
         return found
 
     def zones(self, tensor: str) -> Zones | None:
-        """Bounds of a tensor's values by run of rows; None where rows are not in physical order."""
+        """Return bounds of values by run of rows; None where rows are not in physical order."""
         base = self._row_map.base
         if base is not None:
             self.check_alive()
@@ -182,7 +182,7 @@ class Snapshot:
         return zones_of(self.extents(self.spec(tensor).id), physical)
 
     def _indexes(self, *, of: State) -> dict[str, ChunkIndex]:
-        """The newest index in memory of each tensor that another state has too."""
+        """Return the newest index in memory of each tensor that another state has too."""
         known = {**self._earlier, **self._chunk_indexes}
         return {id_: index for id_, index in known.items() if id_ in of.roots}
 
@@ -194,7 +194,7 @@ class Snapshot:
 
 
 def zones_of(extents: Extents, physical: Int64Array) -> Zones | None:
-    """Cut rows (ascending physical rows) by the extents they lie in."""
+    """Divide rows (ascending physical rows) by the extents that contain them."""
     return _zones(extents, np.searchsorted(physical, extents.stops))
 
 

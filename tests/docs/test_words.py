@@ -23,9 +23,6 @@ ALLOWED = {  # by the longest prefix; for the rooms together that a folder may m
     "docs/decisions": 99,
     "query": 162,
     "server": 241,
-    "tensorlake/format": 89,
-    "tensorlake/reading": 53,
-    "tensorlake/types": 205,
     "tensorlake/versions": 197,
     "tensorlake": 393,  # with dataset/, and what leaves it
 }

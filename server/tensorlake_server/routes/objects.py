@@ -109,7 +109,7 @@ def _at_hand(request: Request, name: str, path: str) -> Response | None:
     if not isinstance(store, LocalStore) or not _rules(request).is_object(path):
         return None
     start = int(first)
-    data, nbytes = store.range_at_hand(path, start, int(last) + 1) or (b"", 0)
+    data, nbytes = store.range_if_cached(path, start, int(last) + 1) or (b"", 0)
     if not data:
         return None
     headers = _headers(path)

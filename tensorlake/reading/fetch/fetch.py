@@ -1,12 +1,11 @@
-"""Rows of chunks that are not at hand: what is asked for, on the storage loop.
+"""Fetch rows of chunks that need requests, on the storage loop.
 
-    many rows of a chunk     the chunk, by one request; kept
+    many rows of a chunk     the chunk, by one request; cached
     few, units in the index  only the units that hold them, of all chunks of a pack together
-    few, units not there     the chunk's header first, which records them too; then the units of
+    few, units elsewhere     the chunk's header first, which records them too; then the units of
                              several chunks together, whatever packs they are in
 
-Everything is verified where it is made into columns, work for a thread that has no other answers to
-take.
+Bytes are verified and decoded in a worker thread, so that the loop can receive other answers.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ Int64Array = npt.NDArray[np.int64]
 CHUNKS_IN_FLIGHT = 64
 
 HEADERS_TOGETHER = 8
-"""Of so many chunks units are planned together once all their headers are here: planning costs as
-much for one as for several, and the slowest header of few is not much later than another."""
+"""Chunks whose units are planned together once all their headers have arrived: planning costs as
+much for one as for several, and the slowest of a few headers is not much later than the others."""
 
 ASIDE_UNITS_MIN = 32
-"""So many parts are verified and decoded in a thread of their own; fewer when all are here."""
+"""Least number of parts that are verified and decoded in a thread; fewer once all are here."""
 
 
 class RowFetches:
@@ -54,7 +53,7 @@ class RowFetches:
         self._packs = packs
         self._cache = cache
         self._headers = headers
-        # Several threads read rows of one chunk at a time: what serves all is asked for once.
+        # Several threads read rows of one chunk at a time: it is requested once for all.
         self._under_way = SingleFlight[ChunkKey, Column]()
 
     async def chunk(self, key: ChunkKey) -> Buffer:
@@ -69,14 +68,14 @@ class RowFetches:
         wanted: list[Int64Array],
         which: list[int],
     ) -> list[Fetched]:
-        """Ask for the rows that are wanted of some chunks, and wait for them.
+        """Request the given rows of some chunks, and wait for them.
 
         Args:
             spec: The tensor.
-            index: Where its chunks are.
-            located: All chunks that are touched.
-            wanted: Of each, its rows.
-            which: The chunks to ask for.
+            index: Its chunk index.
+            located: All chunks that contain the rows.
+            wanted: The requested rows of each.
+            which: The chunks to request.
         """
         is_sparse = [is_sparse_in(located, wanted, at) for at in which]
         sparse = [at for at, is_one in zip(which, is_sparse, strict=True) if is_one]
@@ -142,7 +141,7 @@ class RowFetches:
     async def _parts(
         self, spec: TensorSpec, places: list[int], chunks: list[ChunkRows]
     ) -> list[Fetched]:
-        """Read only the parts of chunks that hold some rows, or wholes that cost less."""
+        """Read only the parts of chunks that hold some rows, or whole chunks if that costs less."""
         layout = spec.encoding(chunks[0].key.read_as)
         parts = Parts.of(chunks, layout)
         nbytes = parts.nbytes_by_chunk().tolist()
@@ -175,7 +174,7 @@ class RowFetches:
 
         if len(buffers) < ASIDE_UNITS_MIN:
             return Fetched(places, made)
-        # while those of other packs are on their way
+        # while those of other packs are in flight
         columns = await asyncio.get_running_loop().run_in_executor(None, made)
         return Fetched(places, lambda: columns)
 
@@ -184,6 +183,6 @@ async def _all(
     factories: Sequence[Callable[[], Coroutine[Any, Any, list[Fetched]]]],
 ) -> list[Fetched]:
     if len(factories) == 1:
-        return await factories[0]()  # most pieces of a batch are: no task for it
+        return await factories[0]()  # most pieces of a batch are single: no task needed
     fetched = await runtime.gather_bounded(factories, limit=CHUNKS_IN_FLIGHT)
     return [*chain.from_iterable(fetched)]

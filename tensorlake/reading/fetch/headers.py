@@ -1,7 +1,8 @@
-"""What the headers of chunks tell, without their samples: shapes, NULLs, and units.
+"""Read chunk headers without samples: shapes, NULLs, and units.
 
 A header is a few hundred bytes at a chunk's start: from a folder it is viewed in memory, from
-elsewhere those that are missing are asked for together, and each once, whoever asks.
+remote stores those that are not cached are requested together, and each only once for all
+concurrent readers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tensorlake.reading.index.extent_table import Located
 from tensorlake.storage import Buffer, SingleFlight, runtime
 from tensorlake.versions import PackReader
 
-__all__ = ["ChunkHeaders", "nulls_told", "shapes_told"]
+__all__ = ["ChunkHeaders", "header_nulls", "header_shapes"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -26,12 +27,12 @@ HEADERS_IN_FLIGHT = 64
 
 
 class ChunkHeaders:
-    """Headers of chunks, kept in a cache. Thread-safe."""
+    """Headers of chunks, with a cache. Thread-safe."""
 
     def __init__(self, packs: PackReader, cache: ChunkCache) -> None:
         self._packs = packs
         self._cache = cache
-        # Several threads read rows of one chunk at a time: its header is asked for once.
+        # Several threads read rows of one chunk at a time: its header is requested once.
         self._under_way = SingleFlight[ChunkKey, ChunkHeader]()
 
     def of(self, keys: Sequence[ChunkKey]) -> list[ChunkHeader | None]:
@@ -71,10 +72,10 @@ class ChunkHeaders:
         return header
 
 
-def shapes_told(
+def header_shapes(
     spec: TensorSpec, located: Located, headers: Sequence[ChunkHeader | None]
 ) -> Int64Array:
-    """Shapes of samples, int64 (n, ndim), by the headers of their chunks; -1 where NULL."""
+    """Return shapes of samples, int64 (n, ndim), from their chunks' headers; -1 where NULL."""
     shapes = np.empty((len(located.chunk), len(spec.type.shape)), dtype=np.int64)
     for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
         rows = np.flatnonzero(located.chunk == at)
@@ -96,10 +97,10 @@ def shapes_told(
     return shapes
 
 
-def nulls_told(
+def header_nulls(
     spec: TensorSpec, located: Located, headers: Sequence[ChunkHeader | None]
 ) -> npt.NDArray[np.bool_]:
-    """Which samples are NULL, by the headers of their chunks."""
+    """Return which samples are NULL, from their chunks' headers."""
     found = np.zeros(len(located.chunk), dtype=np.bool_)
     for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
         rows = np.flatnonzero(located.chunk == at)

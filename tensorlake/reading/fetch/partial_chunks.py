@@ -1,4 +1,4 @@
-"""Parts of chunks: where few rows are wanted, the units that hold them and nothing else.
+"""Partial reads of chunks: for few rows, only the units that contain them.
 
     chunks    [c0: u0 u1 u2 u3][c1: u0 u1 u2 …]      of one encoding
     rows      c0: 3, 17     c1: 5, 4                 counted inside their chunk
@@ -6,8 +6,8 @@
     ranges    [start, stop) of each in its pack      read by as few calls as the store needs
     column    verified, decoded, gathered: the rows in the order given, chunk by chunk
 
-Chunks are planned and decoded together, because a thousand scattered rows lie in hundreds of them
-and whatever is done for each costs as much as its request. Pure: whoever reads is elsewhere.
+Chunks are planned and decoded together, because a thousand random rows are in hundreds of them, and
+any work per chunk costs as much as its request. Pure: other modules do the reads.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkRows:
-    """Rows that are wanted of a chunk, counted inside it, and the units it is divided into."""
+    """Requested rows of a chunk, counted inside it, and its units."""
 
     key: ChunkKey
     rows: Int64Array
@@ -57,14 +57,14 @@ class Parts:
     Attributes:
         keys: The chunks.
         layout: How they are encoded.
-        units: Theirs, end to end.
+        units: Their units, end to end.
         first_unit: For each chunk, which of the units is its first.
-        chunk: For each row, chunk by chunk, which chunk holds it.
+        chunk: For each row, chunk by chunk, the chunk that contains it.
         rows: Each row, counted inside its chunk.
-        wanted: Which units are wanted, ascending.
-        chunk_of_wanted: Of which chunk each of these is.
-        unit_of_row: For each row, which of the wanted holds it.
-        ranges: (wanted, 2), where they lie in their packs.
+        wanted: The requested units, ascending.
+        chunk_of_wanted: The chunk of each.
+        unit_of_row: For each row, which of the requested units contains it.
+        ranges: (wanted, 2), their byte ranges in their packs.
     """
 
     keys: Sequence[ChunkKey]
@@ -108,15 +108,15 @@ class Parts:
         chunk: Int64Array,
         rows: Int64Array,
     ) -> Parts:
-        """Find the units that hold rows, of arrays alone: nothing is done for each chunk.
+        """Find the units that contain rows, with array operations only: no work per chunk.
 
         Args:
-            keys: The chunks; looked at where one is damaged.
+            keys: The chunks; for error messages.
             layout: How they are encoded.
-            units: Theirs, end to end.
-            counts: How many each has.
-            payload: Where in its pack the first unit of each lies.
-            chunk: Which chunk holds each row, ascending.
+            units: Their units, end to end.
+            counts: The number of units of each.
+            payload: Offset in its pack of each chunk's first unit.
+            chunk: The chunk that contains each row, ascending.
             rows: Each row, counted inside its chunk.
 
         Raises:
@@ -146,14 +146,14 @@ class Parts:
         )
 
     def nbytes_by_chunk(self) -> Int64Array:
-        """Add up the wanted units of each chunk."""
+        """Return the bytes of the requested units of each chunk."""
         lengths = self.ranges[:, 1] - self.ranges[:, 0]
         nbytes = np.zeros(len(self.keys), np.int64)
         np.add.at(nbytes, self.chunk_of_wanted, lengths)
         return nbytes
 
     def row_in_unit(self) -> Int64Array:
-        """Where each row is in its unit.
+        """Return the position of each row in its unit.
 
         Raises:
             CorruptionError: A unit holds fewer rows than its chunk's others.
@@ -167,7 +167,7 @@ class Parts:
         return offset
 
     def columns(self, buffers: Sequence[Buffer]) -> list[Column]:
-        """Verify and decode what the ranges brought; the rows of each chunk.
+        """Verify and decode the bytes of the ranges; return the rows of each chunk.
 
         Raises:
             CorruptionError: A unit is damaged.
@@ -182,7 +182,7 @@ class Parts:
         return [slice_rows(column, start, stop) for start, stop in pairwise(borders)]
 
     def check(self, hashes: Sequence[int]) -> BoolArray:
-        """Verify what the ranges brought, all of it, by the hash of each; which are no NULL.
+        """Verify the bytes of all ranges by their hashes; return which are not NULL.
 
         Raises:
             CorruptionError: A unit is damaged.
@@ -204,7 +204,7 @@ def _chunk_of(units: Int64Array, first_unit: Int64Array) -> npt.NDArray[np.intp]
 
 
 def _gathered(column: Column, rows: Int64Array) -> Column:
-    """Take rows, copied out of what was read: nobody keeps the rest of it, or may not write."""
+    """Copy rows out of the bytes read, so that the result is writable and the rest is freed."""
     if isinstance(column, UniformColumn):
         return UniformColumn(column.values[rows], column.valid)
     return take(column, rows)

@@ -1,14 +1,14 @@
-"""Rows far apart in a folder: the parts that hold them, read and verified in the caller's thread.
+"""Random access in a local folder: read and verify only parts, in the caller's thread.
 
     rows      90 061   17   40 002   3 …   in any order
     parts     3 · 17 · 40 002 · 90 061 …   found for all rows at once, by the arrays of the index
     batches   as many parts of one pack as a small buffer holds
-              read, verified, and their rows put where they belong; the buffer serves again
+              read, verified, and their rows copied to their places; the buffer is reused
 
-A mapped chunk is verified whole before any row of it is used: right for most of its rows, far too
-much for one. But it is done once a process, and parts are verified each time. So this rents before
-it buys: of a pack whose chunks are asked for again and again, parts are read until they weigh as
-much as those chunks; from then on its chunks are mapped.
+A mapped chunk is verified as a whole before any row of it is used: right for most of its rows, far
+too much for one. But it happens once per process, while parts are verified on each read. So, as in
+the ski-rental problem, parts of a pack are read until they add up to the size of the requested
+chunks; from then on its chunks are mapped.
 """
 
 from __future__ import annotations
@@ -34,49 +34,49 @@ from tensorlake.versions import PackReader
 __all__ = [
     "SPARSE_ROWS",
     "WHOLE_CHUNK_NBYTES_MAX",
-    "ScatteredRows",
+    "RandomRows",
     "is_sparse_in",
-    "read_scattered",
+    "read_random_rows",
 ]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 WHOLE_CHUNK_NBYTES_MAX: Final = 256 << 10
-"""A chunk this small is read whole: its bytes cost less than a second request would."""
+"""A chunk up to this size is read whole: its bytes cost less than a second request."""
 
 SPARSE_ROWS: Final = 4
-"""Rows are looked up by parts where they are at most one in so many: more fill their chunks."""
+"""Parts are used where at most one row in this many is requested: more would fill chunks."""
 
 CHUNKS_NBYTES_MIN: Final = 8 << 20
-"""Chunks that are together smaller are verified whole: 2 ms, once a process."""
+"""Chunks that are smaller together are verified whole: 2 ms, once per process."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScatteredRows:
-    """Rows that were read by parts: their places among those asked for, ascending."""
+class RandomRows:
+    """Rows that were read by parts, and their positions among the requested rows, ascending."""
 
     places: Int64Array
     column: Column
 
 
 def is_sparse_in(located: Located, wanted: list[Int64Array], at: int) -> bool:
-    """Tell whether so few rows of a chunk are wanted that it is not read whole."""
+    """Return whether so few rows of a chunk are requested that it is not read whole."""
     is_small = located.chunks[at].nbytes <= WHOLE_CHUNK_NBYTES_MAX
     return not is_small and 2 * len(wanted[at]) <= int(located.rows[at])
 
 
-def read_scattered(
+def read_random_rows(
     spec: TensorSpec,
     index: ChunkIndex,
     packs: PackReader,
     cache: ChunkCache,
     physical: Int64Array,
-) -> ScatteredRows | None:
-    """Read by parts those of some rows where that is least; None where it is of none.
+) -> RandomRows | None:
+    """Read by parts the rows for which that costs least; None where there are none.
 
     Raises:
-        CorruptionError: A part is damaged; the message says where.
+        CorruptionError: A part is damaged; the message names the place.
     """
     if not packs.store.is_local:
         return None
@@ -98,8 +98,8 @@ def read_scattered(
     try:
         column = _read(plan, layout, packs, cache, (np.cumsum(is_asked) - 1)[places])
     except MissingObjectError:
-        return None  # reading the pack otherwise says why
-    return ScatteredRows(np.flatnonzero(is_asked), column)
+        return None  # reading the pack in the other way raises the error
+    return RandomRows(np.flatnonzero(is_asked), column)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +111,7 @@ class _Plan:
     parts: Parts
 
     def by_pack(self) -> Iterator[tuple[PackId, list[tuple[int, int]]]]:
-        """Where the parts lie, one pack after another."""
+        """Yield the byte ranges of the parts, pack by pack."""
         number = self.table.pack[self.is_chosen][self.parts.chunk_of_wanted]
         firsts = np.flatnonzero(np.diff(number, prepend=~number[:1]))
         ranges: list[tuple[int, int]] = self.parts.ranges.tolist()
@@ -123,7 +123,7 @@ class _Plan:
 def _planned(
     spec: TensorSpec, found: tree.Located[Extents], packs: PackReader, cache: ChunkCache
 ) -> _Plan | None:
-    """Choose the chunks of which parts are less to read than all."""
+    """Choose the chunks for which reading parts costs less than reading all."""
     table = found.table
     nbytes = table.nbytes.astype(np.int64)
     is_chosen = (table.units.counts > 0) & (table.read_as == spec.read_as)
@@ -162,7 +162,7 @@ def _parts(spec: TensorSpec, found: tree.Located[Extents], is_chosen: BoolArray)
 def _is_rented(
     table: Extents, entries: Int64Array, packs: PackReader, cache: ChunkCache
 ) -> BoolArray:
-    """Tell of which chunks parts are still cheaper, and can be read from a file."""
+    """Return for which chunks parts are still cheaper, and can be read from a file."""
     numbers, first, pack = np.unique(table.pack[entries], return_index=True, return_inverse=True)
     nbytes = np.bincount(pack, weights=table.nbytes[entries])
     offsets = table.offset[entries[first]]
@@ -181,7 +181,7 @@ def _is_rented(
 def _read(
     plan: _Plan, layout: ChunkLayout, packs: PackReader, cache: ChunkCache, places: Int64Array
 ) -> Column:
-    """Read parts one after another, and put each row in its place of a column; all verified.
+    """Read and verify parts one after another, and copy each row to its place of a column.
 
     A part is hashed, and its rows are taken, while it is in the processor's first cache.
     """
@@ -197,7 +197,7 @@ def _read(
             unit = len(hashes)
             hashes.append(xxh3_64_intdigest(data))
             target.put(range(first_row[unit], first_row[unit + 1]), data)
-            del data  # its memory serves the next
+            del data  # its memory is reused for the next
         cache.count_verified(pack, sum(stop - start for start, stop in ranges))
     return target.column(parts.check(hashes))
 
@@ -221,13 +221,13 @@ class _Rows:
             self._bytes[target : target + nbytes] = part[start : start + nbytes]
 
     def column(self, is_valid: BoolArray) -> Column:
-        """All rows, in their places; none is NULL, for such chunks have no parts."""
+        """Return all rows, in their places; without NULLs, since such chunks have no parts."""
         del is_valid
         return UniformColumn(self._values)
 
 
 class _Samples:
-    """Samples that are parts of their own."""
+    """Samples that are one part each."""
 
     def __init__(self, parts: Parts, places: Int64Array) -> None:
         self._unit_of_row = parts.unit_of_row
@@ -236,12 +236,12 @@ class _Samples:
         self._samples: list[Buffer] = [b""] * len(places)
 
     def put(self, rows: range, part: bytes) -> None:
-        """Keep a part as the sample that it is, wherever it was asked for."""
+        """Store a part as a sample, at each of its requested positions."""
         for row in rows:
             self._samples[self._targets[row]] = part
 
     def column(self, is_valid: BoolArray) -> Column:
-        """All samples, in their places."""
+        """Return all samples, in their places."""
         if is_valid.all():
             return EncodedColumn(self._samples, None, None)
         valid = np.empty(len(self._places), np.bool_)

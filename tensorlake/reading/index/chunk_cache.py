@@ -1,4 +1,4 @@
-"""Chunks by address: where one is, and a bounded cache of decoded ones."""
+"""Addresses of chunks, and a bounded cache of decoded ones."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 __all__ = ["NOWHERE", "ChunkCache", "ChunkKey"]
 
 NOWHERE = PackId("0" * 32, 0)
-"""The pack of chunks that have no bytes: fills."""
+"""The pack of chunks without bytes: fills."""
 
 CACHE_NBYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkKey:
-    """One stored chunk: equal keys are equal bytes, for ever.
+    """One stored chunk: equal keys always mean equal bytes.
 
     Attributes:
         pack: The pack that holds it; ``NOWHERE`` for a fill.
-        offset: Where it begins in the pack.
+        offset: Its offset in the pack.
         nbytes: Its length, header included; 0 for a fill.
         header_nbytes: Length of its header.
         checksum: xxh3-64 of all its bytes.
-        kind: What its payload is.
+        kind: The kind of its payload.
         read_as: Which of the tensor's encodings it has.
     """
 
@@ -55,7 +55,7 @@ class ChunkKey:
 class ChunkCache:
     """Decoded chunks and headers, least recently used first out. Thread-safe.
 
-    Also remembers which memory-mapped chunks were verified: once a process is enough, their files
+    Also remembers which memory-mapped chunks were verified: once per process is enough, their files
     never change.
     """
 
@@ -70,16 +70,16 @@ class ChunkCache:
 
     @property
     def nbytes_max(self) -> int:
-        """Bytes of decoded chunks that may be kept."""
+        """Most bytes of decoded chunks."""
         return self._nbytes_max
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the decoded chunks that are kept."""
+        """Bytes of the cached decoded chunks."""
         return self._nbytes
 
     def column(self, key: ChunkKey) -> Column | None:
-        """A decoded chunk, if it is kept."""
+        """Return a decoded chunk, if it is cached."""
         with self._lock:
             column = self._columns.get(key)
             if column is not None:
@@ -87,7 +87,7 @@ class ChunkCache:
             return column
 
     def keep(self, key: ChunkKey, column: Column) -> None:
-        """Keep a decoded chunk; what was used longest ago goes."""
+        """Cache a decoded chunk; evict the least recently used."""
         nbytes = nbytes_in_memory(column)
         if nbytes > self._nbytes_max // 2:
             return
@@ -101,11 +101,11 @@ class ChunkCache:
                 self._nbytes -= nbytes_in_memory(dropped)
 
     def header(self, key: ChunkKey) -> ChunkHeader | None:
-        """A chunk's header, if it is kept."""
+        """Return a chunk's header, if it is cached."""
         return self._headers.get(key)
 
     def keep_header(self, key: ChunkKey, header: ChunkHeader) -> None:
-        """Keep a chunk's header."""
+        """Cache a chunk's header."""
         with self._lock:
             self._headers[key] = header
             while len(self._headers) > HEADERS_MAX:
@@ -122,17 +122,17 @@ class ChunkCache:
         self.count_verified(key.pack, key.nbytes)
 
     def verified_nbytes(self, pack: PackId) -> int:
-        """How many bytes of a mapped pack were checked so far, those that were twice counted so."""
+        """Return the bytes of a mapped pack checked so far, including repeated checks."""
         return self._verified_nbytes.get(pack, 0)
 
     def count_verified(self, pack: PackId, nbytes: int) -> None:
-        """Remember that some bytes of a pack were checked, for whoever asked for them alone."""
+        """Add bytes of a pack that were checked in a partial read."""
         with self._lock:
             self._verified_nbytes[pack] = self._verified_nbytes.get(pack, 0) + nbytes
 
 
 def nbytes_in_memory(column: Column) -> int:
-    """How much memory a column takes: what compresses well is much larger than its chunk."""
+    """Return the memory that a column takes, which may be much more than its compressed chunk."""
     match column:
         case UniformColumn():
             return column.values.nbytes
@@ -143,7 +143,7 @@ def nbytes_in_memory(column: Column) -> int:
 
 
 SAMPLE_OBJECT_NBYTES = 96
-"""What Python keeps for one sample beside its bytes: a memoryview of a chunk."""
+"""Python's overhead per sample: a memoryview of a chunk."""
 
 HEADERS_MAX = 4096
-"""Headers kept: some 10 KiB each for a chunk of pictures."""
+"""Cached headers: about 10 KiB each for a chunk of images."""

@@ -1,11 +1,11 @@
-"""Extents as arrays in memory, and the ways to search them.
+"""Extents as arrays in memory, with searches over them.
 
     rows in any order    row by row: by a table of steps where extents are of like size, else by
                          binary search
-    consecutive rows     by the two ends alone: a few chunks, and from where to where in each
+    consecutive rows     by the two ends alone: a few chunks, and start and stop in each
 
-Several extents may be windows of one chunk, as an update cuts them; what is found names each chunk
-once, by its first window.
+Several extents may be windows of one chunk after updates; search results name each chunk once, by
+its first window.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ Int64Array = npt.NDArray[np.int64]
 Int32Array = npt.NDArray[np.int32]
 
 SORTED_EXTENTS_MIN = 1 << 16
-"""From so many extents on a search leaves the processor's cache: sorting the rows first is faster
-(a million rows in 12.5 million extents: 65 ms against 704)."""
+"""From this many extents on, a search leaves the processor's cache: sorting the rows first is
+faster (a million rows in 12.5 million extents: 65 ms against 704)."""
 
 PIECE_ROWS = 1 << 12
-"""Sorted rows are searched for in pieces of so many: the extents between the two ends of one are
-few, and stay in the processor's cache (a million rows in ten million extents: 44 ms against 57)."""
+"""Sorted rows are searched in pieces of this size: the extents between a piece's ends are few, and
+stay in the processor's cache (a million rows in ten million extents: 44 ms against 57)."""
 
 STEPPED_ROWS_MIN = 1 << 10
-"""For fewer rows a table of steps is not worth making."""
+"""For fewer rows a table of steps does not pay."""
 
 STEPS_MAX = 1 << 16
 """A table of more steps leaves the processor's cache (512 KiB)."""
 
 
 class ChunkKeys(Sequence[ChunkKey]):
-    """Addresses of the chunks that some extents are windows of, made when they are looked at."""
+    """Addresses of the chunks that some extents are windows of, created on access."""
 
     def __init__(self, extents: Extents, entries: Int64Array, made: dict[int, ChunkKey]) -> None:
         self._extents = extents
@@ -143,7 +143,7 @@ class FlatExtents:
 
     @cached_property
     def steps(self) -> _Steps | None:
-        """A table to search with, where rows are spread evenly enough for one."""
+        """A search table, where extents are of similar size; else None."""
         return _Steps.of(self.extents.rows, self.stops, first_row=self.first_row)
 
     def runs(self, start: int, stop: int) -> list[ChunkRun]:
@@ -184,7 +184,7 @@ def canonical(first_of_chunk: Int64Array | None, entry: Int64Array) -> Int64Arra
 
 
 def distinct(entries: Int64Array, count: int) -> tuple[Int64Array, Int64Array]:
-    """The different entries (each below ``count``), sorted, and which of them each one is."""
+    """Return the distinct entries (each below ``count``), sorted, and each entry's position."""
     if len(entries) >= count:  # marking all is faster than sorting many
         is_touched = np.zeros(count, dtype=np.bool_)
         is_touched[entries] = True
@@ -214,7 +214,7 @@ class _Steps:
     """Where equal steps of rows begin; at most one extent ends inside a step.
 
     A row's extent is that of its step, or the next: five passes over arrays in place of a binary
-    search, whose jumps no processor foresees where rows are shuffled (200,000 rows in 196 extents:
+    search, whose branches are unpredictable for shuffled rows (200,000 rows in 196 extents:
     2.4 ms against 7.9).
     """
 

@@ -1,17 +1,18 @@
-"""Where the rows of one tensor lie: its tree of extents, searched a leaf or a whole at a time.
+"""The chunk index of one tensor: its tree of extents, searched by leaf or as a flat table.
 
-Opening, committing and refreshing make a new index each, so making one costs nothing: it holds the
-root, and reads pages when rows are asked for. There are two ways to answer:
+Opening, committing and refreshing each create a new index, so creating one costs nothing: it holds
+the root, and reads pages on demand. There are two kinds of search:
 
-    in the tree   reads the pages above the rows asked for, as many round trips as it is high;
-                  pages are immutable and kept, so asking near by costs no request
+    in the tree   reads the pages above the requested rows, in as many round trips as its height;
+                  pages are immutable and cached, so nearby lookups need no request
     flat          all extents as arrays in memory, searched row by row, or for a run of consecutive
                   rows by its two ends
 
-The tree is right for few rows, the flat form for a loader's epoch. As nobody says which it will be,
-the index rents before it buys: it is made flat once the tree was asked for as many leaves as there
-are, so that never more than twice the necessary is read. The flat part is of the root's children
-only and goes on to the next version's index where those are the same; the tail is in memory anyway.
+The tree suits few rows, the flat form a loader's epoch. As the use is not known in advance, the
+index follows the ski-rental rule: it becomes flat once as many leaves were requested from the tree
+as it has, so at most twice the necessary bytes are read. The flat part covers the root's children
+only and is passed on to the next version's index where those are the same; the tail is in memory
+anyway.
 """
 
 from __future__ import annotations
@@ -54,25 +55,25 @@ __all__ = ["ChunkIndex", "leaf_count", "leaves_touched"]
 Int64Array = npt.NDArray[np.int64]
 
 FLAT_EXTENTS_MAX = 1 << 24
-"""An index of more extents stays in its tree: 16 M are some 600 MB as arrays."""
+"""An index of more extents is never flat: 16 M are about 600 MB as arrays."""
 
 LEAVES_WITH_UNITS_MAX = 64
-"""Elsewhere than in a folder so many leaves are read with their units: one request each serves
-both; above, the units outweigh what a flat index is made of."""
+"""On remote stores, up to this many leaves are read with their units: one request each serves
+both; above, the units outweigh the flat index."""
 
 UNITS_NBYTES_MAX = 8 << 20
-"""Elsewhere than in a folder rows looked up together bring at most so many bytes of units with
-their leaves, 10 full ones; above, as in the first batch of 10⁹ rows, what the headers of the rows'
-own chunks say of units is one trip more and a hundredth of the bytes."""
+"""On remote stores, a lookup reads at most this many bytes of units with its leaves, 10 full ones;
+above, as in the first batch of 10⁹ rows, reading units from the headers of the rows' own chunks
+costs one more round trip and a hundredth of the bytes."""
 
 UNIT_NBYTES = 6
-"""Of a unit in a leaf: its length and its checksum (docs/explanation/scale.md)."""
+"""Bytes of a unit in a leaf: its length and its checksum (docs/explanation/scale.md)."""
 
 PAGES_ABOVE_NBYTES_MAX = 1 << 20
-"""Of 10⁷ extents; reading them beside a sample of the leaves saves a round trip."""
+"""Pages of 10⁷ extents; reading them together with a sample of the leaves saves a round trip."""
 
 SAMPLED_WINDOWS = 3
-"""Where a tree has inner pages, the mean size of a row is taken from a few leaves."""
+"""Where a tree has inner pages, the mean size of a row is estimated from this many leaves."""
 
 
 class ChunkIndex:
@@ -97,7 +98,7 @@ class ChunkIndex:
         self._leaves = leaf_count(root.children)
         self._leaves_read = 0
         self._can_be_flat = True
-        self._has_units = not is_local  # in a folder they are mapped: nothing is read ahead
+        self._has_units = not is_local  # in a local folder they are mapped: no prefetch
         if before is not None and before._root.children == root.children:  # noqa: SLF001 its own class
             self._body = before._body  # noqa: SLF001 its own class
             self._leaves_read = before._leaves_read  # noqa: SLF001 its own class
@@ -105,7 +106,7 @@ class ChunkIndex:
 
     @property
     def root(self) -> Root[Extents]:
-        """What it searches."""
+        """The root of its tree."""
         return self._root
 
     @property
@@ -115,13 +116,13 @@ class ChunkIndex:
 
     @property
     def extents(self) -> Extents:
-        """All extents with their statistics, without units: for those who look at each."""
+        """All extents with their statistics, without units."""
         if self._extents is None:
             self._extents = runtime.run(self._all(self.num_rows, Parts.STATISTICS))
         return self._extents
 
     async def row_nbytes(self) -> int:
-        """Stored bytes of a row in the mean, rounded down: by the root, where it says so."""
+        """Return the mean stored bytes of a row, rounded down: from the root if it records them."""
         if self._mean_row_nbytes is None:
             stored = self._root.stored_nbytes
             known = None if stored is None else stored // max(1, self.num_rows)
@@ -130,7 +131,7 @@ class ChunkIndex:
 
     @property
     def bounds(self) -> StatisticsTable | None:
-        """What holds for all samples, as one row, from the root alone; None where unknown."""
+        """The statistics of all samples, as one row, from the root alone; None where unknown."""
         unknown = Summaries[Any].unknown(1)
         known = [child.summary or unknown for child in self._root.children]
         if len(self._root.newest):
@@ -139,11 +140,11 @@ class ChunkIndex:
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether nothing has to be read to find any row."""
+        """Whether any row can be found without reading pages."""
         return self._tail.first_row == 0 or self._body is not None
 
     async def look_ahead(self, physical: Int64Array) -> None:
-        """Read all at once what ``row_nbytes`` and ``locate`` of some rows will need."""
+        """Read the pages that ``row_nbytes`` and ``locate`` of some rows need, concurrently."""
         reads = [self.row_nbytes, partial(self._read_pages, physical)]
         await runtime.gather_bounded(reads, limit=len(reads))
 
@@ -165,12 +166,12 @@ class ChunkIndex:
             try:
                 self._body = await self._flattened()
             except CorruptionError:
-                self._can_be_flat = False  # rows of whole pages are found in the tree all the same
+                self._can_be_flat = False  # rows are still found in the tree
             found = self._found_at_hand(physical)
         return await self._find_in_tree(physical) if found is None else found
 
     def _found_at_hand(self, physical: Int64Array) -> Located | None:
-        """Find rows where that takes no reading; None where it does."""
+        """Find rows without reading; None where pages are missing."""
         first_of_tail = self._tail.first_row
         highest = int(physical.max()) if len(physical) else 0
         if len(physical) and highest >= self.num_rows:
@@ -206,7 +207,7 @@ class ChunkIndex:
         return [*self._body.runs(start, first_of_tail), *self._tail.runs(first_of_tail, stop)]
 
     def find_runs(self, start: int, stop: int) -> list[ChunkRun] | None:
-        """Do what ``runs`` does, reading what that takes; None of rows beyond the axis."""
+        """Do what ``runs`` does, reading pages if needed; None for rows beyond the axis."""
         found = self.runs(start, stop)
         if found is not None or not 0 <= start < stop <= self.num_rows:
             return found
@@ -215,7 +216,7 @@ class ChunkIndex:
     def stored(self, ranges: Int64Array) -> tuple[int, int]:
         """Count the chunks that hold ranges of physical rows, and their bytes; fills have none.
 
-        Nothing is done for each row. Windows of one chunk count once where one leaf has them: of
+        No work per row. Windows of one chunk count once where one leaf has them: of
         a chunk that an update cut at the border of two leaves, both may count.
 
         Args:
@@ -226,11 +227,11 @@ class ChunkIndex:
     async def units(self, starts: Int64Array) -> list[Units | None]:
         """Read the units of the extents that hold some physical rows, ascending.
 
-        None where the index does not record them, or was read without: the chunk's header does.
+        None where the index does not record or did not read them: the chunk's header has them.
         """
         if not len(self._root.tail.units.lengths) and int(starts[0]) >= self._root.body_rows:
             return [None] * len(starts)  # most of a young dataset: its tail records none
-        ahead = self._ahead if self._body is None else None  # read with units, if they are few
+        ahead = self._ahead if self._body is None else None  # read with units, if few
         entries = None if ahead is None else ahead.entries(starts)
         if ahead is not None and entries is not None:
             return _each(ahead.found.table.units, entries)
@@ -241,7 +242,7 @@ class ChunkIndex:
     def with_units(self, rows: Int64Array) -> tree.Located[Extents] | None:
         """Find physical rows, ascending, in extents with their units; in the caller's own thread.
 
-        None where no leaf records units, or these are more than is worth reading for the rows.
+        None where no leaf records units, or reading them costs too much for the rows.
         """
         if not self._leaves or int(rows[-1]) >= self.num_rows:
             return None
@@ -278,7 +279,7 @@ class ChunkIndex:
             self._ahead = FoundAhead(rows, found)
 
     def _is_flat_due(self, physical: Int64Array) -> bool:
-        """Count what the tree will have to read; say whether all of it costs no more."""
+        """Count the leaves that the tree must read; return whether reading all costs no more."""
         if not self._can_be_flat:
             return False
         self._leaves_read += leaves_touched(physical, self._leaves, self._root.body_rows)
@@ -320,19 +321,19 @@ class ChunkIndex:
         return chunks, nbytes
 
     def _parts_of_rows(self, physical: Int64Array) -> Parts:
-        """Choose what of their leaves is read: afar their units too, unless these are too many.
+        """Choose the parts of leaves to read: on remote stores units too, unless too many.
 
-        Once they were, they are left out from then on: the same rows are looked up again, in
-        parts, and no leaf is to be read twice.
+        Once there were too many, they are skipped from then on: the same rows are looked up
+        again, in parts, and no leaf should be read twice.
         """
         if self._has_units and self._leaves:
             self._has_units = self._units_nbytes(physical) <= UNITS_NBYTES_MAX
         return Parts.UNITS if self._has_units else Parts.LOCATIONS
 
     def _is_flat_heavy(self) -> bool:
-        """Whether so many units are read with the flat part that those in a hurry go without it.
+        """Whether the flat part has too many units for the first lookup to wait for it.
 
-        It is made, and they are read, when the next rows are asked for.
+        It is built, with its units, at the next lookup.
         """
         nbytes = self._leaves * self._units_nbytes_of_leaf()
         return Parts.UNITS in self._parts_of_all() and nbytes > UNITS_NBYTES_MAX
@@ -342,7 +343,7 @@ class ChunkIndex:
         return leaves * self._units_nbytes_of_leaf()
 
     def _units_nbytes_of_leaf(self) -> int:
-        """Estimate what the units in a leaf take, at most one a row."""
+        """Estimate the bytes of the units in a leaf, at most one per row."""
         return min(self._root.body_rows // self._leaves, LIMITS.leaf_units) * UNIT_NBYTES
 
     def _parts_of_all(self) -> Parts:
@@ -350,10 +351,10 @@ class ChunkIndex:
         return Parts.LOCATIONS if is_large else Parts.UNITS
 
     async def _sampled_row_nbytes(self) -> int:
-        """Read what a row weighs in the mean; of a large tree from a few leaves."""
+        """Read the mean bytes of a row; for a large tree from a few leaves."""
         rows = self.num_rows
         if all(child.height == 0 for child in self._root.children):
-            # whoever asks will search these pages next, and finds them read
+            # the next lookup searches these pages, and finds them cached
             parts = Parts.LOCATIONS if self._is_flat_heavy() else self._parts_of_all()
             return _mean([await self._all(rows, parts)])
         step = self._root.body_rows // self._leaves
@@ -365,7 +366,7 @@ class ChunkIndex:
         return _mean([table for tables in sampled for table in tables])
 
     async def _pages_above(self) -> list[Extents]:
-        """Read what is below the root, where that is little: rows are looked up there next."""
+        """Read the pages below the root if they are few: the next lookups need them."""
         inner = [child for child in self._root.children if child.height]
         if not self._is_local and sum(child.nbytes for child in inner) <= PAGES_ABOVE_NBYTES_MAX:
             await self._pages.inners(inner, Extents)
@@ -386,7 +387,7 @@ class ChunkIndex:
 
 
 def leaf_count(children: Sequence[PageRef]) -> int:
-    """Tell how many leaves are below some pages, or, above inner pages of inner pages, at most."""
+    """Return the number of leaves below some pages, or an upper bound above two inner levels."""
     return sum(
         child.entries * LIMITS.fan_out ** (child.height - 1) if child.height else 1
         for child in children
@@ -394,7 +395,7 @@ def leaf_count(children: Sequence[PageRef]) -> int:
 
 
 def leaves_touched(rows: Int64Array, leaves: int, num_rows: int) -> int:
-    """Estimate in how many of a tree's leaves some rows lie, were all leaves of one size."""
+    """Estimate the number of leaves that contain some rows, assuming leaves of equal size."""
     step = max(1, num_rows // leaves)
     return min(leaves, len(np.unique(rows // step))) if leaves > 1 else 1
 
@@ -404,7 +405,7 @@ def _each(units: UnitTable, entries: Int64Array) -> list[Units | None]:
 
 
 def _both(body: Located, tail: Located, is_in_tail: npt.NDArray[np.bool_]) -> Located:
-    """Put together where rows of the body and rows of the tail are."""
+    """Merge the locations of rows in the body and in the tail."""
     chunk = np.empty(len(is_in_tail), np.int32)
     row_in_chunk = np.empty(len(is_in_tail), np.int64)
     chunk[~is_in_tail], row_in_chunk[~is_in_tail] = body.chunk, body.row_in_chunk
@@ -420,7 +421,7 @@ def _both(body: Located, tail: Located, is_in_tail: npt.NDArray[np.bool_]) -> Lo
 
 
 def _compact(extents: Extents) -> Extents:
-    """Keep columns of one value as that value, and 64-bit ones that fit as 32 bits."""
+    """Store columns of one value as that value, and 64-bit ones that fit in 32 bits."""
 
     def compact(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if not len(column):

@@ -1,12 +1,12 @@
-"""Rows that were looked up before anybody asked where they are, found again without the tree.
+"""Prefetched row locations, found again without the tree.
 
-A loader reads all that its first batch needs of an index at once, and asks for the same rows
-afterwards, for all and then for a few at a time: how each tensor is read, where its rows are, which
-units hold them. Each of these would walk the tree again, and a walk costs what its leaves cost,
-dozens where rows are far apart, even with every page in memory.
+A loader reads all index pages of its first batch together, and then looks the same rows up several
+times, all at once and a few at a time: to choose how each tensor is read, where its rows are, which
+units contain them. Each lookup would search the tree again, at the cost of its leaves, dozens for
+random rows, even with every page in memory.
 
     looked up    rows 17 · 90 061 · 4 · …     once, in the tree: ``FoundAhead``
-    asked for    90 061 · 4                   by binary search in what was found; None of others
+    later        90 061 · 4                   binary search in the results; None for other rows
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ Int64Array = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundAhead:
-    """Where some rows are: ascending, each once."""
+    """Locations of some rows: ascending, each once."""
 
     rows: Int64Array
     found: tree.Located[Extents]
 
     def locate(self, physical: Int64Array) -> Located | None:
-        """Find physical rows, in any order, repeats allowed; None where one was not looked up."""
+        """Find physical rows, in any order, repeats allowed; None where one was not prefetched."""
         at = _places(self.rows, physical)
         if at is None:
             return None
         return located_in(self.found, self.found.entry[at], self.found.offset[at])
 
     def entries(self, starts: Int64Array) -> Int64Array | None:
-        """Find the extents that begin at some physical rows; None where one is not among them."""
+        """Find the extents that begin at some physical rows; None where one is missing."""
         return _places(self.found.starts, starts)
 
 
 def located_in(found: tree.Located[Extents], entry: Int64Array, offset: Int64Array) -> Located:
-    """Name the chunks of rows by the extents that hold them, and where in these they are."""
+    """Build the locations of rows from their extents and their offsets in these."""
     extents = found.table
     touched, chunk = distinct(canonical(first_of_chunk(extents), entry), len(extents))
     return Located(

@@ -1,9 +1,9 @@
-"""From rows of a version to physical rows: the row selection, read as far as it is asked for.
+"""Map rows of a version to physical rows: the row selection, read on demand.
 
 A version that nothing was deleted from or sorted has one segment, in its log entry: a row and its
 physical row differ by a constant. Any other selection is a tree, and is searched like the index of
-a tensor (``index/index.py``): in the tree first, and in memory once as many leaves were asked for
-as there are. A small selection that is asked for again and again becomes one array.
+a tensor (``index/index.py``): in the tree first, and in memory once as many leaves were requested
+as it has. A small selection that is used repeatedly becomes one array.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["MATERIALISED_ROWS_MAX", "RowMap"]
 Int64Array = npt.NDArray[np.int64]
 
 MATERIALISED_ROWS_MAX = 1 << 23
-"""Up to so many rows the map from row to physical row is kept as one array of 64 MiB."""
+"""Up to this many rows, the map from row to physical row is cached as one array of 64 MiB."""
 
 MATERIALISED_SHARE = 8
-"""It is made when one row in so many was asked for: making it costs a step a row."""
+"""The array is built once one row in this many was looked up: building takes a step per row."""
 
 LOADED_LEAVES_MAX = 2048
 """A larger selection stays in its tree: these leaves take 256 MiB."""
@@ -44,12 +44,12 @@ class RowMap:
 
     @property
     def num_rows(self) -> int:
-        """How many rows the version shows."""
+        """The number of rows of the version."""
         return self.root.rows
 
     @property
     def base(self) -> int | None:
-        """The physical row of row 0, where all others follow it without a gap; None elsewhere."""
+        """The physical row of row 0, if all others follow consecutively; else None."""
         segments = self._segments
         if segments is None or len(segments) != 1 or segments.kind[0] != SegmentKind.RANGE:
             return None
@@ -76,7 +76,7 @@ class RowMap:
 
     @property
     def _segments(self) -> RowSegments | None:
-        """The whole selection where it is in memory; a tail becomes a table when it is asked."""
+        """Return the whole selection if in memory; the tail becomes a table on first use."""
         if self._loaded is None and not self.root.children:
             self._loaded = self.root.tail
         return self._loaded

@@ -16,7 +16,7 @@ __all__ = [
     "INLINE_NBYTES",
     "ShortFileError",
     "bring_to_disk",
-    "read_at_hand",
+    "read_if_cached",
     "read_in_turn",
     "read_into",
     "read_ranges",
@@ -71,7 +71,7 @@ def read_in_turn(file: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes
         os.close(descriptor)
 
 
-def read_at_hand(file: str, start: int, stop: int) -> tuple[memoryview, int]:
+def read_if_cached(file: str, start: int, stop: int) -> tuple[memoryview, int]:
     """Read the part of a range that exists without waiting for a disk; also return the file's size.
 
     Raises:

@@ -52,7 +52,7 @@ from tensorlake.storage.files.bytes import (
     INLINE_NBYTES,
     ShortFileError,
     bring_to_disk,
-    read_at_hand,
+    read_if_cached,
     read_in_turn,
     read_into,
     read_ranges,
@@ -233,13 +233,13 @@ class LocalStore:
             raise self._translated(error, "look up", path) from error
         return None if stat.S_ISDIR(found.st_mode) else meta_of(path, found)
 
-    def range_at_hand(self, path: str, start: int, stop: int) -> tuple[Buffer, int] | None:
+    def range_if_cached(self, path: str, start: int, stop: int) -> tuple[Buffer, int] | None:
         """Read a small cached range, and the object's size; None if it would wait or fails."""
         check_range(path, start, stop)
         if stop - start > INLINE_NBYTES:
             return None
         try:
-            return read_at_hand(self._file(path), start, stop)
+            return read_if_cached(self._file(path), start, stop)
         except OSError:
             return None
 

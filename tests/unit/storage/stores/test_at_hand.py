@@ -17,7 +17,7 @@ def test_what_is_at_hand_is_what_the_object_has(tmp_path: Path, start: int, stop
     store, data = LocalStore(tmp_path), os.urandom(NBYTES)
     run(store.put_if_absent("pack", data))
 
-    found = store.range_at_hand("pack", start, stop)
+    found = store.range_if_cached("pack", start, stop)
 
     # None: this system cannot read so, or has given up the pages
     assert found in (None, (data[start:stop], NBYTES))
@@ -28,9 +28,9 @@ def test_nothing_large_absent_or_of_a_folder_or_pipe_is_at_hand(tmp_path: Path) 
     run(store.put_if_absent("packs/large", bytes(1 << 20)))
     os.mkfifo(tmp_path / "pipe")
 
-    large = store.range_at_hand("packs/large", 0, 1 << 20)
-    others = [store.range_at_hand(path, 0, 10) for path in ("absent", "packs", "packs/large/no")]
-    pipe = store.range_at_hand("pipe", 0, 10)  # and nobody waits for a writer
+    large = store.range_if_cached("packs/large", 0, 1 << 20)
+    others = [store.range_if_cached(path, 0, 10) for path in ("absent", "packs", "packs/large/no")]
+    pipe = store.range_if_cached("pipe", 0, 10)  # and nobody waits for a writer
 
     assert (large, others) == (None, [None] * 3)
     assert pipe in (None, (b"", 0))
