@@ -1,10 +1,11 @@
-"""Sample types and columns: what a tensor's samples are, in Python and in memory.
+"""Sample types and columns: a tensor's samples in Python and in memory.
 
-What a plug-in needs to bring a type of its own is here, too: the class, the columns, the casts and
-the errors (docs/how-to/add-a-type.md).
+The package also exports everything that a plug-in needs to define its own type: the class, the
+columns, the casts and the errors (docs/how-to/add-a-type.md).
 
-A `SampleType` turns Python values into a `Column` and a column into what users read. Types declare;
-they decode only their own media, import their codecs when first used, and know nothing of storage.
+A `SampleType` converts Python values to a `Column` and a column to the values that users read.
+Types are declarations; they decode only their own media, import their codecs on first use, and are
+independent of storage.
 """
 
 from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default

@@ -1,4 +1,4 @@
-"""The types that come with tensorlake, and the short forms of a schema: what fills the registry."""
+"""Register the built-in types, and the short forms of a schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of one tensor from two versions, brought to one form so that they can be compared.
+"""Convert samples of one tensor from two versions to a common form for comparison.
 
 Between two versions a tensor may have been widened, in either direction of time, or its class names
 may have changed. The samples are the same where their values are: 5 as int8 and as int64, a fixed
@@ -25,7 +25,7 @@ def in_same_terms(
 ) -> tuple[Column, Column]:
     """Return both columns with one dtype and layout, and b's class codes as a's.
 
-    A class of b that a does not have gets a negative code, which is no class of a.
+    A class of b that a does not have gets a negative code, which is not a class of a.
     """
     if isinstance(a, EncodedColumn) or isinstance(b, EncodedColumn):
         return a, b
@@ -48,7 +48,7 @@ def in_same_terms(
 
 
 def _codes_by_class(a: Sequence[str], b: Sequence[str]) -> np.ndarray | None:
-    """The code in a of each class of b; None where all are the same."""
+    """Return the code in a of each class of b; None where all are the same."""
     if tuple(a) == tuple(b):
         return None
     code_of = {name: code for code, name in enumerate(a) if name}

@@ -1,9 +1,9 @@
-"""What a tensor's type may become while its chunks stay: wider dtypes, open lengths, any codec.
+"""Widening of a tensor's type without rewriting chunks: wider dtypes, open lengths, any codec.
 
-A dtype widens where every one of its values, unchanged, is one of the new dtype's. That is NumPy's
-``can_cast(…, "safe")`` without its two exceptions: int64 and uint64 round as float64, and a truth
-value is no number. A length of the shape may become None; stored samples keep theirs.
-Pictures of one codec may become those of any, for each says itself which it is.
+A dtype widens to another that represents each of its values exactly. That is NumPy's ``can_cast(…,
+"safe")`` without its two exceptions: int64 and uint64 round as float64, and a boolean is not a
+number. A length of the shape may become None; stored samples keep theirs. Images of one codec may
+become images of any, since each is recognised by its first bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["is_widening", "widened"]
 
 
 def is_widening(old: np.dtype, new: np.dtype) -> bool:
-    """Whether every value of a dtype is a value of another, of the same kind of thing.
+    """Whether every value of a dtype is a value of another of the same kind.
 
     >>> is_widening(np.dtype("uint8"), np.dtype("int16"))
     True
@@ -78,7 +78,7 @@ def widened(
     """Return a type with a wider dtype, open lengths, or the codec "any".
 
     Raises:
-        SchemaError: Stored samples would not be samples of it; the message says what would do.
+        SchemaError: Stored samples would not fit it; the message lists the possible ones.
     """
     wider = sample_type
     if dtype is not None:
@@ -91,16 +91,16 @@ def widened(
 def _with_codec(sample_type: SampleType, codec: str, tensor: str) -> SampleType:
     if isinstance(sample_type, Image) and codec in ("any", sample_type.codec):
         return replace(sample_type, codec=codec)
-    is_picture = isinstance(sample_type, Image)
+    is_image = isinstance(sample_type, Image)
     raise SchemaError(
         f"{tensor!r} is {sample_type.describe()} and cannot become one of codec={codec!r}\n"
         + (
-            "what is stored stays, so a codec only widens: to 'any'; for another one add a tensor"
-            if is_picture
-            else "only pictures have a codec that widens: add a tensor of another type"
+            "stored samples stay, so a codec only widens: to 'any'; for another one add a tensor"
+            if is_image
+            else "only images have a codec that widens: add a tensor of another type"
         ),
         tensor=tensor,
-        expected="any" if is_picture else None,
+        expected="any" if is_image else None,
         actual=codec,
     )
 
@@ -123,7 +123,7 @@ def _with_dtype(sample_type: SampleType, dtype: np.dtype, tensor: str) -> Sample
         able = [name for name in able if name != old.name]
         raise SchemaError(
             f"{tensor!r} is {old.name} and cannot become {dtype.name}: {_why(old, dtype)}\n"
-            f"what is stored stays, so a dtype only widens: {', '.join(able) or 'none is wider'};"
+            f"stored samples stay, so a dtype only widens: {', '.join(able) or 'none is wider'};"
             " for another one add a tensor and assign to it",
             tensor=tensor,
             expected=able,
@@ -134,7 +134,7 @@ def _with_dtype(sample_type: SampleType, dtype: np.dtype, tensor: str) -> Sample
 
 def _why(old: np.dtype, new: np.dtype) -> str:
     if "b" in (old.kind, new.kind):
-        return "a truth value is no number"
+        return "a boolean is not a number"
     if old.kind in "iu" and (new.kind == "c" or holds_floats(new)):
         return "large numbers would be rounded"
     if (old.kind == "c" or holds_floats(old)) and new.kind in "iu":
@@ -160,7 +160,7 @@ def _with_shape(sample_type: SampleType, shape: tuple[int | None, ...], tensor: 
     if reason:
         raise SchemaError(
             f"{tensor!r} has samples of shape {old} and cannot get {shape}: {reason}\n"
-            "what is stored stays: for another shape add a tensor and assign to it",
+            "stored samples stay: for another shape add a tensor and assign to it",
             tensor=tensor,
             expected=old,
             actual=shape,

@@ -224,7 +224,7 @@ def test_the_server_shows_its_rows(client):
     ("kind", "why"),
     [
         ("not_a_type", "is no SampleType"),
-        ("misnamed", "calls itself 'another_name'"),
+        ("misnamed", "has the kind 'another_name'"),
         ("broken", "cannot be loaded"),
         ("nowhere", "install the plug-in"),
     ],

@@ -1,1 +1,1 @@
-"""What every type builds on: `SampleType`, columns, dtypes, casting and the registry."""
+"""The basis of all types: `SampleType`, columns, dtypes, casting and the registry."""

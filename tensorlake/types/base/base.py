@@ -1,12 +1,12 @@
-"""SampleType: what a type says about the samples of one tensor.
+"""SampleType: the declaration of the samples of one tensor.
 
-A type declares which Python values it takes (`convert`), what is stored (`layout`, `dtype`,
-`shape`), what reading gives (`decode`, then `present`), and how queries see it (`query_kind`).
-It is a value: frozen, comparable, and the same after ``from_json(to_json())``.
+A type declares the Python values that it accepts (`convert`), the stored form (`layout`, `dtype`,
+`shape`), the values that reads return (`decode`, then `present`), and how queries see it
+(`query_kind`). It is a value: frozen, comparable, and equal after ``from_json(to_json())``.
 
-A new type is one small file with one frozen dataclass: it names its `kind`, answers the four
-properties that have no default here and implements `convert_values`; media types also `decode`.
-NULLs never reach `convert_values`: `convert` takes them out before and puts them back after.
+A new type is one small file with one frozen dataclass: it sets its `kind`, defines the four
+properties without a default here and implements `convert_values`; media types also `decode`.
+NULLs never reach `convert_values`: `convert` removes them before and restores them after.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NoDefault:
         return "NO_DEFAULT"
 
     def __reduce__(self) -> str:
-        return "NO_DEFAULT"  # pickled and copied as the one object it is
+        return "NO_DEFAULT"  # pickled and copied as a singleton
 
 
 NO_DEFAULT = NoDefault()
@@ -67,7 +67,7 @@ class SampleType(ABC):
     Attributes:
         kind: Stable name of the type in schemas.
         nullable: Whether a sample may be NULL (None).
-        default: The value of rows that do not give one; NO_DEFAULT when they must.
+        default: The value of rows without one; NO_DEFAULT when a value is required.
     """
 
     kind: ClassVar[str]
@@ -80,19 +80,19 @@ class SampleType(ABC):
         return written(self)
 
     nullable: bool = field(default=False, kw_only=True)
-    default: Any = field(default=NO_DEFAULT, kw_only=True)  # Any: whatever convert() takes
+    default: Any = field(default=NO_DEFAULT, kw_only=True)  # Any: a value that convert() accepts
 
-    # ---- what is stored
+    # ---- the stored form
 
     @property
     @abstractmethod
     def layout(self) -> Layout:
-        """How samples are stored, and which kind of column they make."""
+        """How samples are stored, and their kind of column."""
 
     @property
     @abstractmethod
     def dtype(self) -> np.dtype | None:
-        """Dtype of the decoded elements; None for text, JSON and bytes."""
+        """Dtype of the decoded elements; None for strings, JSON and bytes."""
 
     @property
     @abstractmethod
@@ -122,7 +122,7 @@ class SampleType(ABC):
     def drawn_as(self) -> str:
         """The kind as which the viewer draws samples; a plug-in's type names a built-in kind.
 
-        What a kind is drawn with goes with it: an "image" decodes to uint8 or uint16 (height,
+        The viewer needs more from some kinds: an "image" decodes to uint8 or uint16 (height,
         width[, channels]), a "bbox" has `format` and `of`, a "segment_mask" `names` and `of`.
         """
         return self.kind
@@ -134,41 +134,41 @@ class SampleType(ABC):
 
     @property
     def chunk_nbytes(self) -> int:
-        """How large a chunk should grow."""
+        """Target size of a chunk."""
         return MEDIA_CHUNK_NBYTES if self.is_media else NUMERIC_CHUNK_NBYTES
 
     @property
     def has_default(self) -> bool:
-        """Whether rows may leave this tensor out."""
+        """Whether rows may omit this tensor."""
         return self.nullable or self.default is not NO_DEFAULT
 
     @property
     def fill_value(self) -> Any:
-        """The value of rows that leave this tensor out, as JSON; None is NULL.
+        """The value of rows that omit this tensor, as JSON; None is NULL.
 
         Raises:
-            SchemaError: There is neither a default nor NULL.
+            SchemaError: The type has no default and is not nullable.
         """
         if not self.has_default:
             raise SchemaError(
-                f"{self.describe()} has no value for rows that do not give one"
+                f"{self.describe()} has no value for rows without one"
                 "\ngive fill=, default=, or nullable=True"
             )
         return None if self.default is NO_DEFAULT else self.default
 
-    # ---- words and JSON
+    # ---- text and JSON
 
     def describe(self) -> str:
-        """Name the type and its main parameters, as `repr` of a dataset shows them."""
+        """Return the type and its main parameters, as `repr` of a dataset shows them."""
         return type(self).__name__
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
+        """The valid samples, as described in errors."""
         return f"{self.dtype} of shape {self.shape} ({self.describe()})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the type as JSON; parameters that have their default are left out."""
+        """Return the type as JSON; parameters that have their default are omitted."""
         given: dict[str, Any] = {"kind": self.kind}
         for parameter in fields(self):
             value = getattr(self, parameter.name)
@@ -181,7 +181,7 @@ class SampleType(ABC):
         """Read what `to_json` wrote; parameters unknown to this version are ignored.
 
         Raises:
-            SchemaError: A parameter is missing or cannot be.
+            SchemaError: A parameter is missing or invalid.
         """
         known = {one.name for one in fields(cls)}
         try:
@@ -193,7 +193,7 @@ class SampleType(ABC):
                 actual=dict(data),
             ) from error
 
-    # ---- from Python values to columns and back
+    # ---- conversion between Python values and columns
 
     def convert(
         self, samples: Any, *, tensor: str, row_start: int = 0, call: str = "extend()"
@@ -224,14 +224,14 @@ class SampleType(ABC):
 
     @abstractmethod
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Check and cast samples none of which is None; raise for the first that does not fit."""
+        """Check and cast samples, none of them None; raise for the first that does not fit."""
 
     def convert_ragged(self, samples: Ragged, place: Place) -> Column:
-        """Check and cast samples that lie one after another, which a type may do all at once."""
+        """Check and cast contiguous samples, which a type may do all at once."""
         return self.convert_values(list(samples), place)
 
     def adapt(self, column: Column) -> Column:
-        """Bring a column that was stored under an older encoding of the tensor to this type.
+        """Convert a column that was stored under an older encoding of the tensor to this type.
 
         Types only ever widen, so elements are cast without loss and uniform becomes ragged.
         """
@@ -242,7 +242,7 @@ class SampleType(ABC):
         return as_ragged(column) if self.layout == "ragged" else column
 
     def json_value(self, value: Any) -> Any:
-        """Return what is stored for one sample as JSON; None is NULL.
+        """Return one sample's stored value as JSON; None is NULL.
 
         A class name becomes its code, which stays right when the class is renamed.
 
@@ -285,12 +285,12 @@ class SampleType(ABC):
     def decode(
         self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
     ) -> Column:
-        """Turn stored samples into arrays; what is not media is returned as it is.
+        """Decode stored samples into arrays; return other than media unchanged.
 
         Args:
             column: The samples, as stored.
             tensor: Name of the tensor, for errors.
-            rows: Row of each sample, for errors; else their positions.
+            rows: Row of each sample, for errors; default: their positions.
 
         Raises:
             CorruptSampleError: A sample cannot be decoded.
@@ -299,10 +299,10 @@ class SampleType(ABC):
         return column
 
     def present(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Any:
-        """Return what a user sees of a whole (decoded) column; the schema alone decides its type.
+        """Return the public value of a whole (decoded) column; only the schema determines its type.
 
         Raises:
-            InvalidInputError: Samples are NULL and no `null` to put in their place was given.
+            InvalidInputError: Samples are NULL and no `null` was given to replace them.
         """
         column = self.without_nulls(column, tensor=tensor, null=null)
         match column:
@@ -316,7 +316,7 @@ class SampleType(ABC):
                 return [self.present_sample(bytes(sample)) for sample in column.samples]
 
     def present_one(self, column: Column, position: int) -> Any:
-        """Return what a user sees of one sample of a (decoded) column; None when it is NULL."""
+        """Return the public value of one sample of a (decoded) column; None when it is NULL."""
         if column.valid is not None and not column.valid[position]:
             return None
         match column:
@@ -328,18 +328,18 @@ class SampleType(ABC):
                 return self.present_sample(bytes(column.samples[position]))
 
     def present_region(self, column: Column, region: Region, *, tensor: str, row: int) -> Any:
-        """Return what a user sees of a part of one sample; None when it is NULL.
+        """Return the public value of a part of one sample; None when it is NULL.
 
-        A type whose samples can be decoded in parts decodes those alone.
+        A type whose samples can be decoded in parts decodes only that part.
 
         Args:
             column: The sample, as stored, alone.
-            region: What to take of it, as NumPy would be asked.
+            region: The part, as a NumPy index.
             tensor: Name of the tensor, for errors.
             row: Row of the sample, for errors.
 
         Raises:
-            InvalidInputError: There is no such part.
+            InvalidInputError: The part does not exist.
             CorruptSampleError: The sample cannot be decoded.
         """
         sample = self.present_one(self.decode(column, tensor=tensor, rows=[row]), 0)
@@ -348,7 +348,7 @@ class SampleType(ABC):
         return part.copy() if self.is_media and isinstance(part, np.ndarray) else part
 
     def refusal(self, tensor: str, row: int) -> Callable[[str], InvalidInputError]:
-        """Return what builds the error for a region that a sample has not."""
+        """Return a function that builds the error for a region that a sample does not have."""
 
         def refused(reason: str) -> InvalidInputError:
             return InvalidInputError(
@@ -362,15 +362,15 @@ class SampleType(ABC):
 
     @property
     def item_counter(self) -> Callable[[Buffer], int] | None:
-        """What counts the items of a stored sample, decoding none; None where it is no list."""
+        """A function that counts a stored sample's items without decoding; None if not a list."""
         return None
 
     def present_sample(self, sample: bytes) -> Any:
-        """Return what a user sees of one stored sample of an encoded column."""
+        """Return the public value of one stored sample of an encoded column."""
         return sample
 
     def decode_sample(self, sample: Buffer, *, tensor: str = "", row: int = 0) -> Any:
-        """Return what a user sees of one stored sample of an encoded column, decoded.
+        """Decode one stored sample of an encoded column, and return its public value.
 
         Raises:
             CorruptSampleError: It cannot be decoded.
@@ -379,17 +379,17 @@ class SampleType(ABC):
         return self.present_one(column, 0)
 
     def query_sample(self, sample: bytes) -> Any:
-        """Return what a query sees of one stored sample of an encoded column."""
+        """Return the value of one stored sample of an encoded column as queries see it."""
         return self.present_sample(sample)
 
     def without_nulls(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Column:
-        """Return the column with a value in the place of NULLs.
+        """Return the column with NULLs replaced by a value.
 
         Args:
             column: Samples, decoded.
-            tensor: Names them in errors.
-            null: A sample; a number stands for all elements of one. A NULL has none along an axis
-                whose length varies.
+            tensor: The tensor's name, for errors.
+            null: A sample; a number is used for all elements. A NULL has no elements along an
+                axis whose length varies.
 
         Raises:
             InvalidInputError: Samples are NULL and no `null` was given.
@@ -402,7 +402,7 @@ class SampleType(ABC):
             raise InvalidInputError(
                 f"{tensor!r} is NULL in {null_count(column):,} of {len(column):,} rows "
                 f"(the first at position {first})"
-                f"\nds[{tensor!r}].read(rows, null={value}) puts a value in their place",
+                f"\nds[{tensor!r}].read(rows, null={value}) replaces them by a value",
                 tensor=tensor,
                 row=first,
             )
@@ -413,10 +413,10 @@ class SampleType(ABC):
 
 
 def initialise(sample_type: SampleType, **parameters: Any) -> None:
-    """Give a frozen type, whose ``__init__`` is its own, its parameters; check its default.
+    """Set the parameters of a frozen type with its own ``__init__``; check its default.
 
     Raises:
-        SchemaError: The default cannot be one.
+        SchemaError: The default is invalid.
     """
     for name, value in parameters.items():
         object.__setattr__(sample_type, name, value)
@@ -424,14 +424,14 @@ def initialise(sample_type: SampleType, **parameters: Any) -> None:
 
 
 def check_default(sample_type: SampleType) -> None:
-    """Refuse a default that the type itself would refuse, or that JSON cannot hold.
+    """Reject a default that the type itself would reject, or that JSON cannot represent.
 
     Raises:
         SchemaError: With the reason.
     """
     default = sample_type.default
     if isinstance(default, np.ndarray | np.generic):
-        object.__setattr__(sample_type, "default", default.tolist())  # frozen, still being made
+        object.__setattr__(sample_type, "default", default.tolist())  # frozen, still in __init__
     elif default is NO_DEFAULT:
         return
     if sample_type.default is None and sample_type.nullable:
@@ -451,7 +451,8 @@ def check_default(sample_type: SampleType) -> None:
         json.dumps(sample_type.default, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise SchemaError(
-            f"{sample_type.describe()} cannot have the default {default!r}: JSON has no word for it"
+            f"{sample_type.describe()} cannot have the default {default!r}: JSON cannot represent"
+            " it"
             "\nuse nullable=True instead"
         ) from error
 

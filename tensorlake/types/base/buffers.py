@@ -1,8 +1,8 @@
-"""Buffers that lie end to end in memory, taken as one.
+"""Join buffers that are adjacent in memory.
 
-Files that were read into one block are many samples and one stretch of memory. Who hashes or writes
-all of them does so in one call: each call that is long enough gives the interpreter away, and waits
-to get it back from other threads.
+Files that were read into one block are many samples in one stretch of memory. Hashing or writing
+them all in one call is faster: each long call releases the interpreter, and then waits to get it
+back from other threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["join_adjoining"]
 
 
 def join_adjoining(buffers: Sequence[Buffer]) -> list[Buffer]:
-    """Return the same bytes in as few buffers as can be had without copying.
+    """Return the same bytes in as few buffers as possible without copying.
 
     >>> block = np.arange(6, dtype=np.uint8).view(OwnedBlock)
     >>> [len(one) for one in join_adjoining([block.data[:2], block.data[2:5], b"xy"])]

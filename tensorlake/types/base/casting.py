@@ -1,11 +1,11 @@
-"""From what users hold to arrays of one dtype, losing nothing.
+"""Cast users' values to arrays of one dtype, without loss.
 
 The rules: a float may narrow (and rounds), but not overflow; an integer must fit; kinds never
 change silently, except that an integer may become the float that equals it. So 1.5 into int,
-"3" into int, 1 into bool and True into int are refused.
+"3" into int, 1 into bool and True into int are errors.
 
 Arrays are cast as a whole. A list goes through one `numpy.asarray` where that is exact; only
-when it is not, or when something is wrong, are samples looked at one by one, to name the row.
+when it is not, or when something is wrong, are samples checked one by one, to name the row.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _EXACT_IN_FLOAT64 = 2**53
 
 
 def as_samples(value: Any, *, call: str, nullable: bool = False) -> np.ndarray | list[Any]:
-    """Turn one column as a user may hold it into a numeric array or a list of samples.
+    """Convert a user's column to a numeric array or a list of samples.
 
-    `value` is a foreign border: arrays and tensors of any library, Arrow, pandas, any iterable.
-    What pandas calls missing is None where it may be: NaN too, for pandas has one word for both.
+    `value` is untrusted: arrays and tensors of any library, Arrow, pandas, any iterable. Missing
+    values of pandas become None if nullable: NaN too, since pandas has one value for both.
 
     Raises:
         InvalidInputError: The value is one sample, not a sequence of them.
@@ -118,7 +118,7 @@ def to_array(sample: Any) -> np.ndarray:
 
 
 def iterated(sample: Any) -> Iterable[Any] | None:
-    """Return what gives the items of a sample that is a list of some kind; None where none is."""
+    """Return an iterable over the items of a list-like sample; None for other samples."""
     if hasattr(sample, "__iter__"):
         try:
             return iter(sample)
@@ -173,7 +173,7 @@ def uniform_values(
 def ragged_column(
     samples: np.ndarray | list[Any], dtype: np.dtype, shape: Shape, place: Place
 ) -> RaggedColumn:
-    """Join samples whose shapes match `shape` (None is any length)."""
+    """Join samples whose shapes match `shape` (None means any length)."""
     if isinstance(samples, np.ndarray) and len(samples):
         if not _matches(samples.shape[1:], shape):
             actual = f"{samples.dtype} {samples.shape[1:]}"
@@ -193,7 +193,7 @@ def ragged_column(
 
 
 def joined_column(samples: Ragged, dtype: np.dtype, shape: Shape, place: Place) -> RaggedColumn:
-    """Cast samples that lie one after another already, all at once; as `ragged_column`."""
+    """Cast contiguous samples all at once; as `ragged_column`."""
     fixed = np.array([-1 if length is None else length for length in shape])
     shapes = samples.shapes
     if shapes.shape[1:] != fixed.shape or bool(((shapes != fixed) & (fixed >= 0)).any()):
@@ -203,7 +203,7 @@ def joined_column(samples: Ragged, dtype: np.dtype, shape: Shape, place: Place) 
 
 
 def row_locator(lengths: np.ndarray) -> Callable[[int], int]:
-    """Return what tells the row that holds an element, where rows lie one after another."""
+    """Return a function from an element's index to its row, for contiguous rows."""
     stops = np.cumsum(lengths)
     return lambda element: int(np.searchsorted(stops, element, side="right"))
 
@@ -218,7 +218,7 @@ def _from_pandas(value: Any, *, nullable: bool) -> np.ndarray | list[Any]:
     if not missing.any() or (is_number and not nullable):
         array = np.asarray(value.to_numpy())
         return array if array.dtype.kind in "biufcM" else array.tolist()
-    samples = value.tolist()  # with the pandas Timestamp of a moment, which has its zone
+    samples = value.tolist()  # as pandas Timestamps, which have their zones
     return [None if is_gone else one for one, is_gone in zip(samples, missing, strict=True)]
 
 
@@ -238,7 +238,7 @@ def _foreign_array(value: Any) -> np.ndarray:
     """Return the array of another library's object.
 
     Raises:
-        ValueError: It gives none: it has no elements (torch's "meta"), is sparse, or fails.
+        ValueError: It has none: it has no elements (torch's "meta"), is sparse, or fails.
     """
     try:
         return _array_of(value)
@@ -253,10 +253,10 @@ def _foreign_array(value: Any) -> np.ndarray:
 def _array_of(value: Any) -> np.ndarray:
     if hasattr(value, "detach") and hasattr(value, "cpu"):  # a torch tensor, without importing it
         value = value.detach().cpu()
-        if hasattr(value, "resolve_conj"):  # lazily conjugated or negated: NumPy takes neither
+        if hasattr(value, "resolve_conj"):  # lazily conjugated or negated: NumPy accepts neither
             value = value.resolve_conj().resolve_neg()
         name = str(value.dtype).removeprefix("torch.")
-        if name in NARROW_FLOATS:  # which torch does not hand to NumPy; its bits it does
+        if name in NARROW_FLOATS:  # torch does not convert these to NumPy, only their bits
             return _bits_of(value).view(parse_dtype(name))
     if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
@@ -370,7 +370,7 @@ def _join_one_by_one(
 
 
 def _is_of_no_kind(array: np.ndarray, sample: Any) -> bool:
-    """Whether a sample is lists without an element, which NumPy takes for floats."""
+    """Whether a sample is lists without an element, which NumPy converts to floats."""
     return array.size == 0 and isinstance(sample, list | tuple)
 
 
@@ -378,7 +378,7 @@ def sample_array(sample: Any, place: Place, position: int) -> np.ndarray:
     """Return one sample as an array, as `to_array`.
 
     Raises:
-        InvalidInputError: It is none, with its row.
+        InvalidInputError: It is not one; the error has its row.
     """
     try:
         return to_array(sample)
@@ -402,7 +402,7 @@ def _matches(actual: tuple[int, ...], shape: Shape) -> bool:
 
 
 def _first_lost(values: np.ndarray, result: np.ndarray) -> int | None:
-    """Position of the first element that the cast did not keep, floats' rounding apart."""
+    """Return the first element that the cast changed, other than by rounding floats."""
     if not values.size:
         return None
     if values.dtype.kind in "fc":
@@ -422,7 +422,7 @@ def _first_lost(values: np.ndarray, result: np.ndarray) -> int | None:
 
 
 def _differ(integers: np.ndarray, floats: np.ndarray) -> np.ndarray:
-    """Where floats are not exactly the integers: compared as integers, which do not round."""
+    """Return where floats differ from integers, compared as integers, which do not round."""
     wide = np.real(floats).astype(np.float64)
     low, high = float(np.iinfo(integers.dtype).min), float(np.iinfo(integers.dtype).max)
     fits = (wide >= low) & (wide < high)  # no integer: NaN, infinity, and 2⁶³ as float of 2⁶³ − 1
@@ -445,7 +445,7 @@ def _kind_hint(values: np.ndarray, dtype: np.dtype, place: Place) -> str:
 
 
 def _rounding_advice(values: np.ndarray, dtype: np.dtype) -> str:
-    """Say how floats become integers and keep what they mean: astype alone cuts and wraps."""
+    """Advise how to convert floats to integers: astype alone truncates and wraps."""
     limits, is_pixels = np.iinfo(dtype), dtype.kind == "u" and values.ndim > 1
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)

@@ -1,14 +1,14 @@
-"""Columns: many samples of one tensor in memory, the currency between every layer.
+"""Columns: many samples of one tensor in memory, passed between all layers.
 
-Three shapes of the same idea; which one a tensor uses follows from its type, never from its values:
+There are three kinds; a tensor's kind follows from its type, never from its values:
 
     UniformColumn   samples of one shape          values (n, *shape)
     RaggedColumn    samples of varying shape      values (elements,) + shapes (n, ndim)
     EncodedColumn   samples as stored bytes       n buffers (+ decoded shapes where known)
 
-Invariants: columns are values and are not changed after they are made; arrays are in native
+Invariants: columns are values and are not changed after construction; arrays are in native
 byte order and C-contiguous (a uniform column may be a broadcast or memory-mapped view); `valid` is
-None when no sample is NULL. A NULL is zeros, zero elements or ``b""`` underneath.
+None when no sample is NULL. A NULL is stored as zeros, zero elements or ``b""``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 Buffer = bytes | bytearray | memoryview
 
 # Below this mean length one gather by element index beats a copy per sample
-# (the index costs 8 bytes an element; a slice copy about 0.3 µs a sample).
+# (the index costs 8 bytes per element; a slice copy about 0.3 µs per sample).
 _GATHER_BELOW_ELEMENTS = 64
 
 
@@ -196,12 +196,12 @@ def null_count(column: Column) -> int:
 
 
 def sizes_of(shapes: np.ndarray) -> np.ndarray:
-    """Turn shapes, one a row, into numbers of elements."""
+    """Convert shapes, one per row, to numbers of elements."""
     return np.multiply.reduce(shapes, axis=1, dtype=np.int64)
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Turn n lengths into n + 1 offsets, the first being 0."""
+    """Convert n lengths to n + 1 offsets, the first being 0."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

@@ -1,14 +1,14 @@
 """The dtypes that samples may have, and their names in schemas.
 
 A dtype is written by NumPy's name (``"float32"``) and is little-endian wherever it is stored.
-Three floats are narrower than what NumPy brings; ml_dtypes does:
+Three floats are narrower than NumPy's; ml_dtypes defines them:
 
     bfloat16        1 sign, 8 exponent, 7 mantissa bits    float32 without its last 16 bits
     float8_e4m3fn   1, 4, 3                                ±448, NaN, no infinity (OCP 8-bit floats)
     float8_e5m2     1, 5, 2                                float16 without its last 8 bits
 
-They are stored and read as they are. Where a program knows no such numbers (TQL, Arrow, pandas,
-JSON) it gets `widened_floats`: the same numbers as float32, which holds each of them exactly.
+They are stored and read unchanged. Programs that do not support them (TQL, Arrow, pandas, JSON) get
+`widened_floats`: the same numbers as float32, which represents each of them exactly.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ DTYPE_NAMES = (
     *NARROW_FLOATS,
     *("complex64", "complex128"),
 )
-_REGISTERED = 2  # NumPy's `isbuiltin` of dtypes that a library brought
+_REGISTERED = 2  # NumPy's `isbuiltin` of dtypes that a library registered
 
 
 def parse_dtype(value: Any) -> np.dtype:
-    """Return the dtype that a name, a NumPy dtype or a NumPy scalar type stands for.
+    """Return the dtype of a name, a NumPy dtype or a NumPy scalar type.
 
     `value` is what a user wrote.
 
@@ -67,7 +67,7 @@ def parse_dtype(value: Any) -> np.dtype:
         return _narrow_floats()[value]
     try:
         dtype = np.dtype(value)
-    except (TypeError, ValueError, SyntaxError):  # NumPy reads texts with little parsers of its own
+    except (TypeError, ValueError, SyntaxError):  # NumPy parses strings itself
         dtype = None
     if dtype is None or dtype.name not in DTYPE_NAMES or value is None:
         hint = did_you_mean(value, DTYPE_NAMES)
@@ -81,7 +81,7 @@ def parse_dtype(value: Any) -> np.dtype:
 
 
 def is_narrow_float(dtype: np.dtype) -> bool:
-    """Whether a dtype is one of the floats that NumPy itself has not.
+    """Whether a dtype is one of the floats that NumPy itself lacks.
 
     >>> is_narrow_float(parse_dtype("float8_e5m2")), is_narrow_float(np.dtype("float16"))
     (True, False)
@@ -95,7 +95,7 @@ def holds_floats(dtype: np.dtype) -> bool:
 
 
 def float_limits(dtype: np.dtype) -> Any:
-    """Return what `numpy.finfo` says of a float or complex dtype, narrow ones among them."""
+    """Return `numpy.finfo` of a float or complex dtype, including narrow ones."""
     if is_narrow_float(dtype):
         import ml_dtypes
 
@@ -104,12 +104,12 @@ def float_limits(dtype: np.dtype) -> Any:
 
 
 def widened_dtype(dtype: np.dtype) -> np.dtype:
-    """Return float32 for a narrow float, and any other dtype as it is."""
+    """Return float32 for a narrow float, and any other dtype unchanged."""
     return np.dtype(np.float32) if is_narrow_float(dtype) else dtype
 
 
 def widened_floats(values: np.ndarray) -> np.ndarray:
-    """Return the same numbers in a dtype that every program knows: narrow floats as float32.
+    """Return the same numbers in a dtype that every program supports: narrow floats as float32.
 
     >>> widened_floats(np.array([1.5, 3], parse_dtype("bfloat16")))
     array([1.5, 3. ], dtype=float32)
@@ -118,7 +118,7 @@ def widened_floats(values: np.ndarray) -> np.ndarray:
 
 
 def widened_column(column: ColumnT) -> ColumnT:
-    """Return a column whose elements are `widened_floats`; others as they are."""
+    """Return a column whose elements are `widened_floats`; others unchanged."""
     if isinstance(column, EncodedColumn) or not is_narrow_float(column.values.dtype):
         return column
     return replace(column, values=widened_floats(column.values))

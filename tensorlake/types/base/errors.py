@@ -1,8 +1,8 @@
-"""How a value is refused: where it stood, and the errors that say so.
+"""Errors for rejected values, with the place of each.
 
 A `Place` knows which call and tensor a batch of samples belongs to and turns a position in the
 batch into the row that the user counts. The functions build (never raise) the errors; each
-carries `tensor`, `row`, `expected` and `actual`. A bad value rejects its whole call.
+carries `tensor`, `row`, `expected` and `actual`. An invalid value rejects its whole call.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = [
 ]
 
 STATEMENTS = frozenset({"INSERT", "UPDATE"})
-"""Calls that were written in TQL: what to do is said in it."""
+"""Calls that were written in TQL: the advice uses TQL."""
 ARGUMENTS = frozenset({"add_tensor(fill=)", "default=", "read(null=)"})
-"""Calls of one value that is no row."""
+"""Calls with one value that is not a row."""
 _SHOWN_CHARACTERS = 60
 
 
@@ -41,13 +41,13 @@ class Declared(Protocol):
 
     @property
     def expected(self) -> str:
-        """What a sample must be, in words."""
+        """The valid samples, in words."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where samples come from: the words that an error needs.
+    """The origin of samples, for errors.
 
     Attributes:
         positions: Position in the call's samples of each sample kept, when NULLs were left out.
@@ -67,21 +67,21 @@ class Place:
         return self.row_start + position
 
     def at(self, position: int) -> str:
-        """Say where the sample at `position` stands."""
+        """Describe the place of the sample at `position`."""
         return self.call if self.call in ARGUMENTS else f"row {self.row(position)} of {self.call}"
 
     def without(self, positions: np.ndarray) -> Place:
-        """Return the place of the samples that are left when only `positions` are kept."""
+        """Return the place of the samples at `positions` alone."""
         return replace(self, positions=positions)
 
     @property
     def expected(self) -> str:
-        """What a sample must be."""
+        """The valid samples."""
         return self.declared.expected
 
     @property
     def advice(self) -> str:
-        """The last line of every refusal."""
+        """The last line of every error."""
         if self.rows == 1 and self.row_start == 0:
             return "nothing was staged"
         rows = "all rows" if self.row_start else f"the {self.rows:,} rows"
@@ -105,7 +105,7 @@ def null_refused(place: Place, position: int) -> Exception:
 
 
 def unreadable(place: Place, position: int, reason: str, *, hint: str = "") -> Exception:
-    """Build the error for a file or an encoded sample that cannot be taken."""
+    """Build the error for a file or an encoded sample that cannot be accepted."""
     return InvalidInputError(
         f"{place.at(position)}: {place.tensor!r} {reason}\n{_advice(place, hint)}",
         tensor=place.tensor,
@@ -116,7 +116,7 @@ def unreadable(place: Place, position: int, reason: str, *, hint: str = "") -> E
 
 
 def describe_value(value: object) -> str:
-    """Say in a few words what a value is: its dtype and shape, or its type and beginning."""
+    """Describe a value briefly: its dtype and shape, or its type and beginning."""
     kind = type(value).__name__
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape}"

@@ -1,4 +1,4 @@
-"""File, the marker "this is a path", and how media samples given in any form become bytes.
+"""File, which marks a string as a path, and the conversion of media samples to bytes.
 
 For media a str or Path is a path anyway; for Text and Json a str is the value, and only a `File`
 reads a file. Files are local: samples on object stores are fetched by ingestion or by links.
@@ -52,14 +52,14 @@ class BinaryReader(Protocol):
 
 
 class OwnedBlock(np.ndarray):
-    """Memory that nobody writes to as long as this object lives: ingestion's."""
+    """Memory of an ingestion that is not written to while this object lives."""
 
 
 def given_bytes(sample: Any, place: Place, position: int) -> bytes | memoryview | None:
-    """Return the bytes that a path, File, bytes or file object stands for; None for others.
+    """Return the bytes of a path, File, bytes or file object; None for others.
 
-    What the caller could still change is copied, also behind a read-only view; views of an
-    ``OwnedBlock`` are taken as they are.
+    Memory that the caller could still change is copied, also behind a read-only view; views of an
+    ``OwnedBlock`` are not copied.
 
     Raises:
         InvalidInputError: The file cannot be read.
@@ -108,7 +108,7 @@ OPENED_AT_ONCE = os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)  # opening a pipe w
 
 
 def only_regular(path: str, flags: int) -> int:
-    """Open a regular file: the ``opener`` of ``open`` for what a user named.
+    """Open a regular file: an ``opener`` of ``open`` for a user's path.
 
     Reading a named pipe would wait for a writer, reading a device may never end.
 
@@ -125,7 +125,7 @@ def only_regular(path: str, flags: int) -> int:
 
 
 def opened_at_once(path: str, flags: int = os.O_RDONLY) -> int:
-    """Open what may not be a regular file, without waiting for the writer of a named pipe.
+    """Open a path that may not be a regular file, without waiting for a named pipe's writer.
 
     Raises:
         OSError: It cannot be opened, as a socket.
@@ -133,13 +133,13 @@ def opened_at_once(path: str, flags: int = os.O_RDONLY) -> int:
     try:
         return os.open(path, flags | OPENED_AT_ONCE)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # as the system says of a socket
+        if error.errno == errno.ENXIO:  # the system's error for a socket
             _refuse_kind(Path(path).stat().st_mode, path)
         raise
 
 
 def refuse_special(descriptor: int, path: str) -> None:
-    """Refuse what is open, and is not a regular file.
+    """Raise an error unless an open file is a regular file.
 
     Raises:
         OSError: It is a pipe, a socket, a device, or a folder.

@@ -1,12 +1,12 @@
-"""Many samples as one: how the items of a row are joined, and taken apart again.
+"""Join the items of a row into one sample, and split it again.
 
     count     u32, how many items
     then      uniform   elements                                       (count, *shape)
               ragged    shapes, u32 (count, ndim); elements
               encoded   lengths, u32 (count,); of media their shapes,  u32 (count, ndim); bytes
 
-All numbers are little-endian, the elements in C order. Taking apart believes nothing: a sample
-that is not exactly what was joined is refused before anything is allocated.
+All numbers are little-endian, the elements in C order. Splitting validates everything: a sample
+that is not exactly the result of a join raises an error before anything is allocated.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def split_items(sample: Buffer, item: SampleType) -> Column:
     """Return the items of a sample as a column of their type.
 
     Raises:
-        CorruptSampleError: It is no joined sample of that type.
+        CorruptSampleError: It is not a joined sample of that type.
     """
     head = _Head(memoryview(sample))
     count = int(head.numbers(1)[0])
@@ -77,7 +77,7 @@ def split_items(sample: Buffer, item: SampleType) -> Column:
 
 
 def count_items(sample: Buffer) -> int:
-    """Return how many items a joined sample says that it has.
+    """Return the number of items that a joined sample records.
 
     Raises:
         CorruptSampleError: It is too short to be one.
@@ -86,7 +86,7 @@ def count_items(sample: Buffer) -> int:
 
 
 class _Head:
-    """The part of a sample that was not read yet."""
+    """The unread part of a sample."""
 
     def __init__(self, sample: memoryview) -> None:
         self._sample = sample

@@ -24,7 +24,7 @@ _MEDIA_TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application
 
 
 class OneNumber:
-    """One number a row."""
+    """One number per row."""
 
     __slots__ = ()
 
@@ -35,18 +35,18 @@ class OneNumber:
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """A scalar's: ()."""
+        """A scalar's shape: ()."""
         return ()
 
 
 class Encoded(ABC):
-    """One encoded value a row."""
+    """One encoded value per row."""
 
     __slots__ = ()
 
     @property
     def layout(self) -> Layout:
-        """Bytes, as the type writes them."""
+        """Bytes, as the type encodes them."""
         return "encoded"
 
     @property
@@ -56,7 +56,7 @@ class Encoded(ABC):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """One value a row: ()."""
+        """One value per row: ()."""
         return ()
 
     @property
@@ -66,23 +66,23 @@ class Encoded(ABC):
 
     @property
     def media_type(self) -> str | None:
-        """That of text and of JSON; of other bytes nothing is known."""
+        """The MIME type of text and of JSON; None for other bytes."""
         return _MEDIA_TYPES.get(self.query_kind)
 
 
 class FloatItems(ABC):
-    """Any number of items a row."""
+    """Any number of float32 items per row."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int | None, ...]:
-        """Any number of items, and what an item is."""
+        """Any number of items, then an item's shape."""
 
     @property
     def layout(self) -> Layout:
-        """Each row has as many items as it has."""
+        """Each row has its own number of items."""
         return "ragged"
 
     @property
@@ -96,9 +96,9 @@ class FloatItems(ABC):
         return "number"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take lists or arrays of items; [] is none."""
+        """Accept lists or arrays of items; [] means no items."""
         return ragged_column(samples, self.dtype, self.shape, place)
 
     def convert_ragged(self, samples: Ragged, place: Place) -> Column:
-        """Take them as they lie."""
+        """Cast contiguous samples without copying items one by one."""
         return joined_column(samples, self.dtype, self.shape, place)

@@ -1,6 +1,6 @@
-"""NULLs put into columns, and values put in their place.
+"""Insert NULLs into columns, and replace them by values.
 
-A column keeps an empty or zero sample where a row is NULL, so that positions are rows.
+A column has an empty or zero sample where a row is NULL, so that positions are rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["with_nulls", "with_value"]
 
 
 def with_nulls(column: Column, valid: np.ndarray, shape: tuple[int | None, ...]) -> Column:
-    """Spread the samples over the rows that are valid."""
+    """Distribute the samples over the rows that are valid."""
     match column:
         case UniformColumn():
             values = np.zeros((len(valid), *column.values.shape[1:]), dtype=column.values.dtype)
@@ -37,7 +37,7 @@ def with_nulls(column: Column, valid: np.ndarray, shape: tuple[int | None, ...])
 
 
 def with_value(column: Column, filled: Column) -> Column:
-    """Put the one sample of `filled` where `column` is NULL."""
+    """Replace the NULLs of `column` by the one sample of `filled`."""
     valid = column.valid
     assert valid is not None
     if isinstance(column, UniformColumn) and isinstance(filled, UniformColumn):

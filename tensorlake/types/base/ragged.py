@@ -1,11 +1,11 @@
-"""Ragged: what reading samples of varying shape gives, a list of arrays that is one array.
+"""Ragged: the result of reading samples of varying shape, a list of arrays in one array.
 
     values   the elements of all samples, one after another
     offsets  sample i is values[offsets[i] : offsets[i + 1]]
 
 When only the first axis varies (boxes of shape (k, 4)), `values` keeps the other axes and
 `offsets` count along the first: ``boxes.values[:, 2]`` is a column of all boxes. Otherwise
-(pictures) `values` is flat and `offsets` count elements.
+(images) `values` is flat and `offsets` count elements.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Ragged:
 
     @property
     def lengths(self) -> np.ndarray:
-        """How much of `values` each array takes."""
+        """The length of each array in `values`."""
         return np.diff(self.offsets)
 
     @property
@@ -108,7 +108,7 @@ class Ragged:
     def __getitem__(self, key: int | np.integer) -> np.ndarray: ...
     @overload
     def __getitem__(self, key: slice | Sequence[int] | np.ndarray) -> Ragged: ...
-    def __getitem__(self, key: Any) -> np.ndarray | Ragged:  # Any: what NumPy takes as an index
+    def __getitem__(self, key: Any) -> np.ndarray | Ragged:  # Any: a NumPy index
         if is_whole_number(key):
             position = range(len(self))[int(key)]
             start, stop = self._element_offsets[position : position + 2].tolist()

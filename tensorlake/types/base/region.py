@@ -1,10 +1,10 @@
-"""Regions: parts of one sample, named by what stands behind the row in brackets.
+"""Regions: parts of one sample, given by the indices after the row in brackets.
 
     ds["image"][5, 100:200, 50:80]     pixels of an array
     ds["clip"][5, 3]                   an item of a list; ds["clip"][5, 3, 100:200] a part of it
 
-An array takes NumPy's indices; of a list the first index is an item or a slice of items, and what
-is left is a region of each.
+An array accepts NumPy's indices; for a list the first index is an item or a slice of items, and the
+rest is a region of each.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tensorlake.quantities import is_whole_number
 
 __all__ = ["Region", "part_of"]
 
-Region = tuple[Any, ...]  # Any: what NumPy takes as an index
+Region = tuple[Any, ...]  # Any: NumPy indices
 
 
 def part_of(sample: Any, region: Region, refused: Callable[[str], InvalidInputError]) -> Any:
-    """Return a part of a sample as a user sees it; arrays give views.
+    """Return a part of a sample's public value; for arrays a view.
 
     Args:
         sample: An array, a list (or a list of arrays), or bytes.
-        region: What to take of it.
+        region: The part, as indices.
         refused: Builds the error for a reason.
 
     Raises:
-        InvalidInputError: There is no such part.
+        InvalidInputError: The part does not exist.
     """
     if not region:
         return sample

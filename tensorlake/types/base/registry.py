@@ -40,9 +40,9 @@ def fill(
 
     Args:
         types: Known by their kinds.
-        short: Short forms such as ``"str"``, each with what makes its type.
+        short: Short forms such as ``"str"``, each with its type's factory.
         groups: Classes that are declared like types, and are stored as several tensors.
-        scalar: Makes the type of a dtype, or raises `SchemaError`.
+        scalar: Creates the type of a dtype, or raises `SchemaError`.
     """
     _types.update((one.kind, one) for one in types)
     _short.update(short)
@@ -51,7 +51,7 @@ def fill(
 
 
 def register(sample_type: type[SampleType]) -> type[SampleType]:
-    """Make a type known under its `kind`; usable as a class decorator.
+    """Register a type under its `kind`; usable as a class decorator.
 
     Raises:
         InvalidInputError: Another type has that kind.
@@ -59,7 +59,7 @@ def register(sample_type: type[SampleType]) -> type[SampleType]:
     known = _types.setdefault(sample_type.kind, sample_type)
     if known is not sample_type:
         raise InvalidInputError(
-            f"the kind {sample_type.kind!r} is {known.__qualname__}'s already"
+            f"the kind {sample_type.kind!r} is already registered by {known.__qualname__}"
             "\ngive the new type a kind of its own",
             actual=sample_type.kind,
         )
@@ -74,7 +74,7 @@ def from_json(data: Mapping[str, Any]) -> SampleType:
 
     Raises:
         UnsupportedFeatureError: The kind is unknown here.
-        SchemaError: A parameter is missing or cannot be.
+        SchemaError: A parameter is missing or invalid.
     """
     kind = data.get("kind")
     if kind not in _types:
@@ -82,26 +82,26 @@ def from_json(data: Mapping[str, Any]) -> SampleType:
     if kind not in _types:
         raise UnsupportedFeatureError(
             f"the dataset has a tensor of type {kind!r}, unknown to this version"
-            "\nupgrade tensorlake, or install the plug-in that brings it",
+            "\nupgrade tensorlake, or install the plug-in that provides it",
             actual=kind,
         )
     return _types[str(kind)].from_json(data)
 
 
 def as_type(value: Any) -> SampleType:
-    """Return the type that a schema's short form means; `value` is what a user wrote there.
+    """Return the type of a schema's short form; `value` is the user's entry.
 
     >>> as_type("float32").describe(), as_type("str").describe(), as_type(bool).describe()
     ('Scalar(float32)', 'Text', 'Bool')
 
     Raises:
-        SchemaError: It means none.
+        SchemaError: It is not a type.
     """
     if isinstance(value, SampleType):
         return value
     if isinstance(value, tuple(_groups)):
         raise SchemaError(
-            f"{value.describe()} is a group of tensors, and stands in a schema or a Struct alone"
+            f"{value.describe()} is a group of tensors, and is only allowed in a schema or a Struct"
             "\nfor lists of structs write Sequence(Struct({…}))",
             actual=value,
         )
@@ -119,7 +119,7 @@ def as_type(value: Any) -> SampleType:
         try:
             return _scalars[0](value)
         except SchemaError:
-            pass  # told below, with the other short forms
+            pass  # raised below, with the other short forms
     names = (*DTYPE_NAMES, *(name for name in _short if isinstance(name, str)), *_types)
     raise SchemaError(
         f"{value!r} is not a type of samples{did_you_mean(value, names)}"
@@ -130,22 +130,23 @@ def as_type(value: Any) -> SampleType:
 
 def _load_plug_in(kind: str) -> None:
     for entry_point in entry_points(group=_ENTRY_POINTS, name=kind):
-        where = f"the plug-in {entry_point.value!r}, which brings the type {kind!r},"
+        where = f"the plug-in {entry_point.value!r}, which provides the type {kind!r},"
         try:
             loaded: object = entry_point.load()
         except (ImportError, AttributeError) as error:
             raise UnsupportedFeatureError(
-                f"{where} cannot be loaded: {error}\ninstall it anew, with what it needs",
+                f"{where} cannot be loaded: {error}\nreinstall it with its dependencies",
                 actual=kind,
             ) from error
         if not (isinstance(loaded, type) and issubclass(loaded, SampleType)):
             raise UnsupportedFeatureError(
-                f"{where} is no SampleType but {loaded!r}\nits author can say more", actual=kind
+                f"{where} is not a SampleType but {loaded!r}\nreport this to its author",
+                actual=kind,
             )
         if getattr(loaded, "kind", None) != kind:
             raise UnsupportedFeatureError(
-                f"{where} calls itself {getattr(loaded, 'kind', None)!r}"
-                "\nan entry point is named as the type's kind",
+                f"{where} has the kind {getattr(loaded, 'kind', None)!r}"
+                "\nthe entry point's name must equal the type's kind",
                 actual=kind,
             )
         register(loaded)

@@ -1,8 +1,8 @@
-"""How a type is printed: as it would be written, without what is as it always is.
+"""The repr of a type: the Python expression that creates it, without defaults.
 
     Array('float32', (None, 4))    ClassLabel(('cat', 'dog'), per='boxes')    Embedding(768)
 
-What is printed makes an equal type again, unless a tuple is cut because it is long.
+Evaluating it creates an equal type, unless a long tuple was truncated.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 __all__ = ["written"]
 
 MAX_ITEMS = 12
-"""Of a tuple, such as class names: a schema of a thousand classes is still read on one page."""
+"""Most items shown of a tuple such as class names, so that a schema stays readable."""
 
 
 def written(sample_type: Any) -> str:
-    """Write a `SampleType` as Python: required parameters by position, else what is not default.
+    """Write a `SampleType` as Python: required parameters by position, others if not default.
 
     Untyped, since base.py imports this module.
     """

@@ -36,7 +36,7 @@ class Array(SampleType):
     ('uniform', 'ragged')
 
     Attributes:
-        dtype: Of the elements.
+        dtype: Dtype of the elements.
         shape: Length of each axis.
         per: The tensor whose items (boxes) have one element each, along the first axis.
     """
@@ -81,14 +81,14 @@ class Array(SampleType):
         return f"Array({self.dtype.name}, {self.shape}{f', per={self.per}' if self.per else ''})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take arrays, nested lists, and tensors of other libraries."""
+        """Accept arrays, nested lists, and tensors of other libraries."""
         if self.layout == "ragged":
             return ragged_column(samples, self.dtype, self.shape, place)
         fixed = tuple(length or 0 for length in self.shape)
         return UniformColumn(uniform_values(samples, self.dtype, fixed, place))
 
     def convert_ragged(self, samples: Ragged, place: Place) -> Column:
-        """Take them as they lie, where lengths may vary."""
+        """Cast contiguous samples at once, where lengths may vary."""
         if self.layout == "uniform":
             return self.convert_values(list(samples), place)
         return joined_column(samples, self.dtype, self.shape, place)

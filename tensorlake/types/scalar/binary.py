@@ -1,4 +1,4 @@
-"""Bytes: one string of bytes a row, whatever it holds."""
+"""Bytes: one string of arbitrary bytes per row."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Bytes(Encoded, SampleType):
 
     @property
     def query_kind(self) -> QueryKind:
-        """Bytes, of which a query sees the length."""
+        """Bytes; a query sees their length."""
         return "bytes"
 
     @property
     def codec_default(self) -> Literal["raw"]:
-        """What they hold is unknown, and often compressed already."""
+        """Raw: the content is unknown, and often compressed already."""
         return "raw"
 
     @property
@@ -47,11 +47,11 @@ class Bytes(Encoded, SampleType):
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
+        """The valid samples, as described in errors."""
         return "bytes (Bytes)"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take bytes and files; a str is refused, for it could be either."""
+        """Accept bytes and files; a str is an error, since it could be either."""
         encoded: list[Buffer] = []
         for position, sample in enumerate(samples):
             if isinstance(sample, str):

@@ -1,8 +1,8 @@
 """ClassLabel: classes by name, stored as their codes.
 
-Codes are int64 in memory (the codec packs them); a code keeps its class for ever, and names are
-only ever added by an explicit call, so an unknown name in data is an error and not a new class.
-A class that was dropped leaves its code behind, with the empty name: no other class gets it.
+Codes are int64 in memory (the codec packs them); a code belongs to its class permanently, and names
+are only added by an explicit call, so an unknown name in data is an error and not a new class. The
+code of a dropped class keeps an empty name and is never reused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAMES_DESCRIBED = 4
 
 @dataclass(frozen=True, slots=True)
 class ClassLabel(SampleType):
-    """One class a row, or several.
+    """One class per row, or several.
 
     Attributes:
         names: The class names; a class's position is its code.
@@ -93,7 +93,7 @@ class ClassLabel(SampleType):
 
     @property
     def is_many(self) -> bool:
-        """Whether a row holds any number of classes."""
+        """Whether a row has any number of classes."""
         return self.multi or self.per is not None
 
     @property
@@ -117,19 +117,19 @@ class ClassLabel(SampleType):
         return "label"
 
     def describe(self) -> str:
-        """Name the classes when they are few: ``ClassLabel(2: cat, dog)``."""
+        """Show the classes if they are few: ``ClassLabel(2: cat, dog)``."""
         names = self.known_names
         few = 0 < len(names) <= _NAMES_DESCRIBED
         return f"ClassLabel({len(names)}{': ' + ', '.join(names) if few else ''})"
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
+        """The valid samples, as described in errors."""
         one = "class names or codes" if self.is_many else "a class name or code"
         return f"{'a list of ' if self.is_many else ''}{one} ({self.describe()})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take names, codes, and labels read from another tensor (matched by name)."""
+        """Accept names, codes, and labels read from another tensor (matched by name)."""
         if not self.is_many:
             return UniformColumn(self._codes(samples, place, lambda position: position))
         if isinstance(samples, np.ndarray):
@@ -142,7 +142,7 @@ class ClassLabel(SampleType):
         return RaggedColumn(values, lengths.reshape(-1, 1))
 
     def convert_ragged(self, samples: Ragged, place: Place) -> Column:
-        """Take codes, and labels of another tensor, as they lie, where a row has several."""
+        """Accept contiguous codes, and labels of another tensor, where a row has several."""
         if not self.is_many or samples.shapes.shape[1] != 1:
             return self.convert_values(list(samples), place)
         codes = self._codes(samples.values, place, row_locator(samples.lengths))

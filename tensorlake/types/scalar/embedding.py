@@ -1,4 +1,4 @@
-"""Embedding: one vector of fixed length a row, stored raw so that rows can be mapped."""
+"""Embedding: one vector of fixed length per row, stored raw so that rows can be mapped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_DIM = 1 << 20  # beyond any model; a typo such as a row count is caught her
 
 @dataclass(frozen=True, slots=True, init=False)
 class Embedding(SampleType):
-    """A vector of `dim` floats; `metric` is how neighbours are measured.
+    """A vector of `dim` floats; `metric` is the distance between neighbours.
 
     >>> Embedding(768).shape, Embedding(768, dtype="bfloat16").dtype
     ((768,), dtype(bfloat16))
@@ -100,10 +100,10 @@ class Embedding(SampleType):
         return "raw"
 
     def describe(self) -> str:
-        """Name the length, and the dtype where it is not float32: ``Embedding(768)``."""
+        """Show the length, and the dtype if not float32: ``Embedding(768)``."""
         narrow = "" if self.dtype == np.float32 else f", {self.dtype.name}"
         return f"Embedding({self.dim}{narrow})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take vectors of this length."""
+        """Accept vectors of this length."""
         return UniformColumn(uniform_values(samples, self.dtype, (self.dim,), place))

@@ -1,7 +1,8 @@
-"""Json: one JSON value a row, stored as canonical UTF-8 (sorted keys, no spaces).
+"""Json: one JSON value per row, stored as canonical UTF-8 (sorted keys, no spaces).
 
-Only what JSON can hold comes in: a NaN, a key that is no string or an object of Python is refused
-rather than changed. Tuples and arrays become lists, NumPy's numbers become numbers.
+Only values that JSON can represent are accepted: a NaN, a key that is not a string or a Python
+object is an error rather than changed. Tuples and arrays become lists, NumPy's numbers become
+numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SCALARS = {str, int, float, bool, type(None)}
 
 @dataclass(frozen=True, slots=True)
 class Json(Encoded, SampleType):
-    """One JSON value a row. A str is a JSON string; only a `tl.File` reads a file.
+    """One JSON value per row. A str is a JSON string; only a `tl.File` reads a file.
 
     >>> Json().convert([{"b": 1, "a": [True]}], tensor="meta").samples
     [b'{"a":[true],"b":1}']
@@ -49,11 +50,11 @@ class Json(Encoded, SampleType):
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
+        """The valid samples, as described in errors."""
         return "a value that JSON can hold (Json)"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take dicts, lists, strings, numbers and bools, and files of JSON."""
+        """Accept dicts, lists, strings, numbers and bools, and files of JSON."""
         encoded: list[Buffer] = []
         for position, sample in enumerate(samples):
             value = _read_json(sample, place, position) if isinstance(sample, File) else sample
@@ -70,13 +71,13 @@ class Json(Encoded, SampleType):
 
 
 def _reason(error: Exception) -> str:
-    if str(error).startswith("Out of range float"):  # as Python's encoder says it
-        return "a number that it has no word for: NaN, or an infinite one"
+    if str(error).startswith("Out of range float"):  # the message of Python's encoder
+        return "a number that it cannot represent: NaN or infinity"
     return str(error)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is of JSON's own types alone; a call a container, and nothing copied."""
+    """Whether a value has JSON's own types only; one call per container, and no copies."""
     kind = type(value)
     if kind is dict:
         if not all(type(key) is str for key in value):
@@ -90,7 +91,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value in JSON's own types; ValueError names what has none."""
+    """Return the value in JSON's own types; ValueError names a value without one."""
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.names is not None:
             raise ValueError("a structured array, whose names a list would lose")
@@ -102,7 +103,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise ValueError(f"a dict with the key {key!r}, no str")  # noqa: TRY004 -- as JSON's
+                raise ValueError(f"a dict with the key {key!r}, not str")  # noqa: TRY004 -- as JSON's
         return {key: _plain(item) for key, item in value.items()}
     raise ValueError(f"{type(value).__name__} {value!r:.60}")
 

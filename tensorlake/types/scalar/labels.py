@@ -1,7 +1,8 @@
 """Class labels as users read them: integers that also compare with class names.
 
 `LabelArray` is an int64 array that knows its class names; `Label` is one such number. Comparing
-with a name that is not a class raises, where a plain comparison would quietly say False. Results
+with a name that is not a class raises, where a plain comparison would silently return False.
+Results
 of arithmetic and comparisons are plain arrays.
 """
 
@@ -26,7 +27,7 @@ def unknown_class(
 ) -> UnknownClassError:
     """Build the error for a class name or code that the tensor does not have."""
     last_code = len(names) - 1
-    names = [one for one in names if one]  # a dropped class has its code, but no name
+    names = [one for one in names if one]  # a dropped class has a code, but no name
     shown = ", ".join(map(repr, names[:_SHOWN_NAMES])) + (
         ", …" if len(names) > _SHOWN_NAMES else ""
     )
@@ -52,7 +53,7 @@ class Label(int):
     names: tuple[str, ...]
 
     def __new__(cls, code: int, names: tuple[str, ...]) -> Self:
-        """Make the label of this code."""
+        """Create the label of this code."""
         label = super().__new__(cls, code)
         label.names = names
         return label
@@ -90,7 +91,7 @@ class LabelArray(np.ndarray):
     names: tuple[str, ...]
 
     def __new__(cls, codes: np.ndarray, names: tuple[str, ...]) -> Self:
-        """Make labels of these codes, without a copy where they are int64."""
+        """Create labels of these codes, without a copy where they are int64."""
         array = np.asarray(codes, dtype=np.int64).view(cls)
         array.names = names
         return array
@@ -103,7 +104,7 @@ class LabelArray(np.ndarray):
         return np.array([*self.names, ""], dtype=object)[np.asarray(self)].tolist()
 
     def isin(self, classes: Sequence[str | int]) -> np.ndarray:
-        """Say for each label whether it is one of these classes, given as names or codes."""
+        """Return for each label whether it is one of these classes, given as names or codes."""
         codes = [_code(one, self.names) if isinstance(one, str) else int(one) for one in classes]
         return np.isin(np.asarray(self), codes)
 
@@ -135,6 +136,6 @@ class LabelArray(np.ndarray):
 
 
 def _code(name: str, names: Sequence[str]) -> int:
-    if not name or name not in names:  # "" is what dropped classes are called
+    if not name or name not in names:  # "" is the name of dropped classes
         raise unknown_class(name, names)
     return names.index(name)

@@ -1,4 +1,4 @@
-"""Scalar and Bool: one number, or one truth value, a row."""
+"""Scalar and Bool: one number, or one boolean, per row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Bool", "Scalar"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Scalar(OneNumber, SampleType):
-    """One number a row; ``"float32"`` in a schema is short for it.
+    """One number per row; ``"float32"`` in a schema is short for it.
 
     >>> Scalar("int8").convert([1, 2], tensor="x").values
     array([1, 2], dtype=int8)
@@ -50,17 +50,17 @@ class Scalar(OneNumber, SampleType):
         return "bool" if self.dtype == np.bool_ else "number"
 
     def describe(self) -> str:
-        """Name the dtype: ``Scalar(float32)``."""
+        """Show the dtype: ``Scalar(float32)``."""
         return f"Scalar({self.dtype.name})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take numbers that the dtype can hold."""
+        """Accept numbers that the dtype can hold."""
         return UniformColumn(uniform_values(samples, self.dtype, (), place))
 
 
 @dataclass(frozen=True, slots=True)
 class Bool(OneNumber, SampleType):
-    """One truth value a row; 0 and 1 are refused.
+    """One boolean per row; 0 and 1 are errors.
 
     Example:
         >>> Bool().convert([True, False], tensor="x").values
@@ -83,5 +83,5 @@ class Bool(OneNumber, SampleType):
         return "bool"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take bools of Python and NumPy."""
+        """Accept bools of Python and NumPy."""
         return UniformColumn(uniform_values(samples, self.dtype, (), place))

@@ -1,11 +1,11 @@
-"""Sequence: any number of samples of another type a row.
+"""Sequence: any number of samples of another type per row.
 
-A row's items are joined into one stored sample (`base/join.py`), so that a row is read alone
-and its items, of any type (pictures, vectors, texts), lie together. Items are checked and
+A row's items are joined into one stored sample (`base/join.py`), so that a row is read by itself
+and its items, of any type (images, vectors, strings), are adjacent. Items are checked and
 converted as one column for all rows of a call.
 
-Lists of structs are stored as a struct of lists, a tensor a field: ``Sequence(Struct(…))`` is that
-`Struct`, which takes lists of dicts, and reads as a dict of lists.
+Lists of structs are stored as a struct of lists, one tensor per field: ``Sequence(Struct(…))`` is
+that `Struct`, which accepts lists of dicts, and reads as a dict of lists.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Sequence"]
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Encoded, SampleType):
-    """Any number of samples of the type `of`, such as the pictures of a clip.
+    """Any number of samples of the type `of`, such as the frames of a clip.
 
     >>> Sequence("float32").describe()
     'Sequence(Scalar(float32))'
@@ -47,10 +47,10 @@ class Sequence(Encoded, SampleType):
 
     kind: ClassVar[str] = "sequence"
 
-    of: Any = field()  # Any: what as_type() takes; a SampleType once it is made
+    of: Any = field()  # Any: an argument of as_type(); a SampleType after __init__
 
     def __new__(cls, of: Any, *, nullable: bool = False, default: Any = NO_DEFAULT) -> Any:
-        """Make the sequence; of a struct, the `Struct` of sequences that it is stored as."""
+        """Create the sequence; for a struct, the `Struct` of sequences that it is stored as."""
         if isinstance(of, Struct):
             return _struct_of_lists(of, nullable=nullable, default=default)
         return object.__new__(cls)
@@ -63,7 +63,8 @@ class Sequence(Encoded, SampleType):
         item = from_json(self.of) if isinstance(self.of, Mapping) else as_type(self.of)
         if item.has_default:
             raise SchemaError(
-                f"the items of a sequence are never left out, got {item.describe()} with"
+                f"the items of a sequence cannot be NULL or have defaults, got"
+                f" {item.describe()} with"
                 " nullable= or default=\ngive these to the Sequence",
                 actual=item,
             )
@@ -77,26 +78,26 @@ class Sequence(Encoded, SampleType):
 
     @property
     def query_kind(self) -> QueryKind:
-        """A query sees whether there is one."""
+        """A query sees whether there is a value."""
         return "bytes"
 
     @property
     def codec_default(self) -> Any:
-        """Raw for media, whose bytes are packed already."""
+        """Raw for media, whose bytes are compressed already."""
         return "raw" if self.item.is_media else None
 
     @property
     def chunk_nbytes(self) -> int:
-        """That of the items' type."""
+        """The same as for the items' type."""
         return self.item.chunk_nbytes
 
     def describe(self) -> str:
-        """Name the items' type: ``Sequence(Image(jpeg))``."""
+        """Show the items' type: ``Sequence(Image(jpeg))``."""
         return f"Sequence({self.item.describe()})"
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
+        """The valid samples, as described in errors."""
         return f"a list of items, each {self.item.expected}"
 
     def to_json(self) -> dict[str, Any]:
@@ -104,7 +105,7 @@ class Sequence(Encoded, SampleType):
         return {**SampleType.to_json(self), "of": self.item.to_json()}
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take lists, tuples and arrays of items."""
+        """Accept lists, tuples and arrays of items."""
         rows = [_items_of(sample, place, position) for position, sample in enumerate(samples)]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         owners = np.repeat(np.arange(len(rows)), lengths)
@@ -115,7 +116,7 @@ class Sequence(Encoded, SampleType):
         return EncodedColumn([join_items(slice_rows(items, start, stop)) for start, stop in bounds])
 
     def present_sample(self, sample: bytes) -> Any:
-        """Return the items: what reading a column of them gives."""
+        """Return the items, as reading a column of them does."""
         items = self.item.decode(self.items_of(sample), tensor="an item")
         return self.item.present(items)
 
@@ -138,7 +139,7 @@ class Sequence(Encoded, SampleType):
 
     @property
     def item_counter(self) -> Callable[[Buffer], int]:
-        """The number of items stands before them."""
+        """A function that reads the number of items before them."""
         return count_items
 
     def items_of(self, sample: Buffer) -> Column:
@@ -146,7 +147,7 @@ class Sequence(Encoded, SampleType):
         return split_items(sample, self.item)
 
     def json_value(self, value: Any) -> Any:
-        """Return a row's items as JSON, where JSON can hold them."""
+        """Return a row's items as JSON, where JSON can represent them."""
         return None if value is None else [self.item.json_value(one) for one in value]
 
 

@@ -4,8 +4,8 @@
     "pose/joints": Keypoints(), "pose/score": Scalar("float32")
 
 So every field has its own chunks, statistics and encoding, is read and queried alone, and costs
-nothing where it is not asked for. A struct has no NULL of its own: a row without one is NULL in
-every field. Fields that name each other (``of=``, ``per=``) are named within the struct.
+nothing where it is not requested. A struct has no NULL of its own: a row without one is NULL in
+every field. Fields that refer to each other (``of=``, ``per=``) are named within the struct.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Field: TypeAlias = "SampleType | Struct"
 
 @dataclass(frozen=True, slots=True, init=False)
 class Struct:
-    """Named fields, each of a type of its own; structs may be fields.
+    """Named fields, each with its own type; structs may be fields.
 
     >>> pose = Struct({"score": "float32", "box": Struct({"x": "int16", "y": "int16"})})
     >>> [*expand_structs({"pose": pose})]
@@ -49,7 +49,7 @@ class Struct:
         Args:
             fields: The type of each, or its short form.
             nullable: Whether every field may be NULL.
-            default: The value of rows that give none: a value for each field, or None.
+            default: The value of rows without one: a value for each field, or None.
         """
         if not isinstance(fields, Mapping) or not fields:
             raise SchemaError(
@@ -65,19 +65,19 @@ class Struct:
         object.__setattr__(self, "fields", made)
 
     def describe(self) -> str:
-        """Name the fields: ``Struct(score, box)``."""
+        """Show the fields: ``Struct(score, box)``."""
         return f"Struct({', '.join(self.fields)})"
 
 
 def expand_structs(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema in which each struct is the tensors of its fields; others as they are."""
+    """Return a schema with each struct replaced by its fields' tensors; others unchanged."""
     expanded: dict[str, Any] = {}
     for name, one in schema.items():
         parts = _tensors(name, one) if isinstance(one, Struct) else ((name, one),)
         for part, sample_type in parts:
             if part in expanded:
                 raise SchemaError(
-                    f"two tensors would be named {part!r}\nname one of them otherwise", tensor=part
+                    f"two tensors would be named {part!r}\nrename one of them", tensor=part
                 )
             expanded[part] = sample_type
     return expanded
@@ -123,7 +123,7 @@ def _defaults(fields: Mapping[str, Any], default: Any) -> dict[str, Any]:
 def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name or SEPARATOR in name:
         raise SchemaError(
-            f"{name!r} is no name of a field\na field's name is text without {SEPARATOR!r};"
+            f"{name!r} is not a field name\na field's name is a string without {SEPARATOR!r};"
             " a struct within a struct is Struct({'a': Struct({…})})",
             actual=name,
         )

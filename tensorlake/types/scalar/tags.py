@@ -1,4 +1,4 @@
-"""Tags: a few short words a row, stored as a JSON list of text."""
+"""Tags: a few short words per row, stored as a JSON list of strings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 class Tags(Encoded, SampleType):
     """Words in the order given, each once; ``WHERE CONTAINS(tags, 'night')`` finds them.
 
-    Unlike a `ClassLabel`'s names, words need not be known before.
+    Unlike a `ClassLabel`'s names, words need not be declared.
 
     >>> Tags().convert([["night", "rain"], []], tensor="tags").samples
     [b'["night","rain"]', b'[]']
@@ -38,16 +38,16 @@ class Tags(Encoded, SampleType):
 
     @property
     def query_kind(self) -> QueryKind:
-        """A JSON list of text."""
+        """A JSON list of strings."""
         return "json"
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
+        """The valid samples, as described in errors."""
         return "a list of different words (Tags)"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take lists, tuples, sets (sorted) and arrays of strings."""
+        """Accept lists, tuples, sets (sorted) and arrays of strings."""
         encoded: list[Buffer] = []
         for position, sample in enumerate(samples):
             words = _words(sample)
@@ -60,7 +60,7 @@ class Tags(Encoded, SampleType):
             try:
                 encoded.append(_encoder.encode(words).encode())
             except UnicodeEncodeError as error:
-                shown = f"a str with {error.object[error.start]!r}, which is no character"
+                shown = f"a str with {error.object[error.start]!r}, which is not a character"
                 raise dtype_mismatch(place, position, shown) from error
         return EncodedColumn(encoded)
 
@@ -70,7 +70,7 @@ class Tags(Encoded, SampleType):
 
     @property
     def item_counter(self) -> Callable[[Buffer], int]:
-        """Words are counted by reading them."""
+        """A function that counts words by parsing them."""
         return lambda sample: len(json.loads(bytes(sample)))
 
 

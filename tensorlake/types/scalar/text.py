@@ -1,4 +1,4 @@
-"""Text: one string a row, stored as UTF-8."""
+"""Text: one string per row, stored as UTF-8."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Text"]
 
 @dataclass(frozen=True, slots=True)
 class Text(Encoded, SampleType):
-    r"""One string a row; ``"str"`` in a schema is short for it. Only a `tl.File` reads a file.
+    r"""One string per row; ``"str"`` in a schema is short for it. Only a `tl.File` reads a file.
 
     >>> Text().convert(["grün"], tensor="caption").samples
     [b'gr\xc3\xbcn']
@@ -37,11 +37,11 @@ class Text(Encoded, SampleType):
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
+        """The valid samples, as described in errors."""
         return "a str (Text)"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take strings, and files of UTF-8 text."""
+        """Accept strings, and files of UTF-8 text."""
         encoded: list[Buffer] = []
         for position, sample in enumerate(samples):
             if isinstance(sample, str):
@@ -61,7 +61,7 @@ def _encode(sample: str, place: Place, position: int) -> bytes:
     try:
         return sample.encode()
     except UnicodeEncodeError as error:
-        shown = f"a str with {sample[error.start]!r}, which is no character"
+        shown = f"a str with {sample[error.start]!r}, which is not a character"
         raise dtype_mismatch(place, position, shown) from error
 
 

@@ -1,8 +1,7 @@
-"""Timestamp: one moment a row, stored as a count of units since 1970.
+"""Timestamp: one timestamp per row, stored as a count of units since 1970.
 
-With a time zone a moment is an instant, stored in UTC and shown in that zone; without one it is
-what a clock on the wall says. The two never become each other silently, nor is a fraction of the
-unit ever dropped.
+With a time zone a timestamp is an instant, stored in UTC and shown in that zone; without one it is
+local wall-clock time. The two are never converted silently, nor is a fraction of the unit dropped.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ _INT64 = np.dtype(np.int64)
 _NAT = np.iinfo(np.int64).min
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- naive: arithmetic on what the clock says
 _MICROSECOND = dt.timedelta(microseconds=1)
-_FINER = re.compile(r"(?<=[.,]\d{6})\d+")  # digits that Python's parser drops without a word
+_FINER = re.compile(r"(?<=[.,]\d{6})\d+")  # digits that Python's parser drops silently
 _NANOSECOND_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Timestamp(OneNumber, SampleType):
-    """A moment; columns read as ``numpy.datetime64[unit]``, one sample as `datetime.datetime`.
+    """A timestamp; columns read as ``numpy.datetime64[unit]``, one sample as `datetime.datetime`.
 
     >>> Timestamp("ms").convert(["2026-03-01T12:00"], tensor="at").values
     array([1772366400000])
 
     Attributes:
         unit: "s", "ms", "us" or "ns".
-        tz: A zone by its IANA name, such as "UTC"; None for moments without one.
+        tz: A zone by its IANA name, such as "UTC"; None for timestamps without one.
     """
 
     kind: ClassVar[str] = "timestamp"
@@ -83,17 +82,17 @@ class Timestamp(OneNumber, SampleType):
         return "number"
 
     def describe(self) -> str:
-        """Name the unit and the zone: ``Timestamp(us, UTC)``."""
+        """Show the unit and the zone: ``Timestamp(us, UTC)``."""
         return f"Timestamp({self.unit}{f', {self.tz}' if self.tz else ''})"
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
+        """The valid samples, as described in errors."""
         zone = "with a time zone" if self.tz else "without a time zone"
         return f"a datetime {zone}, datetime64 or ISO 8601 text ({self.describe()})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take datetimes, datetime64 (with a zone: UTC's), ISO 8601 text, pandas' Timestamps."""
+        """Accept datetimes, datetime64 (with a zone: UTC's), ISO 8601 text, pandas' Timestamps."""
         if isinstance(samples, np.ndarray):
             if samples.dtype.kind != "M" or samples.ndim != 1:
                 return self._refuse_array(samples, place)
@@ -109,7 +108,7 @@ class Timestamp(OneNumber, SampleType):
         return UniformColumn(counts)
 
     def json_value(self, value: Any) -> Any:
-        """Return one sample as ISO 8601 text: what a stored default is read from again."""
+        """Return one sample as an ISO 8601 string, from which a stored default is read."""
         column = replace(self, default=NO_DEFAULT).convert([value], tensor="value")
         shown = self.present_one(column, 0)
         return None if shown is None else shown.isoformat() if self.unit != "ns" else str(shown)
@@ -120,7 +119,7 @@ class Timestamp(OneNumber, SampleType):
         return np.asarray(counts).view(f"datetime64[{self.unit}]")
 
     def present_one(self, column: Column, position: int) -> Any:
-        """Return a `datetime.datetime` in the zone; of nanoseconds a `numpy.datetime64`."""
+        """Return a `datetime.datetime` in the zone; for nanoseconds a `numpy.datetime64`."""
         count = SampleType.present_one(self, column, position)
         if count is None:
             return None
@@ -161,7 +160,7 @@ class Timestamp(OneNumber, SampleType):
     def _nanoseconds(
         self, moment: dt.datetime, digits: str, text: str, place: Place, position: int
     ) -> np.ndarray:
-        """Add the digits of a text that Python's datetime leaves out."""
+        """Add the digits of a string that Python's datetime drops."""
         self._check_zone(moment, place, position)
         if self.unit != "ns" or len(digits) > _NANOSECOND_DIGITS:
             raise dtype_mismatch(place, position, self._too_fine(text))
@@ -173,7 +172,7 @@ class Timestamp(OneNumber, SampleType):
             return
         shown = f"{moment.isoformat()} {'without' if moment.tzinfo is None else 'with'} a time zone"
         hint = (
-            "say where its clock stands: value.replace(tzinfo=…)"
+            "give its time zone: value.replace(tzinfo=…)"
             if self.tz
             else "drop it yourself: value.replace(tzinfo=None), or use Timestamp(tz='UTC')"
         )
@@ -190,7 +189,7 @@ class Timestamp(OneNumber, SampleType):
         return count
 
     def _counts(self, moments: np.ndarray, place: Place, start: int) -> np.ndarray:
-        """Count whole units of moments of any NumPy unit; refuse what is not whole, and NaT."""
+        """Convert timestamps of any NumPy unit to counts; reject fractions and NaT."""
         counts = moments.astype(f"datetime64[{self.unit}]")
         nowhere = np.isnat(moments)
         if bool(nowhere.any()):
@@ -203,7 +202,7 @@ class Timestamp(OneNumber, SampleType):
         return cast("np.ndarray", counts.view(np.int64))
 
     def _too_fine(self, shown: str) -> str:
-        return f"{shown}, which is no whole number of {self.unit}"
+        return f"{shown}, which is not an integer number of {self.unit}"
 
     def _refuse_array(self, samples: np.ndarray, place: Place) -> Column:
         shown = f"{samples.dtype} {samples.shape[1:]}" if samples.ndim > 1 else str(samples.dtype)

@@ -1,6 +1,7 @@
-"""Uuid: one identifier of 128 bits a row, stored as its 36 characters.
+"""Uuid: one 128-bit identifier per row, stored as its 36 characters.
 
-Text, because queries compare it with text, and a chunk of hexadecimal digits packs to about half.
+Stored as a string, because queries compare it with strings, and a chunk of hexadecimal digits
+compresses to about half.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ class Uuid(Encoded, SampleType):
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
+        """The valid samples, as described in errors."""
         return "a UUID, its text or its 16 bytes (Uuid)"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take `uuid.UUID`, text in any of its spellings, and 16 bytes."""
+        """Accept `uuid.UUID`, text in any of its spellings, and 16 bytes."""
         encoded: list[Buffer] = []
         for position, sample in enumerate(samples):
             try:

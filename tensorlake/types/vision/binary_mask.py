@@ -1,4 +1,4 @@
-"""BinaryMask: one mask of truth values a row."""
+"""BinaryMask: one boolean mask per row."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = ["BinaryMask"]
 
 @dataclass(frozen=True, slots=True)
 class BinaryMask(SampleType):
-    """Which pixels belong to it: bool (height, width), packed by bits and compressed.
+    """A boolean for each pixel: bool (height, width), packed by bits and compressed.
 
-    Takes arrays of bools, of 0 and 1, or of 0 and 255; PNG files and PIL images of one channel;
-    COCO's run lengths.
+    Accepts arrays of bools, of 0 and 1, or of 0 and 255; PNG files and PIL images of one channel;
+    COCO's RLE.
 
     >>> BinaryMask(of="image").convert([[[0, 1]]], tensor="mask").sample(0)
     array([[False,  True]])
 
     Attributes:
-        of: The image tensor that it lies on.
+        of: The image tensor that it annotates.
     """
 
     kind: ClassVar[str] = "binary_mask"
@@ -62,20 +62,20 @@ class BinaryMask(SampleType):
 
     @property
     def query_kind(self) -> QueryKind:
-        """An array of truth values."""
+        """An array of booleans."""
         return "bool"
 
     @property
     def chunk_nbytes(self) -> int:
-        """That of pictures: a mask has as many pixels, and packs to a hundredth."""
+        """The same as for images: a mask has as many pixels, and compresses to a hundredth."""
         return MEDIA_CHUNK_NBYTES
 
     def describe(self) -> str:
-        """Name the image: ``BinaryMask(of=image)``."""
+        """Show the image: ``BinaryMask(of=image)``."""
         return f"BinaryMask(of={self.of})" if self.of else "BinaryMask"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take masks in any of the forms above."""
+        """Accept masks in any of the forms above."""
         masks = [
             as_bools(mask_array(sample, place, position), place, position)
             for position, sample in enumerate(samples)

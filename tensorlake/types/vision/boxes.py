@@ -26,8 +26,8 @@ class BBox(FloatItems, SampleType):
     """Boxes in pixels, float32 of shape (number of boxes, 4).
 
     Attributes:
-        format: What the four numbers are: corners, corner and size, or centre and size.
-        of: The image tensor that the boxes lie on.
+        format: The meaning of the four numbers: corners, corner and size, or centre and size.
+        of: The image tensor that the boxes annotate.
 
     Example:
         >>> BBox("xywh", of="image").describe()
@@ -54,7 +54,7 @@ class BBox(FloatItems, SampleType):
         return (None, 4)
 
     def describe(self) -> str:
-        """Name the format and the image: ``BBox(xyxy, of=image)``."""
+        """Show the format and the image: ``BBox(xyxy, of=image)``."""
         return f"BBox({self.format}, of={self.of})" if self.of else f"BBox({self.format})"
 
 
@@ -66,10 +66,11 @@ class BBox3D(FloatItems, SampleType):
     ((None, 7), (None, 8, 3))
 
     Attributes:
-        format: "xyzlwhr": centre, length, width, height, and the turn about z in radians (KITTI,
-            Open3D); "xyzlwhq": the turn as a quaternion w, x, y, z (nuScenes); "corners": eight
+        format: "xyzlwhr": centre, length, width, height, and the rotation about z in radians
+            (KITTI,
+            Open3D); "xyzlwhq": the rotation as a quaternion w, x, y, z (nuScenes); "corners": eight
             points, the lower four first.
-        of: The point cloud or image tensor that they lie in.
+        of: The point cloud or image tensor that they annotate.
     """
 
     kind: ClassVar[str] = "bbox_3d"
@@ -88,9 +89,9 @@ class BBox3D(FloatItems, SampleType):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Any number of boxes, and what a box is."""
+        """Any number of boxes, then a box's shape."""
         return _SHAPES[self.format]
 
     def describe(self) -> str:
-        """Name the format: ``BBox3D(xyzlwhr, of=points)``."""
+        """Show the format: ``BBox3D(xyzlwhr, of=points)``."""
         return f"BBox3D({self.format}{f', of={self.of}' if self.of else ''})"

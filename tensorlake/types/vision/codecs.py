@@ -1,19 +1,19 @@
-"""The codecs of pictures: how each reads a header, decodes into pixels, and encodes them.
+"""The image codecs: reading headers, decoding into pixels, and encoding them.
 
-    codec      by            depths   pixels given as an array become
+    codec      by            depths   pixels given as an array are stored as
     jpeg       simplejpeg    8        quality 95, 4:4:4
     png        imagecodecs   8, 16    lossless
     webp       imagecodecs   8        lossless (always in colour)
     avif       imagecodecs   8        quality 90, 4:4:4
     jpeg2000   imagecodecs   8, 16    lossless
     tiff       imagecodecs   8, 16    lossless, deflate
-    any        as each says  8, 16    PNG: lossless
+    any        as detected   8, 16    PNG: lossless
 
-Of "any", each picture's first bytes say which of the others it is.
+For "any", the codec is detected from each image's first bytes.
 
-All release the GIL. A decoder fills an array that is as large as the header said, from a file of
-fewer channels too: gray becomes three equal ones, a missing alpha is opaque. It never drops one:
-what a tensor's mode cannot hold was refused when it came in.
+All release the GIL. A decoder fills an array of the header's size, from a file of fewer channels
+too: gray becomes three equal ones, a missing alpha is opaque. It never drops one: images that do
+not fit the tensor's mode were rejected at ingestion.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
     "ANY_CODEC",
     "CODECS",
     "ImageCodec",
-    "PictureCodec",
+    "PixelCodec",
     "codec_of",
     "too_many_pixels",
     "turn",
@@ -61,28 +61,28 @@ ImageCodec: TypeAlias = Literal["jpeg", "png", "webp", "avif", "jpeg2000", "tiff
 _JPEG_QUALITY = 95  # of arrays given as pixels: near enough to lossless for training
 _AVIF_QUALITY = 90
 _AVIF_SPEED = 6  # avifenc's own; imagecodecs' is 0, a hundred times slower for a tenth fewer bytes
-_DEFLATE = 8  # TIFF's number of it
+_DEFLATE = 8  # its number in TIFF
 _GRAY, _GRAY_ALPHA, _COLOUR, _COLOUR_ALPHA = 1, 2, 3, 4
 _PLANE_NDIM = 2
-# What libjpeg-turbo gives where so many channels are asked for; its alpha is opaque.
+# The libjpeg-turbo format for a number of channels; its alpha is opaque.
 _JPEG_COLOURS: dict[int, Literal["GRAY", "RGB", "RGBA"]] = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 
 
 @dataclass(frozen=True, slots=True)
-class PictureCodec:
+class PixelCodec:
     """One codec.
 
     Attributes:
-        format: The format's own name; "picture" where each sample says it.
-        max_side: Longest side that a picture can have; None: no limit that memory does not set.
-        pixels_a_byte: More than this a byte of a file cannot hold; None where one colour takes no
-            bytes however large the picture is.
-        has_alpha: Whether it can say how opaque pixels are.
-        has_gray: Whether it can hold one channel alone.
-        check_end: Raises ValueError where a file was cut, and ``parse_header`` does not say so.
+        format: The format's own name; "image" where it is detected from each sample.
+        max_side: Longest possible side of an image; None: limited by memory only.
+        pixels_a_byte: Most pixels per byte of a file; None where an image of one colour takes no
+            bytes at any size.
+        has_alpha: Whether it supports an alpha channel.
+        has_gray: Whether it supports a single channel.
+        check_end: Raises ValueError for a truncated file that ``parse_header`` accepts.
     """
 
-    format: ImageFormat | Literal["picture"]
+    format: ImageFormat | Literal["image"]
     media_type: str
     depths: tuple[int, ...]
     has_alpha: bool
@@ -98,7 +98,7 @@ class PictureCodec:
 def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
     """Show stored pixels (height, width, channels) upright, as a view.
 
-    (EXIF 2.32, tag 274: 2–4 mirrored or turned by half, 5–8 with rows and columns exchanged.)
+    (EXIF 2.32, tag 274: 2–4 mirrored or rotated by 180°, 5–8 with rows and columns exchanged.)
     """
     if orientation > 4:  # noqa: PLR2004 - EXIF's, see above
         pixels = pixels.swapaxes(0, 1)
@@ -150,7 +150,7 @@ def _decoder(name: str) -> Callable[[Buffer, np.ndarray], None]:
 
 
 def _fill(pixels: np.ndarray, decoded: np.ndarray) -> None:
-    """Put decoded channels where a tensor's are: gray in each colour, opaque where nothing says."""
+    """Copy decoded channels to a tensor's: gray to each colour, opaque without an alpha."""
     if decoded.dtype != pixels.dtype:
         raise ValueError(f"it is {decoded.dtype}, recorded as {pixels.dtype}")
     stored, wanted = decoded.shape[2], pixels.shape[2]
@@ -173,23 +173,23 @@ def _fill(pixels: np.ndarray, decoded: np.ndarray) -> None:
 
 
 def _parse_any_header(sample: Buffer) -> ImageHeader:
-    return CODECS[_told_codec(sample)].parse_header(sample)
+    return CODECS[_detected_codec(sample)].parse_header(sample)
 
 
 def _check_any_end(sample: Buffer) -> None:
-    check_end = CODECS[_told_codec(sample)].check_end
+    check_end = CODECS[_detected_codec(sample)].check_end
     if check_end is not None:
         check_end(sample)
 
 
 def _decode_any(sample: Buffer, pixels: np.ndarray) -> None:
-    CODECS[_told_codec(sample)].decode(sample, pixels)
+    CODECS[_detected_codec(sample)].decode(sample, pixels)
 
 
-def _told_codec(sample: Buffer) -> ImageCodec:
+def _detected_codec(sample: Buffer) -> ImageCodec:
     codec = codec_of(sample)
     if codec is None:
-        raise ValueError("its first bytes are no picture's")
+        raise ValueError("its first bytes are not an image's")
     return codec
 
 
@@ -207,8 +207,8 @@ def _imagecodecs(name: str) -> ModuleType:
 
 
 # Of one format each; ANY_CODEC below takes them all.
-CODECS: Final[dict[ImageCodec, PictureCodec]] = {
-    "jpeg": PictureCodec(
+CODECS: Final[dict[ImageCodec, PixelCodec]] = {
+    "jpeg": PixelCodec(
         format="JPEG",
         media_type="image/jpeg",
         depths=(8,),
@@ -221,7 +221,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         decode=_decode_jpeg,
         check_end=check_jpeg_end,
     ),
-    "png": PictureCodec(
+    "png": PixelCodec(
         format="PNG",
         media_type="image/png",
         depths=(8, 16),
@@ -234,7 +234,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         decode=_decoder("png"),
         check_end=check_png_end,
     ),
-    "webp": PictureCodec(
+    "webp": PixelCodec(
         format="WebP",
         media_type="image/webp",
         depths=(8,),
@@ -246,7 +246,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         encode=_encoder("webp", lossless=True),
         decode=_decoder("webp"),
     ),
-    "avif": PictureCodec(
+    "avif": PixelCodec(
         format="AVIF",
         media_type="image/avif",
         depths=(8,),
@@ -258,7 +258,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         encode=_encoder("avif", level=_AVIF_QUALITY, speed=_AVIF_SPEED, pixelformat="444"),
         decode=_decoder("avif"),
     ),
-    "jpeg2000": PictureCodec(
+    "jpeg2000": PixelCodec(
         format="JPEG 2000",
         media_type="image/jp2",
         depths=(8, 16),
@@ -271,7 +271,7 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
         decode=_decoder("jpeg2k"),
         check_end=check_jpeg2000_end,
     ),
-    "tiff": PictureCodec(
+    "tiff": PixelCodec(
         format="TIFF",
         media_type="image/tiff",
         depths=(8, 16),
@@ -286,8 +286,8 @@ CODECS: Final[dict[ImageCodec, PictureCodec]] = {
     ),
 }
 
-ANY_CODEC: Final = PictureCodec(
-    format="picture",
+ANY_CODEC: Final = PixelCodec(
+    format="image",
     media_type="image/*",
     depths=(8, 16),
     has_alpha=True,
@@ -306,17 +306,17 @@ _BY_FORMAT: Final[dict[str | None, ImageCodec]] = {
 
 
 def too_many_pixels(codec: ImageCodec, nbytes: int, height: int, width: int) -> str | None:
-    """Say why a file of so few bytes cannot be a picture of that size; None where it can.
+    """Return why a file of `nbytes` cannot be an image of that size; None where it can.
 
-    Decoding allocates what the header promises, so a promise is checked before.
+    Decoding allocates the size in the header, so it is checked before.
     """
     known = None if codec == "any" else CODECS[codec].pixels_a_byte
     limit = MAX_PIXELS if known is None else min(MAX_PIXELS, known * nbytes)
     if height * width <= limit:
         return None
-    return f"it promises {width:,} × {height:,} pixels, where {limit:,} are possible"
+    return f"its header has {width:,} × {height:,} pixels, where {limit:,} are possible"
 
 
 def codec_of(sample: Buffer) -> ImageCodec | None:
-    """Name the codec of an encoded picture by its first bytes; None when it is none of these."""
+    """Return the codec of an encoded image by its first bytes; None if unknown."""
     return _BY_FORMAT.get(image_format(sample))

@@ -1,23 +1,22 @@
-"""Image: pictures kept as they came, read as arrays (height, width, channels).
+"""Image: images stored as ingested, read as arrays (height, width, channels).
 
-A file or bytes whose format is the tensor's is stored unchanged; its header alone is read, for
-the shape. The codec "any" takes each of the others, as folders have them, and each sample says by
-its first bytes what it is. Pixels (arrays, PIL images) are encoded by the codec
+A file or bytes whose format is the tensor's is stored unchanged; only its header is read, for the
+shape. The codec "any" accepts each of the others, as folders mix them, and detects each sample's
+codec from its first bytes. Pixels (arrays, PIL images) are encoded by the codec
 (`vision/codecs.py`). Nothing is converted silently: another format, depth, an alpha channel or
-another number of channels is refused with what to do.
+another number of channels raises an error with advice.
 
     mode None or "RGB"            read as (H, W, 3); gray files expand to three equal channels
     mode "L"                      read as (H, W, 1); only gray files and arrays (H, W) or (H, W, 1)
-    mode "RGBA"                   read as (H, W, 4); not codec "jpeg"; of "any", JPEG is opaque
-    mode "L16", "RGB16", "RGBA16" the same with 16 bits a channel, uint16: PNG, TIFF, JPEG 2000
+    mode "RGBA"                   read as (H, W, 4); not codec "jpeg"; with "any", JPEG is opaque
+    mode "L16", "RGB16", "RGBA16" the same with 16 bits per channel, uint16: PNG, TIFF, JPEG 2000
 
-A camera's pictures may say by EXIF that they are shown turned. They are read as stored, unless
-the type says ``upright=True``: then `decode`, shapes, boxes and all that follows is of the turned
-picture; the stored bytes stay the same.
+A camera's images may have an EXIF orientation. They are read as stored, unless the type has
+``upright=True``: then `decode`, shapes, boxes and everything downstream refer to the rotated image;
+the stored bytes stay the same.
 
-A file that was cut is refused when it comes in, by its header and its last bytes
-(`vision/image_end.py`); what is damaged in the middle is an error when it is decoded, never half a
-picture.
+A truncated file is rejected at ingestion, by its header and its last bytes (`vision/image_end.py`);
+damage in the middle is an error when it is decoded, never half an image.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from tensorlake.types.vision.codecs import (
     ANY_CODEC,
     CODECS,
     ImageCodec,
-    PictureCodec,
+    PixelCodec,
     codec_of,
     too_many_pixels,
     turn,
@@ -74,7 +73,7 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 @dataclass(frozen=True, slots=True)
 class Image(SampleType):
-    """Pictures, stored as they came.
+    """Images, stored as ingested.
 
     >>> Image(codec="jpeg").describe(), Image("png", mode="L").shape, Image("tiff", "L16").dtype
     ('Image(jpeg)', (None, None, 1), dtype('uint16'))
@@ -82,7 +81,7 @@ class Image(SampleType):
     Attributes:
         codec: "jpeg", "png", "webp", "avif", "jpeg2000" or "tiff"; "any" for all of these.
         mode: Channels and depth of the pixels, see above.
-        upright: Whether pictures are turned as their EXIF orientation says when they are read.
+        upright: Whether images are rotated by their EXIF orientation when they are read.
     """
 
     kind: ClassVar[str] = "image"
@@ -115,7 +114,7 @@ class Image(SampleType):
         )
 
     @property
-    def _codec(self) -> PictureCodec:
+    def _codec(self) -> PixelCodec:
         return ANY_CODEC if self.codec == "any" else CODECS[self.codec]
 
     @property
@@ -124,7 +123,7 @@ class Image(SampleType):
 
     @property
     def layout(self) -> Layout:
-        """Samples as they came."""
+        """Samples as ingested."""
         return "encoded"
 
     @property
@@ -144,12 +143,12 @@ class Image(SampleType):
 
     @property
     def is_media(self) -> bool:
-        """Pixels come by decoding."""
+        """Pixels are decoded from stored samples."""
         return True
 
     @property
     def media_type(self) -> str:
-        """The codec's MIME type; of "any" a sample's own is `media_type_of`."""
+        """The codec's MIME type; for "any" see `media_type_of`."""
         return self._codec.media_type
 
     def media_type_of(self, sample: Buffer) -> str:
@@ -157,20 +156,20 @@ class Image(SampleType):
         return self._codec_for(sample).media_type
 
     def codec_of(self, sample: Buffer) -> ImageCodec | None:
-        """Name the codec of a stored sample; None where of "any" its first bytes say none."""
+        """Return the codec of a stored sample; None where "any" detects none."""
         return codec_of(sample) if self.codec == "any" else self.codec
 
-    def _codec_for(self, sample: Buffer) -> PictureCodec:
+    def _codec_for(self, sample: Buffer) -> PixelCodec:
         codec = self.codec_of(sample)
         return self._codec if codec is None else CODECS[codec]
 
     def describe(self) -> str:
-        """Name the codec, and the mode if given: ``Image(jpeg)``."""
+        """Show the codec, and the mode if given: ``Image(jpeg)``."""
         mode = f", {self.mode}" if self.mode else ""
         return f"Image({self.codec}{mode}{', upright' if self.upright else ''})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take paths, bytes, files, PIL images, and arrays of pixels."""
+        """Accept paths, bytes, files, PIL images, and arrays of pixels."""
         encoded: list[Buffer] = []
         shapes: list[tuple[int, ...]] = []
         codec = self._codec
@@ -187,25 +186,25 @@ class Image(SampleType):
         return EncodedColumn(encoded, np.array(shapes, dtype=np.int64).reshape(-1, 3))
 
     def shape_of(self, header: ImageHeader) -> tuple[int, int, int]:
-        """Return the shape that a picture with this header is read with."""
+        """Return the shape with which an image with this header is read."""
         height, width = header.height, header.width
         if self.upright and header.orientation >= _EXCHANGED:
             height, width = width, height
         return height, width, self._channels
 
     def reading(self, sample: Buffer) -> Image:
-        """Return the type that reads one sample: in a mix, pictures of several codecs meet.
+        """Return the type that reads one sample: a mix has images of several codecs.
 
         Raises:
             ValueError: Its first bytes are of no codec known here.
         """
         codec = codec_of(sample)
         if codec is None:
-            raise ValueError("its first bytes are no picture's")
+            raise ValueError("its first bytes are not an image's")
         return self if self.codec in (codec, "any") else replace(self, codec="any")
 
     def parse_shape(self, sample: Buffer) -> tuple[int, int, int]:
-        """Read the header of an encoded picture: the shape that it is read with.
+        """Read the header of an encoded image, and return the shape with which it is read.
 
         Raises:
             ValueError: It is damaged, or of another codec.
@@ -218,7 +217,7 @@ class Image(SampleType):
         """Return the pixels, ragged (height, width, channels); NULL has no pixel.
 
         Raises:
-            CorruptSampleError: A sample is not a whole picture.
+            CorruptSampleError: A sample is not a whole image.
         """
         if not isinstance(column, EncodedColumn):
             return column
@@ -248,10 +247,10 @@ class Image(SampleType):
         tensor: str,
         rows: Sequence[int] | np.ndarray,
     ) -> None:
-        """Refuse recorded shapes that samples cannot have, before they are allocated."""
+        """Reject recorded shapes that samples cannot have, before they are allocated."""
         pairs = zip(column.samples, shapes.tolist(), strict=True)
         for position, (sample, (height, width, channels)) in enumerate(pairs):
-            codec = self.codec_of(sample) or "jpeg"  # of no bytes, or of none known: no pixel
+            codec = self.codec_of(sample) or "jpeg"  # without bytes, or unknown: no pixels
             excess = too_many_pixels(codec, len(sample), height, width)
             if excess is None and channels != self._channels:
                 excess = f"it is recorded with {channels:,} channels"
@@ -285,7 +284,7 @@ class Image(SampleType):
         return shapes
 
     def _check(
-        self, content: Buffer, codec: PictureCodec, sample: Any, place: Place, position: int
+        self, content: Buffer, codec: PixelCodec, sample: Any, place: Place, position: int
     ) -> ImageHeader:
         actual = image_format(content)
         if (
@@ -316,7 +315,7 @@ class Image(SampleType):
         return header
 
     def _foreign(self, actual: str, sample: Any, place: Place, position: int) -> Exception:
-        """Say that a picture is of another format, and which codec would take it."""
+        """Build the error for an image of another format, with the codec that would accept it."""
         name = _named(sample) or "the sample "
         known = next((one for one, codec in CODECS.items() if codec.format == actual), None)
         encoded = "PNG" if self.codec == "any" else self._codec.format
@@ -324,15 +323,15 @@ class Image(SampleType):
         if known is not None:
             mode = "" if self.mode is None else f', mode="{self.mode}"'
             advice = (
-                f'use Image(codec="{known}"), or Image(codec="any"{mode}) where pictures'
-                f" differ (of a tensor that is there: ds.alter_tensor({place.tensor!r},"
+                f'use Image(codec="{known}"), or Image(codec="any"{mode}) where images'
+                f" differ (for an existing tensor: ds.alter_tensor({place.tensor!r},"
                 f' codec="any")), or {advice}'
             )
         stores = "jpeg, png, webp, avif, jpeg2000 and tiff" if self.codec == "any" else encoded
         return unreadable(place, position, f"stores {stores}, but {name}is {actual}", hint=advice)
 
     def _refuse(self, header: ImageHeader) -> tuple[str, str] | None:
-        """Say why a file of this kind would have to be converted, and what to do."""
+        """Return why a file of this kind would have to be converted, with advice."""
         depth = _depth_of(self.mode)
         if max(header.depth, 8) != depth:  # fewer than 8 bits are read as 8, losing nothing
             other = f"{(self.mode or 'RGB').removesuffix('16')}{'' if depth == 16 else '16'}"  # noqa: PLR2004 - bits
@@ -342,7 +341,7 @@ class Image(SampleType):
                 if is_possible
                 else "reduce it to 8 bits"
             )
-            return f"{header.depth} bits a channel", f"{advice}, or store its pixels as tl.Array"
+            return f"{header.depth} bits per channel", f"{advice}, or store its pixels as tl.Array"
         if header.channels == _CMYK:
             return "four channels (CMYK)", 'convert it: PIL.Image.open(path).convert("RGB")'
         if header.has_alpha and self._channels != _COLOUR_ALPHA:
@@ -375,7 +374,7 @@ class Image(SampleType):
         return cast_array(array, self.dtype, place, lambda _: position)
 
     def _shape_hint(self, sample: Any, shape: tuple[int, ...]) -> str:
-        """Say what to do with pixels of another shape, where it is a usual one."""
+        """Return advice for pixels of another shape, if it is a usual one."""
         if len(shape) == _PLANE_NDIM:
             return 'for gray images use mode="L"'
         if len(shape) == _PICTURE_NDIM and shape[0] in _MODES and shape[2] not in _MODES:
@@ -401,7 +400,7 @@ class Image(SampleType):
 
 def _not_whole(
     content: Buffer,
-    codec: PictureCodec,
+    codec: PixelCodec,
     sample: Any,
     place: Place,
     position: int,
@@ -412,7 +411,7 @@ def _not_whole(
 
 
 def _named(sample: Any) -> str:
-    """Name the file that was given; nothing where it was bytes."""
+    """Return the name of a given file; "" for bytes."""
     if isinstance(sample, (bytes, bytearray, memoryview)):
         return ""
     return f"{str(sample.path if isinstance(sample, File) else sample)!r} "

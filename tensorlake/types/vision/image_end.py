@@ -1,14 +1,14 @@
-"""Whether an encoded image is whole: its last bytes, without decoding it.
+"""Check that an encoded image is complete, by its last bytes, without decoding it.
 
-    JPEG       FF D9 behind the scans. In scans FF is followed by 00 or a restart marker, and other
-               segments, such as EXIF with a thumbnail of its own, say how long they are
+    JPEG       FF D9 after the scans. In scans FF is followed by 00 or a restart marker, and other
+               segments, such as EXIF with a thumbnail of its own, record their lengths
     PNG        the chunk IEND
     TIFF       each strip or tile ends inside the file
     JPEG 2000  the box of the code stream ends inside the file, or the stream ends with FF D9
 
-(ITU T.81 B.1, PNG 11.2.5, TIFF 6.0, ISO 15444-1.) WebP and AVIF say their lengths first: reading
-their headers finds such damage. Behind the end anything may follow, as cameras and editors write
-it: padding, a second image, a film. What is damaged in the middle only decoding finds.
+(ITU T.81 B.1, PNG 11.2.5, TIFF 6.0, ISO 15444-1.) WebP and AVIF store their lengths first: reading
+their headers finds such damage. Cameras and editors may write other data after the end: padding, a
+second image, a film. Only decoding finds damage in the middle.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def check_tiff_end(data: Buffer) -> None:
     """Look for the ends of a TIFF's strips or tiles.
 
     Raises:
-        ValueError: One ends behind the file.
+        ValueError: One ends beyond the file.
     """
     order: Literal["little", "big"] = "little" if bytes(data[:2]) == b"II" else "big"
     start = int.from_bytes(data[4:8], order)

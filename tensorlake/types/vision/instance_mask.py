@@ -1,11 +1,11 @@
-"""InstanceMask: any number of masks a row, one for each object, stored as runs.
+"""InstanceMask: any number of masks per row, one for each object, stored as RLE.
 
     objects, height, width    u32 each
-    counts                    u32 (objects,), how many runs each has
+    counts                    u32 (objects,), the number of runs of each
     runs                      u32, of zeros and ones in turn, columns first (`vision/rle.py`)
 
-A picture's masks take some bytes an edge, not a bit a pixel, and COCO's come in and go out as they
-are. Decoding gives bool (objects, height, width).
+An image's masks take a few bytes per edge, not a bit per pixel, and COCO's are ingested and
+exported unchanged. Decoding returns bool (objects, height, width).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _U32 = np.dtype("<u4")
 
 @dataclass(frozen=True, slots=True)
 class StoredMasks:
-    """One row's masks as they are stored, made of runs that are known to fill them."""
+    """One row's masks as stored, from runs that are known to fill them."""
 
     sample: Buffer
     shape: tuple[int, int, int]
@@ -46,8 +46,8 @@ class StoredMasks:
 class InstanceMask(SampleType):
     """Masks that may overlap: bool (objects, height, width).
 
-    Takes arrays of three axes, and lists of masks: arrays, PNG files, PIL images, COCO's run
-    lengths; [] is no object.
+    Accepts arrays of three axes, and lists of masks: arrays, PNG files, PIL images, COCO's RLE; []
+    means no objects.
 
     >>> column = InstanceMask().convert([[{"size": [1, 2], "counts": [1, 1]}], []], tensor="mask")
     >>> column.shapes
@@ -55,7 +55,7 @@ class InstanceMask(SampleType):
            [0, 0, 0]])
 
     Attributes:
-        of: The image tensor that they lie on.
+        of: The image tensor that they annotate.
         per: The tensor whose items (boxes) have one mask each.
     """
 
@@ -84,25 +84,25 @@ class InstanceMask(SampleType):
 
     @property
     def query_kind(self) -> QueryKind:
-        """An array of truth values."""
+        """An array of booleans."""
         return "bool"
 
     @property
     def is_media(self) -> bool:
-        """Pixels come by decoding."""
+        """Pixels are decoded from stored samples."""
         return True
 
     @property
     def codec_default(self) -> None:
-        """Runs are small numbers: they pack well."""
+        """None: runs are small numbers, which compress well."""
         return
 
     def describe(self) -> str:
-        """Name the image: ``InstanceMask(of=image)``."""
+        """Show the image: ``InstanceMask(of=image)``."""
         return f"InstanceMask(of={self.of})" if self.of else "InstanceMask"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take masks in any of the forms above."""
+        """Accept masks in any of the forms above."""
         shapes = np.zeros((len(samples), _NDIM), dtype=np.int64)
         encoded: list[Buffer] = []
         for position, sample in enumerate(samples):
@@ -118,10 +118,10 @@ class InstanceMask(SampleType):
     def decode(
         self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
     ) -> Column:
-        """Return the masks, ragged bool; NULL has no pixel.
+        """Return the masks, ragged bool; NULL has no pixels.
 
         Raises:
-            CorruptSampleError: A sample is not what was stored.
+            CorruptSampleError: A sample is not as it was stored.
         """
         if not isinstance(column, EncodedColumn):
             return column
@@ -142,7 +142,7 @@ class InstanceMask(SampleType):
     def present_region(self, column: Column, region: Region, *, tensor: str, row: int) -> Any:
         """Return a part of some masks; only these objects' runs are filled."""
         if not isinstance(column, EncodedColumn) or not region or not _names_objects(region[0]):
-            # zero-argument super() does not work in a slotted dataclass, which is made anew
+            # zero-argument super() fails in a slotted dataclass, which is created anew
             return SampleType.present_region(self, column, region, tensor=tensor, row=row)
         if column.valid is not None and not column.valid[0]:
             return None
@@ -164,10 +164,10 @@ class InstanceMask(SampleType):
         return _split(sample)
 
     def run_lengths(self, sample: Buffer) -> list[dict[str, Any]]:
-        """Return a stored sample's masks as COCO's run lengths, without filling them.
+        """Return a stored sample's masks as COCO's RLE, without filling them.
 
         Raises:
-            CorruptSampleError: It is no sample of masks.
+            CorruptSampleError: It is not a sample of masks.
         """
         try:
             size, counts, runs = _parse(sample)
@@ -183,7 +183,7 @@ def store_masks(table: RunTable, objects: np.ndarray) -> list[StoredMasks]:
 
     Args:
         table: Their runs, row after row; the masks of one row have one size.
-        objects: How many masks each row has, one at least.
+        objects: The number of masks of each row, at least one.
 
     >>> table = RunTable(np.array([[1, 2]]), np.array([2]), np.array([1, 1]))
     >>> store_masks(table, np.array([1]))[0].shape
@@ -238,7 +238,7 @@ def _run_of(item: Any, place: Place, position: int) -> tuple[tuple[int, int], np
         try:
             return parse_run_lengths(cast("Mapping[str, Any]", item))
         except (KeyError, TypeError, ValueError) as error:
-            reason = f"has run lengths that are none: {error}"
+            reason = f"has invalid RLE: {error}"
             hint = "give {'size': [height, width], 'counts': …}, as COCO does"
             raise unreadable(place, position, reason, hint=hint) from error
     mask = as_bools(mask_array(item, place, position), place, position)
@@ -252,7 +252,7 @@ def _join(size: tuple[int, int], runs: Sequence[np.ndarray]) -> bytes:
 
 
 def _split(sample: Buffer) -> np.ndarray:
-    """Decode a stored sample; ValueError where it is not exactly what `_join` made."""
+    """Decode a stored sample; ValueError unless `_join` would produce it exactly."""
     return _fill(*_parse(sample))
 
 
@@ -264,7 +264,7 @@ def _fill(size: tuple[int, int], counts: np.ndarray, runs: np.ndarray) -> np.nda
 
 
 def _parse(sample: Buffer) -> tuple[tuple[int, int], np.ndarray, np.ndarray]:
-    """Return size, number of runs of each object, and runs; ValueError where it is none."""
+    """Return size, number of runs of each object, and runs; ValueError for an invalid sample."""
     if len(sample) % _U32.itemsize or len(sample) < _NDIM * _U32.itemsize:
         raise ValueError(f"{len(sample)} bytes")
     numbers = np.frombuffer(sample, _U32).astype(np.int64)
@@ -272,7 +272,7 @@ def _parse(sample: Buffer) -> tuple[tuple[int, int], np.ndarray, np.ndarray]:
     counts = numbers[_NDIM : _NDIM + objects]
     runs = numbers[_NDIM + objects :]
     if len(counts) != objects or int(counts.sum()) != len(runs):
-        raise ValueError(f"runs of {objects} objects that are not there")
+        raise ValueError(f"runs of {objects} objects that do not exist")
     if objects * height * width > MAX_PIXELS:
         raise ValueError(f"{objects} × {height} × {width} pixels")
     bounds = offsets_of(counts)

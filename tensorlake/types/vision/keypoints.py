@@ -1,4 +1,4 @@
-"""Keypoints: any number of objects a row, each with the same named points."""
+"""Keypoints: any number of objects per row, each with the same named points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _JOINED = 2
 
 @dataclass(frozen=True, slots=True)
 class Keypoints(FloatItems, SampleType):
-    """Points in pixels, float32 (objects, points, 3): x, y, and how visible.
+    """Points in pixels, float32 (objects, points, 3): x, y, and visibility.
 
     The third number is COCO's: 0 not labelled, 1 hidden, 2 seen; or a model's confidence.
 
@@ -25,9 +25,9 @@ class Keypoints(FloatItems, SampleType):
     (None, 2, 3)
 
     Attributes:
-        names: What the points are; without names any number of points.
-        skeleton: Pairs of points, by position, that are drawn joined.
-        of: The image tensor that they lie on.
+        names: Names of the points; without names any number of points.
+        skeleton: Pairs of points, by position, that are drawn as edges.
+        of: The image tensor that they annotate.
         per: The tensor whose items (boxes) have one object each.
     """
 
@@ -50,7 +50,7 @@ class Keypoints(FloatItems, SampleType):
         highest = max((max(pair) for pair in self.skeleton), default=-1)
         if self.names and highest >= len(self.names):
             raise SchemaError(
-                f"the skeleton joins point {highest}, of {len(self.names)} named ones"
+                f"the skeleton joins point {highest}, with {len(self.names)} points named"
                 "\npoints are counted from 0",
                 actual=highest,
             )
@@ -62,7 +62,7 @@ class Keypoints(FloatItems, SampleType):
         return (None, len(self.names) or None, 3)
 
     def describe(self) -> str:
-        """Count the points: ``Keypoints(17, of=image)``."""
+        """Show the number of points: ``Keypoints(17, of=image)``."""
         count = str(len(self.names)) if self.names else ""
         return f"Keypoints({count}{f', of={self.of}' if self.of else ''})"
 

@@ -1,7 +1,7 @@
-"""Masks as people have them, as arrays of two axes: files, PIL images, run lengths, arrays.
+"""Convert masks to arrays of two axes: files, PIL images, RLE, arrays.
 
-Pixels are taken losslessly only: a PNG (or another lossless file) of one channel or a palette, an
-array of integers or bools. JPEG is refused: its edges are not what was drawn.
+Only lossless sources are accepted: a PNG (or another lossless file) of one channel or a palette, an
+array of integers or bools. JPEG is rejected: compression changes its edges.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def mask_array(sample: Any, place: Place, position: int, *, ndim: int = _PLANE_N
     """Return a mask as an array of `ndim` axes: integers or bools, as given.
 
     Raises:
-        InvalidInputError: It is no mask, with the row.
+        InvalidInputError: It is not a mask; the error has the row.
     """
     if isinstance(sample, Mapping):
         return _from_run_lengths(cast("Mapping[str, Any]", sample), place, position)
@@ -46,7 +46,7 @@ def mask_array(sample: Any, place: Place, position: int, *, ndim: int = _PLANE_N
     if content is not None:
         return _from_file(content, place, position)
     if hasattr(sample, "getbands"):  # a PIL image, without importing it
-        return _from_picture(sample, place, position)
+        return _from_image(sample, place, position)
     try:
         array = to_array(sample)
     except ValueError as error:
@@ -61,7 +61,7 @@ def mask_array(sample: Any, place: Place, position: int, *, ndim: int = _PLANE_N
 
 
 def as_bools(array: np.ndarray, place: Place, position: int) -> np.ndarray:
-    """Return a mask of truth values: bools as they are, 0 and 1, or 0 and 255 as files have them.
+    """Return a boolean mask from bools, 0 and 1, or 0 and 255 as in files.
 
     Raises:
         InvalidInputError: It has other numbers.
@@ -72,7 +72,7 @@ def as_bools(array: np.ndarray, place: Place, position: int) -> np.ndarray:
     marks = array[true]
     if marks.size and not (bool((marks == 1).all()) or bool((marks == _WHITE).all())):
         found = np.unique(marks)[:4].tolist()
-        hint = f"make it one yourself: mask == {found[0]}, or use tl.SegmentMask for classes"
+        hint = f"convert it yourself: mask == {found[0]}, or use tl.SegmentMask for classes"
         shown = f"{array.dtype} with {', '.join(map(str, found))}"
         raise dtype_mismatch(place, position, shown, hint=hint)
     return true
@@ -82,7 +82,7 @@ def _from_run_lengths(runs: Mapping[str, Any], place: Place, position: int) -> n
     try:
         return decode_run_lengths(runs)
     except (KeyError, TypeError, ValueError) as error:
-        reason = f"has run lengths that are none: {error}"
+        reason = f"has invalid RLE: {error}"
         hint = "give {'size': [height, width], 'counts': …}, as COCO does"
         raise unreadable(place, position, reason, hint=hint) from error
 
@@ -93,23 +93,23 @@ def _from_file(content: bytes | memoryview, place: Place, position: int) -> np.n
     except ImportError as error:
         raise missing_extra("reading files of masks", "media") from error
     try:
-        with PIL.Image.open(BytesIO(content)) as picture:
-            pixels = picture.width * picture.height
+        with PIL.Image.open(BytesIO(content)) as image:
+            pixels = image.width * image.height
             if pixels <= MAX_PIXELS:
-                return _from_picture(picture, place, position)
+                return _from_image(image, place, position)
     except InvalidInputError:
-        raise  # ours, and told already
+        raise  # already an error of ours
     except (OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError) as error:
-        raise unreadable(place, position, f"is no picture of a mask: {error}") from error
-    raise unreadable(place, position, f"promises {pixels:,} pixels, more than {MAX_PIXELS:,}")
+        raise unreadable(place, position, f"is not an image of a mask: {error}") from error
+    raise unreadable(place, position, f"has {pixels:,} pixels, more than {MAX_PIXELS:,}")
 
 
-def _from_picture(picture: Any, place: Place, position: int) -> np.ndarray:
-    if picture.format in _LOSSY:
+def _from_image(image: Any, place: Place, position: int) -> np.ndarray:
+    if image.format in _LOSSY:
         hint = "save masks as PNG: JPEG changes the numbers"
-        raise dtype_mismatch(place, position, f"a {picture.format} file", hint=hint)
-    bands: Sequence[str] = picture.getbands()
+        raise dtype_mismatch(place, position, f"a {image.format} file", hint=hint)
+    bands: Sequence[str] = image.getbands()
     if len(bands) != 1:
-        hint = "a mask has one channel: picture.getchannel(0), or a palette"
-        raise shape_mismatch(place, position, f"a picture of {''.join(bands)}", hint=hint)
-    return np.asarray(picture)
+        hint = "a mask has one channel: image.getchannel(0), or a palette"
+        raise shape_mismatch(place, position, f"an image of {''.join(bands)}", hint=hint)
+    return np.asarray(image)

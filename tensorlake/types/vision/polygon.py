@@ -1,4 +1,4 @@
-"""Polygon: any number of outlines a row, each of any number of points."""
+"""Polygon: any number of polygons per row, each with any number of points."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _POINTS = Array("float32", (None, 2))
 
 @dataclass(frozen=True, slots=True)
 class Polygon(Encoded, SampleType):
-    """Outlines in pixels: a list of float32 arrays (points, 2) a row.
+    """Polygons in pixels: a list of float32 arrays (points, 2) per row.
 
-    Takes lists of outlines: arrays (points, 2), or COCO's flat x, y, x, y, …; [] is none.
+    Accepts lists of polygons: arrays (points, 2), or COCO's flat x, y, x, y, …; [] is empty.
 
     >>> column = Polygon().convert([[[0, 0, 4, 0, 4, 3]], []], tensor="outline")
     >>> [len(outlines) for outlines in Polygon().present(column)]
     [1, 0]
 
     Attributes:
-        of: The image tensor that they lie on.
+        of: The image tensor that they annotate.
     """
 
     kind: ClassVar[str] = "polygon"
@@ -47,20 +47,20 @@ class Polygon(Encoded, SampleType):
 
     @property
     def query_kind(self) -> QueryKind:
-        """A query sees whether there is one."""
+        """A query sees whether there is a value."""
         return "bytes"
 
     def describe(self) -> str:
-        """Name the image: ``Polygon(of=image)``."""
+        """Show the image: ``Polygon(of=image)``."""
         return f"Polygon(of={self.of})" if self.of else "Polygon"
 
     @property
     def expected(self) -> str:
-        """What a sample must be, as errors say it."""
-        return f"a list of outlines, each points (x, y) or flat x, y, … ({self.describe()})"
+        """The valid samples, as described in errors."""
+        return f"a list of polygons, each points (x, y) or flat x, y, … ({self.describe()})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take outlines in either of the forms above."""
+        """Accept polygons in either of the forms above."""
         outlines: list[np.ndarray] = []
         owners: list[int] = []
         lengths = np.empty(len(samples), dtype=np.int64)
@@ -79,16 +79,16 @@ class Polygon(Encoded, SampleType):
         )
 
     def present_sample(self, sample: bytes) -> Any:
-        """Return the outlines, each an array (points, 2)."""
+        """Return the polygons, each an array (points, 2)."""
         return list(_POINTS.present(split_items(sample, _POINTS)))
 
     @property
     def item_counter(self) -> Callable[[Buffer], int]:
-        """The number of outlines stands before them."""
+        """A function that reads the number of polygons before them."""
         return count_items
 
     def json_value(self, value: Any) -> Any:
-        """Return a row's outlines as lists."""
+        """Return a row's polygons as lists."""
         shown = SampleType.json_value(self, value)
         return None if shown is None else [outline.tolist() for outline in shown]
 
@@ -101,7 +101,7 @@ def _points(outline: Any, place: Place, position: int) -> np.ndarray:
     if array.ndim == 1 and array.size % 2 == 0 and array.dtype.kind in "iuf":
         return array.reshape(-1, 2)
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iuf":  # noqa: PLR2004 -- x, y
-        hint = "an outline is [[x, y], …] or [x, y, x, y, …]; a row is a list of outlines"
+        hint = "a polygon is [[x, y], …] or [x, y, x, y, …]; a row is a list of polygons"
         raise dtype_mismatch(place, position, describe_value(array), hint=hint)
     return array
 

@@ -47,29 +47,29 @@ Float64Array = npt.NDArray[np.float64]
 _SCALE = 5
 """Fine columns of a pixel column, and fine rows of a pixel."""
 _BEFORE_MIDDLE = 2
-"""The fine column (of a pixel column's five) after which its middle lies; likewise of rows."""
+"""The fine column (of a pixel column's five) after which its middle is; likewise for rows."""
 _FAR = float(1 << 40)
-"""Beyond any picture: where a point that is farther lies changes nothing."""
+"""Beyond any image: points farther away change nothing."""
 _SORTED_AT_ONCE = 512
-"""Places, of a few outlines: sorting a thousand apart takes a third of sorting them together."""
+"""Places of a few polygons: sorting a thousand separately takes a third of the time."""
 _MAX_INT32 = (1 << 31) - 1
 _MIN_POINTS = 3
 _MAX_LENGTH = (1 << 24) / _SCALE
-"""Pixels that an outline may be long: a hundred times round a picture of 8,000 × 8,000."""
+"""Longest polygon in pixels: a hundred times around an image of 8,000 × 8,000."""
 _NUMBERS_AT_ONCE = 1 << 15
 """Coordinates read together."""
 _CROSSINGS_AT_ONCE = 1 << 15
-"""Drawn together. Half as many take a tenth longer; twice as many need so much memory at a time
-that the system takes it back in between, which costs a third."""
+"""Crossings computed together. Half as many take a tenth longer; twice as many need so much memory
+that the system reclaims it in between, which costs a third."""
 
 
 def fill_polygons(polygons: Sequence[Any], height: int, width: int) -> np.ndarray:
-    """Return the mask that some outlines cover together, bool (height, width).
+    """Return the mask that some polygons cover together, bool (height, width).
 
     Args:
         polygons: Each flat x, y, x, y, … or points (x, y).
-        height: Of the picture.
-        width: Of the picture.
+        height: Height of the image.
+        width: Width of the image.
 
     >>> fill_polygons([[0, 0, 2, 0, 2, 2, 0, 2]], 3, 3).astype(int)
     array([[1, 1, 0],
@@ -77,7 +77,7 @@ def fill_polygons(polygons: Sequence[Any], height: int, width: int) -> np.ndarra
            [0, 0, 0]])
 
     Raises:
-        ValueError: An outline is not of points, or has fewer than three.
+        ValueError: A polygon is not a list of points, or has fewer than three.
     """
     runs = polygon_runs([polygons], [(height, width)]).runs
     return decode_run_lengths({"size": [height, width], "counts": runs})
@@ -89,15 +89,16 @@ def polygon_runs(
     """Return the runs of each object's mask.
 
     Args:
-        objects: The outlines of each, as for `fill_polygons`.
-        sizes: Height and width of the picture that each lies on.
+        objects: The polygons of each, as for `fill_polygons`.
+        sizes: Height and width of the image of each.
 
     >>> table = polygon_runs([[[0, 0, 2, 0, 2, 2, 0, 2]], []], [(3, 3)] * 2)
     >>> table.runs.tolist(), table.counts.tolist()
     ([0, 2, 1, 2, 4, 9], [5, 1])
 
     Raises:
-        ValueError: An outline is not of points, or has fewer than three; ``args[1]`` is the number
+        ValueError: A polygon is not a list of points, or has fewer than three; ``args[1]`` is the
+            number
             of the object.
     """
     shapes = np.array(sizes, np.int64).reshape(-1, 2)
@@ -120,11 +121,11 @@ def _check_pixels(shapes: Int64Array) -> None:
     )
     if len(beyond):
         height, width = shapes[beyond[0]].tolist()
-        raise ValueError(f"a picture of {height} × {width} pixels", int(beyond[0]))
+        raise ValueError(f"an image of {height} × {width} pixels", int(beyond[0]))
 
 
 def _cut(weights: npt.NDArray[Any], at_once: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of what weighs so much together at most, one at least."""
+    """Yield ranges of items that weigh at most `at_once` together, at least one each."""
     ends = np.cumsum(weights)
     start, done = 0, 0
     while start < len(ends):
@@ -136,7 +137,7 @@ def _cut(weights: npt.NDArray[Any], at_once: int) -> Iterator[tuple[int, int]]:
 def _drawn(
     objects: Sequence[Sequence[Any]], shapes: Int64Array, first: int
 ) -> Iterator[tuple[Int64Array, npt.NDArray[Any]]]:
-    """Yield how many runs some objects have each, and the runs; ``first`` is the first's number."""
+    """Yield the runs of batches of objects, with their counts; ``first`` is the first's number."""
     owners = np.repeat(np.arange(len(objects)), [len(polygons) for polygons in objects])
     points, counts = _points(
         [outline for polygons in objects for outline in polygons], owners + first
@@ -154,12 +155,12 @@ def _drawn(
 def _runs(
     edges: _Edges, owners: Int64Array, pixels: Int64Array
 ) -> tuple[Int64Array, npt.NDArray[Any]]:
-    """Draw objects, with so many pixels; ``owners`` says whose each outline is."""
+    """Draw objects with the given pixel counts; ``owners`` is the object of each polygon."""
     stretches = offsets_of(pixels[owners] + 1)
     changes = _changes_of(edges, stretches)
     ends = (np.cumsum(pixels + 1) - 1).astype(changes.dtype)
     changes = _of_objects(changes, stretches.astype(changes.dtype), owners, ends)
-    # From where masks change to the lengths between, the last up to the end
+    # Convert places of changes to the lengths between, the last up to the end
     before = changes.searchsorted(ends)
     counts = before + 1
     counts[1:] -= before[:-1]
@@ -168,29 +169,29 @@ def _runs(
     runs = line.copy()
     runs[1:] -= line[:-1]
     runs[starts] = line[starts] - (ends - pixels.astype(ends.dtype))
-    if bool((pixels == 0).any()):  # one run of nothing, where there is to be none
+    if bool((pixels == 0).any()):  # one empty run, where there should be none
         runs = runs[np.repeat(pixels > 0, counts)]
         counts[pixels == 0] = 0
     return counts, runs
 
 
 def _points(outlines: Sequence[Any], owners: Int64Array) -> tuple[Float64Array, Int64Array]:
-    """All points of the outlines, (points, 2), and how many each outline has."""
+    """Return all points of the polygons, (points, 2), and the number of each polygon."""
     try:
         lengths = np.fromiter(map(len, outlines), np.int64, len(outlines))
         flat = np.fromiter(chain.from_iterable(outlines), np.float64, int(lengths.sum()))
-    except (TypeError, ValueError):  # points in pairs; or what is no number, which is told there
+    except (TypeError, ValueError):  # points in pairs; or not numbers, which raises there
         parts = [_flat(outline) for outline in outlines]
         lengths = np.fromiter(map(len, parts), np.int64, len(parts))
         flat = np.concatenate([np.zeros(0), *parts])
     few = np.flatnonzero((lengths % 2 == 1) | (lengths < 2 * _MIN_POINTS))
     if len(few):
-        raise ValueError(f"an outline of {lengths[few[0]] / 2:g} points", int(owners[few[0]]))
+        raise ValueError(f"a polygon of {lengths[few[0]] / 2:g} points", int(owners[few[0]]))
     points, counts = flat.reshape(-1, 2), lengths // 2
     if not bool(np.isfinite(flat).all()):
         point = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
         outline = int(np.searchsorted(np.cumsum(counts), point, side="right"))
-        raise ValueError("an outline with a coordinate that is no number", int(owners[outline]))
+        raise ValueError("a polygon with a coordinate that is not a number", int(owners[outline]))
     return points, counts
 
 
@@ -201,16 +202,16 @@ def _flat(outline: Any) -> Float64Array:
 
 
 def _check_lengths(points: Float64Array, counts: Int64Array, owners: Int64Array) -> None:
-    """Refuse what would be drawn for ever."""
+    """Reject polygons that would take too long to draw."""
     if not len(counts) or 4 * int(counts.max()) * np.ptp(points) <= _MAX_LENGTH:
         return  # as long as all points lie one box apart
     steps = np.abs(np.diff(points, axis=0, prepend=points[:1])).sum(axis=1)
     starts = offsets_of(counts)[:-1]
-    steps[starts] = 0  # from another outline
+    steps[starts] = 0  # from another polygon
     lengths = 2 * np.add.reduceat(steps, starts)  # an edge leads back
     long = np.flatnonzero(lengths > _MAX_LENGTH)
     if len(long):
-        raise ValueError(f"an outline {lengths[long[0]]:.0f} pixels long", int(owners[long[0]]))
+        raise ValueError(f"a polygon {lengths[long[0]]:.0f} pixels long", int(owners[long[0]]))
 
 
 def _of_objects(
@@ -219,7 +220,7 @@ def _of_objects(
     owners: Int64Array,
     ends: npt.NDArray[Any],
 ) -> npt.NDArray[Any]:
-    """From the changes of outlines to those of what each object's outlines cover together."""
+    """Convert the changes of polygons to those of each object's union of polygons."""
     bounds = changes.searchsorted(stretches)
     counts = bounds[1:] - bounds[:-1]
     last = ends[owners]
@@ -230,7 +231,7 @@ def _of_objects(
         united = _united(ours[of_shared], counts[is_shared], last[is_shared])
         ours = np.concatenate([ours[~of_shared], united])
         ours.sort(kind="stable")  # merges the two
-    # What begins behind the last pixel is not there
+    # Drop runs that begin after the last pixel
     starts, stops = ours.searchsorted(ends), ours.searchsorted(ends, side="right")
     some = (starts < stops).nonzero()[0].tolist()
     if not some:
@@ -241,7 +242,7 @@ def _of_objects(
 def _united(
     changes: npt.NDArray[Any], counts: Int64Array, last: npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
-    """Where the unions of objects' outlines change; of changes that lie outline by outline."""
+    """Return where the unions of objects' polygons change, from changes polygon by polygon."""
     starts = np.cumsum(counts) - counts
     is_end = (np.arange(len(changes)) - np.repeat(starts, counts)) % 2
     closing = last[counts % 2 == 1]
@@ -254,17 +255,17 @@ def _united(
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """_Edges that cross the middle of a pixel column inside their picture, outline by outline.
+    """Edges that cross the middle of a pixel column inside their image, polygon by polygon.
 
     Attributes:
-        outline: Whose edge it is.
-        counts: How many pixel columns it crosses.
-        height: Of the picture.
-        place: That of the uppermost pixel of the first column it crosses, in its outline's mask.
+        outline: The polygon of the edge.
+        counts: The number of pixel columns that it crosses.
+        height: Height of the image.
+        place: Place in its polygon's mask of the uppermost pixel of the first crossed column.
         is_steep: Whether it is higher than long.
         x, y: Fine place of the end that it is drawn from: the left, or the upper one.
-        slope: Of a flat edge rows a column, of a steep one columns a row.
-        goal: Of a flat edge how far from x the first crossing is, of a steep one where.
+        slope: Rows per column of a flat edge, columns per row of a steep one.
+        goal: Distance from x to the first crossing of a flat edge; its place for a steep one.
     """
 
     outline: Int64Array
@@ -279,13 +280,13 @@ class _Edges:
 
     @classmethod
     def of(cls, points: Float64Array, counts: Int64Array, shapes: Int64Array) -> _Edges:
-        """Find the edges of outlines, each with so many points, and the shape of its picture."""
+        """Find the edges of polygons, given their points, point counts and image shapes."""
         ends = np.cumsum(counts)
         following = np.arange(1, len(points) + 1)
         following[ends - 1] = ends - counts  # the last point is followed by the first
         fine = np.trunc(np.clip(_SCALE * points + 0.5, -_FAR, _FAR))
         x, y = fine[:, 0], fine[:, 1]
-        # The number of the first middle at or behind a point: of two points, what lies between
+        # The number of the first middle at or after a point; two points give those between
         behind = np.floor((x + (_SCALE - 1 - _BEFORE_MIDDLE)) / _SCALE)
         behind = np.clip(behind, 0, np.repeat(shapes[:, 1], counts)).astype(np.int64)
         crossed = behind[following] - behind
@@ -316,7 +317,7 @@ class _Edges:
         )
 
     def only(self, start: int, stop: int, outline: int) -> _Edges:
-        """Return a run of them, with ``outline`` the first outline's number."""
+        """Return a range of edges, with ``outline`` the first polygon's number."""
         return _Edges(
             self.outline[start:stop] - outline,
             self.counts[start:stop],
@@ -331,11 +332,11 @@ class _Edges:
 
 
 def _changes_of(edges: _Edges, stretches: Int64Array) -> npt.NDArray[Any]:
-    """Return where the mask of each outline changes, in order.
+    """Return where the mask of each polygon changes, in order.
 
     Args:
-        edges: Of outlines numbered from 0.
-        stretches: Where the mask of each outline begins on the line of places, and where all end.
+        edges: Edges of polygons numbered from 0.
+        stretches: Start of each polygon's mask on the line of places, and the end of all.
     """
     is_short = _SCALE * int(stretches[-1]) < _MAX_INT32 - _SCALE
     dtype = np.int32 if is_short else np.int64
@@ -358,9 +359,9 @@ def _changes_of(edges: _Edges, stretches: Int64Array) -> npt.NDArray[Any]:
 
 
 def _rows(edges: _Edges, edge: Int64Array, column: Int64Array) -> Float64Array:
-    """Fine rows of the crossings of each edge's columns, before they are rounded down."""
+    """Return fine rows of the crossings of each edge's columns, before rounding down."""
     along = _SCALE * column + edges.goal.take(edge)
-    # As if all were flat; a few are not
+    # As if all were flat; the few steep ones follow
     rows = edges.slope.take(edge)
     rows *= along
     rows += edges.y.take(edge)
@@ -378,7 +379,7 @@ def _of_steep(edges: _Edges, edge: Int64Array, goal: Float64Array) -> Float64Arr
     def is_before(along: Float64Array) -> npt.NDArray[np.bool_]:
         return (start + slope * along + 0.5 >= goal) != is_rising
 
-    # A quotient is right but for its last bit
+    # The quotient is exact except for its last bit
     along = np.floor((goal - 0.5 - start) / slope)
     along += is_before(along)
     along += is_before(along)
@@ -386,7 +387,7 @@ def _of_steep(edges: _Edges, edge: Int64Array, goal: Float64Array) -> Float64Arr
 
 
 def _sort(places: npt.NDArray[Any], ends: Int64Array) -> None:
-    """Sort the places of outlines that lie one behind another, where each but the last ends."""
+    """Sort the places of consecutive polygons, given the ends of all but the last."""
     wanted = np.arange(_SORTED_AT_ONCE, len(places), _SORTED_AT_ONCE)
     found = ends.take(ends.searchsorted(wanted), mode="clip").tolist() if len(ends) else []
     bounds = [0, *found, len(places)]
@@ -395,7 +396,7 @@ def _sort(places: npt.NDArray[Any], ends: Int64Array) -> None:
 
 
 def _odd(places: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Of sorted places keep those that are crossed an odd number of times, once."""
+    """Keep, once each, the sorted places that are crossed an odd number of times."""
     again = (places[1:] == places[:-1]).nonzero()[0]
     if not len(again):
         return places

@@ -1,11 +1,11 @@
-"""Run lengths of masks, as COCO writes them: columns first, from a run of zeros.
+"""RLE of masks, in COCO's format: columns first, from a run of zeros.
 
     {"size": [height, width], "counts": [5, 2, 7, …]}        lengths, of 0 and 1 in turn
-    {"size": [height, width], "counts": "52P5…"}             the same, packed into text
+    {"size": [height, width], "counts": "52P5…"}             the same, packed into a string
 
-In the text, a number is a row of characters from "0" on, five bits each, least first; bit 5 says
-that more follow, the last one's bit 4 is the sign. From the fourth number on what is written is
-the difference to the number two before. (The form of the COCO API's ``rleToString``.)
+In the string, a number is a sequence of characters from "0" on, five bits each, least significant
+first; bit 5 means that more follow, the last one's bit 4 is the sign. From the fourth number on,
+the difference to the number two before is stored. (The format of the COCO API's ``rleToString``.)
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _FIRST = 48  # "0"
 _MORE, _SIGN, _BITS, _VALUE = 0x20, 0x10, 5, 0x1F
 _PLAIN_NUMBERS = 3
 _MAX_PLACES = 12
-"""Characters of a number: 60 bits."""
+"""Most characters of a number: 60 bits."""
 MAX_PIXELS = 1 << 30
-"""A size that promises more is refused before anything is allocated."""
+"""Larger sizes raise an error before anything is allocated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class RunTable:
 
     Attributes:
         sizes: Height and width of each, (masks, 2).
-        counts: How many runs each has; none where it has no pixel.
+        counts: The number of runs of each; 0 where it has no pixels.
         runs: Their lengths, one mask after another.
     """
 
@@ -72,7 +72,7 @@ def decode_run_lengths(runs: Mapping[str, Any]) -> np.ndarray:
            [1, 0]])
 
     Raises:
-        ValueError: The runs do not fill the size, or the text is none.
+        ValueError: The runs do not fill the size, or the string is invalid.
     """
     (height, width), lengths = parse_run_lengths(runs)
     values = np.arange(len(lengths)) % 2 == 1
@@ -80,7 +80,7 @@ def decode_run_lengths(runs: Mapping[str, Any]) -> np.ndarray:
 
 
 def encode_run_lengths(mask: np.ndarray) -> dict[str, Any]:
-    """Return a mask's runs, packed into text.
+    """Return a mask's runs, packed into a string.
 
     >>> encode_run_lengths(np.array([[False, True], [True, False]]))
     {'size': [2, 2], 'counts': '121'}
@@ -93,7 +93,7 @@ def parse_run_lengths(runs: Mapping[str, Any]) -> tuple[tuple[int, int], np.ndar
     """Return size and lengths, checked.
 
     Raises:
-        ValueError: The runs do not fill the size, or the text is none.
+        ValueError: The runs do not fill the size, or the string is invalid.
     """
     height, width = (int(length) for length in runs["size"])
     if height < 0 or width < 0 or height * width > MAX_PIXELS:
@@ -114,7 +114,7 @@ def run_table(masks: Sequence[Mapping[str, Any]]) -> RunTable:
     array([1, 2, 1, 2])
 
     Raises:
-        ValueError: The runs of one do not fill its size, or its text is none.
+        ValueError: The runs of one do not fill its size, or its string is invalid.
     """
     if all(isinstance(mask.get("counts"), (str, bytes)) for mask in masks):
         try:
@@ -140,7 +140,7 @@ def _parsed_one_by_one(masks: Sequence[Mapping[str, Any]]) -> RunTable:
     try:
         parsed = [parse_run_lengths(mask) for mask in masks]
     except (TypeError, KeyError) as error:
-        raise ValueError("run lengths without size and counts") from error
+        raise ValueError("RLE without size and counts") from error
     counts = np.array([len(runs) for _, runs in parsed], np.int64)
     sizes = np.array([size for size, _ in parsed], np.int64).reshape(-1, 2)
     return RunTable(sizes, counts, np.concatenate([np.zeros(0, np.int64), *(r for _, r in parsed)]))
@@ -165,7 +165,7 @@ def runs_of(mask: np.ndarray) -> np.ndarray:
 
 
 def _unpack(texts: Sequence[bytes]) -> tuple[Int64Array, Int64Array]:
-    """Return how many numbers each text holds, and the numbers, one text after another."""
+    """Return the count of numbers in each string, and the numbers, one string after another."""
     stops = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     bits = np.frombuffer(b"".join(texts), np.uint8).astype(np.int64) - _FIRST
     is_last = bits & _MORE == 0
@@ -174,11 +174,11 @@ def _unpack(texts: Sequence[bytes]) -> tuple[Int64Array, Int64Array]:
     done = np.append(np.zeros(1, np.int64), np.cumsum(is_last))
     places = np.arange(len(bits)) - np.append(firsts, len(bits))[done[:-1]]
     is_end = np.zeros(len(bits), np.bool_)
-    is_end[stops[stops > np.append(0, stops[:-1])] - 1] = True  # of a text that is not empty
+    is_end[stops[stops > np.append(0, stops[:-1])] - 1] = True  # of non-empty strings
     wrong = (bits < 0) | (bits >= 2 * _MORE) | (places >= _MAX_PLACES) | (is_end & ~is_last)
     if bool(wrong.any()):
         number = int(np.searchsorted(stops, np.argmax(wrong), side="right"))
-        raise ValueError(f"the text {texts[number][:20]!r} is not packed run lengths")
+        raise ValueError(f"the string {texts[number][:20]!r} is not packed RLE")
     values = (bits & _VALUE) << _BITS * places
     numbers = np.add.reduceat(values, firsts) if len(firsts) else values
     is_below = bits[lasts] & _SIGN != 0
@@ -188,11 +188,11 @@ def _unpack(texts: Sequence[bytes]) -> tuple[Int64Array, Int64Array]:
 
 
 def _summed(numbers: Int64Array, counts: Int64Array) -> Int64Array:
-    """From differences to the number two before to the numbers."""
+    """Convert differences to the number two before into numbers."""
     starts = np.cumsum(counts) - counts
     within = np.arange(len(numbers)) - np.repeat(starts, counts)
     for parity in (0, 1):
-        # From the third or the second number on; the first is none of a difference
+        # From the third or the second number on; the first is not a difference
         chain = np.flatnonzero((within % 2 == parity) & (within > 0))
         sums = np.cumsum(numbers[chain])
         is_first = within[chain] <= _PLAIN_NUMBERS - 1

@@ -35,16 +35,16 @@ __all__ = ["SegmentMask"]
 class SegmentMask(SampleType):
     """The code of a class for each pixel: uint8 or uint16 (height, width), compressed.
 
-    Takes arrays of integers, PNG files (also with a palette) and PIL images of one channel.
+    Accepts arrays of integers, PNG files (also with a palette) and PIL images of one channel.
 
     >>> SegmentMask(["road", "car"], ignore=255).convert([[[0, 255]]], tensor="mask").sample(0)
     array([[  0, 255]], dtype=uint8)
 
     Attributes:
-        names: The class names; a class's position is its code. Without names every code may stand.
-        of: The image tensor that it lies on.
+        names: The class names; a class's position is its code. Without names every code is valid.
+        of: The image tensor that it annotates.
         ignore: A code that means no class, such as 255.
-        dtype: Of the codes.
+        dtype: Dtype of the codes.
     """
 
     kind: ClassVar[str] = "segment_mask"
@@ -83,7 +83,7 @@ class SegmentMask(SampleType):
                 actual=codes.name,
             )
         if ignore is not None and not 0 <= ignore <= np.iinfo(codes).max:
-            message = f"ignore={ignore!r} is no code of {codes.name}\ngive one, such as 255"
+            message = f"ignore={ignore!r} is not a code of {codes.name}\ngive one, such as 255"
             raise SchemaError(message, actual=ignore)
         initialise(
             self,
@@ -112,15 +112,15 @@ class SegmentMask(SampleType):
 
     @property
     def chunk_nbytes(self) -> int:
-        """That of pictures: a mask has as many pixels, and packs to a fraction."""
+        """The same as for images: a mask has as many pixels, and compresses to a fraction."""
         return MEDIA_CHUNK_NBYTES
 
     def describe(self) -> str:
-        """Count the classes: ``SegmentMask(19)``."""
+        """Show the number of classes: ``SegmentMask(19)``."""
         return f"SegmentMask({len(self.names)})" if self.names else "SegmentMask"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Take masks in any of the forms above; codes without a class are refused."""
+        """Accept masks in any of the forms above; codes without a class are errors."""
         masks: list[np.ndarray] = []
         for position, sample in enumerate(samples):
             mask = mask_array(sample, place, position)

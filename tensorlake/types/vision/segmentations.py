@@ -1,4 +1,4 @@
-"""Segmentations as COCO writes them, outlines or runs, to the runs of their masks."""
+"""Convert COCO segmentations, polygons or RLE, to the RLE of their masks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def segmentation_runs(
     """Return the runs of each object's mask.
 
     Args:
-        segmentations: Of each a list of outlines, or run lengths; None is an empty mask.
-        sizes: Height and width of the picture that each lies on; run lengths say their own.
+        segmentations: For each a list of polygons, or RLE; None is an empty mask.
+        sizes: Height and width of the image of each; RLE has its own.
 
     >>> segmentation_runs([{"size": [1, 2], "counts": [2]}, None], [(1, 2), (3, 3)]).runs
     array([2, 9])
@@ -36,7 +36,7 @@ def segmentation_runs(
         return polygon_runs([one or [] for one in segmentations], each)
     mappings = {
         kind for kind in kinds if issubclass(kind, Mapping)
-    }  # asked once a kind: it is slow
+    }  # checked once per kind: it is slow
     of_mapping = [type(one) in mappings for one in segmentations]
     has_runs = np.array(of_mapping, np.bool_)
     outlines = [one or [] for one in compress(segmentations, (~has_runs).tolist())]

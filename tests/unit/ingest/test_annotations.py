@@ -379,7 +379,7 @@ def test_picture_with_a_bad_segmentation_can_be_left_out(dst, tmp_path):
     assert [ds["image"].bytes(row) for row in range(len(ds))] == [jpeg(2)]
     [skipped] = ds.ingest_report.skipped
     assert skipped.item == "a.jpg"
-    assert "an outline of 1 points" in skipped.reason
+    assert "a polygon of 1 points" in skipped.reason
 
 
 # ---- WebDataset

@@ -1,4 +1,4 @@
-"""What an encoded picture says of itself in its first bytes: format, size, channels.
+"""Parse the first bytes of an encoded image: format, size, channels.
 
 Nothing is decoded. The layouts (ITU T.81 B.1, W3C PNG 11.2):
 
@@ -43,7 +43,7 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"%PDF", 0, "PDF"),
 )
 
-# Markers that stand alone, without a length: TEM, RST0–7.
+# Markers without a length: TEM, RST0–7.
 _STANDALONE = frozenset((0x01, *range(0xD0, 0xD8)))
 _MARKER, _SOS, _EOI, _APP1 = 0xFF, 0xDA, 0xD9, 0xE1
 # Quantization and Huffman tables, restart intervals, comments and applications' data, EXIF apart.
@@ -67,7 +67,7 @@ _IHDR_END = 8 + 8 + 13 + 4
 
 
 def image_format(data: Buffer) -> str | None:
-    """Name the format of an encoded picture by its first bytes; None when unknown.
+    """Return the format of an encoded image by its first bytes; None when unknown.
 
     >>> image_format(b"GIF89a")
     'GIF'
@@ -98,23 +98,23 @@ def parse_jpeg_header(data: Buffer) -> ImageHeader:
             after = position + 2 + length
             if (
                 marker in _TABLES and first == _MARKER and length >= _LENGTH_NBYTES and after <= end
-            ):  # most segments say nothing of the picture
+            ):  # most segments do not describe the image
                 position = after
                 continue
         elif position + 2 <= end:
             first, marker, length = data[position], data[position + 1], 0
         else:
-            raise ValueError("data end before the picture begins")
+            raise ValueError("data end before the image begins")
         if first != _MARKER:
             raise ValueError(f"no marker at byte {position}")
-        if marker == _MARKER:  # the byte before it was there to fill
+        if marker == _MARKER:  # the byte before it was padding
             position += 1
             continue
         position += 2
         if marker in _STANDALONE:
             continue
         if marker == _EOI:
-            raise ValueError("it ends before the picture begins")
+            raise ValueError("it ends before the image begins")
         if marker in _OTHER_FRAMES:
             raise ValueError(f"{_OTHER_FRAMES[marker]} is not supported")
         if length < _LENGTH_NBYTES or position + length > end:
@@ -151,7 +151,7 @@ def parse_png_header(data: Buffer) -> ImageHeader:
     if not (0 < width < 1 << 31 and 0 < height < 1 << 31) or depth not in _PNG_DEPTHS.get(
         colour, ()
     ):
-        raise ValueError(f"IHDR says {width}×{height}, depth {depth}, colour type {colour}")
+        raise ValueError(f"IHDR has {width}×{height}, depth {depth}, colour type {colour}")
     channels = {_PNG_GRAY_ALPHA: 1, _PNG_RGBA: 3}.get(colour, _PNG_CHANNELS[colour])
     is_transparent, orientation = _parse_png_chunks(data)
     has_alpha = colour in (_PNG_GRAY_ALPHA, _PNG_RGBA) or is_transparent
@@ -164,14 +164,14 @@ def _parse_frame(data: Buffer, start: int, stop: int) -> ImageHeader:
         raise ValueError("its frame header is too short")
     depth, height, width, channels = _FRAME.unpack_from(data, start)
     if depth != _JPEG_DEPTH:
-        raise ValueError(f"{depth} bits a channel are not supported")
+        raise ValueError(f"{depth} bits per channel are not supported")
     if not height or not width or channels not in (1, 3, 4):
-        raise ValueError(f"its frame header says {width}×{height}×{channels}")
+        raise ValueError(f"its frame header has {width}×{height}×{channels}")
     return ImageHeader("JPEG", height, width, channels, depth)
 
 
 def _parse_png_chunks(data: Buffer) -> tuple[bool, int]:
-    """Whether a tRNS chunk stands before the pixels, and what an eXIf chunk there says."""
+    """Return whether a tRNS chunk is before the pixels, and the orientation of an eXIf chunk."""
     position, is_transparent, orientation = _IHDR_END, False, 1
     while position + 8 <= len(data):
         length = int.from_bytes(data[position : position + 4], "big")
@@ -182,4 +182,4 @@ def _parse_png_chunks(data: Buffer) -> tuple[bool, int]:
             orientation = exif_orientation(data[position + 8 : position + 8 + length])
         is_transparent = is_transparent or chunk == b"tRNS"
         position += 12 + length
-    raise ValueError("data end before the picture begins")
+    raise ValueError("data end before the image begins")

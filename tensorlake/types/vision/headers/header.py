@@ -1,4 +1,4 @@
-"""What an encoded picture says of itself: the value that every format's header parser gives."""
+"""The header of an encoded image: the result of every format's header parser."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ImageFormat: TypeAlias = Literal["JPEG", "PNG", "WebP", "AVIF", "JPEG 2000", "TI
 
 @dataclass(frozen=True, slots=True)
 class ImageHeader:
-    """Size, channels and orientation of an encoded picture, as stored.
+    """Size, channels and orientation of an encoded image, as stored.
 
     Attributes:
         channels: Stored colour channels, alpha not counted: 1 gray, 3 colour, 4 CMYK.
         depth: Bits of one channel of one pixel.
-        has_alpha: Whether a further channel, or a transparent colour, says how opaque pixels are.
-        orientation: EXIF's: 1 as stored, 2–8 turned or mirrored when shown.
+        has_alpha: Whether a further channel, or a transparent colour, stores opacity.
+        orientation: EXIF's: 1 as stored, 2–8 rotated or mirrored when shown.
     """
 
     format: ImageFormat

@@ -6,7 +6,7 @@
                (ISO 15444-1, annex I); or a bare code stream FF 4F with a SIZ segment
     AVIF       ftyp { brand }, meta { …, iprp { ipco { ispe { 0 u32, width u32, height u32 },
                pixi { 0 u32, channels u8, depth u8 × channels }, auxC, … } } }
-               (ISO 23008-12, 6.5). Of several ispe the largest is the picture's; others are tiles.
+               (ISO 23008-12, 6.5). The largest of several ispe is the image's; others are tiles.
 
 Numbers are big-endian.
 """
@@ -52,22 +52,22 @@ def parse_jpeg2000_header(data: Buffer) -> ImageHeader:
 
 
 def parse_avif_header(data: Buffer) -> ImageHeader:
-    """Read the properties of an AVIF's picture.
+    """Read the properties of an AVIF's image.
 
     Raises:
-        ValueError: The bytes are not an AVIF, are damaged, or a sequence of pictures.
+        ValueError: The bytes are not an AVIF, are damaged, or a sequence of images.
     """
     boxes = list(_boxes(data))
     if not boxes or boxes[0][0] != b"ftyp":
         raise ValueError("it does not begin with ftyp")
     if bytes(boxes[0][1][:4]) == b"avis":
-        raise ValueError("it is a sequence of pictures; store each as a row")
+        raise ValueError("it is a sequence of images; store each as a row")
     meta = dict(boxes).get(b"meta")
     if meta is not None and b"mdat" not in dict(boxes) and b"idat" not in bytes(meta):
-        raise ValueError("data end before the picture begins")
+        raise ValueError("data end before the image begins")
     properties = dict(_boxes(meta[_VERSION_NBYTES:])).get(b"iprp", b"") if meta is not None else b""
     sizes: list[tuple[int, int]] = []
-    listed: list[int] = []  # channels of the picture, and of its alpha
+    listed: list[int] = []  # channels of the image, and of its alpha
     depth, has_alpha = 8, False
     for kind, content in _boxes(dict(_boxes(properties)).get(b"ipco", b"")):
         if kind == b"ispe" and len(content) >= 12:  # noqa: PLR2004 - version, width, height
@@ -85,7 +85,7 @@ def parse_avif_header(data: Buffer) -> ImageHeader:
 
 
 def _parse_size_segment(data: Buffer) -> ImageHeader:
-    """FF 51, then length u16, capabilities u16, and u32: width, height, and where they begin."""
+    """Parse FF 51, then length u16, capabilities u16, and u32: width, height, and their origin."""
     if len(data) < 43:  # noqa: PLR2004 - up to the first channel's depth
         raise ValueError("data end inside the header")
     numbers = [int.from_bytes(data[at : at + 4], "big") for at in range(8, 24, 4)]
@@ -98,7 +98,7 @@ def _jpeg2000(
     height: int, width: int, channels: int, depth: int, *, has_palette: bool
 ) -> ImageHeader:
     if not (0 < height < 1 << 31 and 0 < width < 1 << 31 and 1 <= channels <= 4):  # noqa: PLR2004 - RGBA
-        raise ValueError(f"its header says {width}×{height}×{channels}")
+        raise ValueError(f"its header has {width}×{height}×{channels}")
     if has_palette:
         raise ValueError("a JPEG 2000 with a palette is not supported")
     has_alpha = channels in (2, 4)

@@ -45,7 +45,7 @@ def parse_tiff_header(data: Buffer) -> ImageHeader:
     """Read the first table of a TIFF.
 
     Raises:
-        ValueError: The bytes are not a TIFF, are damaged, or hold more than one picture.
+        ValueError: The bytes are not a TIFF, are damaged, or contain more than one image.
     """
     table = _read_table(data)
     if table.next_offset:
@@ -56,9 +56,9 @@ def parse_tiff_header(data: Buffer) -> ImageHeader:
     if table.one(_FORMAT, _UNSIGNED) != _UNSIGNED:
         raise ValueError("its numbers are signed or floats; store them as tl.Array")
     if not (width and height and 0 < samples <= 5) or len(set(bits)) != 1:  # noqa: PLR2004 - CMYK, alpha
-        raise ValueError(f"its table says {width}×{height}, {samples} samples of {bits} bits")
+        raise ValueError(f"its table has {width}×{height}, {samples} samples of {bits} bits")
     if photometric == _MIN_IS_WHITE or bits[0] not in (8, 16):
-        raise ValueError(f"pictures of {bits[0]} bits, or stored as negatives, are not supported")
+        raise ValueError(f"images of {bits[0]} bits, or stored as negatives, are not supported")
     if photometric == _PALETTE:
         raise ValueError("a TIFF with a palette is not supported; convert it to RGB")
     extra = len(table.tags.get(_EXTRA, ()))
@@ -71,9 +71,9 @@ def parse_tiff_header(data: Buffer) -> ImageHeader:
 
 
 def exif_orientation(exif: Buffer) -> int:
-    """Return the orientation that an EXIF block says; 1 where it says none, or is damaged.
+    """Return the orientation in an EXIF block; 1 where it has none, or is damaged.
 
-    A damaged block is no damaged picture: programs ignore it, and so do we.
+    A damaged block does not mean a damaged image: other programs ignore it, and so does this one.
     """
     try:
         return _orientation(_read_table(exif))

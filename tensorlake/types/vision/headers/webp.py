@@ -31,16 +31,16 @@ def parse_webp_header(data: Buffer) -> ImageHeader:
     """Read the first chunks of a WebP.
 
     Raises:
-        ValueError: The bytes are not a WebP, are damaged, or a moving picture.
+        ValueError: The bytes are not a WebP, are damaged, or an animation.
     """
     if bytes(data[:4]) != b"RIFF" or bytes(data[8:12]) != b"WEBP":
         raise ValueError("it does not begin with RIFF … WEBP")
     end = int.from_bytes(data[4:8], "little") + _CHUNK_NBYTES
     if end > len(data):
-        raise ValueError("data end before the picture does")
+        raise ValueError("data end before the image does")
     size: tuple[int, int] | None = None
     has_alpha, orientation, at = False, 1, _HEAD_NBYTES
-    while at + _CHUNK_NBYTES <= end:  # what stands behind it is not the picture's
+    while at + _CHUNK_NBYTES <= end:  # bytes after the end are not the image's
         name = bytes(data[at : at + 4])
         length = int.from_bytes(data[at + 4 : at + 8], "little")
         content = data[at + _CHUNK_NBYTES : at + _CHUNK_NBYTES + length]
@@ -48,7 +48,7 @@ def parse_webp_header(data: Buffer) -> ImageHeader:
             raise ValueError(f"data end inside the chunk at byte {at}")
         if name == b"VP8X" and length >= 10:  # noqa: PLR2004 - flags, reserved, two sides
             if content[0] & _ANIMATED:
-                raise ValueError("it is a moving picture; store its frames as rows")
+                raise ValueError("it is an animation; store its frames as rows")
             has_alpha = bool(content[0] & _HAS_ALPHA)
             size = _number(content[7:10]) + 1, _number(content[4:7]) + 1
         elif name == b"VP8 " and length >= 10 and size is None:  # noqa: PLR2004 - tag, mark, sides
@@ -65,7 +65,7 @@ def parse_webp_header(data: Buffer) -> ImageHeader:
             orientation = exif_orientation(content)
         at += _CHUNK_NBYTES + length + length % 2
     if size is None or not all(size):
-        raise ValueError("it has no picture")
+        raise ValueError("it has no image")
     return ImageHeader("WebP", *size, 3, 8, has_alpha, orientation)
 
 

@@ -216,7 +216,7 @@ def test_what_is_no_struct_is_refused(ds, values, error, why):
     [
         (lambda: tl.Struct({}), "not empty"),
         (lambda: tl.Struct(["x"]), "not empty"),
-        (lambda: tl.Struct({"a/b": "int8"}), "no name of a field"),
+        (lambda: tl.Struct({"a/b": "int8"}), "is not a field name"),
         (lambda: tl.Struct({"x": "int7"}), "did you mean"),
         (lambda: tl.Struct({"x": "int8"}, default={"y": 1}), "cannot have the default"),
         (lambda: tl.Sequence(tl.Struct({"x": "int8"}), default=[{"x": 1}]), "no default but"),

@@ -60,7 +60,7 @@ def test_what_is_said_to_do_instead_of_a_nan_fill_works(ds):
         ("bool", 1.5, "got float64 1.5"),
         (tl.Array("float32", (3,)), 1.5, r"got float64 \(\)"),
         (tl.Text(), 7, "got int 7"),
-        (tl.Json(), [math.nan], "got a number that it has no word for: NaN"),
+        (tl.Json(), [math.nan], "got a number that it cannot represent: NaN"),
     ],
 )
 def test_a_fill_of_another_type_is_refused_as_a_value_and_not_as_a_row(ds, sample_type, fill, got):

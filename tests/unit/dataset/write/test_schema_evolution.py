@@ -62,7 +62,7 @@ def test_a_widened_tensor_reads_old_and_new_rows_alike(old, wide):
         ("int32", "float32", "would be rounded"),
         ("float32", "int64", "fractions would be lost"),
         ("complex64", "float64", "imaginary parts would be lost"),
-        ("bool", "int8", "a truth value is no number"),
+        ("bool", "int8", "a boolean is not a number"),
     ],
 )
 def test_a_cast_that_could_lose_something_is_refused_with_the_reason(old, other, why):

@@ -131,7 +131,7 @@ def test_a_registered_type_can_be_read_back():
     [
         (lambda: Scalar("int8", default=300), "cannot have the default 300"),
         (lambda: Scalar("int8", default=None), "cannot have the default None"),
-        (lambda: Scalar("float64", default=float("nan")), "default nan: JSON has no word for it"),
+        (lambda: Scalar("float64", default=float("nan")), "default nan: JSON cannot represent it"),
         (lambda: ClassLabel(["a"], default="b"), "no class 'b'"),
         (lambda: Array("float32", (None, "x")), "not a shape"),
         (lambda: Array("float32", (-1,)), "not a shape"),

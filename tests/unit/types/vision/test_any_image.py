@@ -86,7 +86,7 @@ def test_what_is_no_picture_of_these_is_refused(content, words):
 
 
 def test_a_tensor_of_one_codec_says_which_type_takes_both():
-    with pytest.raises(InvalidInputError, match=r'Image\(codec="any"\) where pictures differ'):
+    with pytest.raises(InvalidInputError, match=r'Image\(codec="any"\) where images differ'):
         tl.Image("jpeg").convert([saved("PNG")], tensor="image")
 
 

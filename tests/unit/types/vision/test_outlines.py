@@ -83,9 +83,9 @@ def test_no_outline_covers_nothing():
 @pytest.mark.parametrize(
     ("outline", "told"),
     [
-        ([1, 2], "an outline of 1 points"),
-        ([1, 2, 3, 4, 5, 6, 7], "an outline of 3.5 points"),
-        ([], "an outline of 0 points"),
+        ([1, 2], "a polygon of 1 points"),
+        ([1, 2, 3, 4, 5, 6, 7], "a polygon of 3.5 points"),
+        ([], "a polygon of 0 points"),
         ([0, 0, float("nan"), 1, 2, 2], "no number"),
         ([0, 0, float("inf"), 1, 2, 2], "no number"),
         ([0, 0, 1e15, 0, 1e15, 1e15], "pixels long"),
@@ -102,7 +102,7 @@ def test_outline_that_is_none_is_refused_before_it_takes_memory(outline, told):
 
 @pytest.mark.parametrize("size", [(1 << 16, 1 << 16), (-1, 3)])
 def test_outlines_on_an_impossible_picture_are_refused(size):
-    with pytest.raises(ValueError, match="a picture of") as refused:
+    with pytest.raises(ValueError, match="an image of") as refused:
         polygon_runs([[], []], [(3, 3), size])
     assert refused.value.args[1] == 1
 
