@@ -25,7 +25,7 @@
     │       · QueryUnsupportedError (UnsupportedFeatureError)
     └── MissingExtraError (ImportError)    install the extra it names
 
-The first line of a message says what, where and with which value; the last says what to do.
+The first line of a message has what, where and with which value; the last has what to do.
 Facts are attributes too (``error.expected``); ``code`` is a stable name for HTTP and the viewer.
 """
 
@@ -99,7 +99,7 @@ class TensorlakeError(Exception):
 
     Attributes:
         code: Stable name of the kind of error, in kebab-case, as HTTP and the viewer use it.
-        facts: What the message speaks of, by name; each is an attribute of the error as well.
+        facts: The facts in the message, by name; each is an attribute of the error as well.
     """
 
     __module__ = "tensorlake"  # as users import it, and as tracebacks show it
@@ -113,7 +113,7 @@ class TensorlakeError(Exception):
             cls.code = _kebab_case(cls.__name__)
 
     def __init__(self, message: str, **facts: Any) -> None:
-        Exception.__init__(self, message)  # not super(): a foreign base may ask for more
+        Exception.__init__(self, message)  # not super(): a foreign base may require more
         self.message = message
         self.facts = facts
 
@@ -133,7 +133,7 @@ class TensorlakeError(Exception):
 
 
 _HOMES: dict[type[TensorlakeError], tuple[str, str]] = {}
-"""Where variants are defined that are shown as a public error."""
+"""The defining module of variants that are shown as a public error."""
 
 Kind = TypeVar("Kind", bound=type[TensorlakeError])
 
@@ -238,7 +238,7 @@ class ConflictError(TensorlakeError):
 
 
 class ExpiredError(TensorlakeError):
-    """Something was given up by the dataset's retention."""
+    """A version or transaction expired by the dataset's retention."""
 
 
 class TransactionExpiredError(ExpiredError):
@@ -246,7 +246,7 @@ class TransactionExpiredError(ExpiredError):
 
 
 class SnapshotExpiredError(ExpiredError):
-    """The version's data were given up and collected."""
+    """The version expired, and its data were collected."""
 
 
 class CorruptionError(TensorlakeError):
@@ -266,7 +266,7 @@ class UnsupportedFeatureError(UnsupportedError, NotImplementedError):
 
 
 class UnsupportedStoreError(UnsupportedError):
-    """The store lacks something that commits rest on."""
+    """The store lacks a guarantee that commits rely on."""
 
 
 class AccessError(TensorlakeError, PermissionError):
@@ -282,7 +282,7 @@ class StorageTimeoutError(StorageError, TimeoutError):
 
 
 class CommitOutcomeUnknownError(StorageError):
-    """Whether the commit was published could not be found out; committing again is safe."""
+    """Whether the commit was published is unknown; committing again is safe."""
 
 
 class QueryError(TensorlakeError, ValueError):
@@ -306,7 +306,7 @@ class QueryLimitError(QueryError):
 
 
 class QueryUnsupportedError(QueryError, UnsupportedFeatureError):
-    """The query asks for a clause of TQL that this version does not run."""
+    """The query has a clause of TQL that this version does not support."""
 
 
 class MissingExtraError(TensorlakeError, ImportError):
@@ -314,7 +314,7 @@ class MissingExtraError(TensorlakeError, ImportError):
 
 
 class _Shown(reprlib.Repr):
-    """A repr of one short line, which no value can make fail."""
+    """A repr of one short line that never fails."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -341,7 +341,7 @@ _SHOWN = _Shown()
 
 
 def shown(value: object) -> str:
-    """Write a value for a message: its repr, on one line, cut where it is long.
+    """Format a value for a message: its repr, on one line, truncated where it is long.
 
     >>> shown("main@1"), shown(list(range(100)))
     ("'main@1'", '[0, 1, 2, 3, 4, 5, ...]')
@@ -350,7 +350,7 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return words for the known name that is nearest; none where none is near.
+    """Return a hint at the nearest known name; "" where none is near.
 
     >>> did_you_mean("lable", ["image", "label"])
     "; did you mean 'label'?"
@@ -373,13 +373,13 @@ def missing_extra(what: str, extra: str) -> MissingExtraError:
 def no_such_name(
     module: str, name: str, known: Iterable[str], neighbours: Mapping[str, str]
 ) -> AttributeError:
-    """Return the error of a name that a module of ours has not.
+    """Return the error for a name that one of our modules does not have.
 
     Args:
         module: As users write it.
-        name: What was asked for.
-        known: The names there are.
-        neighbours: What users of other libraries type, and our word for it.
+        name: The missing name.
+        known: The existing names.
+        neighbours: Names in other libraries, and our name for each.
 
     >>> no_such_name("tl.decode", "Resiz", ["Flip", "Resize"], {})
     AttributeError("tl.decode has no 'Resiz'; did you mean 'Resize'?")

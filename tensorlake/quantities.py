@@ -1,11 +1,11 @@
-"""Counts, sizes and times, as people read and write them.
+"""Format and parse counts, sizes and times.
 
     human_nbytes(2_710_000)   2.71 MB        parse_nbytes("256MiB", name="prefetch")
     human_time(when, now=…)   2 hours ago    duration_of("90d", what="older_than")
     plural(12_480, "row")     12,480 rows    seconds_of("30min", what="timeout")
 
-What is shown has decimal units and three digits; exact numbers of bytes are written out. What is
-given may have either kind of unit. Every argument that is a size is ``int | str``, every duration
+Output has decimal units and three digits; exact numbers of bytes are written out. Input may have
+decimal or binary units. Every argument that is a size is ``int | str``, every duration
 ``float | timedelta | str``; both are parsed here.
 """
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Duration: TypeAlias = float | dt.timedelta | str
-"""A number of seconds, a timedelta, or a text such as "90d"."""
+"""A number of seconds, a timedelta, or a string such as "90d"."""
 
 KILO: Final = 1000
 _SHOWN_UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
@@ -60,7 +60,7 @@ _STEPS: Final = (
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:
-    """Whether a value is an integer of Python or NumPy; True is a truth value.
+    """Whether a value is an integer of Python or NumPy; True is a boolean.
 
     >>> is_whole_number(3), is_whole_number(3.0), is_whole_number(True)
     (True, False, False)
@@ -69,7 +69,7 @@ def is_whole_number(value: object) -> TypeGuard[int]:
 
 
 def human_nbytes(nbytes: float) -> str:
-    """Write a size with three digits and a decimal unit.
+    """Format a size with three digits and a decimal unit.
 
     >>> human_nbytes(812), human_nbytes(43_210), human_nbytes(2_710_000_000)
     ('812 B', '43.2 kB', '2.71 GB')
@@ -84,7 +84,7 @@ def human_nbytes(nbytes: float) -> str:
 
 
 def human_time(when: dt.datetime, *, now: dt.datetime | None = None) -> str:
-    """Write how long ago something was.
+    """Format the time since an event.
 
     >>> noon = dt.datetime(2026, 1, 2, 12)
     >>> human_time(noon - dt.timedelta(hours=2), now=noon)
@@ -98,7 +98,7 @@ def human_time(when: dt.datetime, *, now: dt.datetime | None = None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Write a count with its noun.
+    """Format a count with its noun.
 
     >>> plural(1, "row"), plural(12480, "row")
     ('1 row', '12,480 rows')
@@ -108,15 +108,15 @@ def plural(count: int, noun: str) -> str:
 
 
 def parse_nbytes(value: int | str, *, name: str, least: int = 0) -> int:
-    """Read a size.
+    """Parse a size.
 
     Args:
-        value: Of bytes; or a text with a unit, decimal or binary: "256MiB", "4 GB".
+        value: Bytes; or a string with a unit, decimal or binary: "256MiB", "4 GB".
         name: Which argument it is, for the error.
-        least: What it must be.
+        least: The smallest valid size.
 
     Raises:
-        InvalidInputError: It is something else.
+        InvalidInputError: The value is invalid.
 
     >>> parse_nbytes("256MiB", name="prefetch") == 256 << 20
     True
@@ -138,7 +138,7 @@ def parse_nbytes(value: int | str, *, name: str, least: int = 0) -> int:
 
 
 def duration_of(span: Duration, *, what: str) -> dt.timedelta:
-    """Read a duration.
+    """Parse a duration.
 
     Args:
         span: A number of seconds; a timedelta; or a string, an integer and one of ms, s, min, h, d,
@@ -146,7 +146,7 @@ def duration_of(span: Duration, *, what: str) -> dt.timedelta:
         what: Which argument it is, for the error.
 
     Raises:
-        InvalidInputError: It is something else.
+        InvalidInputError: The value is invalid.
 
     >>> duration_of("90d", what="older_than").days
     90
@@ -166,7 +166,7 @@ def duration_of(span: Duration, *, what: str) -> dt.timedelta:
 
 
 def seconds_of(span: Duration, *, what: str) -> float:
-    """Read a duration, in seconds.
+    """Parse a duration, in seconds.
 
     Raises:
         InvalidInputError: It is not a duration.

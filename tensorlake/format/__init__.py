@@ -1,7 +1,7 @@
 """The bytes of a dataset: packs, chunks, index trees, row selections and log entries.
 
 docs/reference/format.md specifies them. Everything here is a value or a pure function of bytes;
-what reads or writes does so through a ``PageSource`` and a ``PageSink`` that the caller brings.
+functions that read or write use a ``PageSource`` and a ``PageSink`` from the caller.
 The operations on trees are in the module ``tree``: append, replace, concat, locate, scan.
 """
 

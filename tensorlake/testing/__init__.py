@@ -1,7 +1,7 @@
-"""What tests and benchmarks put around or in place of a real store; shipped, for tests only.
+"""Test stores and servers for tests and benchmarks; shipped, for tests only.
 
-`StoreConformance` is a suite of pytest, and is loaded when it is asked for: where pytest is not
-installed, the rest is there, and ``help(tensorlake)`` works.
+`StoreConformance` is a pytest suite, and is loaded on first access: without pytest the rest is
+available, and ``help(tensorlake)`` works.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Run a test server in a child process: its own interpreter, so it takes none of the test's time.
+"""Run a test server in a child process: its own interpreter, so it does not slow the test.
 
     parent                                  child
     start: python -c "… main()" ──────────► listens on port 0, prints the port

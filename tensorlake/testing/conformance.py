@@ -1,11 +1,11 @@
-"""What every store must hold, as a suite to inherit.
+"""The requirements of every store, as a test suite to inherit.
 
     class TestMyStore(StoreConformance):
         @pytest.fixture
         def store(self):
             return MyStore(...)          # empty at the start of each test
 
-Each test is one clause of the `Store` protocol.  Commits rest on all of them: a store that fails
+Each test is one clause of the `Store` protocol.  Commits rely on all of them: a store that fails
 one loses data, however rarely.
 """
 
@@ -33,7 +33,7 @@ WRITERS = 16
 
 
 class StoreConformance:
-    """The clauses of the `Store` protocol, one a test; a subclass brings the fixture `store`."""
+    """The clauses of the `Store` protocol, one per test; subclasses define the fixture `store`."""
 
     @pytest.fixture
     def store(self) -> Store:

@@ -1,4 +1,4 @@
-"""Count what a store is asked: requests, bytes, round trips.
+"""Count the requests, bytes and round trips of a store.
 
     store = CountingStore(MemoryStore())
     …
@@ -6,8 +6,7 @@
     assert store.round_trips <= 2
 
 Requests that run at the same time are one round trip.  `get_ranges` counts as the ranged requests
-an object store would make of it, after coalescing; `map_range` and `read_into` are no
-requests.
+an object store would make of it, after coalescing; `map_range` and `read_into` are not requests.
 """
 
 # ruff: noqa: D102 - the Store protocol documents what its methods do
@@ -32,13 +31,13 @@ from tensorlake.storage import (
 )
 
 LOOP_TURNS = 3
-"""Turns of the event loop that a request takes: what a caller starts together then overlaps, also
-on a store that answers at once."""
+"""Turns of the event loop that a request takes: requests started together then overlap, also on a
+store that answers at once."""
 
 
 @dataclass(slots=True)
 class Request:
-    """One request: what was asked, how many bytes came or went, and when, in ticks of the log."""
+    """One request: its call, bytes received or sent, and times in ticks of the log."""
 
     call: str
     path: str
@@ -56,7 +55,7 @@ class _Log:
 
 
 class CountingStore:
-    """A store that passes everything on and remembers it; a clone counts into the same log."""
+    """A store that forwards and records all requests; a clone shares the log."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -69,17 +68,17 @@ class CountingStore:
 
     @property
     def bytes_read(self) -> int:
-        """Return how many bytes came from the store."""
+        """Return the number of bytes read from the store."""
         return sum(request.nbytes for request in self._log.requests if "get" in request.call)
 
     @property
     def bytes_written(self) -> int:
-        """Return how many bytes went to the store."""
+        """Return the number of bytes written to the store."""
         return sum(request.nbytes for request in self._log.requests if "put" in request.call)
 
     @property
     def max_in_flight(self) -> int:
-        """Return how many requests were under way at once, at most."""
+        """Return the largest number of concurrent requests."""
         return self._log.max_in_flight
 
     @property
@@ -95,7 +94,7 @@ class CountingStore:
         )
 
     def reset(self) -> None:
-        """Forget what was counted."""
+        """Reset all counts."""
         self._log.requests.clear()
         self._log.max_in_flight = self._log.in_flight
 

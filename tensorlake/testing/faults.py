@@ -1,11 +1,11 @@
-"""A store that fails as stores do, where and when a test says.
+"""A store that fails as real stores do, where and when a test specifies.
 
     store = FaultyStore(MemoryStore())
     store.inject(Fault.ANSWER_LOST, call="put_if_absent", path="branches/")  # the next such
     store.crash_after(2)              # the third write, and all after it, never happen
     store.before("put_if_absent", other_writer_commits, path="branches/main/")
 
-Faults are scripted, not drawn: a test that fails, fails again.
+Faults are scripted, not random: a failing test fails again.
 """
 
 # ruff: noqa: D102 - the Store protocol documents what its methods do
@@ -37,13 +37,13 @@ WRITES = frozenset({"put_if_absent", "put", "sync", "delete"})
 
 
 class Fault(Enum):
-    """What goes wrong with a request."""
+    """The kinds of failure of a request."""
 
-    REFUSED = "the store says no; nothing was done"
+    REFUSED = "the store refuses; nothing was done"
     TIMED_OUT = "no answer; nothing was done"
     NOT_STORED = "a write of unknown outcome that did not land"
     ANSWER_LOST = "a write of unknown outcome that landed"
-    SHORT = "a read that brings half of the bytes"
+    SHORT = "a read that returns half of the bytes"
     FLIPPED = "a read with one bit changed in its middle"
     MISSING = "a read that finds no object"
     LANDS_LATER = "a write of unknown outcome that lands after more requests"
@@ -84,7 +84,7 @@ class _LateWrite:
 
 
 class FaultyStore:
-    """A store that passes requests on, but for those that a test wants to fail."""
+    """A store that forwards requests, except those that a test makes fail."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -94,7 +94,7 @@ class FaultyStore:
         self._last_write: int | None = None
         self._is_dead = False
         self.writes = 0
-        """How many writing requests were passed on."""
+        """The number of forwarded writing requests."""
 
     def inject(
         self,
@@ -108,12 +108,12 @@ class FaultyStore:
     ) -> None:
         """Let requests fail: after `skip` of them, the next `times` whose path contains `path`.
 
-        What lands later does so after `later` more requests; what is delayed waits for as many
-        turns of the event loop.
+        Late writes land after `later` more requests; delayed requests wait for as many turns of the
+        event loop.
         """
         if call not in READS | WRITES:
             raise InvalidInputError(
-                f"{call!r} is no request;\nuse one of {sorted(READS | WRITES)}", call=call
+                f"{call!r} is not a request;\nuse one of {sorted(READS | WRITES)}", call=call
             )
         self._rules.append(_Rule(call, path, skip, times, fault, later))
 
@@ -124,7 +124,7 @@ class FaultyStore:
         self._rules.append(_Rule(call, path, skip, 1, action))
 
     def heal(self) -> None:
-        """Forget all faults that have not happened yet; what was to land later lands now."""
+        """Drop all faults that have not happened yet; pending late writes land now."""
         self._rules.clear()
         for write in self._late:
             write.requests_left = 0
@@ -227,7 +227,7 @@ class FaultyStore:
         return self  # one script for all handles of a test
 
     async def _arrive(self, call: str, path: str) -> Fault | None:
-        """Raise what happens before the request is done; return what happens to its answer."""
+        """Raise a fault that precedes the request; return a fault of its answer."""
         if self._is_dead:
             raise SimulatedCrash(f"{call} {path!r}")
         await self._land_what_is_due()

@@ -26,7 +26,7 @@ MAX_HEAD_NBYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked."""
+    """A parsed request."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is answered."""
+    """A response."""
 
     status: HTTPStatus
     body: bytes = b""
@@ -53,15 +53,15 @@ class Response:
 
 
 class Service(Protocol):
-    """What answers the requests of all connections."""
+    """The handler of the requests of all connections."""
 
     @property
     def nbytes_per_s(self) -> float:
-        """How fast bodies come over one connection; 0: unlimited."""
+        """Bandwidth of one connection; 0: unlimited."""
         ...
 
     def control(self, request: Request) -> Response | None:
-        """Answer the parent, at once; None of all other requests."""
+        """Answer the parent at once; None for all other requests."""
         ...
 
     def begin(self, request: Request, *, is_first: bool) -> float:
@@ -69,7 +69,7 @@ class Service(Protocol):
         ...
 
     def answer(self, request: Request) -> Response | None:
-        """Answer what takes no waiting; None of all else."""
+        """Answer a request that needs no waiting; None for others."""
         ...
 
     async def answer_later(self, request: Request) -> Response:
@@ -77,7 +77,7 @@ class Service(Protocol):
         ...
 
     def end(self, sent_nbytes: int) -> None:
-        """Count what was sent of a body; its request is in flight no longer."""
+        """Count the bytes sent of a body, and end its request."""
         ...
 
 
@@ -95,12 +95,12 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection."""
+        """Accept the connection."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; answer what is whole."""
+        """Receive bytes; answer complete requests."""
         self._received += data
         self._go_on()
 
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
                 self._transport.write(_head(response) + response.body)
 
     def _let_continue(self) -> None:
-        """Say that a body may come, once, where it is waited for (RFC 9110, 10.1.1).
+        """Send "100 Continue" once, where the client waits for it (RFC 9110, 10.1.1).
 
         Clients made with Amazon's C++ library send none for a second otherwise.
         """
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
         self._go_on()
 
     def _end(self, sent_nbytes: int | None) -> None:
-        """Let the next request be answered; the connection ends where this one was not."""
+        """Answer the next request; close the connection if this one was not answered."""
         self._service.end(sent_nbytes or 0)
         self._is_answering = False
         if sent_nbytes is None:

@@ -1,4 +1,4 @@
-"""A folder behind HTTP and enough of S3, as slow and as unreliable as asked: for benchmarks.
+"""Serve a folder by HTTP and a subset of S3 with a given latency and error rate, for benchmarks.
 
     with latency_server(folder, latency_ms=20) as server:
         store = open_store(server.s3_url("bucket"), storage_options=server.storage_options)
@@ -54,7 +54,7 @@ class Conditions:
 
 @dataclass(slots=True)
 class Counters:
-    """What the server has seen since it was started or reset."""
+    """Counts since the server was started or reset."""
 
     requests: int = 0
     get: int = 0
@@ -77,7 +77,7 @@ class LatencyServer:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """Return what `open_store` needs for `s3_url`."""
+        """Return the options of `open_store` for `s3_url`."""
         return {"key": "test", "secret": "test", "endpoint_url": self.endpoint}
 
     def s3_url(self, path: str) -> str:
@@ -89,7 +89,7 @@ class LatencyServer:
         return f"{self.endpoint}/{quote(path)}"
 
     def counters(self) -> Counters:
-        """Return what was counted so far."""
+        """Return the counts so far."""
         return Counters(**json.loads(self._ask("counters")))
 
     def reset(self) -> None:

@@ -223,7 +223,7 @@ def test_the_server_shows_its_rows(client):
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("not_a_type", "is no SampleType"),
+        ("not_a_type", "is not a SampleType"),
         ("misnamed", "has the kind 'another_name'"),
         ("broken", "cannot be loaded"),
         ("nowhere", "install the plug-in"),

@@ -9,9 +9,9 @@
 
 A NULL is zeros, no elements or no bytes. The payload starts at a multiple of 64 bytes, so that a
 raw uniform chunk is decoded without a copy, also from a memory map. Units of a uniform chunk hold
-``max(1, 8192 // bytes of a row)`` rows each, the last what is left.
+``max(1, 8192 // bytes of a row)`` rows each, the last the remaining rows.
 
-Decoding believes nothing: a blob that is not exactly what was encoded raises `CorruptionError`.
+Decoding validates everything: a blob that differs from the encoded one raises `CorruptionError`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ChunkBlob:
     Attributes:
         pieces: The bytes, in order; samples are not joined in memory.
         checksum: xxh3-64 of all bytes.
-        units: What can be read alone, for the index; None where only the whole can.
+        units: The separately readable parts, for the index; None where only the whole is readable.
     """
 
     pieces: tuple[Buffer, ...]
@@ -152,10 +152,10 @@ def decode_chunk(
         rows: Number of its samples, as the index has it.
         layout: How it was encoded.
         verify: xxh3-64 of the blob, as the index has it; None when the caller has verified these
-            bytes before (a memory map, once a process).
-        where: Which object this is, for errors.
-        rest: What follows `blob`, of a chunk that was read in parts. Raw encoded samples are views
-            of the part they lie in; other chunks are joined.
+            bytes before (a memory map, once per process).
+        where: The object's name, for errors.
+        rest: The bytes after `blob`, for a chunk that was read in parts. Raw encoded samples are
+            views of their part; other chunks are joined.
 
     Raises:
         CorruptionError: The blob is not what was encoded.
@@ -240,7 +240,7 @@ def _joined(parts: Sequence[memoryview]) -> memoryview:
 
 
 def _cut(parts: Sequence[memoryview], lengths: np.ndarray) -> list[Buffer]:
-    """Cut samples out of the parts they lie in; one that lies across parts is joined."""
+    """Cut samples out of their parts; a sample across several parts is joined."""
     samples: list[Buffer] = []
     number, begin, end = 0, 0, len(parts[0])
     for start, stop in pairwise(offsets_of(lengths).tolist()):

@@ -8,8 +8,8 @@ A pipeline is a tuple of codecs, applied in order:
     {"name": "blosc", "configuration": {"cname", "clevel", "shuffle", "typesize", "blocksize"}}
     {"name": "zstd", "configuration": {"level", "checksum"}}            at most one of these two
 
-An empty array is no bytes whatever the pipeline. A decoder believes no size in its input: it
-knows from outside how many bytes must come out, and refuses before it allocates anything else.
+An empty array is zero bytes in any pipeline. A decoder trusts no size in its input: it is given the
+number of decoded bytes, and raises an error before it allocates any other number.
 Blosc reads past the end of damaged input, so callers verify a checksum first.
 """
 
@@ -103,12 +103,12 @@ def decode(
 
 
 def decode_into(data: Buffer, codecs: Sequence[Mapping[str, Any]], values: np.ndarray) -> None:
-    """Decode an array of known dtype and shape into one that is there, of little-endian values.
+    """Decode an array of known dtype and shape into an existing one of little-endian values.
 
     Args:
         data: The bytes.
         codecs: Their pipeline.
-        values: Where to; C-contiguous. After an error nothing is known of what it holds.
+        values: The destination; C-contiguous. Its content is undefined after an error.
 
     Raises:
         ValueError: The bytes are not such an array; the caller knows where they came from.
@@ -130,14 +130,14 @@ def _plain(
     *,
     into: np.ndarray | None = None,
 ) -> Any:
-    """Undo all codecs but the first, the last of them into memory that is there, if it is."""
+    """Undo all codecs but the first, the last of them into given memory, if any."""
     plain: Any = data
     for codec in reversed(codecs[1:]):
         memory = into if codec is codecs[1] else None
         try:
             match codec["name"]:
                 case "numcodecs.shuffle":
-                    if len(plain) != nbytes:  # it would believe this, and write past the end
+                    if len(plain) != nbytes:  # it would trust this, and write past the end
                         raise ValueError(f"{len(plain):,} bytes instead of {nbytes:,}")
                     size = codec["configuration"]["elementsize"]
                     plain = numcodecs.Shuffle(size).decode(plain, memory)
@@ -155,12 +155,12 @@ def _plain(
 
 
 def is_raw(codecs: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether a pipeline leaves bytes as they are."""
+    """Return whether a pipeline leaves bytes unchanged."""
     return len(codecs) == 1
 
 
 def raw_codecs(dtype: np.dtype | None) -> tuple[Codec, ...]:
-    """Return the pipeline that stores the elements themselves (None: bytes as they are)."""
+    """Return the pipeline that stores the elements themselves (None: bytes unchanged)."""
     if dtype is None or dtype.itemsize == 1:
         return ({"name": "bytes"},)
     return ({"name": "bytes", "configuration": {"endian": "little"}},)
@@ -225,7 +225,7 @@ def parse_codecs(
         problem = _problem(codec)
         if problem:
             raise SchemaError(
-                f"the codec {codec!r} cannot be: {problem}\nwrite it as Zarr v3 does", actual=codec
+                f"the codec {codec!r} is invalid: {problem}\nwrite it as Zarr v3 does", actual=codec
             )
     return codecs
 
@@ -233,7 +233,7 @@ def parse_codecs(
 def _problem(codec: Codec) -> str | None:
     configuration = codec.get("configuration", {})
     if not isinstance(configuration, dict):
-        return "its configuration is no object"
+        return "its configuration is not an object"
     level, size = configuration.get("clevel"), configuration.get("typesize")
     match codec["name"]:
         case "bytes":

@@ -59,7 +59,7 @@ __all__ = [
     "write_header",
 ]
 
-# A chunk of one-byte samples at the largest pack size; bounds what a damaged header can ask for.
+# A chunk of one-byte samples at the largest pack size; bounds the sizes in a damaged header.
 MAX_CHUNK_ROWS = 1 << 26
 
 _MAGIC = b"TLC1"
@@ -79,7 +79,7 @@ _COLUMN_CODECS: tuple[dict[str, Any], ...] = (
 
 
 class ChunkKind(IntEnum):
-    """What an extent refers to; the numbers are the format's."""
+    """The kind of an extent; the numbers are the format's."""
 
     UNIFORM = 1
     RAGGED = 2
@@ -101,7 +101,7 @@ class ChunkHeader:
         lengths: Byte length of each sample of an encoded chunk.
         shapes: Shape of each sample, int64 (rows, ndim).
         unit_checksums: u32 of each unit.
-        is_stored: The payload is uncompressed whatever the layout says.
+        is_stored: Whether the payload is uncompressed regardless of the layout.
     """
 
     kind: ChunkKind
@@ -160,10 +160,10 @@ def read_header(data: Buffer, *, header_nbytes: int, rows: int, where: str) -> C
         data: At least the whole header.
         header_nbytes: Its length, as the index has it.
         rows: The chunk's rows, as the index has it.
-        where: Which object this is, for errors.
+        where: The object's name, for errors.
 
     Raises:
-        CorruptionError: It is damaged, or not the header that the index speaks of.
+        CorruptionError: It is damaged, or not the header that the index refers to.
     """
     header = memoryview(data)[:header_nbytes]
     if len(header) < header_nbytes or header_nbytes < _FIXED_NBYTES:
@@ -189,9 +189,9 @@ def read_header(data: Buffer, *, header_nbytes: int, rows: int, where: str) -> C
 
 
 def header_rows(data: Buffer) -> int:
-    """Return how many rows a chunk says it has; `read_header` verifies it.
+    """Return the number of rows in a chunk's header; `read_header` verifies it.
 
-    An index entry may be a window of a chunk, so only the chunk knows how many it holds.
+    An index entry may be a window of a chunk, so only the chunk records its number of rows.
     """
     return int.from_bytes(memoryview(data)[8:12], "little")
 

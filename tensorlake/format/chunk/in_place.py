@@ -1,11 +1,12 @@
-"""Chunks of one shape, decoded where their rows are to stay.
+"""Decode chunks of one shape directly into their destination.
 
-    result    [rows of c0 ......][rows of c1 ......][rows of c2 ......]     one array, made once
+    result    [rows of c0 ......][rows of c1 ......][rows of c2 ......]     one array, allocated
+    once
     raw       header aside, payload read from the file into its rows       `check_in_place`
     else      payload decompressed into its rows                           `decode_chunk_into`
 
-Nothing as large as a chunk is made on the way. Both are given bytes whose checksum was verified,
-and believe no size in them all the same.
+No intermediate buffer is as large as a chunk. Both functions get bytes whose checksum was verified,
+and still trust no size in them.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ __all__ = ["check_in_place", "decode_chunk_into"]
 def decode_chunk_into(
     values: np.ndarray, blob: Buffer, *, header_nbytes: int, layout: ChunkLayout, where: str
 ) -> np.ndarray | None:
-    """Decode all rows of a uniform chunk into an array that is there.
+    """Decode all rows of a uniform chunk into an existing array.
 
     Args:
-        values: Where to: C-contiguous, little-endian, as many rows as the chunk has.
+        values: The destination: C-contiguous, little-endian, as many rows as the chunk has.
         blob: The chunk's bytes, verified.
         header_nbytes: Length of its header, as the index has it.
         layout: How it was encoded.
-        where: Which object this is, for errors.
+        where: The object's name, for errors.
 
     Returns:
-        Which rows are not NULL; None where all are not.
+        A mask of rows that are not NULL; None if none is NULL.
 
     Raises:
-        CorruptionError: The blob is not what was encoded, or not of so many rows.
+        CorruptionError: The blob differs from the encoded one, or in its number of rows.
     """
     view = memoryview(blob)
     header = _header_of(values, view, header_nbytes=header_nbytes, where=where)
@@ -60,13 +61,13 @@ def decode_chunk_into(
 def check_in_place(
     values: np.ndarray, header_bytes: Buffer, *, header_nbytes: int, where: str
 ) -> np.ndarray | None:
-    """See that the payload of a raw uniform chunk that was read into an array is just that array.
+    """Check the header of a raw uniform chunk whose payload was read into an array.
 
     Returns:
-        Which rows are not NULL; None where all are not.
+        A mask of rows that are not NULL; None if none is NULL.
 
     Raises:
-        CorruptionError: The header is damaged, or speaks of something else.
+        CorruptionError: The header is damaged, or does not match the array.
     """
     header = _header_of(values, header_bytes, header_nbytes=header_nbytes, where=where)
     if header.payload_nbytes != values.nbytes:

@@ -1,4 +1,4 @@
-"""Layouts: how the chunks of a tensor are encoded, kept in its schema as JSON."""
+"""Layouts: the encoding of a tensor's chunks, stored in its schema as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KINDS = {
 KIND_NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
-_dtype_named = lru_cache(maxsize=64)(parse_dtype)  # of names alone, asked for at every chunk
+_dtype_named = lru_cache(maxsize=64)(parse_dtype)  # by name only, called for every chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ChunkLayout:
     """How chunks of a tensor are encoded; a tensor keeps every layout that it ever had.
 
     Attributes:
-        dtype: NumPy's name of the elements' dtype; None for text, JSON and bytes.
+        dtype: NumPy's name of the elements' dtype; None for strings, JSON and bytes.
         shape: Shape of a decoded sample; None is any length.
         codecs: The pipeline, as Zarr v3 codec JSON.
         codes: The class code that each stored class code means; None where they mean themselves.
@@ -88,7 +88,7 @@ class ChunkLayout:
 
     @property
     def codec_name(self) -> str:
-        """What compresses the payload, as people call it; "none" when nothing does."""
+        """The common name of the payload's compression; "none" without one."""
         return "none" if self.is_raw else str(self.codecs[-1]["name"])
 
     def with_codes_mapped(self, column: Column, *, where: str = "a chunk") -> Column:
@@ -123,7 +123,7 @@ class ChunkLayout:
         """Read what `to_json` wrote.
 
         Raises:
-            SchemaError: It is no layout of this version.
+            SchemaError: It is not a layout of this version.
         """
         try:
             dtype = None if data["dtype"] is None else parse_dtype(data["dtype"])
@@ -133,7 +133,7 @@ class ChunkLayout:
             codes = _parse_codes(data.get("codes"), dtype)
         except (KeyError, TypeError, ValueError) as error:
             raise SchemaError(
-                f"{dict(data)!r} is no encoding of chunks: {error}"
+                f"{dict(data)!r} is not an encoding of chunks: {error}"
                 "\nthe schema was written by another program, or is damaged",
                 actual=dict(data),
             ) from error
@@ -147,5 +147,5 @@ def _parse_codes(value: Any, dtype: np.dtype | None) -> tuple[int, ...] | None:
         raise ValueError(f"only integers have codes, {dtype} has not")
     codes: list[Any] = value
     if not all(type(code) is int and 0 <= code <= np.iinfo(dtype).max for code in codes):
-        raise ValueError(f"codes are whole numbers of {dtype}, 0 or more")
+        raise ValueError(f"codes are integers of {dtype}, 0 or more")
     return tuple(codes)

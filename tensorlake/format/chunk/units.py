@@ -1,7 +1,8 @@
 """Units: the smallest parts of a chunk that can be read and verified alone.
 
 A unit is one sample of a raw encoded chunk (where samples have 4 KiB on average), or a block of
-whole rows of a raw uniform chunk without NULLs. Units lie end to end from the start of the payload;
+whole rows of a raw uniform chunk without NULLs. Units are stored end to end from the start of the
+payload;
 each has a length and a checksum, the low 32 bits of xxh3-64. They are in the index; while a chunk's
 extent is still in a tail, they are read from the chunk's header.
 
@@ -61,7 +62,7 @@ class Units:
 
     @classmethod
     def concat(cls, units: Sequence[Self]) -> Self:
-        """Put the units of several chunks end to end."""
+        """Join the units of several chunks."""
         if len(units) == 1:
             return units[0]
         return cls(
@@ -128,8 +129,8 @@ def unit_starts(
 
     Args:
         layout: How the chunks are encoded.
-        units: Theirs, end to end.
-        wanted: Which units.
+        units: Their units, end to end.
+        wanted: The numbers of the units.
         first_unit: For each of them, which is the first of its chunk.
     """
     if layout.kind is ChunkKind.ENCODED:
@@ -174,14 +175,14 @@ def checked_units(
     layout: ChunkLayout,
     name: Callable[[int], str] = "part {} of a chunk".format,
 ) -> np.ndarray:
-    """Verify units that were read alone, and are as long as they should be; which are no NULL.
+    """Verify units that were read alone and have the right length; return which are not NULL.
 
     Args:
         hashes: xxh3-64 of each.
-        wanted: Which units they are.
+        wanted: The numbers of these units.
         units: All units of the chunk, or of several chunks of one layout, end to end.
         layout: How the chunk was encoded.
-        name: Says which object a unit is, for errors.
+        name: Returns a unit's name, for errors.
 
     Raises:
         CorruptionError: A unit is damaged.
@@ -212,10 +213,10 @@ def decode_units(
 
     Args:
         buffers: The bytes of each wanted unit.
-        wanted: Which units they are.
+        wanted: The numbers of these units.
         units: All units of the chunk, or of several chunks of one layout, end to end.
         layout: How the chunk was encoded.
-        name: Says which object a unit is, for errors.
+        name: Returns a unit's name, for errors.
 
     Raises:
         CorruptionError: A unit is damaged.

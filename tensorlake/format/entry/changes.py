@@ -1,7 +1,7 @@
-"""What a commit changed, so that another commit can be combined with it without reading data.
+"""The changes of a commit, so that another commit can be combined with it without reading data.
 
-Rows are physical rows of the branch, as ranges [start, stop). Above 64 ranges the word "many"
-stands for them, and whoever must know compares the trees.
+Rows are physical rows of the branch, as ranges [start, stop). Above 64 ranges the value is "many",
+and the exact rows require comparing the trees.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA_CHANGES = frozenset({"add", "drop", "rename", "names", "type", "metadata"})
-"""What a change of the schema may be called, as ``op``."""
+"""Names of schema changes, as ``op``."""
 
 Ranges = tuple[tuple[int, int], ...]
 ChangedRows = Ranges | Literal["many"]

@@ -61,18 +61,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EntryKind = Literal["begin", "commit", "fence", "end"]
 ENTRY_KINDS: tuple[EntryKind, ...] = ("begin", "commit", "fence", "end")
 
-# What a parser meets in JSON that is well written and says something else.
+# Exceptions of a parser for valid JSON of an unexpected form.
 DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
-# What this version can read and write beyond version 1; a dataset that needs more is refused.
+# What this version can read and write beyond version 1; a dataset that needs more raises an error.
 READ_FEATURES: frozenset[str] = frozenset({"code-maps", "dropped-classes", "narrow-floats"})
 WRITE_FEATURES: frozenset[str] = frozenset()
 
 MAX_COUNT = (1 << 63) - 1
-"""The largest number that an entry may say: NumPy's int64 counts rows and bytes."""
+"""The largest number in an entry: NumPy's int64 counts rows and bytes."""
 
 MAX_TIME = 253_402_300_799_999_999
-"""The last microsecond of the year 9999, after which no calendar of Python goes."""
+"""The last microsecond of the year 9999, the end of Python's calendar."""
 
 # A root at most: a tail of twice 2 KiB, 16 children and their summaries.
 _ROOT_NBYTES_MAX = 12 * 1024
@@ -89,12 +89,12 @@ files are of the last tick of the system's clock."""
 
 
 def published_at(time: int, stored: int | None) -> int:
-    """Tell when an entry counts as published, in microseconds since 1970.
+    """Return the time of an entry's publication, in microseconds since 1970.
 
     Args:
-        time: What it says.
-        stored: What its store says of the object; None where it says nothing. It counts where it
-            is the earlier one: a clock that was ahead hides no version.
+        time: The time in the entry.
+        stored: The store's time of the object; None where unknown. It takes precedence if
+            earlier: a writer's clock that was ahead hides no version.
 
     Example:
         >>> published_at(1_800_000_000_500_000, 1_800_000_000_000_000)  # within that very second
@@ -109,24 +109,24 @@ def published_at(time: int, stored: int | None) -> int:
 
 
 def microseconds_of(when: datetime | None) -> int | None:
-    """Write a store's time as entries have theirs."""
+    """Convert a store's time to microseconds, as in entries."""
     return None if when is None else (when - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a reader, or a writer, must understand; names are only ever added."""
+    """Features that a reader, or a writer, must support; names are only ever added."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
 
     @property
     def unknown_write(self) -> tuple[str, ...]:
-        """What this version cannot write: with any of these the dataset is read-only here."""
+        """Features that this version cannot write: with any the dataset is read-only here."""
         return tuple(name for name in self.write if name not in WRITE_FEATURES)
 
     def with_schema(self, schema: Mapping[str, Any] | None) -> Features:
-        """Return these and those that a schema needs; what was once needed stays."""
+        """Return these and those that a schema needs; features are never removed."""
         tensors: list[Any] = list((schema or {}).get("tensors", ()))
         needed = {
             "code-maps": any("codes" in one for spec in tensors for one in spec["encodings"]),
@@ -137,7 +137,7 @@ class Features:
         return replace(self, read=(*self.read, *new)) if new else self
 
     def check_readable(self, where: str) -> None:
-        """Refuse what this version cannot read."""
+        """Raise an error for features that this version cannot read."""
         for name in self.read:
             if name not in READ_FEATURES:
                 raise UnsupportedFeatureError(
@@ -150,15 +150,15 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The collector's mark: what was staged by store time ``t`` (microseconds) is late."""
+    """The collector's mark: data staged by store time ``t`` (microseconds) are too late."""
 
     t: int = 0
-    expired_before: int = 0  # versions below this number were given up
+    expired_before: int = 0  # versions below this number are expired
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A version that a commit stands on, with the digest that proves which."""
+    """A parent version of a commit, identified by its digest."""
 
     branch: str
     seq: int
@@ -167,7 +167,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class PackTotals:
-    """How many packs a dataset's branch refers to, and their bytes, as far as writers know."""
+    """Number and bytes of the packs that a branch refers to, as far as writers know."""
 
     count: int = 0
     nbytes: int = 0
@@ -178,7 +178,8 @@ class Entry:
     """One entry of a branch's log.
 
     ``digest`` is that of the bytes it was read from, or was last sealed to; "" before.
-    ``spilled`` says which of schema, roots and merged lie in a page, and where. ``stored`` is the
+    ``spilled`` has the pages of those of schema, roots and merged that are stored in one.
+    ``stored`` is the
     store's time of the object it was read from, None where that is not known.
     """
 
@@ -212,12 +213,12 @@ class Entry:
 
     @property
     def published(self) -> int:
-        """When it was published: its time, or the store's where that is earlier."""
+        """The publication time: the entry's, or the store's if earlier."""
         return published_at(self.time, self.stored)
 
     @property
     def num_rows(self) -> int:
-        """Rows that the version shows."""
+        """The number of rows of the version."""
         return 0 if self.rows is None else self.rows.rows
 
     @property
@@ -226,14 +227,15 @@ class Entry:
         return self.schema is not None or "schema" in self.spilled
 
     def changed(self, **members: Any) -> Entry:
-        """Return the entry with some members replaced; pages of the old ones are let go."""
+        """Return the entry with some members replaced; pages of the old ones are dropped."""
         spilled = {name: ref for name, ref in self.spilled.items() if name not in members}
         return replace(self, **{"spilled": spilled, "digest": "", "stored": None, **members})
 
     def spill(self, sink: PageSink) -> Entry:
-        """Put what is too large for the entry into pages, one after another in the same pack.
+        """Write members that are too large for the entry to pages, in sequence in the same pack.
 
-        Members that already lie in a page stay there. Call it before the last pack is written.
+        Members that are already stored in a page stay there. Call it before the last pack is
+        written.
         """
         spilled = dict(self.spilled)
         for name, limit in _SPILL_NBYTES.items():
@@ -247,7 +249,7 @@ class Entry:
         return replace(self, spilled=spilled, digest="")
 
     async def load(self, pages: PageSource, *, where: str) -> Entry:
-        """Read the members that lie in pages, at once."""
+        """Read the members that are stored in pages, concurrently."""
         names = [name for name in self.spilled if not self._part(name)]
         values = await read_json_pages([self.spilled[name] for name in names], pages)
         loaded: dict[str, Any] = dict(zip(names, values, strict=True))
@@ -269,7 +271,7 @@ class Entry:
         _check_size("the message", len(self.message.encode("utf-8")), MAX_MESSAGE_NBYTES)
         if self.meta:
             _check_size("meta", len(canonical_bytes(dict(self.meta))), MAX_META_NBYTES)
-        data = seal(self.to_json(), is_trusted=True)  # what users gave is checked above
+        data = seal(self.to_json(), is_trusted=True)  # users' values are checked above
         _check_size(f"entry {self.seq}", len(data), MAX_ENTRY_NBYTES)
         return data
 
@@ -412,10 +414,10 @@ def _page_at(address: Any) -> PageRef:
 
 
 def check_time(microseconds: int) -> int:
-    """Return a time that a calendar has.
+    """Return a time after checking that it is in the calendar's range.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not.
     """
     if not 0 <= microseconds <= MAX_TIME:
         raise ValueError(f"time {microseconds} lies outside of the years 1970 to 9999")
@@ -423,7 +425,7 @@ def check_time(microseconds: int) -> int:
 
 
 def check_schema(schema: Any) -> dict[str, Any]:
-    """Return a schema whose tensors have an id and a name, which all who list commits look at.
+    """Return a schema whose tensors have an id and a name, which every listing of commits reads.
 
     Raises:
         TypeError, KeyError: It is something else.
@@ -447,7 +449,7 @@ def _text(value: Any) -> str:
 
 
 def _has_narrow_floats(spec: Mapping[str, Any]) -> bool:
-    """Whether a tensor's elements, or those of its items, have a dtype that NumPy has not."""
+    """Whether a tensor's elements, or those of its items, have a dtype that NumPy lacks."""
     found: set[Any] = {one["dtype"] for one in spec["encodings"]}
     kind: Any = spec["type"]
     while isinstance(kind, dict):  # of a Sequence, the type of its items

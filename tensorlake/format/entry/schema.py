@@ -6,10 +6,11 @@
                   "fill": null, "chunk_nbytes": 8388608, "attributes": {}}]}
 
 A tensor is known by its id, 40 random bits that are never used again; its name may change. It
-keeps every encoding that its chunks ever had: an extent's `read_as` counts into `encodings`. What
-was stored by an older one is brought to the tensor's type when it is read: class codes go through
+keeps every encoding that its chunks ever had: an extent's `read_as` is an index into `encodings`.
+Samples of an older encoding are converted to the tensor's type on reading: class codes go through
 the encoding's `codes`, elements are cast, one shape becomes many. New chunks get the last encoding
-without `codes`. Schemas are values: a change gives a new one. Keys that this version does not know
+without `codes`. Schemas are values: a change returns a new one. Keys that this version does not
+know
 are kept and written back.
 """
 
@@ -62,7 +63,7 @@ def check_tensor_name(name: object) -> str:
     elif any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
         problem = "has a control character"
     elif unicodedata.normalize("NFC", name) != name:
-        problem = "is not in Unicode's NFC form, so it could not be told from its twin"
+        problem = "is not in Unicode's NFC form, so it looks the same as another name"
         advice = "give unicodedata.normalize('NFC', name)"
     elif len(name.encode()) > MAX_NAME_NBYTES:
         problem, advice = f"is longer than {MAX_NAME_NBYTES} bytes", "shorten it"
@@ -80,9 +81,10 @@ class TensorSpec:
         encodings: All encodings of its chunks; the last without codes is for new ones.
         fill: The value of rows without one, as JSON; None is NULL.
         attributes: The user's own JSON.
-        unknown: Keys of other versions, kept.
-        class_ids: Of each class added since the tensor was made: an id by which any branch knows
-            it, and its code here. Two where two branches added one class by name, and merged.
+        unknown: Keys of other versions, preserved.
+        class_ids: For each class added since the tensor was created: an id that is the same in
+            all branches, and its code here. Two where two branches added one class by name, and
+        merged.
     """
 
     id: str
@@ -154,7 +156,7 @@ class TensorSpec:
         raise damaged(f"the index of tensor {self.name!r}", why)
 
     def adapt(self, column: Column, read_as: int, *, where: str = "a chunk") -> Column:
-        """Bring a column as its chunk decodes to the tensor's type: what reading gives.
+        """Convert a decoded column to the tensor's type.
 
         Args:
             column: Samples of a chunk of the encoding `read_as`.
@@ -184,8 +186,8 @@ class TensorSpec:
         """Return the spec with an encoding that maps class codes, and its number.
 
         Args:
-            codes: The code that each code of the tensor's type is to mean.
-            read_as: Of the encoding that chunks were read as before; None: that of new ones.
+            codes: The new meaning of each code of the tensor's type.
+            read_as: The encoding that chunks were read as before; None: that of new ones.
         """
         before = self.encodings[self.read_as if read_as is None else read_as]
         return self.with_encoding(replace(before, codes=_composed(before.codes, codes)))
@@ -259,7 +261,7 @@ class TensorSpec:
         """Read what `to_json` wrote.
 
         Raises:
-            SchemaError: It is no spec.
+            SchemaError: It is not a spec.
             UnsupportedFeatureError: The type's kind is unknown here.
         """
         try:
@@ -284,7 +286,7 @@ class TensorSpec:
             if isinstance(error, SchemaError):
                 raise
             raise SchemaError(
-                f"{data!r:.200} is no tensor of a schema: {error!r}"
+                f"{data!r:.200} is not a tensor of a schema: {error!r}"
                 "\nthe schema was written by another program, or is damaged"
             ) from error
         return spec
@@ -393,11 +395,11 @@ class Schema:
         """Read what `to_json` wrote.
 
         Raises:
-            SchemaError: It is no schema.
+            SchemaError: It is not a schema.
         """
         if not isinstance(data.get("tensors"), list):
             raise SchemaError(
-                f"{data!r:.200} is no schema\nit was written by another program, or is damaged"
+                f"{data!r:.200} is not a schema\nit was written by another program, or is damaged"
             )
         unknown = {key: value for key, value in data.items() if key != "tensors"}
         return cls(tuple(TensorSpec.from_json(one) for one in data["tensors"]), unknown)
@@ -411,6 +413,6 @@ def _composed(first: Sequence[int] | None, then: Sequence[int]) -> tuple[int, ..
 
 def _check_id(value: Any) -> str:
     if not isinstance(value, str) or len(value) != _ID_LENGTH:
-        raise SchemaError(f"{value!r} is no tensor id\nan id is {_ID_LENGTH} hex digits")
+        raise SchemaError(f"{value!r} is not a tensor id\nan id is {_ID_LENGTH} hex digits")
     int(value, 16)
     return value

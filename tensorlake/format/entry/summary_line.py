@@ -1,8 +1,8 @@
-"""What a log shows of an entry: read without its trees.
+"""The summary of a log entry, read without its trees.
 
-Most of an entry is roots, a kilobyte or two a tensor, and most of the time of reading one is spent
-on making arrays of them. A list of commits needs none: here the entry's digest is checked, its
-members are parsed by type, and roots, row ids and what else is unknown are skipped.
+Most of an entry is roots, one or two kilobytes per tensor, and most of the time of reading one is
+spent on building their arrays. A list of commits needs none: here the entry's digest is checked,
+its members are parsed by type, and roots, row ids and unknown members are skipped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class EntryLine:
 
     @property
     def published(self) -> int:
-        """When it was published: its time, or the store's where that is earlier."""
+        """The publication time: the entry's, or the store's if earlier."""
         return published_at(self.time, self.stored)
 
     @classmethod
@@ -93,7 +93,7 @@ class EntryLine:
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, Any]:
-    is_page = list(schema) == ["page"]  # too large for the entry: it lies there
+    is_page = list(schema) == ["page"]  # too large for the entry: stored there
     return schema if is_page else check_schema(schema)
 
 

@@ -1,6 +1,6 @@
-"""Bounds of the physical rows that segments list: what lets the inverse look-up skip subtrees.
+"""Bounds of the physical rows of segments, by which the inverse look-up skips subtrees.
 
-They are the summaries of row segments, two u64 columns: all physical rows below a node lie in
+They are the summaries of row segments, two u64 columns: all physical rows below a node are in
 ``[low, high)``.
 """
 

@@ -1,4 +1,4 @@
-"""Extents: which physical rows lie in which chunk, a column each.
+"""Extents: the chunk of each range of physical rows, as columns.
 
 An extent is a window ``[skip, skip + rows)`` of the rows of one chunk, so an update splits it
 without touching the chunk. Columns of a leaf page (an extent has one item in each):
@@ -10,7 +10,7 @@ without touching the chunk. Columns of a leaf page (an extent has one item in ea
     units.count u32 · units.lengths u32 · units.checksums u32  optional: the parts of a chunk that
                                                                can be verified alone
 
-Fill and hole extents lie in no pack (``NO_PACK``). ``read_as`` numbers the tensor's encoding. Units
+Fill and hole extents are in no pack (``NO_PACK``). ``read_as`` numbers the tensor's encoding. Units
 describe a whole chunk; an extent cut from one loses them (the chunk's header has them too), as do
 the extents of a tail. In a tail, columns are JSON arrays, left out where all items are zero.
 """
@@ -97,7 +97,7 @@ class Extents:
 
     @property
     def stored_nbytes(self) -> int:
-        """What their chunks weigh, each counted as often as an extent is a window of it."""
+        """Bytes of their chunks, each counted once per extent that is a window of it."""
         return int(self.nbytes.sum())
 
     @classmethod
@@ -222,8 +222,8 @@ class Extents:
 
         Args:
             read_as: The new number of each encoding, by its old one; an int is that of all.
-            codes: Where class codes change by it: what each becomes. The statistics follow; those
-                of fills stay, for the tensor's fill is no stored code.
+            codes: Where class codes change: the new code of each. The statistics follow; those
+                of fills stay, since the tensor's fill is not a stored code.
         """
         table = np.asarray(read_as, _DTYPES["read_as"])
         renumbered = table[self.read_as] if table.ndim else np.full(len(self), table)
@@ -267,12 +267,12 @@ class Extents:
         return np.full(len(self), _LOCATION_NBYTES, np.int64), self.units.counts.astype(np.int64)
 
     def summary(self) -> Summaries[Any]:
-        """Return the merged statistics; dead rows say nothing and hide nothing."""
+        """Return the merged statistics; dead rows do not affect them."""
         alive = np.flatnonzero(self.kind != ChunkKind.HOLE)
         return self.statistics.take(alive).merge_upward()
 
     def pack_ids(self) -> Sequence[PackId]:
-        """Return the packs that these extents lie in."""
+        """Return the packs of these extents."""
         used = np.unique(self.pack)
         return [self.packs[number] for number in used.tolist() if number != NO_PACK]
 
@@ -288,7 +288,7 @@ class Extents:
         """Read a leaf page, all of it or locations only.
 
         Raises:
-            CorruptionError: It is no page of extents, or contradicts itself.
+            CorruptionError: It is not a page of extents, or contradicts itself.
         """
         require_columns(page, tuple(_DTYPES), where=where)
         columns = {
@@ -352,8 +352,8 @@ class Extents:
     def joined_json(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
         """Write two tails as one: lists end to end, each pack named once.
 
-        None where extents may unite, or what is known of some has another form: joined as tables
-        they are brought to one.
+        None where extents may unite, or statistics have different forms: joining them as tables
+        converts these.
         """
         entries = len(first["rows"]), len(second["rows"])
         known = first.get("statistics", {}), second.get("statistics", {})
@@ -400,7 +400,7 @@ class Extents:
             raise damaged(where, "an extent lies in a pack that is not in its table")
         kind = columns["kind"]
         if entries and not MIN_KIND <= kind.min() <= kind.max() <= MAX_KIND:
-            raise damaged(where, "an extent is of a kind that there is not")
+            raise damaged(where, "an extent is of an unknown kind")
         return cls._build(columns, entries, packs, statistics, units)
 
     @classmethod
@@ -429,7 +429,7 @@ E = TypeVar("E", bound=Extents)
 
 
 def _place(value: dict[str, Any], entry: int) -> tuple[str, int] | None:
-    """Return pack and offset of an extent of a tail; None where it lies in no pack."""
+    """Return pack and offset of an extent of a tail; None where it is in no pack."""
     number = value["pack"][entry] if "pack" in value else 0
     return (value["packs"][number], value["offset"][entry]) if number >= 0 else None
 

@@ -1,8 +1,8 @@
-"""Chunks just placed in packs: extents as the numbers that they were made of.
+"""Chunks just placed in packs, before they become extents.
 
-A commit of a row makes a chunk for each tensor, writes where it is into the log entry, and looks at
-it no more. So the JSON that a tail gets is written from those numbers; the table, with its dozen
-arrays, is read from the same JSON, as a reader of the entry would, when somebody asks for it.
+A commit of a row creates a chunk for each tensor, writes its address into the log entry, and does
+not use it again. So the tail's JSON is written from plain numbers; the table, with its dozen
+arrays, is parsed from the same JSON on demand, as a reader of the entry would.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["PlacedChunk", "PlacedChunks"]
 
 @dataclass(frozen=True, slots=True)
 class PlacedChunk:
-    """Where a chunk lies and what is known of it, without its bytes."""
+    """A chunk's address and statistics, without its bytes."""
 
     rows: int
     kind: int
@@ -60,7 +60,7 @@ class PlacedChunk:
 
 @dataclass(frozen=True, slots=True)
 class PlacedChunks:
-    """Chunks of one tensor, in the order of their rows: what its tail may be given."""
+    """Chunks of one tensor, in the order of their rows, to be added to its tail."""
 
     chunks: tuple[PlacedChunk, ...]
 
@@ -78,7 +78,7 @@ class PlacedChunks:
         return cls(tuple(chunk for table in tables for chunk in table.chunks))
 
     def united(self) -> Self:
-        """Return them as they are: no two are windows of one chunk."""
+        """Return them unchanged: no two are windows of one chunk."""
         return self
 
     def to_table(self) -> Extents:

@@ -1,8 +1,8 @@
-"""Row ids: where each physical row was born, as runs.
+"""Row ids: the origin of each physical row, as runs.
 
 A row id is (txid, offset): the transaction that first appended the row, and its number among the
-rows of that transaction. A run says that ``rows`` physical rows in a row have the ids (txid,
-offset), (txid, offset + 1), …; so a bulk append is one run. Columns of a leaf page:
+rows of that transaction. A run gives ``rows`` consecutive physical rows the ids (txid, offset),
+(txid, offset + 1), …; so a bulk append is one run. Columns of a leaf page:
 
     rows u64 · txid_high u64 · txid_low u64 · offset u64
 
@@ -74,7 +74,7 @@ class RowIdRuns:
 
     @property
     def stored_nbytes(self) -> None:
-        """Nothing: runs are of no chunks."""
+        """None: runs have no chunks."""
         return
 
     @classmethod
@@ -280,7 +280,7 @@ def txid_of(row_id: Any) -> str:
 
 
 def _checked(runs: R, *, where: str) -> R:
-    """Return runs whose numbers can be added: int64 would wrap around in silence."""
+    """Return runs whose numbers can be added: int64 would wrap around silently."""
     offset = runs.offset.max(initial=np.uint64(0))
     if runs.rows.sum(dtype=np.float64) > MAX_RUN_ROWS or offset > MAX_OFFSET:
         raise damaged(where, "a run of row ids is longer than any axis")

@@ -2,7 +2,7 @@
 
 Building chooses segments by what the rows look like: long runs of consecutive rows become RANGE,
 ascending ones with gaps HOLES (a bitmap, at most 64 Ki rows each), anything else PACKED. Fresh data
-is one segment; deleting takes its segments apart only where rows go. No function makes an array as
+is one segment; deleting splits segments only at deleted rows. No function allocates an array as
 long as the axis.
 """
 
@@ -124,7 +124,7 @@ async def delete_rows(
     *,
     limits: TreeLimits = LIMITS,
 ) -> Root[RowSegments]:
-    """Take rows (sorted, unique) out of a selection."""
+    """Remove rows (sorted, unique) from a selection."""
     if not len(rows):
         return root
     located = await locate(root, rows, pages)

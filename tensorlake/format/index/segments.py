@@ -1,4 +1,4 @@
-"""Row segments: which physical rows a version shows, in order, without a number for each.
+"""Row segments: the physical rows of a version, in order, in compact form.
 
     RANGE   base, rows                       physical rows base … base + rows - 1
     HOLES   base, span, rows, bitmap         those of base … base + span - 1 whose bit is set;
@@ -85,7 +85,7 @@ class RowSegments:
 
     @property
     def stored_nbytes(self) -> None:
-        """Nothing: segments are of no chunks."""
+        """None: segments have no chunks."""
         return
 
     @classmethod

@@ -1,8 +1,8 @@
 """Units of extents: the parts of their chunks that can be read and verified alone.
 
 An extent has one unit per encoded sample, or per block of raw rows, or none recorded here (count
-0: the chunk's header has them). Three columns of a leaf page: ``units.count`` u32 an extent, then
-``units.lengths`` and ``units.checksums`` u32 (low 32 bits of xxh3-64), one a unit, end to end.
+0: the chunk's header has them). Three columns of a leaf page: ``units.count`` u32 per extent, then
+``units.lengths`` and ``units.checksums`` u32 (low 32 bits of xxh3-64), one per unit, end to end.
 """
 
 from __future__ import annotations

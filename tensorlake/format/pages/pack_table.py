@@ -1,7 +1,7 @@
-"""The packs that a page counts in: 20 bytes each, named when they are looked at.
+"""The table of packs of a page: 20 bytes each, decoded on access.
 
-A leaf of pictures names five hundred packs, an index of ten million chunks more than a million. A
-look-up asks for a few of them, so a table keeps the bytes it was read from.
+A leaf of images names five hundred packs, an index of ten million chunks more than a million. A
+look-up needs a few of them, so a table keeps the bytes that it was read from.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PackTable(Sequence[PackId]):
 
     @property
     def column(self) -> npt.NDArray[np.uint8]:
-        """As a page has them: (packs, 20)."""
+        """The packs as stored in a page: (packs, 20)."""
         return self._column
 
     def __len__(self) -> int:

@@ -5,8 +5,9 @@
     …        directory: a JSON page {"blobs": [[what, offset, nbytes, checksum], …], "n", "txid"}
     last     24 B   directory's offset u64 · its length u64 · magic "TLPKEND" and a zero byte
 
-Nobody reads the directory to find data: indexes hold addresses. It lets ``check`` list the blobs
-of a pack when the indexes that named them are lost. ``what`` is free text ("chunk 3f…", "page"),
+Readers do not use the directory to find data: indexes have addresses. With it ``check`` can list
+the blobs of a pack when the indexes that named them are lost. ``what`` is free text ("chunk 3f…",
+"page"),
 the checksum 16 hex digits of xxh3-64.
 """
 
@@ -56,7 +57,7 @@ class PackWriter:
 
     @property
     def nbytes(self) -> int:
-        """How long the pack is by now, without its directory until ``finish``."""
+        """The current length of the pack, without its directory until ``finish``."""
         return self._nbytes
 
     def add(self, pieces: Sequence[Buffer], *, what: str, checksum: int | None = None) -> int:
@@ -64,7 +65,7 @@ class PackWriter:
 
         Args:
             pieces: The blob's bytes, in order.
-            what: What the directory says it is.
+            what: Its description in the directory.
             checksum: Its xxh3-64 where the caller knows it already.
         """
         if self._is_finished:
@@ -82,7 +83,7 @@ class PackWriter:
         return offset
 
     def finish(self) -> list[Buffer]:
-        """Add the directory and return the pack's bytes, in pieces: all that were not taken."""
+        """Add the directory and return the pack's bytes, in pieces: those not yet taken."""
         if not self._is_finished:
             directory = encode_json_page(
                 {
@@ -102,7 +103,7 @@ class PackWriter:
         return list(self._pieces)
 
     def take(self) -> list[Buffer]:
-        """Return the bytes laid out since they were last taken, for who writes them at once."""
+        """Return the bytes laid out since they were last taken, to write them early."""
         pieces, self._pieces = self._pieces, []
         return pieces
 

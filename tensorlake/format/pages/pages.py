@@ -1,6 +1,6 @@
 """Binary pages: named columns, each compressed and checked on its own.
 
-A page is what the trees, and what is too large for a log entry, are made of:
+Trees, and members that are too large for a log entry, consist of pages:
 
     header   32 B  magic "TLPG" · version u8 · kind u8 · sections u16 · entries u32
                    · checksum u32 · rows u64 · reserved u64 (zero)
@@ -59,7 +59,7 @@ SectionArray = npt.NDArray[Any]
 
 
 class PageKind(IntEnum):
-    """What a page holds; the numbers are the format's."""
+    """The kind of a page; the numbers are the format's."""
 
     EXTENTS = 1
     ROWS = 2
@@ -107,7 +107,7 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A decoded page: the columns that were asked for, by name."""
+    """A decoded page: the requested columns, by name."""
 
     kind: int
     entries: int
@@ -198,9 +198,9 @@ def decode_page(
 
     Args:
         data: The page.
-        where: What it is called in an error.
+        where: Its name, for errors.
         wanted: Names of columns.
-        table: What ``read_table`` read of it, where somebody has.
+        table: The result of ``read_table``, if available.
 
     Raises:
         CorruptionError: The page, or a wanted section, is damaged.
@@ -221,7 +221,7 @@ def decode_section(stored: Buffer, section: Section, *, where: str) -> SectionAr
     """Read one section from its stored bytes.
 
     Raises:
-        CorruptionError: The bytes are not what the table says.
+        CorruptionError: The bytes do not match the table.
     """
     view = memoryview(stored).cast("B")
     if len(view) != section.stored_nbytes or checksum32(view) != section.checksum:
@@ -249,7 +249,7 @@ def decode_section(stored: Buffer, section: Section, *, where: str) -> SectionAr
 
 
 def encode_json_page(value: Any, *, is_trusted: bool = False) -> bytes:
-    """Write a JSON value as a page, for what is too large for a log entry.
+    """Write a JSON value that is too large for a log entry as a page.
 
     Args:
         value: The value.
@@ -268,11 +268,11 @@ def decode_json_page(data: Buffer, *, where: str) -> Any:
 
 
 def require_columns(page: Page, names: Sequence[str], *, where: str) -> None:
-    """Refuse a page that lacks one of these columns, or where one has not an item an entry."""
+    """Reject a page without one of these columns, or with a column of wrong length."""
     for name in names:
         column = page.columns.get(name)
         if column is None or column.ndim != 1 or len(column) != page.entries:
-            raise damaged(where, f"section {name!r} is missing or has not one item an entry")
+            raise damaged(where, f"section {name!r} is missing or does not have one item per entry")
 
 
 def _encode_section(column: SectionArray) -> tuple[SectionCodec, bytes]:

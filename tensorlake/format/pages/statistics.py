@@ -1,8 +1,8 @@
-"""Statistics of chunks and of whole subtrees: what lets a query skip them.
+"""Statistics of chunks and of whole subtrees, by which a query skips them.
 
 `Statistics` is one chunk's; `StatisticsTable` has a column of each for many extents, as index pages
-store them, and merges upward so that one test prunes a subtree. All is conservative: a value that
-is there is never outside the bounds, and what is unknown says nothing.
+store them, and merges upward so that one test prunes a subtree. All statistics are conservative: a
+stored value is never outside the bounds, and an unknown bound excludes nothing.
 
     null_count   at most this many NULLs (exact for a whole chunk); 0 means none
     nan_count    likewise NaNs, in floats
@@ -14,7 +14,7 @@ is there is never outside the bounds, and what is unknown says nothing.
     shape_min, shape_max   of each axis over samples that are not NULL; min > max when all are
 
 Bounds cost one pass over the elements. They are left out where samples of fixed shape are large
-(embeddings, stacked pictures): those prune nothing.
+(embeddings, stacked images): those prune nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Statistics of many extents: an array of each fact, as index pages store them.
 
-What the facts mean is in pages/statistics.py. A table merges upward to one row that holds for all
+The facts are defined in pages/statistics.py. A table merges upward to one row that holds for all
 of its rows, so that one test prunes a subtree.
 
 Sections of a table of n rows, those without information left out; the dtype of `minimum` tells the
@@ -56,7 +56,7 @@ _DOMAINS: dict[str, Domain] = {"i": "int64", "u": "uint64", "f": "float64"}
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What is known of the samples of one chunk; the module says what each fact means."""
+    """The statistics of one chunk's samples; pages/statistics.py defines each fact."""
 
     null_count: int = 0
     nan_count: int = 0
@@ -179,8 +179,8 @@ class StatisticsTable:
         """Return the statistics of class codes that now mean others.
 
         Args:
-            codes: What each code becomes, int64.
-            where: Of which extents; those of others stay.
+            codes: The new code of each code, int64.
+            where: Mask of the extents to change; others stay.
         """
         rows = [self.row(position) for position in range(len(self))]
         return StatisticsTable.of(

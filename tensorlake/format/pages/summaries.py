@@ -1,4 +1,4 @@
-"""What is known of each entry of a table, where it is known: statistics of extents and pages.
+"""Optional summaries of a table's entries: statistics of extents and pages.
 
 ``Summaries`` holds one row of a summary table (a ``StatisticsTable`` for extents, physical bounds
 for row segments) for each entry that has one, and a mask saying which do. Inner pages and roots
@@ -61,7 +61,7 @@ S = TypeVar("S", bound=SummaryTable)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summaries(Generic[S]):
-    """Summaries of some entries: ``known`` says of which, ``table`` has a row for each of those."""
+    """Summaries of some entries: ``known`` is their mask, ``table`` has a row for each of those."""
 
     known: npt.NDArray[np.bool_]
     table: S | None
@@ -170,7 +170,7 @@ def columns_from_json(value: Any, *, where: str) -> dict[str, npt.NDArray[Any]]:
             column = np.array(numbers, dtype=_number_dtype(dtype))
             columns[name] = column.reshape(-1, int(width[0])) if width else column
     except (TypeError, ValueError, OverflowError) as error:
-        raise damaged(where, f"it holds a column that is none ({error})") from error
+        raise damaged(where, f"it has an invalid column ({error})") from error
     return columns
 
 

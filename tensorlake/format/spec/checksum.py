@@ -1,4 +1,4 @@
-"""The checksum of stored bytes, xxh3-64, of pieces that lie one after another."""
+"""The checksum of stored bytes, xxh3-64, over consecutive pieces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["checksum_of"]
 
 
 def checksum_of(pieces: Iterable[Buffer]) -> int:
-    """Hash pieces as the bytes that they are together.
+    """Hash pieces as if joined.
 
     >>> checksum_of([b"ab", b"c"]) == checksum_of([b"abc"])
     True

@@ -1,4 +1,4 @@
-"""The one error for stored bytes that are not what was written."""
+"""The error for damaged stored bytes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ def damaged(what: str, why: str, *, path: str | None = None, offset: int = 0) ->
     """Build the error for a damaged object.
 
     Args:
-        what: The object, or the part of it, as its readers know it.
-        why: What does not fit.
-        path: Where the object lies, if ``what`` does not say it.
-        offset: Byte from which on the object is not to be trusted.
+        what: The name of the object, or of the part of it.
+        why: The reason.
+        path: The object's path, if it is not ``what``.
+        offset: The first byte that is not trusted.
     """
     return CorruptionError(
         f"{what} is damaged: {why}\nrestore it from a copy, or run check() to see what is lost",

@@ -1,4 +1,4 @@
-"""The descriptor ``tensorlake.json``: what makes a folder a dataset.
+"""The descriptor ``tensorlake.json``, which makes a folder a dataset.
 
     {"created":…,"format":"tensorlake","grace":86400,"id":"<32 hex>","version":1,"digest":"…"}
 
@@ -26,7 +26,7 @@ _MAX_NBYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """What a dataset says of itself, once and for all."""
+    """The permanent properties of a dataset."""
 
     id: str  # as a txid: 32 hex digits
     created: int

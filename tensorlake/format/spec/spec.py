@@ -80,7 +80,7 @@ class PackId:
 
     @property
     def path(self) -> str:
-        """Where the pack lies in its dataset."""
+        """The pack's path in its dataset."""
         return f"packs/{self.txid[-2:]}/{self.txid}-{self.n}.tlp"
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ class PackId:
 
     @classmethod
     def from_path(cls, path: str) -> PackId | None:
-        """Return the pack that lies at a path; None where no pack may lie."""
+        """Return the pack of a path; None for other paths."""
         found = _PACK_PATH.fullmatch(path)
         if found is None or _PACK_ID.fullmatch(found[2]) is None:
             return None
@@ -195,7 +195,7 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(encoded: str, *, where: str = "") -> str:
-    """Return the name that ``encode_name`` encoded; ``where`` it stands, an error says.
+    """Return the name that ``encode_name`` encoded; ``where`` names its place in errors.
 
     Raises:
         CorruptionError: No name is encoded like this.
@@ -240,7 +240,7 @@ def branch_prefix(branch: str) -> str:
 
 
 def entry_path(branch: str, seq: int) -> str:
-    """Return where a log entry lies.
+    """Return the path of a log entry.
 
     >>> entry_path("main", 12)
     'branches/main/0000000012.json'
@@ -255,12 +255,12 @@ def entry_path(branch: str, seq: int) -> str:
 
 
 def head_path(branch: str) -> str:
-    """Return where a branch's hint lies."""
+    """Return the path of a branch's hint."""
     return f"{branch_prefix(branch)}HEAD"
 
 
 def tag_path(tag: str) -> str:
-    """Return where a tag lies (a pin too; ``check_tag_name`` guards what users name)."""
+    """Return the path of a tag (a pin too; ``check_tag_name`` guards what users name)."""
     return f"{TAGS}{encode_name(tag)}.json"
 
 

@@ -1,13 +1,14 @@
-"""Where two trees of one tensor differ, found without reading what they share.
+"""Find where two trees of one tensor differ, without reading shared pages.
 
 Pages never change, so two versions that have the same page at the same rows agree on all below it.
-The trees are walked downward together, from the highest nodes: what both have there is left alone,
-the others give way to their children.
+The trees are walked downward together, from the highest nodes: shared nodes are skipped, others are
+replaced by their children.
 
     one      ▸A ▸B ▸C tail         A is in both, at the same rows: never read
     other    ▸A ▸D ▸C tail         B and D are read; where they are leaves, their rows differ
 
-So it costs what was changed, times the height of the trees, whatever their size. A tail is part of
+So the cost is the size of the changes times the height of the trees, independent of their size. A
+tail is part of
 its root and no page: rows of tails always count as differing, unless the roots are one.
 """
 

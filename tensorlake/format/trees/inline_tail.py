@@ -1,8 +1,8 @@
 """Tails: the newest entries of a tree, inline in its root, as a table and as JSON.
 
 A commit adds an entry or two to the tail of every tensor, writes all of the tail, and reads none
-of it. So its JSON is grown, not made anew: lists put end to end instead of a dozen arrays joined,
-taken apart and written, for each tensor.
+of it. So its JSON is extended, not rebuilt: lists are concatenated instead of a dozen arrays
+joined, split and written, for each tensor.
 
     commit 1    table ──to_json──► JSON
     commit 2    added ──to_json──► JSON of it ──joined_json──► JSON of both
@@ -90,7 +90,7 @@ class LeafTable(Protocol):
 
     @property
     def stored_nbytes(self) -> int | None:
-        """What the chunks of all entries weigh; None where entries are of no chunks."""
+        """Bytes of the chunks of all entries; None where entries have no chunks."""
         ...
 
     def __len__(self) -> int: ...
@@ -164,9 +164,9 @@ T = TypeVar("T", bound=LeafTable)
 
 
 class Tail(Generic[T]):
-    """Entries as a table, as JSON, or both: what is not there is made when it is asked for.
+    """Entries as a table, as JSON, or both: the missing form is created on demand.
 
-    A value: adding to it gives another. Thread-safe, since whatever two threads make is equal.
+    A value: adding to it returns another. Thread-safe, since two threads create equal forms.
     """
 
     __slots__ = ("_held", "_json", "_nbytes", "entries", "leaf_type", "num_rows")
@@ -206,13 +206,13 @@ class Tail(Generic[T]):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes they take in a log entry."""
+        """Their number of bytes in a log entry."""
         if self._nbytes is None:
             self._nbytes = len(trusted_bytes(self.to_json()))
         return self._nbytes
 
     def to_json(self) -> dict[str, Any]:
-        """Write them for a log entry; nobody changes what is returned."""
+        """Write them for a log entry; callers must not change the result."""
         if self._json is None:
             self._json = self.table.to_json()
         return self._json

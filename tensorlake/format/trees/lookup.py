@@ -1,7 +1,7 @@
 """Reading counted trees: find rows, walk entries, list what a tree refers to.
 
-All functions go level by level: the pages that one level asks for are read at once, so a lookup
-costs as many round trips as the tree is high, whatever the number of rows.
+All functions go level by level: the pages of one level are read concurrently, so a lookup costs as
+many round trips as the tree's height, independent of the number of rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_REF = PageRef(PackId("0" * 32, 0), 0, 0, 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Located(Generic[T]):
-    """Where rows are: of row i, the entry in ``table`` and the offset within that entry."""
+    """Locations of rows: for row i the entry in ``table`` and the offset within that entry."""
 
     table: T  # the entries touched, in row order
     starts: _Rows  # the row where each of them begins
@@ -68,8 +68,9 @@ async def locate(
     """
     if len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < root.rows:
         raise RowNotFoundError(
-            f"rows {int(rows[0])} … {int(rows[-1])} were asked of an index of {root.rows} rows"
-            "\nask for rows below that",
+            f"rows {int(rows[0])} … {int(rows[-1])} were requested from an index of"
+            f" {root.rows} rows"
+            "\nrequest rows below that",
             rows=root.rows,
         )
     reader = as_page_reader(pages)
@@ -112,7 +113,7 @@ async def scan(
         start: First row; entries are cut there.
         stop: Row after the last; None for all.
         parts: Which columns of the entries to decode.
-        keep: Given the summaries of some subtrees, says which to visit; the others are left out.
+        keep: Returns, from the summaries of subtrees, which to visit; the others are skipped.
 
     Yields:
         The row where a table begins, and the table.

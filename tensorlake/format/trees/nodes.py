@@ -5,7 +5,7 @@
           └ leaf page         ≤4096 entries of one table (extents, row segments, row id runs)
 
 Trees are counted: a node knows how many rows it holds, never where they start. So concatenating
-two trees rewrites no page. Children of one node may differ in height. A leaf says how often it
+two trees rewrites no page. Children of one node may differ in height. A leaf records how often it
 was merged (``merges``): a spilled tail 0 times, and after two eightfold merges it is settled.
 """
 
@@ -82,10 +82,10 @@ LIMITS = TreeLimits()
 
 @dataclass(frozen=True, slots=True)
 class PageRef:
-    """Where a page lies, what it weighs, and how many rows are below it; height 0 is a leaf.
+    """A page's address, size, and number of rows below it; height 0 is a leaf.
 
-    ``stored_nbytes`` is what the chunks of all extents below weigh, each counted as often as an
-    extent names it; None where that is not recorded, or below are no extents.
+    ``stored_nbytes`` is the bytes of the chunks of all extents below, each counted once per extent
+    that names it; None where that is not recorded, or there are none.
     """
 
     pack: PackId
@@ -124,7 +124,7 @@ class PageSink(Protocol):
     """Takes new pages into the packs of a transaction."""
 
     def add(self, page: Buffer, /, *, rows: int, entries: int, height: int) -> PageRef:
-        """Place a page and say where."""
+        """Place a page and return its reference."""
         ...
 
 
@@ -135,8 +135,8 @@ T = TypeVar("T", bound=LeafTable)
 def _written_children(children: tuple[PageRef, ...], ids: tuple[int, ...]) -> dict[str, Any]:
     """Return a root's children as JSON: they stay for dozens of commits, so they are kept.
 
-    Their ids are part of the key because references that differ in their summaries are equal. What
-    is kept keeps them alive, so no id is another's meanwhile.
+    Their ids are part of the key because references that differ in their summaries are equal.
+    Cached entries keep them alive, so no id is reused meanwhile.
     """
     del ids
     packs = list(dict.fromkeys(str(child.pack) for child in children))
@@ -196,7 +196,7 @@ class Root(Generic[T]):
 
     @property
     def stored_nbytes(self) -> int | None:
-        """What the chunks of all extents weigh, from the root alone; None where it does not say."""
+        """Bytes of the chunks of all extents, from the root alone; None where not recorded."""
         return _total([*(child.stored_nbytes for child in self.children), self.tail.stored_nbytes])
 
     @property
@@ -260,7 +260,7 @@ class Inner:
 
     @property
     def stored_nbytes(self) -> int | None:
-        """What the chunks of all extents below weigh; None where that is not recorded."""
+        """Bytes of the chunks of all extents below; None where not recorded."""
         stored = self.columns.get(_STORED)
         return None if stored is None else int(stored.sum())
 
@@ -333,12 +333,12 @@ def read_inner(
 
     Args:
         data: The page.
-        table: What the tree's leaves hold.
-        where: What the page is called in an error.
-        sections: What ``read_table`` read of it, where somebody has.
+        table: The type of the tree's leaves.
+        where: The page's name, for errors.
+        sections: The result of ``read_table``, if available.
 
     Raises:
-        CorruptionError: It is damaged, or no inner page.
+        CorruptionError: It is damaged, or not an inner page.
     """
     page = decode_page(data, where=where, table=sections)
     if page.kind != PageKind.INNER:

@@ -1,10 +1,10 @@
 """Reads and checks pages, many at once, and keeps the decoded ones.
 
-A ``PageReader`` stands between the trees and a ``PageSource``: it verifies length, checksum and
-counts against the reference, decodes only the columns that were asked for, and keeps what it
-decoded in a least-recently-used cache of bounded size. Pages are immutable, so nothing is ever
-invalidated. One reader may be used from several threads; two that miss together read once,
-but for those that read a folder in their own thread.
+A ``PageReader`` connects the trees and a ``PageSource``: it verifies length, checksum and counts
+against the reference, decodes only the requested columns, and caches decoded pages up to a size,
+least recently used first out. Pages are immutable, so nothing is ever
+invalidated. One reader may be used from several threads; concurrent misses share one read, except
+for threads that read a local folder themselves.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class PageReader:
     async def _shared(
         self, key: tuple[PageRef, Parts], read: Callable[[], Coroutine[Any, Any, object]]
     ) -> object:
-        """Read a page on the loop, unless somebody does already; in the caller's own thread, do.
+        """Share a concurrent read of a page on the loop; in the caller's own thread read it anew.
 
         Reading a page of a folder twice costs less than a hop to the loop and back.
         """
@@ -134,7 +134,7 @@ class PageReader:
         return await self._under_way.read(key, read)
 
     def _reads_here(self) -> bool:
-        """Whether this is the caller's own thread, and it need not leave it."""
+        """Whether this is the caller's own thread, which may read here."""
         return self._is_folder and runtime.runs_here()
 
     async def _start_of(self, ref: PageRef, parts: Parts) -> tuple[Buffer, PageTable] | None:
@@ -227,7 +227,7 @@ def _unwanted(parts: Parts) -> tuple[str, ...]:
 def _checked_table(data: Buffer, ref: PageRef) -> PageTable:
     table = read_table(data, where=str(ref))
     if (table.rows, table.entries) != (ref.rows, ref.entries):
-        raise _damaged_page(ref, f"it holds {table.rows} rows, its reference says {ref.rows}")
+        raise _damaged_page(ref, f"it holds {table.rows} rows, its reference has {ref.rows}")
     return table
 
 
@@ -250,7 +250,7 @@ def _decoded_leaf(
 
 def _check_stored(ref: PageRef, stored_nbytes: int | None) -> None:
     if ref.stored_nbytes is not None and stored_nbytes not in (None, ref.stored_nbytes):
-        why = f"its chunks weigh {stored_nbytes} bytes, its reference says {ref.stored_nbytes}"
+        why = f"its chunks weigh {stored_nbytes} bytes, its reference has {ref.stored_nbytes}"
         raise _damaged_page(ref, why)
 
 

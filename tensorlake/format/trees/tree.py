@@ -14,7 +14,7 @@ full leaf (once when its tail spills, then in two merges):
 length, without a page; ``settled`` spills a tail that is too long to be published.
 
 ``replace`` cuts the tree at the edits' borders, puts the new entries between the pieces, and joins
-what it cut: pages that no edit touches are referenced as they are. A writer that stages pages and
+the pieces: pages that no edit touches are referenced unchanged. A writer that stages pages and
 then loses a race leaves them unreferenced in its packs; nothing else needs undoing.
 """
 
@@ -84,7 +84,7 @@ async def append(
 def grown(root: Root[T], added: Addition[T]) -> Root[T]:
     """Add entries to the tail, however long it becomes: no page is read or written.
 
-    The tree reads like any other; before it is published, it is to be settled.
+    The tree reads like any other; before it is published, it must be settled.
     """
     return Root(root.children, root.newest.grown(added))
 
@@ -132,7 +132,7 @@ async def replace(
     *,
     limits: TreeLimits = LIMITS,
 ) -> Root[T]:
-    """Put other entries in the place of some rows.
+    """Replace the entries of some rows.
 
     Args:
         root: The tree.
@@ -361,7 +361,7 @@ def _cut_by(
 def _pieces(
     refs: Sequence[PageRef], base: int, start: int, stop: int, nodes: dict[PageRef, Inner | T]
 ) -> list[PageRef | T]:
-    """Return what holds rows [start, stop): whole pages, and parts of those that a border cuts."""
+    """Return the nodes of rows [start, stop): whole pages, and parts of pages at borders."""
     pieces: list[PageRef | T] = []
     for ref in refs:
         first, last = max(start - base, 0), min(stop - base, ref.rows)

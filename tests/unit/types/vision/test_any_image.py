@@ -71,8 +71,8 @@ def test_alpha_needs_the_mode_that_the_error_names():
     [
         (saved("GIF"), "stores jpeg, png, webp, avif, jpeg2000 and tiff, but the sample is GIF"),
         (saved("BMP"), "is BMP"),
-        (b"", r"\(0 bytes\), not a whole picture"),
-        (b"hello", "no picture's"),
+        (b"", r"\(0 bytes\), not a whole image"),
+        (b"hello", "not an image's"),
         (saved("PNG")[:20], "data end"),
         (saved("JPEG")[:40], "data end"),
         (saved("JPEG", PICTURE.convert("CMYK")), "CMYK"),
