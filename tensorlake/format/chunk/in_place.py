@@ -1,7 +1,6 @@
 """Decode chunks of one shape directly into their destination.
 
-    result    [rows of c0 ......][rows of c1 ......][rows of c2 ......]     one array, allocated
-    once
+    result    [rows of c0 ......][rows of c1 ......][rows of c2 ......]     one array
     raw       header aside, payload read from the file into its rows       `check_in_place`
     else      payload decompressed into its rows                           `decode_chunk_into`
 
