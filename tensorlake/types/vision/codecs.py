@@ -314,7 +314,7 @@ def too_many_pixels(codec: ImageCodec, nbytes: int, height: int, width: int) -> 
     limit = MAX_PIXELS if known is None else min(MAX_PIXELS, known * nbytes)
     if height * width <= limit:
         return None
-    return f"its header has {width:,} × {height:,} pixels, where {limit:,} are possible"
+    return f"{width:,} × {height:,} pixels do not fit its size: at most {limit:,} are possible"
 
 
 def codec_of(sample: Buffer) -> ImageCodec | None:

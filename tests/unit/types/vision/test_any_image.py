@@ -101,7 +101,7 @@ def test_damage_is_told_with_the_format_of_the_sample():
 def test_a_shape_that_a_sample_cannot_have_is_refused_before_it_is_allocated():
     column = EncodedColumn([saved("JPEG")], np.array([[4_000, 4_000, 3]]))
 
-    with pytest.raises(CorruptSampleError, match="promises"):
+    with pytest.raises(CorruptSampleError, match="are possible"):
         tl.Image("any").decode(column, tensor="image")
 
 
