@@ -24,7 +24,7 @@ ALLOWED = {  # by the longest prefix; for the rooms together that a folder may m
     "query": 162,
     "server": 241,
     "tensorlake/versions": 197,
-    "tensorlake": 393,  # with dataset/, and what leaves it
+    "tensorlake": 359,  # with dataset/, and what leaves it
 }
 
 START = r"(?:^|(?<=[.;:?!] ))"  # of a sentence, or of a half of one

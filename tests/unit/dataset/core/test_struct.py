@@ -220,7 +220,10 @@ def test_what_is_no_struct_is_refused(ds, values, error, why):
         (lambda: tl.Struct({"x": "int7"}), "did you mean"),
         (lambda: tl.Struct({"x": "int8"}, default={"y": 1}), "cannot have the default"),
         (lambda: tl.Sequence(tl.Struct({"x": "int8"}), default=[{"x": 1}]), "no default but"),
-        (lambda: tl.Sequence(tl.Struct({"x": "int8"}, nullable=True)), "cannot be NULL or have defaults"),
+        (
+            lambda: tl.Sequence(tl.Struct({"x": "int8"}, nullable=True)),
+            "cannot be NULL or have defaults",
+        ),
         (lambda: as_type(tl.Struct({"x": "int8"})), "group of tensors"),
         (lambda: create({"a": tl.Struct({"x": "int8"}), "a/x": "int8"}), "would be named 'a/x'"),
     ],
