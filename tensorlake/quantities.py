@@ -21,6 +21,7 @@ from tensorlake.errors import InvalidInputError, shown
 
 __all__ = [
     "Duration",
+    "check_flags",
     "duration_of",
     "human_nbytes",
     "human_time",
@@ -57,6 +58,21 @@ _STEPS: Final = (
     (dt.timedelta(hours=1), "hour"),
     (dt.timedelta(minutes=1), "minute"),
 )
+
+
+def check_flags(**flags: object) -> None:
+    """Refuse a value for True or False that is neither true nor false, such as an array.
+
+    Raises:
+        InvalidInputError: One of them is such a value; it is named as it was given.
+    """
+    for name, value in flags.items():
+        try:
+            bool(value)
+        except (ValueError, TypeError) as error:
+            raise InvalidInputError(
+                f"{name} is True or False, got {shown(value)}", argument=name, actual=value
+            ) from error
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:

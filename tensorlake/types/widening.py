@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
 from tensorlake.types.base.base import SampleType
 from tensorlake.types.base.dtypes import (
     DTYPE_NAMES,
@@ -23,6 +23,7 @@ from tensorlake.types.base.dtypes import (
     is_narrow_float,
     parse_dtype,
 )
+from tensorlake.types.base.errors import listed
 from tensorlake.types.scalar.array import Array
 from tensorlake.types.scalar.scalar import Scalar
 from tensorlake.types.vision.image import Image
@@ -84,7 +85,10 @@ def widened(
     if dtype is not None:
         wider = _with_dtype(wider, parse_dtype(dtype), tensor)
     if shape is not None:
-        wider = _with_shape(wider, tuple(shape), tensor)
+        lengths = listed(shape)
+        if lengths is None:
+            raise SchemaError(f"shape is a list of lengths, got {shown(shape)}", tensor=tensor)
+        wider = _with_shape(wider, lengths, tensor)
     return wider if codec is None else _with_codec(wider, codec, tensor)
 
 

@@ -58,7 +58,10 @@ def positions_of(
         if rows.step == 0:
             raise InvalidInputError(f"a slice of {what} has the step 0\ngive 1, or leave it out")
         return np.arange(*rows.indices(count), dtype=np.int64)
-    named = np.asarray(rows)
+    try:
+        named = np.asarray(rows)
+    except ValueError as error:  # lists of different lengths
+        raise _no_rows(rows, what) from error
     if named.dtype == np.bool_:
         if named.shape != (count,):
             raise ShapeMismatchError(

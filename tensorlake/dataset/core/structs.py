@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, MissingTensorError
+from tensorlake.errors import InvalidInputError, MissingTensorError, shown
 
 __all__ = ["completions", "expand_names", "flattened", "members_of", "nested"]
 
@@ -42,7 +42,17 @@ def completions(names: Iterable[str]) -> list[str]:
 
 
 def expand_names(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Put in the place of each group its tensors; other names stay, whatever they are."""
+    """Put in the place of each group its tensors; other names stay, known or not.
+
+    Raises:
+        InvalidInputError: It is not a list of strings.
+    """
+    listed = names.tolist() if isinstance(names, np.ndarray) else names
+    if not isinstance(listed, Iterable) or isinstance(listed, str | bytes | Mapping):
+        raise InvalidInputError(f"columns is a list of names, got {shown(names)}", actual=names)
+    names = list(listed)
+    if not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        raise InvalidInputError(f"columns are named by strings, got {shown(names)}", actual=names)
     every = set(known)
     expanded: list[str] = []
     for name in names:

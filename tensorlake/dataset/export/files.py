@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.quantities import check_flags
 from tensorlake.storage import place_text
 
 __all__ = ["new_file", "new_folder"]
@@ -54,6 +55,7 @@ def _free(dst: str | PathLike[str], *, overwrite: bool) -> Path:
             "\nwrite them here and copy them, or copy the dataset: tl.copy(src, dst)",
             actual=text,
         )
+    check_flags(overwrite=overwrite)
     target = Path(text)
     if target.exists() and not overwrite:
         raise InvalidInputError(

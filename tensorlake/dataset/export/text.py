@@ -57,7 +57,8 @@ def to_csv(
     import pyarrow as pa
     from pyarrow import csv
 
-    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+    is_one = isinstance(delimiter, str) and len(delimiter) == 1  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+    if not is_one or not delimiter.isascii() or delimiter in '"\r\n':
         message = f"delimiter={delimiter!r}: give one ASCII character, neither quote nor line break"
         raise InvalidInputError(message, actual=delimiter)
     view, names = _columns(rows, columns, call="to_csv()")

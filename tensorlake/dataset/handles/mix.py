@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn, cast, get_args
 import numpy as np
 
 from tensorlake.dataset.core.rowset import rowset_of
+from tensorlake.dataset.core.structs import expand_names
 from tensorlake.dataset.display.hints import no_such
 from tensorlake.dataset.display.signatures import shows_methods
 from tensorlake.dataset.handles import batches
@@ -86,8 +87,8 @@ class Mix:
     def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
         """Make a loader of a framework."""
         rows = self._rows()
-        chosen = arguments.get("columns")
-        names = rows.selection.columns if chosen is None else chosen
+        known, chosen = rows.selection.columns, arguments.get("columns")
+        names = known if chosen is None else expand_names(chosen, known)
         check_columns(rows.sources, [name for name in names if not name.startswith("_")])
         remake = partial(_made_again, self, framework, arguments)
         return make_loader(rows, framework=framework, remake=remake, **arguments)

@@ -18,7 +18,7 @@ from tensorlake.dataset.core.rowset import ITERATED_AT_ONCE, HasRows, RowSet, ro
 from tensorlake.dataset.query.assignment import assign, positions_named
 from tensorlake.dataset.query.predicate import Predicate, comparison, membership, nullness
 from tensorlake.dataset.write.schema import NamesChange, change_names
-from tensorlake.errors import InvalidInputError, ReadOnlyError, SchemaError
+from tensorlake.errors import InvalidInputError, ReadOnlyError, SchemaError, shown
 from tensorlake.quantities import is_whole_number
 from tensorlake.types import (
     NO_DEFAULT,
@@ -159,6 +159,10 @@ class Tensor:
             >>> ds.discard()
         """
         here = rowset_of(self._rows)
+        if not is_whole_number(row):
+            raise InvalidInputError(
+                f"bytes({shown(row)}): give the number of one row", tensor=self.name, actual=row
+            )
         position = row_position(int(row), len(here), what=self._what())
         column = here.read(self.name, np.array([position]), decode=False)
         if not isinstance(column, EncodedColumn):
@@ -282,6 +286,8 @@ class Tensor:
         label = self._class_label("codes()")
         if isinstance(names, str):
             raise InvalidInputError(f"codes({names!r}): give a list of names, [{names!r}]")
+        if not isinstance(names, Iterable):
+            raise InvalidInputError(f"codes({shown(names)}): give a list of names")
         column = label.convert(list(names), tensor=self.name, call="codes()")
         assert isinstance(column, UniformColumn | RaggedColumn)
         return column.values

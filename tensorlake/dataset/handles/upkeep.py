@@ -12,6 +12,7 @@ from tensorlake.dataset.maintenance import optimize as optimizing
 from tensorlake.dataset.maintenance.check import CheckReport
 from tensorlake.dataset.maintenance.gc import CollectionReport, ExpiryReport, OlderThan
 from tensorlake.dataset.maintenance.optimize import OptimizeReport
+from tensorlake.quantities import check_flags
 
 __all__ = [
     "check",
@@ -56,6 +57,7 @@ def optimize(  # noqa: D417 - a method: self
         >>> ds["x"][:]
         array([0, 1, 2])
     """
+    check_flags(dry_run=dry_run, progress=progress)
     return optimizing.optimize(self.__session__, order_by, dry_run=dry_run, progress=progress)
 
 
@@ -92,6 +94,7 @@ def expire(  # noqa: D417 - a method: self
         >>> print(ds.expire(keep_last=1))
         gave up main@0 … main@2; main@3 and later are kept
     """
+    check_flags(dry_run=dry_run)
     return collecting.expire(
         self.__session__, older_than=older_than, keep_last=keep_last, dry_run=dry_run
     )
@@ -121,6 +124,7 @@ def gc(self: HasSession, *, dry_run: bool = False) -> CollectionReport:  # noqa:
         >>> ds.gc().deleted_packs
         0
     """
+    check_flags(dry_run=dry_run)
     return collecting.gc(self.__session__, dry_run=dry_run)
 
 
@@ -156,6 +160,7 @@ def check(  # noqa: D417 - a method: self
         >>> ds.check().ok
         True
     """
+    check_flags(full=full, decode=decode, repair=repair, progress=progress)
     return checking.check(
         self.__session__, full=full, decode=decode, repair=repair, progress=progress
     )

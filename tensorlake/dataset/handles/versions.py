@@ -6,6 +6,7 @@ A handle never jumps: what opens another version gives a new handle.
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -19,8 +20,8 @@ from tensorlake.dataset.history.commit import Commit
 from tensorlake.dataset.history.graph import commit_graph
 from tensorlake.dataset.history.log import Log
 from tensorlake.dataset.history.merge import MergeReport, OnConflict
-from tensorlake.errors import UncommittedChangesError
-from tensorlake.quantities import Duration
+from tensorlake.errors import InvalidInputError, UncommittedChangesError, shown
+from tensorlake.quantities import Duration, is_whole_number
 from tensorlake.versions import Tag
 
 __all__ = [
@@ -107,6 +108,10 @@ def graph(self: HasSession, limit: int | None = None) -> Iterator[Commit]:
         >>> [commit.version for commit in ds.graph()]
         ['main@1', 'main@0']
     """
+    if limit is not None and (not is_whole_number(limit) or not 0 <= limit <= sys.maxsize):
+        raise InvalidInputError(
+            f"limit counts commits, 0 or more, got {shown(limit)}", argument="limit", actual=limit
+        )
     commits = commit_graph(self.__session__.store, self.__session__.branch, self.__session__.head)
     return islice(commits, limit)
 

@@ -16,6 +16,7 @@ from tensorlake.dataset.write import staging
 from tensorlake.dataset.write import upsert as upserting
 from tensorlake.dataset.write.refresh import noting_reads
 from tensorlake.dataset.write.upsert import Upserted
+from tensorlake.quantities import check_flags
 from tensorlake.storage import place_text
 from tensorlake.versions import CommitRequest, OnConflict
 
@@ -52,6 +53,7 @@ def summary(self: HasSession, *, full: bool = False) -> Summary:  # noqa: D417 -
         >>> ds.summary(full=True).to_pandas()["type"].tolist()
         ['Scalar(int64)']
     """
+    check_flags(full=full)
     return summarize(self.__session__, full=full)
 
 

@@ -21,7 +21,7 @@ from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.commit import SCHEMA_WORDS, Commit
 from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError
 from tensorlake.format import Changes, ChunkKind, TensorSpec, row_ids, rows_of, txid_of
-from tensorlake.quantities import plural
+from tensorlake.quantities import check_flags, plural
 from tensorlake.reading import Reader, Snapshot
 from tensorlake.storage import runtime
 from tensorlake.types import Column, RaggedColumn, UniformColumn, in_same_terms
@@ -189,7 +189,9 @@ def merge(
     dry_run: bool = False,
 ) -> MergeReport:
     """Merge a branch, or any version, into the handle's branch; the handle moves to the result."""
-    if not callable(on_conflict) and on_conflict not in ("error", "ours", "theirs"):
+    check_flags(dry_run=dry_run)
+    is_other = not isinstance(on_conflict, str) and not callable(on_conflict)
+    if is_other or (not callable(on_conflict) and on_conflict not in ("error", "ours", "theirs")):
         raise InvalidInputError(
             f"merge(on_conflict={on_conflict!r}) is not a way to decide conflicts\n"
             "use 'error', 'ours', 'theirs', or a function of a MergeConflict",

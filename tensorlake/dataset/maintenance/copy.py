@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tensorlake.dataset.core.progress import Progress
 from tensorlake.errors import InvalidInputError
-from tensorlake.quantities import human_nbytes, is_whole_number, plural
+from tensorlake.quantities import check_flags, human_nbytes, is_whole_number, plural
 from tensorlake.storage import open_store, place_text, runtime
 from tensorlake.versions import PACKS_AT_ONCE, copy_dataset
 
@@ -108,6 +108,7 @@ def copy(
         'main@1'
     """
     src, dst = place_text(src, what="src"), place_text(dst, what="dst")
+    check_flags(history=history, mirror=mirror, dry_run=dry_run, progress=progress)
     if src.rstrip("/") == dst.rstrip("/"):
         raise InvalidInputError(f"copy({src!r}, {dst!r}): both are the same place")
     if workers is not None and (not is_whole_number(workers) or workers < 1):
@@ -117,9 +118,9 @@ def copy(
             argument="workers",
             actual=workers,
         )
-    options = src_storage_options or storage_options
-    source = open_store(src, storage_options=options or None)
-    target = open_store(dst, storage_options=storage_options or None, durability=durability)
+    options = storage_options if src_storage_options is None else src_storage_options
+    source = open_store(src, storage_options=options)
+    target = open_store(dst, storage_options=storage_options, durability=durability)
     shown: Progress | None = None
     seen = 0
 

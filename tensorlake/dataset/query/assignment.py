@@ -88,6 +88,9 @@ def _assign_fields(
     """Stage values for the tensors of a group; all of them, or none."""
     columns = flattened({name: values}, members, call=f"ds[{name!r}][rows] =")
     here = everything(session)
+    unknown = next((one for one in columns if one not in members), None)
+    if unknown is not None:
+        raise unknown_column(unknown, members)
     if not has_rows(key):
         # A Predicate is evaluated once: the first field's new values may change its answer.
         key = positions_named(here, key, what=f"tensor {members[0]!r} of {here.url!r}")

@@ -20,7 +20,7 @@ from tensorlake.dataset.core.stored_columns import StoredColumn
 from tensorlake.dataset.query.assignment import delete
 from tensorlake.dataset.query.run import NO_LIMITS, QueryLimitError, engine_errors, run_tree
 from tensorlake.dataset.write.staging import all_or_nothing, assign_by_selection, extend
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import plural
 from tensorlake.storage import counted
 
@@ -36,6 +36,8 @@ BATCH_ROWS = 1024
 
 def execute(session: Session, text: str, params: Mapping[str, Any]) -> int:
     """Stage a change; return how many rows it changes."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        raise InvalidInputError(f"execute() takes TQL text, got {shown(text)}", actual=text)
     with engine_errors(session.store.url):
         change = tql.parse_change(text)
         _check_names(session, change, text)

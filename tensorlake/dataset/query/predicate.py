@@ -76,7 +76,8 @@ def membership(column: str, values: Iterable[object]) -> Predicate:
     """Ask whether a column's value is one of several."""
     from tensorlake_query import ast
 
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    is_list = isinstance(values, Iterable) and getattr(values, "ndim", 1)
+    if isinstance(values, str | bytes) or not is_list:
         raise InvalidInputError(
             f"isin() takes several values, got {values!r}\nwrite isin([{values!r}])", actual=values
         )

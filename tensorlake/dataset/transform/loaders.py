@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.computed import Computed
+from tensorlake.dataset.core.indexing import positions_of
 from tensorlake.dataset.core.row_identity import row_id_texts
 from tensorlake.dataset.core.steps import steps_to_json
 from tensorlake.dataset.core.structs import expand_names
@@ -67,11 +68,12 @@ def stream(
     """
     if not readable.has_rows:
         raise _no_rows()
+    names: Sequence[str] = ()
     if isinstance(arguments.get("columns"), Sequence) and not isinstance(arguments["columns"], str):
         names = expand_names(arguments["columns"], readable.columns)
         arguments = {**arguments, "columns": names}
     rows = _selected(readable, repin, framework)
-    if ROW_ID in (arguments.get("columns") or ()):
+    if ROW_ID in names:
         rows = replace(rows, virtual={**rows.virtual, ROW_ID: RowIdColumn(readable.selection)})
     remake = remake or partial(_made_again, readable, framework, arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
@@ -121,7 +123,7 @@ def _no_rows() -> InvalidInputError:
 def rows_at(view: RowSet, positions: Sequence[int]) -> list[dict[str, Any]]:
     """Read many rows at once, as torch's map-style fetcher asks; the arrays are the caller's."""
     selection, reader, types = view.selection, view.reader(), view.schema
-    places = np.asarray(positions, dtype=np.int64)
+    places = positions_of(positions, len(view), what=repr(view.url))
     physical = selection.physical(places)
     columns = {name: _owned(reader.read(name, physical)) for name in selection.columns}
     computed = {name: column.take(places) for name, column in view.computed.items()}

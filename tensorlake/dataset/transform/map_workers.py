@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.errors import InvalidInputError, InvalidStateError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, InvalidStateError, UnsupportedFeatureError, shown
 from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
@@ -81,15 +81,15 @@ class Call:
         if not callable(function):
             message = f"map() takes a function, got {type(function).__name__}"
             raise InvalidInputError(message, actual=type(function).__name__)
-        if engine == "ray":
+        if isinstance(engine, str) and engine == "ray":
             raise UnsupportedFeatureError(
                 "map(engine='ray') is not there in this version\nuse engine='processes'",
                 actual=engine,
             )
-        if engine not in ("threads", "processes"):
-            raise InvalidInputError(f"engine={engine!r}: give 'threads' or 'processes'")
-        if on_error not in ("raise", "skip"):
-            raise InvalidInputError(f"on_error={on_error!r}: give 'raise' or 'skip'")
+        if not isinstance(engine, str) or engine not in ("threads", "processes"):
+            raise InvalidInputError(f"engine={shown(engine)}: give 'threads' or 'processes'")
+        if not isinstance(on_error, str) or on_error not in ("raise", "skip"):
+            raise InvalidInputError(f"on_error={shown(on_error)}: give 'raise' or 'skip'")
         for name, number in (("batch_size", batch_size), ("workers", workers)):
             if number is not None and (not is_whole_number(number) or number < 1):
                 message = f"{name}={number!r}: give a whole number, 1 or more"

@@ -63,7 +63,8 @@ def materialize(
             if metadata:
                 schema_changes.alter_tensor(session, name, metadata=metadata)
         what = f"view {view.name!r}" if view.name is not None else view.tql or "rows"
-        message = message or f"{what} of {view.url} {view.version}"[:MESSAGE_CHARACTERS]
+        if not isinstance(message, str) or not message:
+            message = f"{what} of {view.url} {view.version}"[:MESSAGE_CHARACTERS]
         session.commit(CommitRequest(message=message))
     except BaseException:
         session.discard()

@@ -25,7 +25,7 @@ from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.row_identity import ids_of
 from tensorlake.dataset.query.warnings import EmptySideWarning
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake.quantities import is_whole_number, plural
+from tensorlake.quantities import check_flags, is_whole_number, plural
 from tensorlake.types import EncodedColumn, RaggedColumn
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def split(
             "a split is stratified or by group, not both: a group may have several classes"
             "\nleave out stratify=, or group="
         )
+    check_flags(exact=exact)
     if group is not None:
         units, hashes = _groups(view, group, seed)
     else:
@@ -140,6 +141,8 @@ def _groups(view: RowSet, name: str, seed: int) -> tuple[Int64Array, UInt64Array
 def _values(view: RowSet, name: str, *, call: str) -> tuple[Int64Array, list[bytes]]:
     """Number the different values of a column by row; and each as bytes."""
     selection = view.selection
+    if not isinstance(name, str):
+        raise unknown_column(name, selection.columns)
     if name not in selection.columns:
         if name not in selection.snapshot.schema:
             raise unknown_column(name, selection.columns)

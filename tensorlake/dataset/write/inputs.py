@@ -76,6 +76,8 @@ def batches(data: Any, *, schema: Schema, call: str) -> Iterator[Batch]:
 
 
 def _from_items(items: Iterable[Any], *, schema: Schema, call: str) -> Iterator[Batch]:
+    if getattr(items, "ndim", 1) == 0:
+        raise InvalidInputError(f"{call} takes rows or columns, got an array without axes")
     rows: list[Mapping[str, Any]] = []
     row_start = 0
     holds_rows: bool | None = None  # of the mappings that follow each other: all, or none

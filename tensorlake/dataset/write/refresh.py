@@ -12,6 +12,7 @@ from typing import get_args
 
 from tensorlake.dataset.core.session import Session
 from tensorlake.errors import InvalidInputError, UncommittedChangesError
+from tensorlake.quantities import check_flags
 from tensorlake.versions import OnConflict
 
 __all__ = ["noting_reads", "refresh"]
@@ -27,7 +28,8 @@ def refresh(session: Session, *, keep_staged: bool, on_conflict: OnConflict) -> 
         UncommittedChangesError: Something else is staged, and ``keep_staged`` is not given.
         ConflictError: What is kept conflicts with a commit in between; nothing moved.
     """
-    if on_conflict not in get_args(OnConflict):
+    check_flags(keep_staged=keep_staged)
+    if not isinstance(on_conflict, str) or on_conflict not in get_args(OnConflict):
         raise InvalidInputError(
             f"refresh(on_conflict={on_conflict!r})\n"
             f"give one of {', '.join(map(repr, get_args(OnConflict)))}",

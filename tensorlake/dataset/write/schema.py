@@ -209,13 +209,20 @@ def _rename_class(session: Session, name: str, old: str, new: str) -> None:
     with session.lock:
         transaction = session.staging()
         spec, label = _class_label(transaction.schema[name], "rename()")
+        if not isinstance(old, str):
+            raise SchemaError(f"a class is named by a string, got {shown(old)}", tensor=name)
         code = _code(label, old, name)
         if old == new:
             return
-        if not isinstance(new, str) or not new or new in label.names:
+        is_name = isinstance(new, str)
+        if not is_name or not new or new in label.names:
             raise SchemaError(
-                f"class {old!r} of {name!r} cannot be renamed to {new!r}: "
-                + ("that is another class" if new in label.names else "a name is a non-empty text")
+                f"class {old!r} of {name!r} cannot be renamed to {shown(new)}: "
+                + (
+                    "that is another class"
+                    if is_name and new in label.names
+                    else "a name is a non-empty text"
+                )
                 + "\nto unite two classes assign: "
                 f"ds[{name!r}][ds[{name!r}] == {old!r}] = …, then drop_names",
                 tensor=name,
@@ -317,6 +324,7 @@ def _code(label: ClassLabel, name: str, tensor: str) -> int:
 def _listed(names: Sequence[str], call: str) -> list[str]:
     if isinstance(names, str):
         raise InvalidInputError(f"{call}({names!r}): give a list of names, [{names!r}]")
-    if not isinstance(names, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+    listed = names.tolist() if isinstance(names, np.ndarray) else names
+    if not isinstance(listed, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise InvalidInputError(f"{call} takes a list of names, got {shown(names)}")
-    return list(names)
+    return list(listed)

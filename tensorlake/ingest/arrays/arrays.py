@@ -146,9 +146,17 @@ def torch(
             "an iterable dataset is staged by ds.extend(rows)"
         )
         raise InvalidInputError(message, actual=type(dataset).__name__)
-    if not len(dataset):
-        raise InvalidInputError(f"{type(dataset).__name__} has no samples")
-    first = _named(dataset[0], names)
+    try:
+        if not len(dataset):
+            raise InvalidInputError(f"{type(dataset).__name__} has no samples")
+        sample = dataset[0]
+    except (TypeError, KeyError) as error:  # a mapping, an array without axes
+        raise InvalidInputError(
+            f"{type(dataset).__name__} has no sample by number: {error!r}"
+            "\ncolumns are staged by ds.extend({name: values})",
+            actual=type(dataset).__name__,
+        ) from error
+    first = _named(sample, names)
     given = {name: as_type(one) for name, one in (schema or {}).items()}
     types = {
         name: given[name] if name in given else _value_type(name, value)
@@ -354,7 +362,8 @@ def _named(sample: Any, names: Sequence[str] | None) -> dict[str, Any]:
     if isinstance(sample, Mapping):
         return dict(cast("Mapping[str, Any]", sample))
     values: list[Any] = list(sample) if isinstance(sample, tuple | list) else [sample]
-    if names is None or len(names) != len(values):
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    if names is None or not is_list or len(names) != len(values):
         raise InvalidInputError(
             f"samples have {len(values)} values, names are {names!r}"
             "\nname them: names=('image', 'label')",

@@ -61,7 +61,7 @@ def find_files(
         text = place_text(src, what="src")
         found = _of_store(text, ending, files) if is_url(text) else _local(text, ending)
         found.sort()
-    elif isinstance(src, Iterable):
+    elif isinstance(src, Iterable) and getattr(src, "ndim", 1):  # an array without axes is not
         found = [source_path(one) for one in src]
     else:
         found = [source_path(src)]  # raises an error that names its type

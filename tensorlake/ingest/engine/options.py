@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, TypedDict
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 
 from tensorlake.dataset import with_options
+from tensorlake.errors import InvalidInputError, SchemaError, shown
+from tensorlake.quantities import check_flags, is_whole_number
 from tensorlake.storage import Durability
 
 __all__ = ["DEFAULTS", "IngestOptions", "Mode", "OnError", "shows_options"]
@@ -57,5 +60,40 @@ DEFAULTS: Final[IngestOptions] = {
 }
 """The default of each option, as the signatures of importers show it."""
 
-shows_options = with_options(IngestOptions, DEFAULTS)
-"""Show the options in the signature of an importer."""
+Importer = TypeVar("Importer", bound=Callable[..., Any])
+
+
+def shows_options(importer: Importer) -> Importer:
+    """Show the options in the signature of an importer, and check what all importers take."""
+
+    @wraps(importer)
+    def checked(*args: Any, **given: Any) -> Any:
+        _check(given)
+        return importer(*args, **given)
+
+    return with_options(IngestOptions, DEFAULTS)(cast("Importer", checked))
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    for name, choices in (("mode", get_args(Mode)), ("on_error", get_args(OnError))):
+        value = given.get(name, DEFAULTS[name])
+        if not isinstance(value, str) or value not in choices:
+            known = ", ".join(map(repr, choices))
+            raise InvalidInputError(
+                f"{name}={shown(value)}: give one of {known}", argument=name, actual=value
+            )
+    workers = given.get("workers")
+    if workers is not None and (not is_whole_number(workers) or workers < 1):
+        raise InvalidInputError(
+            f"workers={shown(workers)}: give a number of threads, 1 or more", argument="workers"
+        )
+    check_flags(dry_run=given.get("dry_run"), progress=given.get("progress"))
+    schema = given.get("schema")
+    if schema is not None and (
+        not isinstance(schema, Mapping) or not all(isinstance(name, str) for name in schema)
+    ):
+        raise SchemaError(
+            f"schema= is a dict of types by name, got {shown(schema)}"
+            '\nwrite schema={"label": tl.ClassLabel(["cat", "dog"])}',
+            actual=schema,
+        )

@@ -16,7 +16,7 @@ from os import PathLike
 from typing import Any, Unpack, cast
 
 from tensorlake.dataset import Dataset, SkippedItem, values_of
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.ingest.engine.found_files import Piece, find_files
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
@@ -90,6 +90,7 @@ def csv(
         >>> ds["x"][:], ds["name"][:]
         (array([1, 2]), ['one', 'two'])
     """
+    _check_text(delimiter=delimiter, decimal=decimal, encoding=encoding)
     if len(delimiter) != 1:
         message = f"delimiter={delimiter!r}: give one character"
         raise InvalidInputError(message, actual=delimiter)
@@ -311,10 +312,17 @@ def _united(types: Sequence[Arrow]) -> Arrow:
         return pa.string()
 
 
+def _check_text(**given: object) -> None:
+    for name, value in given.items():
+        if not isinstance(value, str):
+            message = f"{name}={shown(value)}: give a string"
+            raise InvalidInputError(message, argument=name, actual=value)
+
+
 def _check_encoding(encoding: str) -> None:
     try:
         is_by_bytes = "\n".encode(encoding) == b"\n"
-    except LookupError:
+    except (LookupError, ValueError):  # ValueError: a name that no encoding can have
         is_by_bytes = False
     if not is_by_bytes:
         message = (

@@ -39,7 +39,7 @@ class Flip:
                 actual=self.probability,
             )
         object.__setattr__(self, "probability", plain_number(self.probability))
-        if self.axis not in ("horizontal", "vertical"):
+        if not isinstance(self.axis, str) or self.axis not in ("horizontal", "vertical"):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
             raise InvalidInputError(
                 f"Flip: axis is 'horizontal' or 'vertical', got {self.axis!r}", actual=self.axis
             )

@@ -8,6 +8,7 @@ from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.resize import Resize
 from tensorlake.loader.decode.values import Normalize, ToFloat
+from tensorlake.quantities import check_flags
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.step import Step
@@ -26,6 +27,7 @@ def imagenet(*, train: bool, size: int = 224) -> list[Step]:
     >>> imagenet(train=False)[0]
     Resize(height=256, width=None, antialias=True, exact=False)
     """
+    check_flags(train=train)
     values: list[Step] = [ToFloat(), Normalize(IMAGENET_MEAN, IMAGENET_STD)]
     if train:
         return [RandomResizedCrop(size, size), Flip(), *values]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -16,6 +16,8 @@ from tensorlake.loader.decode.step import LinearMap
 from tensorlake.types import holds_floats, parse_dtype, widened_dtype
 
 __all__ = ["Cast", "Normalize", "ToFloat"]
+
+FLOAT_MAX = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,11 @@ class Normalize:
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
             given: Any = getattr(self, name)
-            listed = given if isinstance(given, Iterable) else (given,)
+            listed = np.atleast_1d(given) if isinstance(given, np.ndarray) else given
+            listed = listed if isinstance(listed, Iterable) else (listed,)
             object.__setattr__(self, name, tuple(map(plain_number, listed)))
         numbers = (*self.mean, *self.std)
-        is_finite = all(isinstance(one, Real) and math.isfinite(one) for one in numbers)
+        is_finite = all(isinstance(one, Real) and -FLOAT_MAX <= one <= FLOAT_MAX for one in numbers)
         is_paired = len(self.mean) == len(self.std) > 0
         if not (is_finite and is_paired and min(self.std) > 0):
             raise InvalidInputError(

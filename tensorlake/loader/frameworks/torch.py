@@ -272,7 +272,7 @@ def device_of(device: Any) -> torch.device:
     """
     try:
         known = torch.device(device)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"device={device!r} is not a torch device\ngive 'cuda', 'cuda:0', 'cpu' or another"
             " torch.device",

@@ -74,7 +74,7 @@ class LoaderState:
             UnsupportedFeatureError: It was written for another plan version.
         """
         found = value.get("format") if isinstance(value, Mapping) else value
-        if found != FORMAT:
+        if not isinstance(found, str) or found != FORMAT:
             raise InvalidInputError(
                 (
                     f"not a loader's state: 'format' is {found!r}, expected {FORMAT!r}"

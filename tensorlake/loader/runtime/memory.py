@@ -25,7 +25,7 @@ def memory_nbytes(value: int | str, *, name: str) -> int:
     >>> memory_nbytes("256MiB", name="prefetch") == 256 << 20
     True
     """
-    if value == "auto":
+    if isinstance(value, str) and value == "auto":
         return available_nbytes() // AUTO_SHARE
     return parse_nbytes(value, name=name)
 

@@ -30,7 +30,7 @@ from typing import Any, Final
 from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.storage.api.urls import public_url
 
 OBJECT_SCHEMES: Final = ("s3", "gs", "az", "http", "https")
@@ -82,15 +82,22 @@ def refuse_unknown(url: str, storage_options: Mapping[str, str] | None) -> None:
     Raises:
         InvalidInputError: There are such names.
     """
+    names = storage_options if isinstance(storage_options, Mapping | None) else [None]
+    if not all(isinstance(name, str) for name in names or ()):
+        raise InvalidInputError(
+            f"storage_options= is a dict by fsspec's key names, got {shown(storage_options)}"
+            '\nwrite storage_options={"endpoint_url": "https://…"}',
+            argument="storage_options",
+        )
     unknown = sorted(name for name in storage_options or () if not _is_known(name))
     if unknown:
-        shown = public_url(url)
+        place = public_url(url)
         raise InvalidInputError(
-            f"storage_options for {shown!r} have names that no store knows:"
+            f"storage_options for {place!r} have names that no store knows:"
             f" {', '.join(map(repr, unknown))};\n"
             "a folder or memory:// needs none; buckets take key, secret, token, endpoint_url,"
             " region, anon, profile, or obstore's names",
-            url=shown,
+            url=place,
             names=unknown,
         )
 
@@ -120,10 +127,10 @@ def connect(url: str, storage_options: Mapping[str, str] | None = None) -> Conne
         if value and any(word in name.lower() for word in _SECRET_WORDS)
     )
     bucket, _, prefix = rest.rstrip("/").partition("/")
-    shown = public_url(url)
+    place = public_url(url)
     if not bucket:
         raise InvalidInputError(
-            f"{shown!r} names no bucket or host;\nuse '{scheme}://<bucket>/<path>'", url=shown
+            f"{place!r} names no bucket or host;\nuse '{scheme}://<bucket>/<path>'", url=place
         )
     try:
         if scheme == "s3":
@@ -138,21 +145,21 @@ def connect(url: str, storage_options: Mapping[str, str] | None = None) -> Conne
         raise
     except exceptions.UnknownConfigurationKeyError as error:
         raise InvalidInputError(
-            f"storage_options for {shown!r} have a name that {scheme} does not know"
+            f"storage_options for {place!r} have a name that {scheme} does not know"
             f" (of {sorted(options)});\n"
             "use key, secret, token, endpoint_url, region, anon, or obstore's names",
-            url=shown,
+            url=place,
             names=sorted(options),
         ) from error
     except (exceptions.BaseError, ValueError) as error:
         # Not chained: the cause may quote what it was given.
         raise InvalidInputError(
-            f"storage_options for {shown!r} are not usable ({type(error).__name__});\n"
+            f"storage_options for {place!r} are not usable ({type(error).__name__});\n"
             f"check the values of {sorted(options)}",
-            url=shown,
+            url=place,
             names=sorted(options),
         ) from None
-    return Connection(client, shown, secrets, is_read_only=scheme in ("http", "https"))
+    return Connection(client, place, secrets, is_read_only=scheme in ("http", "https"))
 
 
 def _s3(bucket: str, prefix: str | None, options: dict[str, str]) -> S3Store:

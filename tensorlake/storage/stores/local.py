@@ -30,7 +30,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from tensorlake.errors import InvalidInputError, TensorlakeError
+from tensorlake.errors import InvalidInputError, TensorlakeError, shown
 from tensorlake.storage.api.clock import StoreClock
 from tensorlake.storage.api.store import (
     SCRATCH,
@@ -80,9 +80,9 @@ class LocalStore:
     """
 
     def __init__(self, root: str | os.PathLike[str], *, durability: Durability = "fsync") -> None:
-        if durability not in ("fsync", "none"):
+        if not isinstance(durability, str) or durability not in ("fsync", "none"):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
             raise InvalidInputError(
-                f"durability {durability!r} is not known;\nuse 'fsync' or 'none'",
+                f"durability {shown(durability)} is not known;\nuse 'fsync' or 'none'",
                 durability=durability,
             )
         self._root = os.path.abspath(os.fspath(root))

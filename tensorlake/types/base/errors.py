@@ -7,9 +7,9 @@ carries `tensor`, `row`, `expected` and `actual`. An invalid value rejects its w
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -24,6 +24,8 @@ __all__ = [
     "Place",
     "describe_value",
     "dtype_mismatch",
+    "is_one_of",
+    "listed",
     "null_refused",
     "shape_mismatch",
     "unreadable",
@@ -113,6 +115,21 @@ def unreadable(place: Place, position: int, reason: str, *, hint: str = "") -> E
         expected=place.expected,
         actual=reason,
     )
+
+
+def is_one_of(value: object, names: Iterable[str]) -> bool:
+    """Whether a value is one of some names; arrays and lists are not."""
+    return isinstance(value, str) and value in names
+
+
+def listed(value: object) -> tuple[Any, ...] | None:
+    """Return the items of a list of any kind; None for a string and what has no items."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return None
+    try:
+        return tuple(cast("Iterable[Any]", value))
+    except TypeError:  # an array without axes
+        return None
 
 
 def describe_value(value: object) -> str:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
+from tensorlake.quantities import is_whole_number
 from tensorlake.types.base.base import (
     NO_DEFAULT,
     Layout,
@@ -24,7 +25,13 @@ from tensorlake.types.base.base import (
 )
 from tensorlake.types.base.casting import cast_array, ragged_column, row_locator, sample_array
 from tensorlake.types.base.column import Column, RaggedColumn, UniformColumn
-from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, shape_mismatch
+from tensorlake.types.base.errors import (
+    Place,
+    describe_value,
+    dtype_mismatch,
+    listed,
+    shape_mismatch,
+)
 from tensorlake.types.scalar.labels import Label, LabelArray, unknown_class
 
 if TYPE_CHECKING:
@@ -61,17 +68,22 @@ class ClassLabel(SampleType):
     dropped: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.names, str) or not all(
-            isinstance(name, str) and bool(name) is (code not in self.dropped)
-            for code, name in enumerate(self.names)
+        names, dropped = listed(self.names), listed(self.dropped)
+        if dropped is None or not all(is_whole_number(code) for code in dropped):
+            raise SchemaError(
+                f"dropped lists codes of classes, got {shown(self.dropped)}", actual=self.dropped
+            )
+        if names is None or not all(
+            isinstance(name, str) and bool(name) is (code not in dropped)
+            for code, name in enumerate(names)
         ):
             raise SchemaError(
-                f"class names must be non-empty strings, got {self.names!r}"
+                f"class names must be non-empty strings, got {shown(self.names)}"
                 '\ngive a list: ClassLabel(["cat", "dog"])',
                 actual=self.names,
             )
-        object.__setattr__(self, "names", tuple(self.names))
-        object.__setattr__(self, "dropped", tuple(self.dropped))
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "dropped", dropped)
         if len(set(self.known_names)) < len(self.known_names):
             twice = next(name for name in self.known_names if self.names.count(name) > 1)
             raise SchemaError(

@@ -17,7 +17,13 @@ import numpy as np
 from tensorlake.errors import SchemaError
 from tensorlake.types.base.base import NO_DEFAULT, QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Column, UniformColumn
-from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, shape_mismatch
+from tensorlake.types.base.errors import (
+    Place,
+    describe_value,
+    dtype_mismatch,
+    is_one_of,
+    shape_mismatch,
+)
 from tensorlake.types.base.mixins import OneNumber
 
 __all__ = ["TimeUnit", "Timestamp"]
@@ -50,7 +56,7 @@ class Timestamp(OneNumber, SampleType):
     tz: str | None = None
 
     def __post_init__(self) -> None:
-        if self.unit not in _PER_SECOND:
+        if not is_one_of(self.unit, _PER_SECOND):
             raise SchemaError(
                 f"{self.unit!r} is not a unit of time"
                 f"\nuse one of {', '.join(map(repr, _PER_SECOND))}",

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from tensorlake.errors import SchemaError
 from tensorlake.types.base.base import SampleType, check_default
+from tensorlake.types.base.errors import is_one_of
 from tensorlake.types.base.mixins import FloatItems
 
 __all__ = ["BBox", "BBox3D", "BoxFormat", "BoxFormat3D"]
@@ -40,7 +41,7 @@ class BBox(FloatItems, SampleType):
     of: str | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in _FORMATS:
+        if not is_one_of(self.format, _FORMATS):
             raise SchemaError(
                 f"{self.format!r} is not a format of boxes"
                 f"\nuse one of {', '.join(map(repr, _FORMATS))}",
@@ -79,7 +80,7 @@ class BBox3D(FloatItems, SampleType):
     of: str | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in _SHAPES:
+        if not is_one_of(self.format, _SHAPES):
             raise SchemaError(
                 f"{self.format!r} is not a format of boxes in space"
                 f"\nuse one of {', '.join(map(repr, _SHAPES))}",

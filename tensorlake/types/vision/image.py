@@ -41,6 +41,7 @@ from tensorlake.types.base.errors import (
     Place,
     describe_value,
     dtype_mismatch,
+    is_one_of,
     shape_mismatch,
     unreadable,
 )
@@ -91,13 +92,13 @@ class Image(SampleType):
     upright: bool = False
 
     def __post_init__(self) -> None:
-        if self.codec not in CODECS and self.codec != "any":
+        if not is_one_of(self.codec, (*CODECS, "any")):
             known = ", ".join(map(repr, (*CODECS, "any")))
             raise SchemaError(
                 f"{self.codec!r} is not a codec of images\nuse one of {known}", actual=self.codec
             )
         possible = [mode for mode in _CHANNELS if self._can_be(mode)]
-        if self.mode not in possible:
+        if self.mode is not None and not is_one_of(self.mode, filter(None, possible)):
             raise SchemaError(
                 f"{self.mode!r} is not a mode of {self.codec} images"
                 f"\nuse one of {', '.join(map(repr, possible))}",

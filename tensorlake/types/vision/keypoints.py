@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
 from tensorlake.types.base.base import SampleType, check_default
+from tensorlake.types.base.errors import listed
 from tensorlake.types.base.mixins import FloatItems
 
 __all__ = ["Keypoints"]
@@ -39,14 +40,17 @@ class Keypoints(FloatItems, SampleType):
     per: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
+        names, skeleton = listed(self.names), listed(self.skeleton)
+        if names is None or not all(isinstance(name, str) for name in names):
             raise SchemaError(
-                f"names of points must be strings, got {self.names!r}"
+                f"names of points must be strings, got {shown(self.names)}"
                 '\ngive a list: Keypoints(["nose", "left eye"])',
                 actual=self.names,
             )
-        object.__setattr__(self, "names", tuple(self.names))
-        object.__setattr__(self, "skeleton", tuple(map(_pair, self.skeleton)))
+        if skeleton is None:
+            raise _not_a_pair(self.skeleton)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "skeleton", tuple(map(_pair, skeleton)))
         highest = max((max(pair) for pair in self.skeleton), default=-1)
         if self.names and highest >= len(self.names):
             raise SchemaError(
@@ -68,10 +72,18 @@ class Keypoints(FloatItems, SampleType):
 
 
 def _pair(joined: Any) -> tuple[int, int]:
-    pair = tuple(joined)
-    if len(pair) != _JOINED or not all(isinstance(one, int) and one >= 0 for one in pair):
-        raise SchemaError(
-            f"{joined!r} does not join two points\ngive pairs of positions: [(0, 1), (1, 2)]",
-            actual=joined,
-        )
+    pair = listed(joined)
+    if (
+        pair is None
+        or len(pair) != _JOINED
+        or not all(isinstance(one, int) and one >= 0 for one in pair)
+    ):
+        raise _not_a_pair(joined)
     return pair[0], pair[1]
+
+
+def _not_a_pair(joined: object) -> SchemaError:
+    return SchemaError(
+        f"{shown(joined)} does not join two points\ngive pairs of positions: [(0, 1), (1, 2)]",
+        actual=joined,
+    )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
+from tensorlake.quantities import is_whole_number
 from tensorlake.types.base.base import (
     MEDIA_CHUNK_NBYTES,
     NO_DEFAULT,
@@ -19,6 +20,7 @@ from tensorlake.types.base.base import (
 )
 from tensorlake.types.base.casting import ragged_column
 from tensorlake.types.base.dtypes import parse_dtype
+from tensorlake.types.base.errors import listed
 from tensorlake.types.scalar.labels import unknown_class
 from tensorlake.types.vision.pixels import mask_array
 
@@ -64,12 +66,17 @@ class SegmentMask(SampleType):
         nullable: bool = False,
         default: Any = NO_DEFAULT,
     ) -> None:
-        if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        found = listed(names)
+        if found is None or not all(isinstance(name, str) and name for name in found):
             raise SchemaError(
-                f"class names must be non-empty strings, got {names!r}"
+                f"class names must be non-empty strings, got {shown(names)}"
                 '\ngive a list: SegmentMask(["road", "car"])',
                 actual=names,
             )
+        names = found
+        if ignore is not None and not is_whole_number(ignore):
+            message = f"ignore is the code of a class, an integer, got {shown(ignore)}"
+            raise SchemaError(message, actual=ignore)
         if len(set(names)) < len(names):
             twice = next(name for name in names if [*names].count(name) > 1)
             message = f"the class name {twice!r} is given twice\nnames must differ"

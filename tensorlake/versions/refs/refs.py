@@ -24,6 +24,7 @@ from tensorlake.errors import (
     NotFoundError,
     SnapshotExpiredError,
     VersionNotFoundError,
+    shown,
 )
 from tensorlake.format import (
     PIN_PREFIX,
@@ -32,6 +33,7 @@ from tensorlake.format import (
     seal,
     tag_path,
 )
+from tensorlake.quantities import is_whole_number
 from tensorlake.storage import Store
 from tensorlake.versions.log.by_time import newest_at
 from tensorlake.versions.log.entries import entry_number, is_given_up, microseconds, time_of
@@ -300,14 +302,13 @@ async def commit_under(store: Store, branch: str, entry: Entry) -> Entry:
 
 def _no_version(version: object, branch: str) -> InvalidInputError:
     """What else people give: a number, which is one of a branch, or a day without a time."""
-    number = getattr(version, "__index__", None)
     hint = (
-        f"a commit has the number of its branch: version='{branch}@{int(number())}'"
-        if number is not None and not isinstance(version, bool)
+        f"a commit has the number of its branch: version='{branch}@{version}'"
+        if is_whole_number(version)
         else "give a branch, a commit 'main@12', a tag, or an aware datetime"
     )
     return InvalidInputError(
-        f"version={version!r} is {type(version).__name__}, which names no version\n{hint}",
+        f"version={shown(version)} is {type(version).__name__}, which names no version\n{hint}",
         version=version,
     )
 
