@@ -1,8 +1,8 @@
 """Compile the TQL grammar: hatch's build hook, and `python query/build_grammar.py` in a checkout.
 
 A wheel gets the compiled grammar beside `tql.lark`; so does the source tree, where git ignores it.
-Without it every process builds its parser anew, which takes half a second. `grammar.py` says how
-the file is found, and when it is not used.
+Without it every process builds its parser again, which takes half a second. `grammar.py` documents
+when the file is used.
 """
 
 import importlib.util

@@ -65,7 +65,7 @@ SHORT_TEXT = 4096  # characters that are parsed in a few milliseconds
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What a run gives.
+    """The result of a run.
 
     Attributes:
         rows: the selected rows of `source`, in order; None for groups, values and EXPLAIN.
@@ -113,7 +113,7 @@ class Limits:
     Attributes:
         timeout_s: seconds, checked between batches.
         max_nbytes: bytes of samples read.
-        cancelled: asked between batches.
+        cancelled: called between batches.
         clock: gives the seconds that `timeout_s` counts.
         memory_nbytes: bytes held at once, by the run, and by each later reading of its result.
         advice: how to allow more memory, for the error to say.
@@ -193,11 +193,11 @@ class CompiledQuery:
 
         Args:
             source: where the columns come from.
-            timeout_s: stop with an error after so many seconds, checked between batches.
-            max_nbytes: stop with an error after reading so many bytes of samples.
-            cancelled: asked between batches; when true, stop with an error.
+            timeout_s: stop with an error after this number of seconds, checked between batches.
+            max_nbytes: stop with an error after reading this number of bytes of samples.
+            cancelled: called between batches; when true, stop with an error.
             compute_columns: False leaves computed columns to `QueryResult.read`.
-            spent: says what reading took: the last line of EXPLAIN ANALYZE.
+            spent: reports the cost of reading: the last line of EXPLAIN ANALYZE.
             clock: gives the seconds that `timeout_s` counts.
             memory_nbytes: stop with an error before more bytes are held at once.
             advice: how to allow more memory, for that error to say.
@@ -340,7 +340,7 @@ def compile_query(
     Args:
         query: TQL, or its syntax tree, or None for all rows and columns.
         source_schema: the columns of the source it will run over.
-        params: a value for each `$name`: numbers, text, truth values, None, arrays; a
+        params: a value for each `$name`: numbers, strings, booleans, None, arrays; a
             `ColumnSource` for a table.
         tables: finds what FROM names beside `this`.
         functions: the user's functions by name (`user_function`).

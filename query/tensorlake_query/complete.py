@@ -1,8 +1,8 @@
-"""What could come next in a query that is being written: words for an editor to offer.
+"""Completion of a query that is being written: words for an editor to offer.
 
-The parser says which kinds of token its grammar takes at the cursor; the schema and the function
-table say which names of those kinds exist. After a comparison with a class-label tensor these are
-its class names, after FROM the tables, and inside a text nothing else than class names.
+The parser lists the kinds of token that its grammar accepts at the cursor; the schema and the
+function table provide the names of those kinds. After a comparison with a class-label tensor these
+are its class names, after FROM the tables, and inside a string only class names.
 """
 
 import re
@@ -49,7 +49,7 @@ class Completion:
 
 
 def complete(text: str, cursor: int, schema: Mapping[str, ColumnType]) -> tuple[Completion, ...]:
-    """Return what the word before the cursor could become, the most specific kinds first."""
+    """Return completions of the word before the cursor, the most specific kinds first."""
     before = text[: min(cursor, MAX_TEXT)]
     start = _word_start(before)
     before, word = before[:start], before[start:]

@@ -1,4 +1,4 @@
-"""What a query's writer may not have meant: ORDER BY a similarity in the direction of the worst."""
+"""Warnings about likely mistakes: ORDER BY a similarity in the direction of the worst."""
 
 from tensorlake_query.planning.plan import Plan, TopK, chain
 from tensorlake_query.values.bound import Apply, Bound, show, walk_bound

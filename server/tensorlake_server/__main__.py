@@ -83,7 +83,7 @@ class DrainingServer(uvicorn.Server):
     """Says where it is once it answers at once, and ends streams in order before it stops.
 
     Args:
-        config: What it serves, and how.
+        config: The settings to serve with.
         announce: Called when it answers.
     """
 
@@ -195,8 +195,8 @@ def _settings(given: argparse.Namespace) -> Settings:
         return settings
     if len(key.encode()) < KEY_NBYTES_MIN:
         raise InvalidInputError(
-            f"{KEY_VARIABLE} has {len(key.encode())} bytes, of {KEY_NBYTES_MIN} at least: whoever"
-            " guesses it can make sessions\nmake one: openssl rand -hex 32; or unset it"
+            f"{KEY_VARIABLE} has {len(key.encode())} bytes, and needs {KEY_NBYTES_MIN} at least:"
+            " anyone who guesses it can make sessions\nmake one: openssl rand -hex 32; or unset it"
         )
     return replace(settings, signing_key=key.encode())
 
@@ -211,8 +211,8 @@ def _storage_option(pair: str) -> tuple[str, str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tensorlake_server", description=__doc__)
     parser.add_argument("url", help="a dataset, or a folder of datasets")
-    parser.add_argument("--host", help="127.0.0.1 when nothing says otherwise")
-    parser.add_argument("--port", type=int, help="8300 when nothing says otherwise; 0: a free one")
+    parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port (default: 8300; 0: a free port)")
     set_true = argparse.BooleanOptionalAction
     parser.add_argument("--public-read", action=set_true, help="everybody who comes may read")
     parser.add_argument("--auth", type=Path, metavar="FILE", help="of the tokens that let one in")
@@ -225,17 +225,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--audit-files", type=int, help="earlier ones that are kept; 0: all")
     parser.add_argument("--max-connections", type=int, help="open at once")
     parser.add_argument("--max-held-nbytes", type=int, help="of bodies and answers under way")
-    parser.add_argument("--max-requests-per-s", type=float, help="of each token")
-    parser.add_argument("--max-streams", type=int, help="of events, open at once")
-    parser.add_argument("--max-streams-each", type=int, help="of them, for each token")
-    parser.add_argument("--max-batch-streams", type=int, help="of decoded batches, open at once")
-    parser.add_argument("--max-batch-streams-each", type=int, help="of them, for each token")
-    parser.add_argument("--header-patience-s", type=float, help="until a request is asked")
-    parser.add_argument("--body-patience-s", type=float, help="until its body is here")
-    parser.add_argument("--min-nbytes-per-s", type=float, help="who is slower stands still")
-    parser.add_argument("--answer-patience-s", type=float, help="with who reads no answer")
+    parser.add_argument("--max-requests-per-s", type=float, help="per token")
+    parser.add_argument("--max-streams", type=int, help="open event streams")
+    parser.add_argument("--max-streams-each", type=int, help="the same, per token")
+    parser.add_argument("--max-batch-streams", type=int, help="open streams of decoded batches")
+    parser.add_argument("--max-batch-streams-each", type=int, help="the same, per token")
+    parser.add_argument("--header-patience-s", type=float, help="time to receive the headers")
+    parser.add_argument("--body-patience-s", type=float, help="time to receive the body")
+    parser.add_argument("--min-nbytes-per-s", type=float, help="minimum transfer rate of a client")
     parser.add_argument(
-        "--stream-patience-s", type=float, help="with who takes no more of a stream"
+        "--answer-patience-s", type=float, help="time for a client to read a response"
+    )
+    parser.add_argument(
+        "--stream-patience-s", type=float, help="time for a client to continue reading a stream"
     )
     parser.add_argument("--drain-s", type=float, help="for requests under way when it is stopped")
     parser.add_argument("--max-query-s", type=float, help="that a query may run")
@@ -244,7 +246,7 @@ def _parser() -> argparse.ArgumentParser:
         "--max-query-memory-nbytes", type=int, help="of memory that a query may hold"
     )
     parser.add_argument("--max-queries", type=int, help="that run at once")
-    parser.add_argument("--max-queries-each", type=int, help="of them, for each token")
+    parser.add_argument("--max-queries-each", type=int, help="the same, per token")
     parser.add_argument("--max-write-nbytes", type=int, help="of a body that brings rows")
     parser.add_argument("--max-page-nbytes", type=int, help="of the samples in one page of rows")
     parser.add_argument(

@@ -24,7 +24,7 @@ class Kept(Generic[K, V]):
     """
 
     def __init__(self, budget: int, size: Callable[[V], int] | None = None) -> None:
-        """Keep values up to a budget: their number, or what `size` says of each at each use."""
+        """Keep values up to a budget: their number, or the sum of `size`, called at each use."""
         self._budget = budget
         self._size = size
         self._used = 0

@@ -62,7 +62,7 @@ class Binder:
     def __init__(self, names: Names, env: Environment) -> None:
         self.text = env.text
         self.schema = names.schema
-        self.windows: list[WindowCall] | None = None  # None where window functions may not stand
+        self.windows: list[WindowCall] | None = None  # None where window functions are not allowed
         self.bind_statement: Callable[[ast.Statement], Statement] | None = None
         self.seed = env.seed
         self._names = names
@@ -132,10 +132,10 @@ class Binder:
                 return self._operator(expr)
 
     def bind_condition(self, expr: ast.Expr, clause: str) -> Bound:
-        """Return the bound form of a condition: one truth value a row.
+        """Return the bound form of a condition: one boolean per row.
 
         Raises:
-            QueryTypeError: it gives something else, in particular an array of truth values.
+            QueryTypeError: it gives something else, in particular an array of booleans.
         """
         bound = self.bind(expr)
         condition = as_condition(bound)
@@ -253,7 +253,7 @@ class Binder:
             )
 
     def _query(self, expr: ast.Subquery | ast.Exists | ast.InQuery) -> Bound:
-        assert self.bind_statement is not None, "a query is bound where queries may stand"
+        assert self.bind_statement is not None, "a query is bound where queries are allowed"
         statement = self.bind_statement(expr.query)
         if isinstance(expr, ast.Exists):
             return QueryRef(statement, "exists", BOOL, expr)
@@ -281,7 +281,7 @@ class Binder:
             return self._window(expr, expr.over)
         if name in AGGREGATES:
             raise QueryTypeError(
-                f"{name} adds up rows and cannot stand here",
+                f"aggregate {name} is not allowed here",
                 text=self.text,
                 span=expr.span,
                 hint="aggregates belong in SELECT, HAVING or ORDER BY, and not inside each other",
@@ -307,14 +307,14 @@ class Binder:
     def _window(self, expr: ast.Call, over: ast.Over) -> Bound:
         if expr.name not in WINDOWS and expr.name not in AGGREGATES:
             raise QueryNameError(
-                f"{expr.name!r} is no window function",
+                f"{expr.name!r} is not a window function",
                 text=self.text,
                 span=expr.span,
                 hint=joined(nearest(expr.name, WINDOWS), listed("window functions", WINDOWS)),
             )
         if self.windows is None:
             raise QueryTypeError(
-                f"{expr.name} OVER (…) looks at other rows and cannot stand here",
+                f"{expr.name} OVER (…) is a window function, which is not allowed here",
                 text=self.text,
                 span=expr.span,
                 hint="window functions belong in SELECT and ORDER BY of a query without GROUP BY:"
@@ -451,7 +451,7 @@ class Binder:
         bound = self.bind(expr)
         written = self.text[expr.span.start : expr.span.stop] or show(bound)
         hint = f"write ANY({written}) or ALL({written})"
-        message = f"{clause} needs one truth value a row, and this gives {describe(bound.type)}"
+        message = f"{clause} needs one boolean per row, and this gives {describe(bound.type)}"
         if isinstance(expr, ast.Compare):
             left, right = self.bind(expr.left), self.bind(expr.right)
             if bool(left.type.shape) != bool(right.type.shape):

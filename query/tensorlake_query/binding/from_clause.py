@@ -27,7 +27,7 @@ BindStatement = Callable[[str, ast.Statement, Environment], Derived]
 class Side(Struct, frozen=True):
     """A relation, and its columns by table: (table, name there) → name in the relation.
 
-    Of the columns that USING merges, `merged` are those of an outer side: NULL where it has no row.
+    `merged` are those columns merged by USING that are of an outer side: NULL where it has no row.
     """
 
     relation: Relation

@@ -1,8 +1,8 @@
 """GROUP BY and aggregates: which expressions are slots of a group, and which are stacks.
 
-With an aggregate in SELECT the clause is SQL's: what is selected is a key or inside an aggregate.
-Without one it stacks: a column that is no key becomes an array with one more axis, one sample after
-the other, so that `SELECT * GROUP BY video` makes a row of each video.
+With an aggregate in SELECT the clause is SQL's: each column selected is a key or inside an
+aggregate. Without one it stacks: a column that is not a key becomes an array with one more axis,
+one sample after the other, so that `SELECT * GROUP BY video` makes one row per video.
 """
 
 from collections.abc import Mapping

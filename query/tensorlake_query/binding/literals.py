@@ -12,7 +12,7 @@ def bind_limit(limit: ast.Limit | None, binder: Binder) -> tuple[int | None, flo
     """Return the (count, percent) of a LIMIT; both None where there is none.
 
     Raises:
-        QueryTypeError: it is no count and no share.
+        QueryTypeError: it is neither a count nor a share.
     """
     if limit is None:
         return None, None
@@ -29,14 +29,14 @@ def bind_limit(limit: ast.Limit | None, binder: Binder) -> tuple[int | None, flo
 
 
 def bind_count(expr: ast.Count, binder: Binder) -> int:
-    """Return a whole number, 0 or more.
+    """Return an integer >= 0.
 
     Raises:
         QueryTypeError: it is something else.
     """
     value = _known(expr, binder)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _refused(expr, binder, "a whole number is needed here, 0 or more")
+        raise _refused(expr, binder, "expected an integer >= 0")
     return value
 
 

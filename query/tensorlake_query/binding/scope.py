@@ -1,4 +1,4 @@
-"""What all parts of one query text share while they are bound: parameters, tables, functions."""
+"""The environment shared by all parts of a query during binding: parameters, tables, functions."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -23,7 +23,7 @@ class Environment(Struct, frozen=True):
     """The surroundings of a query.
 
     Attributes:
-        this: the schema of the source that the query is asked of.
+        this: the schema of the source that the query runs over.
         params: values of `$name`.
         text: the query, for errors to point at.
         tables: finds other sources; None where there are none.
@@ -83,7 +83,7 @@ class Environment(Struct, frozen=True):
             if name not in self.used_params:
                 used = sorted(self.used_params)
                 raise QueryNameError(
-                    f"parameter {name!r} is given, and the query does not use it",
+                    f"unused query parameter {name!r}",
                     text=self.text,
                     span=ast.Span(0, len(self.text)),
                     hint=joined(

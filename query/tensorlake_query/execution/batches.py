@@ -129,7 +129,7 @@ def _written_nbytes(vector: Vector) -> int:
 def compute(exprs: Sequence[Bound], scope: Scope, run: Run) -> list[Vector]:
     """Return the values of expressions for every row; a column they share is read once.
 
-    What they take is collected by the step that asks.
+    Their memory is charged to the step that reads them.
     """
     parts = pieces(scope, exprs, run) if exprs and len(scope) else ()
     work = partial(values_of, exprs, check=run.deadline.check)
@@ -155,7 +155,7 @@ def rows_of(nbytes: int) -> int:
 def pieces(scope: Scope, exprs: Sequence[Bound], run: Run, *, cost: float = 0.0) -> Iterator[Scope]:
     """Cut a scope into batches that suit what is computed; check the deadline before each.
 
-    What is made of them by the caller may cost more than they do: `cost` of it for each row.
+    The caller's results may take more memory than the values: `cost` bytes per row.
     """
     step = batch_rows(exprs, cost)
     for start in range(0, len(scope), step):

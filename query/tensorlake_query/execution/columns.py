@@ -1,6 +1,6 @@
 """Where the columns of a scope come from: a source, groups, rows with more columns beside them.
 
-    SourceReader   rows of a source, and what was read of it
+    SourceReader   rows of a source, and a record of reads
     GroupReader    one row a group: slots '#0', '#1', …, and columns stacked over the group's rows
     WindowReader   the rows of another reader, with slots beside them
     UngroupReader  one row for each element of some columns
@@ -73,11 +73,11 @@ class Reader(Protocol):
         ...
 
     def source_rows(self, rows: IntArray) -> IntArray | None:
-        """Return which rows of the source these are; None where they are none."""
+        """Return which rows of the source these are; None if they are not source rows."""
         ...
 
     def source_column(self, name: str) -> str | None:
-        """Return which column of the source this is, unchanged; None where it is none."""
+        """Return which column of the source this is, unchanged; None if it is not one."""
         ...
 
     @property
@@ -202,7 +202,7 @@ class SourceReader:
         return name
 
     def stored_rows(self, rows: IntArray) -> IntArray:
-        """Return where rows stand in what is stored; in the source itself where it stores nothing.
+        """Return the rows' positions in storage, or in the source itself if it stores nothing.
 
         Raises:
             RowError: they are rows of nothing, such as groups.
@@ -312,7 +312,7 @@ class GroupReader:
 
     @property
     def nbytes(self) -> int:
-        """What is held for the groups."""
+        """Values held for the groups."""
         slots = sum(map(deep_nbytes_of, self._slots.values()))
         return slots + self._rows.nbytes + 2 * self._groups.of_row.nbytes
 
@@ -338,12 +338,12 @@ class GroupReader:
         return UniformBatch(np.concatenate([counts[:, None], firsts], axis=1))
 
     def source_rows(self, rows: IntArray) -> IntArray | None:
-        """Return None: a group is no row."""
+        """Return None: a group is not a row."""
         del rows
         return None
 
     def source_column(self, name: str) -> str | None:
-        """Return None: a stack is no column of the source."""
+        """Return None: a stack is not a column of the source."""
         del name
         return None
 
@@ -372,7 +372,7 @@ class WindowReader:
 
     @property
     def nbytes(self) -> int:
-        """What is held beside the rows."""
+        """Values held beside the rows."""
         return self._rows.nbytes + sum(map(deep_nbytes_of, self._slots.values()))
 
     @property
@@ -397,7 +397,7 @@ class WindowReader:
         return self._reader.source_rows(self._rows[rows])
 
     def source_column(self, name: str) -> str | None:
-        """Return the column beneath; slots are none."""
+        """Return the source column; None for slots."""
         return None if name in self._slots else self._reader.source_column(name)
 
 
@@ -414,7 +414,7 @@ class UngroupReader:
 
     @property
     def nbytes(self) -> int:
-        """What is held for the elements."""
+        """Values held for the elements."""
         return self._rows.nbytes + self._elements.nbytes
 
     @property
@@ -442,7 +442,7 @@ class UngroupReader:
         return self._reader.source_rows(self._rows[rows])
 
     def source_column(self, name: str) -> str | None:
-        """Return the column beneath; a split one is none."""
+        """Return the source column; None for a split column."""
         return None if name in self._split else self._reader.source_column(name)
 
 

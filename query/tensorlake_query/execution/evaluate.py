@@ -47,9 +47,9 @@ SHOWN = 60  # characters of an expression, in an error
 
 
 class Known(Struct):
-    """What has been read for the rows of a scope, and the memory that it takes.
+    """The values read for the rows of a scope, and the memory that they take.
 
-    Of a slice the arrays are those of the whole: `whole` keeps what they take, and `shared` is the
+    The arrays of a slice are those of the whole: `whole` keeps their memory, and `shared` is the
     part of it that the rows of the slice have.
     """
 
@@ -62,7 +62,7 @@ class Known(Struct):
 
     @property
     def nbytes(self) -> int:
-        """What the rows take."""
+        """The memory that the rows take."""
         return self.held.nbytes + self.shared
 
     def cut(self, held: Held, cut: Callable[[Vector], Vector]) -> "Known":
@@ -228,7 +228,7 @@ def evaluate(expr: Bound, scope: Scope) -> Vector:
 
 
 def _evaluate(expr: Bound, scope: Scope) -> tuple[Vector, Held | None]:
-    """Return values, and what they take; None where the scope, or nobody, holds it."""
+    """Return values and their memory; None if the scope holds it, or no holder does."""
     if isinstance(expr, Apply):
         return _apply(expr, scope)
     return _found(expr, scope), None
@@ -253,10 +253,10 @@ def _found(expr: Bound, scope: Scope) -> Vector:
 
 
 def _placed(expr: RowNumber | RowId | DataRef, scope: Scope) -> Vector:
-    """Return what depends on where a row stands in its source."""
+    """Return a value that depends on a row's position in its source."""
     rows = scope.reader.source_rows(scope.rows)
     if rows is None:
-        raise _failure(RowError("a group is no row of the source", 0), expr, scope)
+        raise _failure(RowError("a group is not a row of the source", 0), expr, scope)
     base = scope.reader.base
     try:
         if isinstance(expr, RowNumber):

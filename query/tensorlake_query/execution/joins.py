@@ -36,7 +36,7 @@ def matching_pairs(
     sizes: tuple[int, int],
     check_made: Callable[[int], None],
 ) -> Pairs:
-    """Return the pairs of rows whose keys are equal; `check_made` is told how many, before."""
+    """Return the pairs of rows whose keys are equal; `check_made` gets their number first."""
     num_left, num_right = sizes
     charge((num_left + num_right) * KEYED_NBYTES + sum(map(nbytes_of, (*left, *right))))
     both = [concatenated([_plain(a), _plain(b)]) for a, b in zip(left, right, strict=True)]
@@ -88,7 +88,7 @@ def _found(rows: IntArray, count: int) -> BoolArray:
 
 
 def _plain(vector: Vector) -> Vector:
-    """Return truth values as numbers, to be numbered alike, and NaN as NULL, to equal nothing."""
+    """Return booleans as numbers, to be numbered alike, and NaN as NULL, to equal nothing."""
     values = vector.values
     if isinstance(vector, UniformBatch) and values.dtype == np.bool_:
         return UniformBatch(values.astype(np.int8), vector.valid)

@@ -24,7 +24,7 @@ Values = Callable[[Sequence[Bound], Scope], list[Vector]]
 
 
 def expanded(plan: Expand, scope: Scope, check_made: Callable[[int], None]) -> Scope:
-    """Return each row among its neighbours in the source; `check_made` is told how many, before."""
+    """Return each row among its neighbours in the source; `check_made` gets the number first."""
     num_rows = scope.reader.base.source.num_rows
     start = np.maximum(scope.rows - plan.before, 0)
     stop = np.minimum(scope.rows + plan.after + 1, num_rows)
@@ -55,7 +55,7 @@ def aggregated(plan: Aggregate, scope: Scope, values: Values) -> Scope:
 def ungrouped(
     plan: Ungroup, scope: Scope, values: Values, check_made: Callable[[int], None]
 ) -> Scope:
-    """Return one row for each element of the split columns; `check_made` is told how many, before.
+    """Return one row for each element of the split columns; `check_made` gets the number first.
 
     Raises:
         QueryTypeError: they have different lengths in some row.

@@ -1,4 +1,4 @@
-"""What the steps of one run share: its deadline, its limits, and what is counted of it."""
+"""The state shared by the steps of one run: its deadline, its limits and its counts."""
 
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -64,7 +64,7 @@ class Deadline(Struct, frozen=True):
 
 
 class StepCount(Struct):
-    """What one step of a plan did."""
+    """The work done by one step of a plan."""
 
     rows: int = 0
     batches: int = 0
@@ -72,7 +72,7 @@ class StepCount(Struct):
 
 
 class StepCounts(Struct):
-    """What the steps of a plan did, by identity of the step."""
+    """The work done by the steps of a plan, by identity of the step."""
 
     clock: Callable[[], float] = time.perf_counter
     steps: dict[int, StepCount] = field(default_factory=dict[int, StepCount])
@@ -106,7 +106,7 @@ class Run(Struct):
         deadline: when it must end.
         meter: the bytes of samples read.
         text: the query, for errors to point at.
-        counts: what each step did; None where nobody asked.
+        counts: the work of each step; None if not requested.
         readers: everything that was read from, in order of opening.
         workers: compute batches side by side, until the run is left.
         memory: what may be held, and is.
@@ -125,7 +125,7 @@ class Run(Struct):
 
     @contextmanager
     def entered(self) -> Generator[Self]:
-        """Run in the block; what is held at its end is what the result holds.
+        """Run in the block; memory held at its end belongs to the result.
 
         Raises:
             QueryLimitError: a step would hold more memory than there may be held.

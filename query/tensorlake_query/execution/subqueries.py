@@ -1,7 +1,7 @@
 """Sources that the engine makes of others: a query's result, a join, a set operation.
 
 Each reads what it is asked for from the sources beneath, and no more: a column of a join that
-nothing names is never read. Where its rows are rows of a plain source, it says so (`lineage`).
+nothing names is never read. Where its rows are rows of a plain source, `lineage` tells which.
 """
 
 from collections.abc import Mapping, Sequence
@@ -161,7 +161,7 @@ class JoinSource:
         return shapes
 
     def statistics(self, column: str) -> ColumnStatistics | None:
-        """Return None: pairs stand in another order than rows."""
+        """Return None: pairs are in another order than rows."""
         del column
 
     def lineage(self) -> Lineage | None:

@@ -1,9 +1,8 @@
 """Batches of one run computed side by side: NumPy lets go of the interpreter while it computes.
 
-Results come in the order of their batches, so nothing that follows can tell. What is computed in
-the thread that asked: conditions so cheap that handing a batch over costs as much; functions of the
-user, which need not be ready for threads; and queries inside expressions, which are runs of their
-own.
+Results come in the order of their batches, as if computed one after the other. Three things run in
+the calling thread: conditions so cheap that handing a batch over costs as much; functions of the
+user, which may not be thread-safe; and queries inside expressions, which are runs of their own.
 """
 
 import os
@@ -35,12 +34,12 @@ class Workers:
     ) -> Iterator[tuple[Item, Made]]:
         """Yield each item with what the function makes of it, in order.
 
-        The first item is done alone: a LIMIT may end the run there. What was begun when the caller
-        stops is waited for, so that no thread outlives its run.
+        The first item is done alone: a LIMIT may end the run there. When the caller stops, work in
+        progress is awaited, so that no thread outlives its run.
 
         Args:
             function: evaluates expressions for an item; called in several threads.
-            items: what to do; taken in the caller's thread, a few ahead.
+            items: the work; read by the caller's thread, a few ahead.
             exprs: what the function evaluates.
         """
         iterator = iter(items)

@@ -1,4 +1,4 @@
-"""What a built-in function is, and what it is given when it is bound.
+"""The type of a built-in function, and the arguments for its binding.
 
 A `Function` checks its arguments' types once, when the query is bound, and returns a bound
 expression whose kernel then runs on whole batches. Adding one means adding a `Function` to its
@@ -47,12 +47,12 @@ class Site(Struct, frozen=True):
         )
 
     def static_int(self, name: str) -> int | None:
-        """Return a named argument that must be a whole number known now, such as `axis => 0`."""
+        """Return a named argument that must be an integer known now, such as `axis => 0`."""
         given = self.named.get(name)
         if given is None:
             return None
         if not isinstance(given, Constant) or type(given.value) is not int:
-            raise self.fail(f"{name} must be a whole number", at=given, hint=f"write {name} => 0")
+            raise self.fail(f"{name} must be an integer", at=given, hint=f"write {name} => 0")
         return given.value
 
 

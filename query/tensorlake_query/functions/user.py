@@ -33,10 +33,10 @@ def user_function(
         vectorized: whether it takes whole batches.
 
     Raises:
-        ValueError: the name is none, or the dtype is unknown.
+        ValueError: the name is not valid, or the dtype is unknown.
     """
     if not _NAME.match(name):
-        raise ValueError(f"{name!r} is no name of a function")
+        raise ValueError(f"{name!r} is not a valid function name")
     column_type = _answer_type(dtype, shape)
 
     def bind(site: Site) -> Bound:
@@ -58,7 +58,7 @@ def _answer_type(dtype: str, shape: tuple[int, ...]) -> ColumnType:
         return JSON
     known = np.dtype(dtype)
     if known.kind not in "biuf":
-        raise ValueError(f"a function gives numbers, truth values, text or JSON, not {dtype!r}")
+        raise ValueError(f"a function gives numbers, booleans, text or JSON, not {dtype!r}")
     return replace(BOOL, shape=shape) if known.kind == "b" else number(known, shape)
 
 
@@ -128,7 +128,9 @@ def _answers(name: str, answers: Any, column_type: ColumnType, valid: Any) -> Ve
     try:
         made = np.asarray(answers, column_type.dtype)
     except (TypeError, ValueError) as error:
-        raise RowError(f"{name} gave what is no {column_type.dtype}: {error}", 0) from error
+        raise RowError(
+            f"{name} returned a value that is not {column_type.dtype}: {error}", 0
+        ) from error
     if made.shape != (len(valid), *shape):
         raise RowError(f"{name} gave answers of shape {made.shape[1:]}, not {shape}", 0)
     return UniformBatch(made, valid)

@@ -1,4 +1,4 @@
-"""What a plan is expected to read, said before anything is: rows, chunks, bytes, requests.
+"""The expected reads of a plan, before it runs: rows, chunks, bytes, requests.
 
 Zone maps tell which rows a scan cannot skip; each column that a step needs is then read from the
 chunks of these rows at most. A filter that leaves few rows makes that less for the columns read
@@ -17,8 +17,8 @@ from tensorlake_query.values.source import ColumnSource, CostedSource
 def expected_reads(plan: Plan, this: ColumnSource) -> Iterator[str]:
     """Yield a line on the rows that a plan scans, and one for each column it reads of them.
 
-    Nothing is said of what stands beneath queries in FROM, joins and set operations, or of a column
-    of which the source does not know what reading takes.
+    There is no estimate below queries in FROM, joins and set operations, or for a column
+    whose reading cost the source does not know.
     """
     steps = list(chain(plan))
     scan = steps[-1]

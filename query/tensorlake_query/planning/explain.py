@@ -1,6 +1,6 @@
 """Plans as text: one step a line, the last step first, each under what consumes it.
 
-What a scan reads stands below it: the plans of queries in FROM, joins and set operations.
+The inputs of a scan are below it: the plans of queries in FROM, joins and set operations.
 """
 
 from collections.abc import Callable, Iterator

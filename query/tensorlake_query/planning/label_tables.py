@@ -28,7 +28,7 @@ Lookup = Callable[[AnyArray], BoolArray]
 
 
 class CodeTable:
-    """A kernel: truth values of a condition, from the codes of its column and what queries gave."""
+    """A kernel: booleans of a condition, from the codes of its column and what queries gave."""
 
     def __init__(self, condition: Apply, column: ColumnType, queries: Sequence[QueryRef]) -> None:
         self._condition = condition
@@ -37,7 +37,7 @@ class CodeTable:
         self._known: _Answers | None = None
 
     def __call__(self, vectors: Sequence[Vector], num_rows: int) -> Vector:
-        """Return the condition's truth values for the rows."""
+        """Return the condition's booleans for the rows."""
         if not num_rows:
             return UniformBatch(np.zeros(0, np.bool_))
         codes = vectors[0]
@@ -118,7 +118,7 @@ class _Answers(Struct, frozen=True):
 
 
 def _looked_up(answers: BoolArray) -> Lookup:
-    """Return what finds the answers of codes; codes below 0 stand in the table's upper half."""
+    """Return a lookup of the answers of codes; codes below 0 are in the table's upper half."""
     edges: list[int] = (np.flatnonzero(answers[1:] != answers[:-1]) + 1).tolist()
     if not edges:
         always = bool(answers[0])

@@ -39,7 +39,7 @@ class Names(Struct, frozen=True):
     """The columns that a clause sees, and how a qualified name finds its own.
 
     Attributes:
-        schema: types by name, in order; a name that several tables have stands as `table.name`.
+        schema: types by name, in order; a name that several tables have appears as `table.name`.
         qualified: (table, name) → name in the schema.
         ambiguous: names that several tables have → what to write instead.
         merged: (table, name) of columns that USING has merged into another that has more values.
@@ -124,7 +124,7 @@ class Output(Struct, frozen=True, eq=False):
 
     @property
     def type(self) -> ColumnType:
-        """What the column holds."""
+        """The type of the column's values."""
         return self.expr.type
 
 

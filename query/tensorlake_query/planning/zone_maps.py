@@ -1,4 +1,4 @@
-"""Which rows can match at all, told from zone maps alone.
+"""Rows that can match at all, derived from zone maps alone.
 
 `candidate_ranges` turns a condition and the source's statistics into half-open row ranges outside
 of which the condition cannot be true. It only ever errs by keeping too much: a column without

@@ -131,7 +131,9 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QueryEr
             return QueryUnsupportedError(message, text=text, span=where, hint=hint)
         if candidate.upper() in RESPELLED:
             where = Span(first, first + len(candidate))
-            return fail(f"{candidate.upper()} is no word here", RESPELLED[candidate.upper()], where)
+            return fail(
+                f"{candidate.upper()} is not a keyword here", RESPELLED[candidate.upper()], where
+            )
     for moved, before, hint in MOVED:
         if word.upper() == moved and re.search(before, text[:at], re.IGNORECASE | re.DOTALL):
             return fail(f"unexpected {word!r}", hint)
@@ -176,7 +178,7 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QueryEr
             if re.match(r"\s*(update|delete)\b", text, re.IGNORECASE) and start == "change":
                 return fail(f"unexpected {word!r}", "UPDATE and DELETE end with WHERE")
             order = ", ".join(CLAUSES)
-            return fail(f"unexpected {word!r}", f"clauses stand once, in this order: {order}")
+            return fail(f"unexpected {word!r}", f"clauses appear once, in this order: {order}")
     for foreign, hint in _FOREIGN:
         if rest.startswith(foreign) and not _CLOSED.match(rest):
             return fail(f"unexpected {foreign!r}", hint, Span(at, at + len(foreign)))
@@ -204,7 +206,7 @@ def _start_of(match: re.Match[str] | None) -> int:
 
 
 def _nearest_word(word: str, error: ParseStopError) -> str:
-    """Ask for the keyword that a misspelt one may have meant, of those that could stand there."""
+    """Ask for the keyword that a misspelt one may have meant, of those allowed there."""
     keywords = {name.strip("_") for name in error.expected}
     words = {name for name in keywords if is_reserved(name) or name in SET_OPERATIONS}
     return nearest(word, sorted(words), cutoff=WORD_CUTOFF)

@@ -1,4 +1,4 @@
-"""What a query can fail with: one `QueryError`, five kinds, each pointing at the text.
+"""The errors of a query: one `QueryError`, five kinds, each pointing at the text.
 
     QueryError (ValueError)
     ├─ QuerySyntaxError       the text is not TQL
@@ -95,7 +95,7 @@ NEIGHBOURS = {
         for part in ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
     },
 }
-"""What NumPy and other dialects of SQL call a function, and how it is written here."""
+"""Names of functions in NumPy and other dialects of SQL, with their spelling here."""
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -5,8 +5,8 @@
 Neither Lark's loop nor the walk over its tree recurses, so that no text, however nested, can
 exhaust the stack before its depth is checked here; both are linear in the text. The lexer is
 contextual: a word is a keyword only where the grammar has a place for one. Every failure is a
-`QueryError`; `syntax/diagnosis.py` finds the words for it. Threads share the parser; what a text
-needs is its own.
+`QueryError`; `syntax/diagnosis.py` finds the words for it. Threads share the parser; each
+call has its own state.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ MAX_DEPTH = 120
 MAX_QUERIES = 40  # inside each other; running one takes some fifteen frames
 
 Check = Callable[[int], None]
-"""Called with the number of characters that were parsed; raises where there is no time for more."""
+"""Called with the number of characters parsed; raises when the time limit has passed."""
 
 
 def parse(text: str, check: Check | None = None) -> ast.Statement:
@@ -39,7 +39,7 @@ def parse(text: str, check: Check | None = None) -> ast.Statement:
 
     Args:
         text: The query.
-        check: Called now and then with the number of characters parsed; what it raises ends this.
+        check: Called regularly with the number of characters parsed; an exception ends parsing.
 
     Raises:
         QuerySyntaxError: the text is not TQL.
@@ -78,7 +78,7 @@ def check_depth(node: ast.Node, text: str) -> None:
     depth, queries = ast.depth_of(node)
     if queries > MAX_QUERIES:
         raise QueryLimitError(
-            f"{queries} queries stand inside each other, more than {MAX_QUERIES}",
+            f"queries are nested {queries} deep, more than {MAX_QUERIES}",
             text=text,
             span=Span(0, len(text)),
             hint="name some of them by WITH, or save a view",

@@ -98,7 +98,7 @@ class DataRef(Struct, frozen=True, eq=False):
 class QueryRef(Struct, frozen=True, eq=False):
     """A query inside an expression, which does not see the rows around it.
 
-    `use` says what of it is wanted: its one value, whether it has a row, or the values it has.
+    `use` selects the result: its one value, whether it has a row, or the values it has.
     """
 
     statement: Any  # a Statement, whose plan is made of these very nodes
@@ -108,7 +108,7 @@ class QueryRef(Struct, frozen=True, eq=False):
 
 
 class CorpusRef(Struct, frozen=True, eq=False):
-    """What a ranking needs to know of all texts of the source, found once a run."""
+    """The statistics of all texts of the source that a ranking needs, computed once per run."""
 
     texts: "Bound"
     words: tuple[str, ...]
@@ -116,7 +116,7 @@ class CorpusRef(Struct, frozen=True, eq=False):
 
     @property
     def type(self) -> ColumnType:
-        """It is no value of a query; it passes as one of the kernel's arguments."""
+        """It is not a value of a query; it passes as one of the kernel's arguments."""
         return ColumnType("json", None, ())
 
 

@@ -1,8 +1,8 @@
-"""Conversions the binder inserts: numbers, text and truth values out of whatever stands there.
+"""Conversions the binder inserts: to numbers, text and booleans.
 
-JSON values have no type before they are read, so each place that uses one says what it needs; a
-value of another type is NULL there. Class labels are their codes among numbers and their names
-among text.
+JSON values have no type before they are read, so each place that uses one states the type that it
+needs; a value of another type is NULL there. Class labels are their codes among numbers and
+their names among text.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ def as_text(expr: Bound) -> Bound | None:
 
 
 def as_condition(expr: Bound) -> Bound | None:
-    """Return the expression as truth values (a number: is it not 0), or None where it cannot be."""
+    """Return the expression as booleans (a number: is it not 0), or None if it cannot be one."""
     if expr.type.kind == "bool":
         return expr
     if isinstance(expr, Constant) and expr.value is None:

@@ -75,7 +75,7 @@ def combined_codes(keys: Sequence[Vector]) -> tuple[IntArray, int]:
 def codes_of(vector: Vector) -> tuple[IntArray, int]:
     """Number the distinct values of a vector, of any type, in their order where they have one.
 
-    Whole numbers that lie close together are numbered by their distance from the least, so that
+    Integers that are close together are numbered by their distance from the least, so that
     nothing is sorted.
 
     Returns:

@@ -1,7 +1,7 @@
 """Which rows of which source a derived source's rows are.
 
 A query in FROM, a join or a set operation is itself a `ColumnSource`; where each of its rows is a
-row of one plain source underneath, it says so here, and a result can stay rows of that source.
+row of one plain source underneath, it is recorded here, and a result can stay rows of that source.
 """
 
 from collections.abc import Callable

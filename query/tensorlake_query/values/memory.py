@@ -1,11 +1,11 @@
-"""What a query holds in memory: one account of bytes, charged before they are taken.
+"""The memory of a query: one account of bytes, charged before they are allocated.
 
     Account   a limit, and the bytes held under it, by all threads of a run
     Held      bytes that one holder has: they go back when it is dropped, or when it is gone
 
 A step, a batch and a kernel each collect what they take in a `Held` of their own. Code that makes
-arrays need not be told which: `charge` and `working` go to the one that collects (`collecting`),
-and do nothing where none does. Where one row is too much, the run ends; a batch of many rows is
+arrays need not know which: `charge` and `working` charge the collecting one (`collecting`),
+or do nothing without one. Where one row is too much, the run ends; a batch of many rows is
 computed again in parts (`execution/batches.py`).
 """
 
@@ -22,7 +22,7 @@ JSON_FACTOR = 16  # Python objects of decoded JSON, against its text: lists of s
 
 
 class TooMuchMemoryError(Exception):
-    """A holder would take more than the account has; caught in the run, which says so.
+    """A holder would take more than the account has; caught in the run, which reports it.
 
     Attributes:
         operator: what would take it.

@@ -49,12 +49,12 @@ def parameter_value(value: object, expr: ast.Parameter, text: str) -> Constant:
         f"the parameter ${expr.name} is {type(value).__name__}, which has no place in a query",
         text=text,
         span=expr.span,
-        hint="give a number, a truth value, text, bytes, a dict, or an array of numbers",
+        hint="give a number, a boolean, a string, bytes, a dict, or an array of numbers",
     )
 
 
 def scalar_type(value: object) -> ColumnType:
-    """Return the type of a number, a truth value, a text or None."""
+    """Return the type of a number, a boolean, a string or None."""
     if value is None:
         return NULL_TYPE
     if isinstance(value, bool):

@@ -29,7 +29,7 @@ AnyArray = npt.NDArray[Any]  # Any: element types are known to the binder, not t
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """What one sample of a column is; None in `shape` is a dimension that differs by row."""
+    """The type of one sample of a column; None in `shape`: a dimension that differs by row."""
 
     kind: Kind
     dtype: str | None
@@ -122,7 +122,7 @@ class ColumnSource(Protocol):
 
 @runtime_checkable
 class RunSource(Protocol):
-    """A source that reads consecutive rows without being told each of their numbers."""
+    """A source that reads consecutive rows by their range, without a list of row numbers."""
 
     def read_run(self, column: str, start: int, stop: int) -> Batch:
         """Return the samples of rows `start` … `stop` − 1, as `read` does."""
@@ -140,7 +140,7 @@ class CodedSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadCost:
-    """What reading takes: chunks touched, their stored bytes, and requests to a store."""
+    """The cost of reading: chunks touched, their stored bytes, and requests to a store."""
 
     chunks: int
     nbytes: int
@@ -149,7 +149,7 @@ class ReadCost:
 
 @runtime_checkable
 class CostedSource(Protocol):
-    """A source that knows what reading takes: EXPLAIN says it."""
+    """A source that knows the cost of reading, which EXPLAIN reports."""
 
     def cost(self, column: str, ranges: IntArray) -> ReadCost | None:
         """Return what reading whole ranges of rows, [start, stop) each, would take; None: unknown.
@@ -181,6 +181,6 @@ class Tables(Protocol):
         `this` is asked for only with a version. The same name and version give the same source.
 
         Raises:
-            LookupError: there is none of that name; what it says is shown to the user.
+            LookupError: there is none of that name; its message is shown to the user.
         """
         ...

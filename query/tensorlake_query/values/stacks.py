@@ -1,6 +1,6 @@
 """Stacks: samples of several rows as one array with a new first axis, and the way back.
 
-What GROUP BY makes of a column that is not a key, and what UNGROUP BY takes apart. Numbers become
+The result of GROUP BY for a column that is not a key, and the input of UNGROUP BY. Numbers become
 arrays `(None, *shape)`; text, JSON and bytes become JSON lists, whose type remembers the element's.
 """
 

@@ -1,4 +1,4 @@
-"""Moments and lengths of time: int64 counts of a unit, with the unit in the type.
+"""Moments and intervals: int64 counts of a unit, with the unit in the type.
 
 A moment counts from 1970 in UTC, as a Timestamp tensor does. Literals have the coarsest unit that
 holds them exactly; what meets is brought to the finer unit of the two.
@@ -26,21 +26,21 @@ _MAX_SECONDS = 9_000_000_000  # of an interval: some 285 years, which nanosecond
 
 
 def is_time(column_type: ColumnType) -> bool:
-    """Tell whether a type is a moment or a length of time."""
+    """Tell whether a type is a moment or an interval."""
     return column_type.timestamp_unit is not None or column_type.duration_unit is not None
 
 
 def moment_of_text(text: object, query: str, syntax: ast.Expr) -> Constant:
-    """Return the moment that a text says, in UTC where it names no zone.
+    """Parse a moment, in UTC where the string names no zone.
 
     Raises:
-        QuerySyntaxError: it says none.
+        QuerySyntaxError: the string is not a moment.
     """
     try:
         moment = dt.datetime.fromisoformat(str(text).strip())
     except ValueError:
         raise QuerySyntaxError(
-            f"{text!r} is no time",
+            f"{text!r} is not a time",
             text=query,
             span=syntax.span,
             hint="write DATE '2026-01-01', or TIMESTAMP '2026-01-01 12:30:00'",
@@ -63,7 +63,7 @@ def moment_of_value(
     if isinstance(value, dt.timedelta):
         return _duration(value // dt.timedelta(microseconds=1), "us", syntax)
     if np.isnat(value):
-        raise QuerySyntaxError("NaT is no time", text=query, span=syntax.span, hint="give None")
+        raise QuerySyntaxError("NaT is not a time", text=query, span=syntax.span, hint="give None")
     unit: TimeUnit = "ns" if np.datetime_data(value.dtype)[0] == "ns" else "us"
     if isinstance(value, np.datetime64):
         count = int(value.astype(f"datetime64[{unit}]").astype(np.int64))
@@ -72,10 +72,10 @@ def moment_of_value(
 
 
 def interval_of_text(text: str, query: str, syntax: ast.Expr) -> Constant:
-    """Return the length of time that a text says.
+    """Parse an interval.
 
     Raises:
-        QuerySyntaxError: it says none, or counts months or years, whose lengths differ.
+        QuerySyntaxError: the string is not an interval, or counts months or years.
     """
     seconds, place = 0, 0
     while place < len(text):
@@ -86,13 +86,13 @@ def interval_of_text(text: str, query: str, syntax: ast.Expr) -> Constant:
             if named in {"month", "year"}:
                 hint = f"a {named} has no fixed length: give days"
             raise QuerySyntaxError(
-                f"{text!r} is no length of time", text=query, span=syntax.span, hint=hint
+                f"{text!r} is not an interval", text=query, span=syntax.span, hint=hint
             )
         seconds += int(found[1]) * _SECONDS[found[2].lower()]
         place = found.end()
     if not text.strip() or abs(seconds) > _MAX_SECONDS:
         raise QuerySyntaxError(
-            f"{text!r} is no length of time that can be counted", text=query, span=syntax.span
+            f"{text!r} is out of range for an interval", text=query, span=syntax.span
         )
     return _duration(seconds, "s", syntax)
 

@@ -1,7 +1,7 @@
 """Value types: what an expression gives, how types combine, and how they are named to a reader.
 
 A type is a `ColumnType`. NULL as a literal has the type of a JSON value that is always missing
-(`NULL_TYPE`), which compares with everything and is adopted by whatever stands beside it.
+(`NULL_TYPE`), which compares with everything and takes the type of the other operand.
 """
 
 import numpy as np
@@ -48,7 +48,7 @@ CAST_TYPES = {
 def number(
     dtype: str | np.dtype[np.generic], shape: Shape = (), *, nullable: bool = False
 ) -> ColumnType:
-    """Return the type of numbers, or truth values where `dtype` is bool."""
+    """Return the type of numbers, or booleans where `dtype` is bool."""
     name = np.dtype(dtype).name
     return ColumnType("bool" if name == "bool" else "number", name, shape, nullable=nullable)
 
@@ -88,7 +88,7 @@ def describe(column_type: ColumnType) -> str:
         shown = str(column_type.shape)
         what = {
             "label": "class labels",
-            "bool": "truth values",
+            "bool": "booleans",
             "media": "media",
             "text": "text",
         }.get(column_type.kind)
@@ -96,9 +96,9 @@ def describe(column_type: ColumnType) -> str:
     if column_type.timestamp_unit is not None:
         return "a time"
     if column_type.duration_unit is not None:
-        return "a length of time"
+        return "an interval"
     return {
-        "number": "a number", "bool": "a truth value", "label": "a class label", "text": "text",
+        "number": "a number", "bool": "a boolean", "label": "a class label", "text": "text",
         "json": "a JSON value", "bytes": "bytes", "media": "media",
     }[column_type.kind]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What the executor computes with: one value a row, held as arrays.
+"""The executor's vectors: one value per row, held as arrays.
 
     UniformBatch   the type's shape is known: values (n, *shape); text, JSON, bytes are object (n,)
     RaggedBatch    some dimension differs by row: flat values and shapes (n, ndim)

@@ -89,7 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
     metrics = Metrics(streams=lambda: streams.count + batch_streams.count)
     app = FastAPI(
         title="tensorlake",
-        description="Datasets of one lake: docs/reference/rest.md says more.",
+        description="Datasets of one lake. Reference: docs/reference/rest.md.",
         openapi_url=None,  # FastAPI's own route would take any parameter
         docs_url=None,  # FastAPI's page loads its scripts from another host
         redoc_url=None,

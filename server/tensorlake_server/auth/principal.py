@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: decided once for each request, by `Access`."""
+"""The caller of a request and its scopes: decided once for each request, by `Access`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["NOBODY", "Principal"]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who asks.
+    """The caller of a request.
 
     Attributes:
         name: For the audit log: ``link``, ``anonymous``, ``token:<id>:<name>``.
-        scopes: What they may do.
+        scopes: The actions that are allowed.
         author: In whose name their commits are; None for the server's own user.
     """
 

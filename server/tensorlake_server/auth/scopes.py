@@ -1,4 +1,4 @@
-"""What a token may do: scopes, as people write them.
+"""Scopes: the actions that a token allows, in their written form.
 
     read                     all datasets
     read:pets                one dataset
@@ -27,7 +27,7 @@ EVERY = "*"
 
 
 class Action(IntEnum):
-    """What is done; each includes those before it."""
+    """An action; each includes those before it."""
 
     READ = 1
     WRITE = 2
@@ -54,7 +54,7 @@ class Scope:
         """Read a scope.
 
         Raises:
-            InvalidInputError: It is none.
+            InvalidInputError: It is not a scope.
             UnsupportedFeatureError: It is one of a view.
         """
         action, colon, rest = text.partition(":")
@@ -69,7 +69,7 @@ class Scope:
         is_whole = (not colon or dataset) and (not at or branch) and text.isprintable()
         if not known or not is_whole or (at and action != "write"):
             raise InvalidInputError(
-                f"{text!r} is no scope"
+                f"{text!r} is not a scope"
                 "\nwrite read:DATASET, write:DATASET, write:DATASET@BRANCH or admin:DATASET;"
                 " * stands for any text",
                 scope=text,
@@ -80,7 +80,7 @@ class Scope:
         """Whether it lets one do this.
 
         Args:
-            action: What is done.
+            action: The action.
             dataset: To which dataset.
             branch: To which branch; None where any will do, EVERY for the whole dataset.
         """

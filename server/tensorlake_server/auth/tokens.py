@@ -40,13 +40,13 @@ ID_NBYTES = 4
 SECRET_NBYTES = 32
 FILE_MODE = 0o600
 FOREIGN_MODE = stat.S_IRWXO | stat.S_IWGRP
-"""What others may not do; a group may read, as it does a secret that a container mounts."""
+"""Permissions refused to others; a group may read, as it does a secret mounted in a container."""
 TOML = ".toml"
 TOKEN = re.compile(r"tl_([0-9a-f]{8})_[A-Za-z0-9_-]{43}")
 
 
 class StoredToken(msgspec.Struct, frozen=True):
-    """What is known of a token; `digest` does not give it away."""
+    """The record of a token; `digest` does not reveal it."""
 
     id: str
     name: str
@@ -93,7 +93,7 @@ class Tokens:
 
         Raises:
             AccessError: The file cannot be read.
-            InvalidInputError: It is no token file.
+            InvalidInputError: It is not a token file.
         """
         return self._current().get(token_id)
 
@@ -102,7 +102,7 @@ class Tokens:
 
         Raises:
             AccessError: The file cannot be read.
-            InvalidInputError: It is no token file.
+            InvalidInputError: It is not a token file.
         """
         found = TOKEN.fullmatch(secret)
         known = self.by_id(found[1]) if found else None
@@ -135,7 +135,7 @@ def read_tokens(path: Path) -> tuple[StoredToken, ...]:
     if os.name == "posix" and mode & FOREIGN_MODE:
         raise AccessError(
             f"other users may read or change the token file {str(path)!r} (mode {mode:04o}):"
-            " it says who is let in"
+            " it decides who gets access"
             f"\nchmod 600 {path}",
             path=str(path),
         )
@@ -155,10 +155,10 @@ def read_tokens(path: Path) -> tuple[StoredToken, ...]:
 def create_token(
     path: Path, *, name: str, scopes: Sequence[str], expires: datetime | None, now: datetime
 ) -> tuple[str, StoredToken]:
-    """Add a token to a file, which is made when it is absent; return the token, and what is kept.
+    """Add a token to a file, created if absent; return the token and its record.
 
     Raises:
-        InvalidInputError: A scope is none, or the file is no token file.
+        InvalidInputError: A scope is not valid, or the file is not a token file.
     """
     token_id = secrets.token_hex(ID_NBYTES)
     secret = f"tl_{token_id}_{secrets.token_urlsafe(SECRET_NBYTES)}"
@@ -206,7 +206,7 @@ def parse_lifetime(text: str) -> timedelta | None:
     lifetime = duration_of(text, what="lifetime")
     if not lifetime:
         raise InvalidInputError(
-            f"{text!r} is no lifetime\ngive one like 90d, 12h or 30min, or never", actual=text
+            f"{text!r} is not a lifetime\ngive one like 90d, 12h or 30min, or never", actual=text
         )
     return lifetime
 

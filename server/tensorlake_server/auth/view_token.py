@@ -1,7 +1,7 @@
 """The id of a query's result: not a key of something kept, but the query itself, signed.
 
 Any replica that has the signing key evaluates it again, to the same rows, because the version in it
-is a commit. What a server keeps of a result is only a cache.
+is a commit. A server's copy of a result is only a cache.
 
     token = base64url(zlib(JSON of ViewQuery)) "." base64url(first 16 bytes of HMAC-SHA256)
 """
@@ -31,10 +31,11 @@ class ViewQuery(msgspec.Struct, frozen=True):
     Attributes:
         dataset: Its name in the lake.
         version: A commit, as ``main@12``.
-        digest: Of that commit: a dataset made anew under the same name has other ones.
+        digest: The digest of that commit: a dataset created again under the same
+            name has other ones.
         tql: The text.
         params: Values of its ``$parameters``, as JSON.
-        seed: What RANDOM() and SAMPLE BY draw from; None when the text names no randomness.
+        seed: The seed of RANDOM() and SAMPLE BY; None when the query uses neither.
         saved: The name of a saved view, whose rows these are; the text is then only shown.
     """
 

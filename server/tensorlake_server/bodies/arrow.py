@@ -111,7 +111,7 @@ class _Parts:
         """Do nothing: all is written."""
 
     def close(self) -> None:
-        """Do nothing: what was written stays."""
+        """Do nothing: the bytes written stay."""
 
 
 def _arrow_array(kind: SampleType, column: Column) -> PyarrowArray:

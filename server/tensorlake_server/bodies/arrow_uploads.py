@@ -1,12 +1,12 @@
-"""Rows that clients bring as an Arrow stream: how much they are, told before they are unpacked.
+"""Rows uploaded as an Arrow stream: their size, computed before they are unpacked.
 
     message   0xFFFFFFFF · i32 length · flatbuffer: Message ─► RecordBatch ─► buffers, compression
     body      each buffer: i64 unpacked length (−1: it is not packed) · packed bytes
 
 A few kilobytes of Zstandard unpack to gigabytes, and the length that a buffer states is what Arrow
-allocates. So the lengths are read from the messages' headers first, and their sum is bounded. What
-a table says more than once without saying it twice (dictionaries, views, NULLs) is counted as often
-as it is read.
+allocates. So the lengths are read from the messages' headers first, and their sum is bounded.
+Values that are stored once and referred to many times (dictionaries, views, NULLs) are counted at
+each use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_arrow(body: bytes, *, most_nbytes: int, hold: Callable[[int], None]) ->
 
     Raises:
         Problem: 413, they take more.
-        InvalidInputError: It is no whole stream, or has columns of a kind that cannot be bounded.
+        InvalidInputError: It is not a complete stream, or has columns of unbounded size.
     """
     import pyarrow as pa
 
@@ -58,7 +58,7 @@ def read_arrow(body: bytes, *, most_nbytes: int, hold: Callable[[int], None]) ->
     except (pa.ArrowException, struct.error, ValueError, OSError, IndexError) as error:
         if isinstance(error, InvalidInputError):
             raise
-        raise InvalidInputError(f"the body is no whole Arrow stream: {error}") from error
+        raise InvalidInputError(f"the body is not a complete Arrow stream: {error}") from error
     return table
 
 
@@ -148,11 +148,11 @@ class _Flat:
 
 
 class _Weight:
-    """What columns weigh where each value is an object of Python.
+    """The memory of columns where each value is a Python object.
 
     Attributes:
         values: Objects, those in lists too.
-        nbytes: Of texts and bytes that are stored once and read many times.
+        nbytes: The size of strings and bytes that are stored once and read many times.
     """
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ class _Weight:
             self.add(array.values.slice(array.offset * kind.list_size, len(array) * kind.list_size))
         elif pt.is_nested(kind) or pt.is_run_end_encoded(kind):
             raise InvalidInputError(
-                f"the Arrow stream has a column of {kind}, which says much in little"
+                f"the Arrow stream has a column of {kind}, whose unpacked size is unbounded"
                 "\nsend plain columns: lists, structs, dictionaries of texts"
             )
 
@@ -198,7 +198,7 @@ def _items(array: Any) -> Any:
 
 
 def _longest(dictionary: Any) -> int:
-    """How many bytes the longest entry of a dictionary has; 8 for what is no text."""
+    """How many bytes the longest entry of a dictionary has; 8 unless it is a string."""
     import pyarrow as pa
     import pyarrow.compute
     import pyarrow.types as pt
@@ -215,7 +215,7 @@ def _longest(dictionary: Any) -> int:
         return int(compute.max(compute.binary_length(dictionary)).as_py() or 0)
     if pt.is_nested(kind) or pt.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
         raise InvalidInputError(
-            f"the Arrow stream has a dictionary of {kind}, which says much in little"
+            f"the Arrow stream has a dictionary of {kind}, whose unpacked size is unbounded"
             "\nsend plain columns: lists, structs, dictionaries of texts"
         )
     return 8

@@ -8,7 +8,7 @@
     time, UUID             ISO 8601, and its 36 characters
     everything else        {"$summary": kind, …}: dtype, shape, nbytes, the first elements
 
-Nothing is cut silently: what is not whole says so by being a summary. A JSON sample that itself has
+Nothing is cut silently: an incomplete value is a summary. A JSON sample that itself has
 a key "$summary" is always summarised, so that the two cannot be taken for each other.
 """
 

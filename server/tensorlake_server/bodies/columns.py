@@ -1,4 +1,4 @@
-"""What the routes read of a dataset or a view: its columns, their samples, who the rows are.
+"""The data of a dataset or a view for the routes: columns, samples and row identities.
 
 Stored tensors are read as they are stored (media stay encoded); columns that a query computed are
 values already, and are given the sample type that would store them. Both come out as a

@@ -1,8 +1,8 @@
-"""Many pictures in one body: the answer of ``POST …/thumbnails``.
+"""Many images in one body: the answer of ``POST …/thumbnails``.
 
     body   = frame*
     frame  = u32 index in the request's rows · u8 kind · u8[3] zero
-             · u32 width · u32 height of the whole sample · u32 nbytes · nbytes of picture
+             · u32 width · u32 height of the whole sample · u32 nbytes · nbytes of image
     kind   = 0 no value · 1 JPEG · 2 PNG · 3 error (the bytes are a UTF-8 message)
 
 Integers are little-endian. Frames come in the order of the request, each as soon as it is made.
@@ -26,7 +26,7 @@ MAX_MESSAGE_NBYTES = 500
 
 
 class FrameKind(IntEnum):
-    """What the bytes of a frame are."""
+    """The content of a frame."""
 
     NONE = 0
     JPEG = 1
@@ -39,7 +39,7 @@ MEDIA_TYPES = {FrameKind.JPEG: "image/jpeg", FrameKind.PNG: "image/png"}
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One picture, or what is said in its place; ``width`` and ``height`` are the sample's own."""
+    """One image, or a message in its place; ``width`` and ``height`` are the sample's own."""
 
     kind: FrameKind
     body: bytes = b""
@@ -48,19 +48,19 @@ class Frame:
 
     @classmethod
     def of_error(cls, error: Exception) -> Frame:
-        """Say why there is no picture, in as many words as a cell has room for."""
+        """Explain why there is no image, in a text that fits into a cell."""
         cut = str(error).encode(errors="replace")[:MAX_MESSAGE_NBYTES]
         return cls(FrameKind.ERROR, cut.decode(errors="ignore").encode())  # no half of a letter
 
     @classmethod
     def of_picture(cls, picture: Picture) -> Frame:
-        """Frame a picture."""
+        """Frame an image."""
         kind = FrameKind.PNG if picture.media_type == "image/png" else FrameKind.JPEG
         return cls(kind, picture.data, picture.width, picture.height)
 
     @property
     def media_type(self) -> str | None:
-        """Of the picture; None where there is none."""
+        """The image's media type; None without an image."""
         return MEDIA_TYPES.get(self.kind)
 
     @property

@@ -127,7 +127,7 @@ def parsed_json(model: type[M], body: bytes) -> M:
 
     Raises:
         Problem: 413, it has too many values; 422, it cannot be read.
-        RequestValidationError: It is not what the model says.
+        RequestValidationError: It does not match the model.
     """
     try:
         with COLLECTOR.paused():

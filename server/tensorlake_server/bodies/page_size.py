@@ -1,8 +1,8 @@
-"""How many rows a page has: those asked for, as long as their samples are so many bytes at most.
+"""The number of rows of a page: those requested, up to a number of bytes of their samples.
 
 Rows are read in parts and measured, until the page is full or whole. The first part is what is
 likely to fit: samples of one shape are known, media are as long as they are stored, text and lists
-can have been packed a hundredfold; of pictures of numbers (an empty mask is packed to nothing) and
+can have been packed a hundredfold; of images of numbers (an empty mask is packed to nothing) and
 of what a query computes a few are tried. So nearly every page is read at once:
 
     asked for    ├───────────────────────────────────┤
@@ -48,7 +48,7 @@ GROWTH = 16
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows of a page; of a damaged column, what is wrong with it."""
+    """Some rows of a page; for a damaged column, its error."""
 
     positions: Positions
     columns: dict[str, TypedColumn | CorruptionError]
@@ -60,7 +60,7 @@ def read_parts(
     """Read as many of the first rows as have samples of ``nbytes`` at most; at least one.
 
     Args:
-        readable: What the positions are in.
+        readable: The rows that the positions index.
         names: The page's columns.
         positions: The rows that were asked for.
         nbytes: The most.
@@ -153,7 +153,7 @@ def _stored_sizes(readable: Readable, name: str, positions: Positions) -> Sizes:
 
 
 def _sizes(part: Part, weight: int) -> Sizes:
-    """Measure the rows of a part; what is damaged is said in few words."""
+    """Measure the rows of a part; damage becomes a short message."""
     sizes = np.zeros(len(part.positions))
     for read in part.columns.values():
         if not isinstance(read, CorruptionError):

@@ -1,7 +1,7 @@
 """Which objects clients may put: what a commit of theirs is made of, and nothing else.
 
 packs/3f/….tlp                new                a scope to write any branch
-branches/main/0000000013.json new, the next one  a scope for that branch; an entry that may stand
+branches/main/0000000013.json new, the next one  a scope for that branch; an entry that is valid
 branches/main/HEAD            may be replaced    a scope for that branch; an entry of its log
 tags/pin-….json               new                a scope to write any branch
 tags/v1.json                  new                a scope for the whole dataset; of a version there
@@ -51,7 +51,7 @@ OBJECT = re.compile(
 
 
 class ObjectRules(Protocol):
-    """What of a dataset's folder is served, and what is taken."""
+    """The objects of a dataset's folder that are served, and those that are accepted."""
 
     def is_object(self, path: str) -> bool:
         """Whether a path can be one of the dataset's objects."""
@@ -64,17 +64,17 @@ class ObjectRules(Protocol):
 
         Raises:
             AccessError: Their scopes, or the format, do not allow it.
-            InvalidInputError: The object is not what its path says.
+            InvalidInputError: The object does not match its path.
             ObjectExistsError: The number of an entry is taken: another was faster.
         """
         ...
 
 
 class FormatRules:
-    """The rules of the format: what is drawn above."""
+    """The rules of the format, drawn above."""
 
     def is_object(self, path: str) -> bool:
-        """Whether a path is one of the format's; what else lies there is nobody's business.
+        """Whether a path is one of the format's; other objects are not served.
 
         >>> rules = FormatRules()
         >>> [rules.is_object(path) for path in ("packs/3f/018f-0.tlp", "notes.txt", "tags/../x")]
@@ -117,18 +117,20 @@ def _check_put(
     else:
         lake.check_readable(name)
         raise AccessError(
-            f"{path!r} is no object that clients {'replace' if replaces else 'put'}"
+            f"{path!r} is not an object that clients {'replace' if replaces else 'put'}"
             "\nthey put packs, log entries and tags; do all else where the lake can be reached",
             path=path,
         )
 
 
 def _check_hint(store: Store, branch: str, path: str, body: bytes) -> None:
-    """Refuse a hint that is no copy of an entry which stands."""
+    """Refuse a hint that is not a copy of a published entry."""
     try:
         entry = Entry.from_bytes(body, where=path)
     except (CorruptionError, UnsupportedFeatureError) as error:
-        raise InvalidInputError(f"what is put at {path!r} is no log entry: {error}") from error
+        raise InvalidInputError(
+            f"the object put at {path!r} is not a log entry: {error}"
+        ) from error
     if run(store.get(entry_path(branch, entry.seq))) != body:
         raise InvalidInputError(
             f"{path!r} would name an entry that is not in the branch's log\nput the entry first",

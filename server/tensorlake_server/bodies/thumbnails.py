@@ -1,10 +1,10 @@
 """Thumbnails drawn last, and which sample each row of a version is.
 
     (version's digest, tensor, row)  →  the sample's name     rows stay what they are in a version
-    (the sample's name, size)        →  the picture           the same in all versions that have it
+    (the sample's name, size)        →  the image             the same in all versions that have it
 
 Both are look-ups in memory, so that a thumbnail that was drawn before is answered on the event
-loop. Who may read the dataset is asked before.
+loop. Access to the dataset is checked before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEPT_NAMES = 1 << 15  # some 300 bytes each
 
 
 class Thumbnails:
-    """Pictures within a budget. Thread-safe.
+    """Images within a budget. Thread-safe.
 
     >>> from tensorlake_server.bodies.frames import FrameKind
     >>> thumbnails = Thumbnails(1 << 20)

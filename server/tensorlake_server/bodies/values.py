@@ -1,10 +1,10 @@
 """Values that clients send, as the SDK takes them.
 
-    {"$base64": "…"}              bytes: an encoded picture, or opaque bytes
+    {"$base64": "…"}              bytes: an encoded image, or opaque bytes
     "NaN" "Infinity" "-Infinity"  numbers that JSON lacks
     a text                        of text, JSON, class labels, tags, times and UUIDs: the value
 
-To the SDK a text given for a picture is a *path*, to be read from the disk: the server's disk.
+To the SDK a string given for an image is a *path*, to be read from the disk: the server's disk.
 Texts are therefore refused for every type but those of which a text is a value; so are Arrow
 columns of texts.
 """
@@ -36,7 +36,7 @@ def parse_columns(
     """Parse columns by tensor; what the schema does not know is left for the SDK to refuse.
 
     Raises:
-        DTypeMismatchError: A text stands where none is a value.
+        DTypeMismatchError: A string is given where none is a value.
     """
     return {
         name: [parse_value(value, name, schema) for value in values]
@@ -49,7 +49,7 @@ def parse_value(value: Any, name: str, schema: Mapping[str, SampleType]) -> Any:
 
     Raises:
         TensorNotFoundError: There is no such tensor.
-        DTypeMismatchError: A text stands where none is a value.
+        DTypeMismatchError: A string is given where none is a value.
     """
     kind = schema.get(name)
     if kind is None:
@@ -60,11 +60,11 @@ def parse_value(value: Any, name: str, schema: Mapping[str, SampleType]) -> Any:
 
 
 def check_arrow_columns(table: Any, schema: Mapping[str, SampleType]) -> None:
-    """Refuse columns of texts for tensors of which a text is no value.
+    """Refuse columns of strings for tensors whose values are not strings.
 
     Args:
         table: An Arrow table; pyarrow ships no types.
-        schema: Of the dataset.
+        schema: The dataset's schema.
 
     Raises:
         DTypeMismatchError: There is such a column.

@@ -1,6 +1,6 @@
-"""How long answers keep: for ever for a fixed version, never unasked for a branch.
+"""How long responses may be cached: permanently for a version, with revalidation for a branch.
 
-``main@12`` names the same rows for ever, so what was answered for it may be kept for ever; ``main``
+``main@12`` names the same rows permanently, so its responses may be cached permanently; ``main``
 or nothing means the newest commit, so a cache must ask each time. An ETag is made of what the
 answer depends on, never of its bytes: it is known before anything is read.
 """

@@ -1,6 +1,6 @@
 """Which methods a path answers: ``HEAD`` wherever ``GET`` does, but where it is a route of its own.
 
-FastAPI makes one route of each method, and says of a wrong one only what the first of them takes.
+FastAPI makes one route of each method, and reports for a wrong one only the methods of the first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a client likes best of what there is: ``Accept``, ``Accept-Encoding`` (RFC 9110, 12.5)."""
+"""The representation that a client prefers: ``Accept``, ``Accept-Encoding`` (RFC 9110, 12.5)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def choose_encoding(accept: str, offered: Sequence[str]) -> str:
 def choose_type(accept: str, offered: Sequence[str]) -> str:
     """Choose among media types by ``Accept``; the first of them where none is named.
 
-    Of those that are liked as much, what is named first: clients write what they want first.
+    Among equal weights the first named wins: clients write their preference first.
 
     >>> offered = ("application/json", "application/x-npz")
     >>> choose_type("application/x-npz", offered), choose_type("text/csv, */*", offered)
@@ -45,7 +45,7 @@ def choose_type(accept: str, offered: Sequence[str]) -> str:
 
 
 def _weights(header: str) -> Mapping[str, float]:
-    """Read what is named, in order, and its weight; a weight that is none counts as none given."""
+    """Read the names, in order, and their weights; an invalid weight counts as not given."""
     return dict(_weight(part) for part in header.lower().split(","))
 
 

@@ -1,4 +1,4 @@
-"""What FastAPI cannot see of a body that a route reads itself: its schema, for OpenAPI."""
+"""Schemas, for OpenAPI, of bodies that routes read themselves and FastAPI cannot see."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def problem_response(
 def fault_response(error: Exception) -> JSONResponse:
     """Build the answer for a fault of ours: its reader learns only that, the log has it all."""
     log.error("a request failed", exc_info=error)
-    return problem_response(500, "internal", "the server failed; its log says more")
+    return problem_response(500, "internal", "internal server error; see the server's log")
 
 
 def problem_of(error: TensorlakeError) -> dict[str, Any]:
@@ -198,7 +198,9 @@ def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
         found = error.errors()
         if any(one["loc"] == ("body",) and isinstance(one.get("input"), bytes) for one in found):
             given = request.headers.get("content-type", "")  # FastAPI read no JSON in it
-            detail = f"the body is said to be {given!r}\nsend it as Content-Type: application/json"
+            detail = (
+                f"the body's Content-Type is {given!r}\nsend it as Content-Type: application/json"
+            )
             return problem_response(415, "unsupported-media-type", detail)
         return problem_response(422, "invalid-input", "\n".join(map(_invalid, found)))
 
@@ -212,22 +214,22 @@ def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
 
 
 def _misdirected(request: Request, error: HTTPException) -> Problem:
-    """Say of a path or method that is none of ours what there is."""
+    """Describe the routes or methods that exist, for a path or method that does not."""
     path, status = request.url.path, HTTPStatus(error.status_code)
     if status is HTTPStatus.NOT_FOUND:
         detail = (
-            f"there is nothing at {path!r}\nGET /v1/openapi.json says what there is;"
-            " in paths ~ stands for the / in names"
+            f"there is nothing at {path!r}\nGET /v1/openapi.json lists the routes;"
+            " in paths write ~ for the / in names"
         )
         return Problem(status, "not-found", detail)
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = ", ".join(allowed_methods(request))
-        detail = f"{request.method} is nothing that {path!r} answers\nask one of {allowed}"
+        detail = f"{request.method} is not allowed for {path!r}\nuse one of {allowed}"
         return Problem(status, "method-not-allowed", detail, {"Allow": allowed})
     if status is HTTPStatus.BAD_REQUEST:  # FastAPI's, and it says no more
         detail = (
-            "the body cannot be read as JSON: it is no UTF-8, is nested too deeply, or has a number"
-            " of thousands of digits\nsend UTF-8, and long numbers as texts"
+            "the body cannot be read as JSON: it is not UTF-8, is nested too deeply, or has a"
+            " number of thousands of digits\nsend UTF-8, and long numbers as strings"
         )
         return Problem(422, "invalid-input", detail)
     code = status.phrase.lower().replace(" ", "-")
@@ -239,7 +241,7 @@ def _invalid(found: Mapping[str, Any]) -> str:
     """Say what is wrong with one member of a request."""
     if found["type"] == "json_invalid":
         at = "".join(f" at character {place}" for place in found["loc"][1:])
-        return f"the body is no JSON: {found['ctx']['error']}{at}"
+        return f"the body is not JSON: {found['ctx']['error']}{at}"
     place = ".".join(map(str, found["loc"]))
     given = found.get("input")
     shown = given[:80] if isinstance(given, str) else reprlib.repr(given)  # never all of a body

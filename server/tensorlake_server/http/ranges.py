@@ -1,10 +1,9 @@
-"""Which bytes a request asks for: one range of an answer (RFC 9110, 14).
+"""Byte ranges of requests: one range of a response (RFC 9110, 14).
 
     bytes=0-99    the first hundred     bytes=100-    all from there on     bytes=-5    the last
 
-What is no such range, or several at once, is answered by the whole, as the RFC has it. So is one
-that goes on with an answer that has changed meanwhile (``If-Range``): its client would join halves
-of two.
+Invalid ranges, and several at once, get the whole response, as the RFC allows. So does a range of a
+response that has changed since (``If-Range``): its client would join halves of two.
 """
 
 from __future__ import annotations

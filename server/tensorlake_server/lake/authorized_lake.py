@@ -1,7 +1,7 @@
 """The lake as one principal may see and change it: what every route is given.
 
 A dataset that they may not read is "not found", in the words of one that is not there: names tell
-nothing. What they may read but not change is refused by name.
+nothing. Changes to a dataset that they may only read are refused by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AllowedLake:
 
     Args:
         lake: All of it.
-        principal: Who asks.
+        principal: The caller.
         is_writable: Whether the server lets anybody write.
         before_change: Called once the principal may change something, before anything changes.
     """
@@ -123,7 +123,7 @@ class AllowedLake:
         return self._lake.store(name)
 
     def kept_store(self, name: str) -> Store | None:
-        """Look up the same where somebody opened it before; see `Lake.kept_store`."""
+        """Look up the same if it was opened before; see `Lake.kept_store`."""
         self.check_readable(name)
         return self._lake.kept_store(name)
 
@@ -168,7 +168,7 @@ class AllowedLake:
 
         Args:
             name: The dataset.
-            branch: What they change; EVERY is the dataset as a whole, None any branch.
+            branch: The branch to change; EVERY is the dataset as a whole, None any branch.
             action: WRITE or ADMIN.
 
         Raises:

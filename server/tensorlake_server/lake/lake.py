@@ -1,8 +1,8 @@
 """Datasets of the served lake, by name and version: the one place that opens any.
 
 A name is a path under the lake's URL, and nothing else: no empty, ``.`` or ``..`` part, nothing
-absolute, and in a local folder no link that leads out of it. What does not resolve is "not found",
-so that names tell nothing about what lies outside.
+absolute, and in a local folder no link that leads out of it. A name that does not resolve is
+"not found", so that names reveal nothing about files outside.
 
 Handles of fixed versions and evaluated views are kept, the most recently used ones: a request costs
 no opening, and readers keep their chunk caches. Nothing here is more than a cache.
@@ -77,7 +77,7 @@ class Lake:
 
     @property
     def url(self) -> str:
-        """What is served."""
+        """The datasets that are served."""
         return self._url
 
     def names(self) -> list[str]:
@@ -125,7 +125,7 @@ class Lake:
         """Open a version: a commit, tag or branch; None is main's newest.
 
         Args:
-            name: Of the dataset.
+            name: The dataset's name.
             version: As ``tl.open`` takes it.
             digest: The commit must have it, when it is given: a dataset that was deleted and made
                 anew has other commits under the same names.
@@ -249,7 +249,7 @@ class Lake:
         """Give the result of a query a name in the dataset; see ``View.save``.
 
         Raises:
-            InvalidInputError: The name is taken, or the result is no rows of the dataset.
+            InvalidInputError: The name is taken, or the result has no rows of the dataset.
         """
         query, _ = self.view(name, token)  # that it is of this dataset, as it was
         dataset = tl.open(self.url_of(name), query.version, storage_options=self._options)

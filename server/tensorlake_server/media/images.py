@@ -1,11 +1,11 @@
-"""Pictures for browsers: thumbnails of stored samples, and arrays drawn as pictures.
+"""Images for browsers: thumbnails of stored samples, and arrays drawn as images.
 
 JPEG samples are decoded at a fraction of their size (the codec skips what a thumbnail would throw
-away: 8 times faster on camera pictures), everything else by Pillow. A picture too small for JPEG's
+away: 8 times faster on camera images), everything else by Pillow. An image too small for JPEG's
 blocks, and one with transparency, becomes PNG.
 
-Samples are whatever their writers put into the lake: what is served as a picture is told from its
-first bytes, never from a name or a declared type, and sizes are checked before anything is decoded.
+Samples are whatever their writers put into the lake: their type is detected from
+their first bytes, never from a name or a declared type, and sizes are checked before decoding.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DRAWN_DTYPES = frozenset({"uint8", "uint16", "bool"})
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An encoded picture, and the size of the sample that it shows."""
+    """An encoded image, and the size of the sample that it shows."""
 
     media_type: Literal["image/jpeg", "image/png"]
     data: bytes
@@ -57,7 +57,7 @@ class Picture:
 
 
 def sniff(data: Buffer) -> str | None:
-    """Tell an image's type from its first bytes; None for all that is no image known here."""
+    """Tell an image's type from its first bytes; None if its type is not known here."""
     head = bytes(data[:16])
     if head.startswith(b"\xff\xd8\xff"):
         return "image/jpeg"
@@ -73,7 +73,7 @@ def sniff(data: Buffer) -> str | None:
 
 
 def is_drawable(dtype: np.dtype | None, shape: tuple[int | None, ...]) -> bool:
-    """Whether arrays of a tensor are pictures: grey or colour, 8 or 16 bits, not a mere vector."""
+    """Whether arrays of a tensor are images: grey or colour, 8 or 16 bits, not a mere vector."""
     if dtype is None or dtype.name not in DRAWN_DTYPES:
         return False
     if len(shape) == COLOUR_NDIM and shape[2] not in (1, 3, 4):
@@ -85,7 +85,7 @@ def is_drawable(dtype: np.dtype | None, shape: tuple[int | None, ...]) -> bool:
 
 
 def render_sample(data: Buffer, *, size: int | None) -> Picture:
-    """Make a picture of a stored sample that fits into ``size`` × ``size``; None keeps its size.
+    """Make an image of a stored sample that fits into ``size`` × ``size``; None keeps its size.
 
     Raises:
         CorruptSampleError: It cannot be decoded.
@@ -138,7 +138,7 @@ def _render_by_pillow(data: bytes, size: int | None) -> Picture:
         raise ImageTooLargeError(f"{error}\n{READ_INSTEAD}") from error
     except (OSError, ValueError, SyntaxError) as error:
         raise CorruptSampleError(
-            f"{len(data):,} bytes beginning with {data[:8].hex(' ')} are no picture"
+            f"{len(data):,} bytes beginning with {data[:8].hex(' ')} are not an image"
             f" that can be decoded: {error}"
             "\nto find all such samples: ds.check(full=False, decode=True)"
         ) from error
@@ -168,7 +168,7 @@ def _finish(
 
 
 def _fit(width: int, height: int, size: int) -> tuple[int, int]:
-    """Largest size of the same shape inside a square; small pictures are not enlarged."""
+    """Largest size of the same shape inside a square; small images are not enlarged."""
     scale = min(1.0, size / max(width, height, 1))
     return max(1, round(width * scale)), max(1, round(height * scale))
 

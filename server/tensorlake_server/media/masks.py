@@ -2,7 +2,7 @@
 
     red + 256 · green   the code; blue is 0
     binary mask         0 outside, 1 inside
-    segmentation        its codes; IGNORED where the type says that a code means no class
+    segmentation        its codes; IGNORED where the type reserves a code for no class
     instances           0 outside, else 1 + the position of the object; where objects overlap,
                         the smaller one shows
 

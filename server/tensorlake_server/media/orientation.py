@@ -1,8 +1,8 @@
-"""Pictures as they are stored, whatever way up a camera says it was held.
+"""Images as they are stored, ignoring the camera's orientation.
 
-A JPEG's EXIF header may tell viewers to turn or mirror it; browsers do, and canvases cannot be told
-not to. Arrays read by the SDK are never turned, and boxes lie in their pixels. So the tag's value
-is set to 1, "as it is", in the bytes that a browser gets; nothing else changes, not the length.
+A JPEG's EXIF header may tell viewers to turn or mirror it; browsers do, and canvases cannot prevent
+it. Arrays read by the SDK are never turned, and boxes lie in their pixels. So the tag's value is
+set to 1, "as it is", in the bytes that a browser gets; nothing else changes, not the length.
 
     JPEG      FF D8, then segments: FF marker · u16 length (big-endian, itself included) · payload
     APP1      marker E1, payload "Exif" 0 0 + TIFF: "II" or "MM" · u16 42 · u32 offset of IFD 0

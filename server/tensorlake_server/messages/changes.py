@@ -192,7 +192,7 @@ class TransactionRequest(Asked):
 
 
 class Committed(Message):
-    """What was published; ``is_repeated`` when it had been, under the same key."""
+    """The published commit; ``is_repeated`` when the same key had published it before."""
 
     version: str
     digest: str
@@ -225,7 +225,7 @@ class MergeRequest(Asked):
 
 
 class Merged(Message):
-    """What a merge did, or would do: ``how`` is nothing, fast-forward or merge."""
+    """The result of a merge, or its preview: ``how`` is nothing, fast-forward or merge."""
 
     how: str
     version: str | None

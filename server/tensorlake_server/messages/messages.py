@@ -1,7 +1,7 @@
 """The JSON of the REST API, as types; viewer/src/api/types.ts is made of them.
 
 Requests are parsed into these once, at the border. Rows are written by msgspec straight from their
-columns (bodies/cells.py says how), so `RowsPage` here only describes them. After a change: ``make
+columns (see bodies/cells.py), so `RowsPage` here only describes them. After a change: ``make
 api``.
 """
 
@@ -63,7 +63,7 @@ class Message(BaseModel):
 
 
 class Asked(Message):
-    """A body that somebody sends: of so few members that naming all that is wrong stays small."""
+    """A request body: with few members, so that a list of all its errors stays small."""
 
     @model_validator(mode="before")
     @classmethod
@@ -120,9 +120,9 @@ class TensorInfo(Message):
     shape: list[int | None] | None
     nullable: bool
     media_type: str | None
-    picture: Annotated[bool, Field(description="whether samples can be shown as pictures")]
+    picture: Annotated[bool, Field(description="whether samples can be shown as images")]
     names: Annotated[list[str] | None, Field(description="of classes, or of keypoints")] = None
-    of: Annotated[str | None, Field(description="the picture that coordinates mean")] = None
+    of: Annotated[str | None, Field(description="the image that coordinates refer to")] = None
     per: Annotated[str | None, Field(description="the tensor whose items are labelled")] = None
     format: Annotated[str | None, Field(description="order of a box's four numbers")] = None
     skeleton: Annotated[
@@ -198,7 +198,7 @@ class UpdatedRows(Message):
 
 
 class DiffInfo(Message):
-    """What differs between two versions, by row identity; rows are listed up to ``limit``."""
+    """The differences between two versions, by row identity; rows are listed up to ``limit``."""
 
     a: str
     b: str
@@ -227,7 +227,7 @@ class ObjectList(Message):
 
 
 class FolderList(Message):
-    """What lies directly under a prefix and holds objects."""
+    """The folders directly under a prefix that hold objects."""
 
     folders: list[str]
 
@@ -239,7 +239,7 @@ CellValue = TypeAliasType(
 
 
 class Summary(Message):
-    """What stands for a sample too large, or not made, for JSON; what is known of it is there."""
+    """The summary in place of a sample that JSON cannot hold, or that is too large."""
 
     kind: Annotated[
         Literal["media", "array", "text", "json", "bytes", "error"], Field(alias="$summary")
@@ -258,7 +258,7 @@ class Row(Message):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     row: Annotated[int | None, Field(alias="_row", description="its position in the version")]
-    row_id: Annotated[str | None, Field(alias="_row_id", description="the same for ever")]
+    row_id: Annotated[str | None, Field(alias="_row_id", description="permanent row identifier")]
     __pydantic_extra__: dict[str, CellValue | Summary]  # pyright: ignore[reportIncompatibleVariableOverride] - pydantic reads it for what else there may be
 
 
@@ -314,13 +314,13 @@ class Offer(Message):
 
 
 class Completions(Message):
-    """What could come next, the most specific kinds first."""
+    """Completions, the most specific kinds first."""
 
     offers: list[Offer]
 
 
 class Cost(Message):
-    """What a query took; None where it was not counted."""
+    """The cost of a query; None where it was not counted."""
 
     seconds: float
     nbytes: int | None
@@ -328,7 +328,7 @@ class Cost(Message):
 
 
 class QueryResult(Message):
-    """A query's rows: ``view`` names them for ever; of aggregates, no rows of the dataset."""
+    """A query's rows: ``view`` names them permanently; of aggregates, no rows of the dataset."""
 
     view: str
     version: str
@@ -379,7 +379,7 @@ class ThumbnailsRequest(Asked):
 
 
 class ClassCount(Message):
-    """How often a class, a word, a text or a truth value occurs, and in how many rows."""
+    """How often a class, a word, a string or a boolean occurs, and in how many rows."""
 
     code: int
     name: str
@@ -390,7 +390,7 @@ class ClassCount(Message):
 class ClassCounts(Message):
     """Counts over ``counted`` rows; ``distinct`` is how many different values there are.
 
-    Of texts and words the most frequent are listed, of classes all.
+    The most frequent strings and words are listed, and all classes.
     """
 
     counted: int
@@ -403,13 +403,14 @@ class Histogram(Message):
     """``counts[i]`` values lie in [edges[i], edges[i + 1]); the last bar holds its end too.
 
     ``bounds`` are the edges as TQL writes them, exactly: ``expression >= bounds[i]`` finds what the
-    bars count. ``per`` element, a row holds many values, and ANY says that one of them is there.
+    bars count. ``per`` element, a row holds many values, and ANY selects rows that hold one or more
+    of them.
     """
 
     title: str
     expression: Annotated[str, Field(description="the TQL whose values these are")]
     per: Literal["row", "element"]
-    is_whole: Annotated[bool, Field(description="whether values are whole numbers")]
+    is_whole: Annotated[bool, Field(description="whether values are integers")]
     is_rising: Annotated[bool, Field(description="whether edges are 1, 2, 5, 10, 20, …")]
     counted: Annotated[int, Field(description="rows whose values were counted")]
     values: int
@@ -424,7 +425,7 @@ class Histogram(Message):
 
 
 class Statistics(Message):
-    """Of one tensor; ``counted`` of the ``rows`` were looked at for NULLs and empty samples.
+    """Statistics of one tensor; NULLs and empty samples are those of ``counted`` of its ``rows``.
 
     Where that is fewer, they are runs of rows that are spread evenly over all.
     """

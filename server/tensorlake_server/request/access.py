@@ -1,4 +1,4 @@
-"""Who asks: a request's credentials become a `Principal`, or a refusal.
+"""Authentication: a request's credentials become a `Principal`, or a refusal.
 
     bearer token    of the token file, or the one in the link that the server printed
     cookie          what ``POST /v1/session`` exchanges a token for
@@ -56,7 +56,7 @@ class Access:
         """Say who asks.
 
         Raises:
-            Problem: 401, nobody whom the server knows.
+            Problem: 401, unknown credentials.
         """
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         knows_tokens = self._settings.has_link or self._tokens is not None
@@ -75,7 +75,7 @@ class Access:
         """Say who asks, where it may not be just anybody.
 
         Raises:
-            Problem: 401, nobody whom the server knows, or who showed nothing.
+            Problem: 401, unknown or missing credentials.
         """
         principal = self.principal(headers)
         if principal is ANONYMOUS:
@@ -86,7 +86,7 @@ class Access:
         """Return the cookie's value for a token.
 
         Raises:
-            Problem: 401, it is none that opens anything.
+            Problem: 401, it is not a valid token.
         """
         return self._signed(self._of_secret(secret)[0])
 
@@ -115,7 +115,7 @@ class Access:
             return None if self._tokens is None else find(self._tokens)
         except TensorlakeError as error:  # closed, not open, while nobody can be known
             raise Problem(
-                503, "tokens-unreadable", "the server cannot read its token file; its log says more"
+                503, "tokens-unreadable", "the server cannot read its token file; see its log"
             ) from error
 
     def _valid(self, stored: StoredToken) -> Principal:

@@ -171,6 +171,6 @@ def _unwritable() -> Problem:
         503,
         "audit-unwritable",
         "the server cannot write its audit log, and changes nothing without a line of it;"
-        " its own log says why\ntry again later",
+        " see its log\ntry again later",
         {"Retry-After": "30"},
     )

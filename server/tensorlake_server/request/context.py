@@ -1,4 +1,4 @@
-"""What every route takes from a request: the lake, the settings, names in paths."""
+"""The parts of a request that every route uses: the lake, the settings, names in paths."""
 
 from __future__ import annotations
 

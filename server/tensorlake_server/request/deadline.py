@@ -1,4 +1,4 @@
-"""Work that somebody waits for: within the limits of who asks, and no longer than they wait.
+"""Work for a waiting client: within its limits, and no longer than it waits.
 
 A query takes a place among those that run at once, of all and of its token, ends by itself after
 seconds or bytes that the settings name, and is called off when its client goes.
@@ -29,7 +29,7 @@ async def run_query_for(request: Request, work: Callable[[QueryLimits], T]) -> T
 
     Raises:
         Problem: 429, too many run already.
-        QueryLimitError: It passed a limit, or nobody waits for it any more.
+        QueryLimitError: It passed a limit, or the client has gone.
     """
     settings = settings_of(request)
     gone = threading.Event()

@@ -2,8 +2,8 @@
 
     a body, as it comes · what it unpacks to · an answer that waits for its reader
 
-Each is counted until its request ends. What would go beyond the bound is refused (503), and may be
-asked again: nothing waits, so what is there can always be finished. One request alone is never
+Each is counted until its request ends. A request beyond the bound is refused (503), and may be
+sent again: nothing waits, so requests in progress can always finish. One request alone is never
 refused, however large; what a single one may be is bounded elsewhere.
 """
 
@@ -46,7 +46,7 @@ class HeldBytes:
         return Holding(self, who)
 
     def take(self, who: str, nbytes: int, own: int) -> None:
-        """Count bytes of somebody, of whose this request holds ``own`` already.
+        """Count bytes of a client, of which this request holds ``own`` already.
 
         Raises:
             Problem: 503, it would be too many.
@@ -78,7 +78,7 @@ class HeldBytes:
 
 @dataclass(slots=True)
 class Holding:
-    """What one request holds; it ends with the request."""
+    """The bytes held by one request; released when it ends."""
 
     held: HeldBytes
     who: str
@@ -88,8 +88,8 @@ class Holding:
         """Hold more.
 
         Raises:
-            Problem: 503, it would be too many. What was held counts no more: the request is over,
-                and must not have another refused while it says so.
+            Problem: 503, it would be too many. Its bytes no longer count: the request is over,
+                and must not block another one while it is answered.
         """
         try:
             self.held.take(self.who, nbytes, self.nbytes)

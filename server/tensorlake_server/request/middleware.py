@@ -1,16 +1,16 @@
-"""What every request passes before it reaches a route: host, origin, who asks, body size, headers.
+"""The checks of a request before its route: host, origin, credentials, body size, headers.
 
 * ``Host`` must be a served name (421 otherwise), or a page of another site could rebind its DNS
   name to 127.0.0.1 and read the lake with the visitor's browser.
 * A request that another site's page makes changes nothing (403), whatever the browser sends along.
   No answer has CORS headers, so such a page reads nothing either.
-* ``/v1`` needs somebody whom the server knows: request/access.py says who that is.
+* ``/v1`` needs valid credentials: request/access.py checks them.
 * Bodies are counted as they arrive (413), and must arrive: within ``body_patience_s`` and a second
-  for each ``min_nbytes_per_s`` (408). Those of whom nobody knows yet have MAX_LOGIN_NBYTES.
-* What is held for all who ask, of bodies and answers, is bounded (503): request/held_bytes.py.
-* Requests a second are bounded for each token (429). Health is asked without a bound: whoever
-  decides whether this server lives must not share one with strangers. ``/metrics`` needs a token
-  where there are tokens.
+  for each ``min_nbytes_per_s`` (408). Unauthenticated requests have MAX_LOGIN_NBYTES.
+* Memory held for bodies and responses of all clients is bounded (503): request/held_bytes.py.
+* Requests a second are bounded for each token (429). Health checks have no bound: they decide
+  whether this server is restarted, and must not share one with strangers. ``/metrics`` needs a
+  token where there are tokens.
 * ``HEAD`` is answered like ``GET``, without the body.
 * Every answer has the request's id, is ``nosniff`` and names who may embed it; routes set what is
   special to them. Every request is counted, and a line of the log; with an audit log, each to
@@ -300,7 +300,7 @@ class _Answered:
     """Sends an answer with the default headers, and remembers its status.
 
     Attributes:
-        holding: What the request holds; None while nobody knows who asks.
+        holding: The bytes that the request holds; None before authentication.
         is_object: Whether an object of a dataset is asked for.
         refused: Why the answer that was made is not sent: too many wait for their readers.
     """
@@ -317,7 +317,7 @@ class _Answered:
         self._is_over = False
 
     async def end_with(self, response: Response, scope: Scope) -> None:
-        """Answer in the application's place; what it says later goes nowhere."""
+        """Answer in the application's place; its later messages are dropped."""
         await response(scope, _no_message, self)
         self._is_over = True
 
@@ -379,7 +379,7 @@ def audit_record(scope: Scope, status: int | None) -> dict[str, Any]:
 
 
 def _is_cross_site(headers: Headers) -> bool:
-    """Whether a browser says that another site's page asks; programs say nothing."""
+    """Whether a browser reports a request by another site's page; programs send no such header."""
     site = headers.get("sec-fetch-site")  # no page can forge it; it also sees through proxies
     if site is not None:
         return site not in ("none", "same-origin")

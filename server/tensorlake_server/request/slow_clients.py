@@ -1,7 +1,8 @@
-"""Connections: how long a client may take to say what it wants, and to take what it is answered.
+"""Connections: time limits for a client to send its request and to read the response.
 
-uvicorn waits for ever for the end of a request's headers, takes any number of them, and keeps what
-a client does not read for as long as the client likes. `PatientProtocol` is its protocol with ends:
+uvicorn waits without a limit for the end of a request's headers, takes any number of them, and
+keeps unread responses for as long as the client is connected. `PatientProtocol` is its protocol
+with ends:
 
     nothing, or a part of headers         closed after ``header_patience_s``, with 408 if it began
     headers without an end                431 after MAX_HEADERS_NBYTES
@@ -44,8 +45,8 @@ def configure(app: FastAPI, *, log_level: str, shutdown_s: int | None = None) ->
     """Say how uvicorn serves our application.
 
     Args:
-        app: What `create_app` made.
-        log_level: Of uvicorn's own log.
+        app: The application of `create_app`.
+        log_level: The level of uvicorn's own log.
         shutdown_s: How long answers under way may take when it is stopped; None: as they need.
     """
     return uvicorn.Config(
@@ -59,7 +60,7 @@ def configure(app: FastAPI, *, log_level: str, shutdown_s: int | None = None) ->
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """One connection of a client that is waited for, but not for ever."""
+    """One connection, with a bounded wait for its client."""
 
     def __init__(self, config: uvicorn.Config, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
@@ -118,7 +119,7 @@ class PatientProtocol(HttpToolsProtocol):
                 )
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what uvicorn cannot read; its own words would be no problem."""
+        """Refuse bytes that uvicorn cannot parse with a problem; uvicorn would send text."""
         self._refuse(
             HTTPStatus.BAD_REQUEST,
             "bad-request",
@@ -176,7 +177,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     @property
     def may_end(self) -> bool:
-        """Whether nothing is asked here, or by somebody whom nobody knows yet: a login, a probe."""
+        """Whether no request is open, or one without authentication: a login, a probe."""
         if self.transport.is_closing():
             return False
         return self._is_idle or self.cycle.scope.get("state", {}).get("principal") is NOBODY
@@ -209,7 +210,7 @@ class PatientProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, status: HTTPStatus, code: str, detail: str) -> None:
-        """Answer what is no request yet with a problem, and end the connection."""
+        """Answer an incomplete request with a problem, and end the connection."""
         problem = problem_response(status, code, detail, headers={"Connection": "close"})
         headers = b"".join(b"%s: %s\r\n" % one for one in problem.raw_headers)
         line = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()

@@ -110,10 +110,10 @@ class BoundedStream(StreamingResponse):
 
     Args:
         first: The first piece; b"" when there is none.
-        body: What gave it. It has begun: closing a generator that has not runs nothing of it, and
-            it would keep its place.
-        headers: Of the answer.
-        media_type: Of the answer.
+        body: The generator that yielded it. It has begun: closing a generator that has not
+            begun runs nothing of it, and it would keep its place.
+        headers: The response's headers.
+        media_type: The response's media type.
         patience_s: How long its client may take nothing.
     """
 

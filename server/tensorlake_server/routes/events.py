@@ -68,12 +68,12 @@ async def stream_events(
     start = last_event_id or after
     if start is not None and (not is_fixed(start) or start.rpartition("@")[0] != branch):
         raise InvalidInputError(
-            f"{start!r} is no commit of {branch!r}\ngive one like '{branch}@12'", actual=start
+            f"{start!r} is not a commit of {branch!r}\ngive one like '{branch}@12'", actual=start
         )
     handle = await run_in_threadpool(lake.open, name, start or branch)
     if handle.version.rpartition("@")[0] != branch:
         raise VersionNotFoundError(
-            f"{branch!r} of {name!r} is no branch but {handle.version}, which never gets a commit"
+            f"{branch!r} of {name!r} is not a branch but {handle.version}, which gets no commits"
             f"\nfollow its branch: branch={handle.version.rpartition('@')[0]}",
             version=branch,
         )

@@ -200,7 +200,7 @@ def _store(request: Request, name: str, path: str) -> Store:
 def _range_of(store: Store, path: str, first: str, last: str, headers: dict[str, str]) -> Response:
     """Answer with one range: ``first`` to ``last``, from ``first`` on, or the ``last`` bytes.
 
-    How long the object is costs a request where it is no file: it is asked only if it matters.
+    The object's length costs a request unless it is a file: it is only read if it matters.
     """
     is_closed = first != "" and last != ""
     start, stop = int(first or 0), int(last or 0) + 1
@@ -247,7 +247,7 @@ def _meta_of(store: Store, path: str) -> ObjectMeta:
 def _mapped(store: Store, path: str, start: int, stop: int) -> Buffer | None:
     """View a range of a pack of a local folder where it lies; None elsewhere.
 
-    It is brought into memory here, in a thread: sending it must not wait for a disk. Whoever calls
+    It is brought into memory here, in a thread: sending it must not wait for a disk. The caller of
     this has looked the pack up: of one that is gone, a mapping may be left.
     """
     if not store.is_local or not path.startswith(PACKS):
@@ -290,7 +290,7 @@ async def _pieces(store: Store, path: str, start: int, stop: int) -> AsyncGenera
 
 
 def _noticed(task: asyncio.Task[Buffer]) -> None:
-    """Notice how a task ended that nobody waits for any more."""
+    """Retrieve the result of a task that is no longer awaited."""
     if not task.cancelled():
         task.exception()
 

@@ -1,7 +1,7 @@
-"""``POST …/query``: a TQL query, run beside the data; its answer names the result for ever.
+"""``POST …/query``: a TQL query, run beside the data; its response names the result permanently.
 
-``/query/explain`` says how one would run, or what is wrong with it, and ``/query/complete`` what
-could come next: an editor asks both while somebody writes. Neither reads a sample.
+``/query/explain`` returns its plan, or its error, and ``/query/complete`` its
+completions: an editor requests both while a query is typed. Neither reads a sample.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _run(request: Request, name: str, asked: QueryRequest, limits: QueryLimits) 
 def explain_query(
     request: Request, response: Response, name: DatasetPath, asked: ExplainRequest
 ) -> Explanation:
-    """Say how a query would run; a text that is none is an error with its place."""
+    """Return the plan of a query; an invalid query is an error with its place."""
     dataset = lake_of(request).open(name, asked.version)
     _check_params(asked)
     response.headers["Cache-Control"] = "private, no-store"

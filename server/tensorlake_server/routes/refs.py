@@ -46,7 +46,7 @@ def delete_branch(request: Request, name: DatasetPath, branch: str) -> Response:
 
 @router.post("/{name}/tags", response_model=Ref, status_code=201)
 def create_tag(request: Request, name: DatasetPath, asked: TagRequest) -> Ref:
-    """Name a version for ever; needs a scope to write the whole dataset."""
+    """Name a version permanently; needs a scope to write the whole dataset."""
     lake = lake_of(request)
     lake.check_writable(name)
     tag = lake.open(name, asked.at).tag(asked.name)

@@ -1,4 +1,4 @@
-"""What a query's rows are answered as, whether they were asked for or saved under a name."""
+"""Responses for the rows of a query, requested directly or saved under a name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["QueryCost", "costed", "write_result"]
 
 @dataclass(slots=True)
 class QueryCost:
-    """What a query took: seconds, bytes of packs, requests to the store."""
+    """The cost of a query: seconds, bytes of packs, requests to the store."""
 
     seconds: float = 0.0
     nbytes: int = 0

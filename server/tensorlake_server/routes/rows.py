@@ -1,7 +1,7 @@
 """``GET …/rows``: a page of rows, as JSON, as an Arrow stream, or as .npz, by ``Accept``.
 
 A page has ``limit`` rows, or fewer where their samples are many bytes (bodies/page_size.py);
-whatever its form, ``Link`` says where the next one is.
+whatever its form, ``Link`` points to the next one.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def make_page(
 
 
 def _rows_of(readable: Readable, part: Part) -> list[dict[str, Any]]:
-    """Write rows as JSON has them; what is damaged is said in its cells, the rest is shown."""
+    """Write rows as JSON; damage is reported in its cells, the rest is shown."""
     rows = read_rows(readable, part.positions)
     for name, read in part.columns.items():
         if isinstance(read, CorruptionError):

@@ -1,6 +1,6 @@
 """One sample, and thumbnails of many.
 
-Only types that are nothing but pictures, sound, film or text are served as themselves; everything
+Only types that are nothing but images, sound, film or text are served as themselves; everything
 else leaves as an ``application/octet-stream`` attachment. Samples are other people's bytes:
 whatever the type, ``nosniff`` and a sandboxing policy keep a browser from running any of it.
 """
@@ -81,7 +81,7 @@ async def read_sample(
     size: Annotated[int | None, Query(ge=16, le=MAX_THUMBNAIL_SIDE)] = None,
     raw: Annotated[str | None, Query(description="the stored bytes, to download")] = None,
 ) -> Response:
-    """Read one sample: a picture for browsers, the stored bytes with ``?raw``."""
+    """Read one sample: an image for browsers, the stored bytes with ``?raw``."""
     asked = _Asked(name, tensor, row, version, view, digest, size, is_raw=raw is not None)
     drawn = _drawn_before(request, asked)
     return await run_in_threadpool(_answer, request, asked) if drawn is None else drawn
@@ -217,7 +217,7 @@ def _draw(read: TypedColumn, i: int, size: int) -> Picture:
     array = _decoded(read, i)
     if not is_drawable(array.dtype, array.shape):
         raise CorruptSampleError(
-            f"an array {array.dtype} {array.shape} is no picture (uint8 or uint16, h × w [× c])",
+            f"an array {array.dtype} {array.shape} is not an image (uint8 or uint16, h × w [× c])",
             actual=array.shape,
         )
     return render_array(array, size=size)
@@ -261,7 +261,7 @@ def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> Picture 
 
 
 def _is_drawn_by_type(read: TypedColumn, i: int) -> bool:
-    """Whether a sample is a picture in a form that only its type, a plug-in's, can decode."""
+    """Whether a sample is an image in a form that only its type, a plug-in's, can decode."""
     assert isinstance(read.column, EncodedColumn)
     is_picture = read.type.is_media and read.type.drawn_as == "image"
     return is_picture and sniff(read.column.samples[i]) is None

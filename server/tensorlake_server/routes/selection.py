@@ -1,6 +1,6 @@
 """``POST …/selection``: which rows a query selects, all of them, or the values of its groups.
 
-What ``ds.query`` over ``http://`` asks for: the answer is NumPy's .npz, and nothing in it needs
+The request of ``ds.query`` over ``http://``: the response is NumPy's .npz, and nothing in it needs
 pickle. ``rows`` are numbers in the version; where a query selects no rows, ``0.values`` and so on
 are the columns that ``said`` names. ``said`` is JSON: ``names``, and the query's ``cost``.
 """

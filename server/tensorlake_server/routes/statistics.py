@@ -1,8 +1,8 @@
 """``GET …/statistics/{tensor}``: class counts, and histograms of values, shapes and lengths.
 
-What is measured is TQL (stats/histogram_queries.py), evaluated by the query engine over a version
+The measures are TQL (stats/histogram_queries.py), evaluated by the query engine over a version
 or a query's result, so that statistics and filters cannot disagree. How many rows are looked at
-follows from what is stored (stats/row_budget.py); each part of the answer says how many that were.
+follows from what is stored (stats/row_budget.py); each part of the response reports their number.
 Shapes are read from headers of chunks, no sample with them.
 
 The work takes a place among the queries that run at once, ends when its client goes, and fails when
@@ -197,7 +197,7 @@ class _Counting:
     def _batches(
         self, expression: str, counted: int, *, is_heavy: bool = False
     ) -> Iterator[tql.Batch]:
-        """Evaluate an expression over rows that are spread over all, so many at once as fit."""
+        """Evaluate an expression over rows that are spread over all, as many at once as fit."""
         if counted == 0:
             return
         values = self._evaluated(expression)
@@ -222,7 +222,7 @@ class _Counting:
             )
         if limits.cancelled is not None and limits.cancelled():
             raise QueryLimitError(
-                f"nobody waits for the statistics of {self.tensor!r} any more\nask again"
+                f"request cancelled by client: statistics of {self.tensor!r}\nsend it again"
             )
 
 

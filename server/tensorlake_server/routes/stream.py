@@ -7,7 +7,7 @@ The loader that makes them is the SDK's own, so that a client's order, sharding 
 same here: a stream goes on from any state, on any replica. One batch is made ahead of what the
 client has taken (and what the loader prefetches, within its bounds), so a slow client holds the
 loader back. A stream ends with the epoch, with its client, or when the server drains; an error in
-the middle is said in the stream, as its last record batch.
+the middle is reported in the stream, as its last record batch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Count = Annotated[int, Field(ge=1, lt=MAX_COUNT)]
 
 
 class StreamRequest(AskedRows):
-    """Batches of rows; what is left out is as in ``ds.loader()``."""
+    """Batches of rows; defaults are those of ``ds.loader()``."""
 
     columns: Annotated[list[Name], Field(fail_fast=True)] | None = None
     batch_size: Count | None = None
@@ -144,7 +144,7 @@ def _step(given: dict[str, Any]) -> Any:
     except (TypeError, ValueError, AttributeError) as error:
         if isinstance(error, TensorlakeError):
             raise
-        raise InvalidInputError(f"{given!r} is no step of tl.decode: {error}") from error
+        raise InvalidInputError(f"{given!r} is not a step of tl.decode: {error}") from error
 
 
 def _check_size(loader: Loader, asked: StreamRequest, most: int) -> None:

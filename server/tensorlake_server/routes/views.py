@@ -1,7 +1,7 @@
-"""Saved views: rows that somebody gave a name, listed, opened and saved.
+"""Saved views: named rows, listed, opened and saved.
 
 A saved view is opened as a result, with an id like a query's: everything that reads a result reads
-it. What is saved is a result too, by its id.
+it. A saved view is a result too, by its id.
 """
 
 from __future__ import annotations

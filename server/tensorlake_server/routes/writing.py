@@ -1,7 +1,7 @@
 """Routes that change datasets: made, removed, transactions. All or nothing, and safe to repeat.
 
-What a client sends is staged on the version that it read and published by one commit: readers see
-all of it or nothing, and a commit by somebody else that changed the same is 409, with the rows.
+A client's changes are staged on the version that it read and published by one commit: readers see
+all of it or nothing, and a concurrent commit that changed the same is 409, with the rows.
 With a ``key`` a transaction can be sent again when its answer got lost: its commit answers it.
 """
 
@@ -146,7 +146,7 @@ def parse_type(given: str | dict[str, Any]) -> SampleType:
     """Read a tensor's type as JSON has it.
 
     Raises:
-        SchemaError: It is none.
+        SchemaError: It is not a type.
         UnsupportedFeatureError: It is of a kind that this server does not know.
     """
     if isinstance(given, str):
@@ -158,7 +158,7 @@ def parse_type(given: str | dict[str, Any]) -> SampleType:
     except (TypeError, AttributeError, ValueError, KeyError) as error:
         if isinstance(error, TensorlakeError):
             raise
-        raise SchemaError(f"{given!r} is no type: {error}") from error
+        raise SchemaError(f"{given!r} is not a type: {error}") from error
 
 
 def _commit(

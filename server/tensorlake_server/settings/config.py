@@ -1,8 +1,8 @@
-"""How a server is configured: flags, then the environment, then a file; the first that says it.
+"""Configuration: flags, then the environment, then a file; the first that sets a value wins.
 
     --max-streams 100, then TENSORLAKE_SERVE_MAX_STREAMS=100, then max_streams = 100 in the file
 
-Names are the flags', with underscores. What no flag should hold, a signing key, has only the
+Names are the flags', with underscores. A secret such as a signing key has no flag, only the
 environment: TENSORLAKE_SIGNING_KEY.
 """
 
@@ -60,10 +60,10 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "max_page_nbytes": int,
     "views_nbytes": int,
 }
-"""What can be set, and how its text is read."""
+"""An option, and the parser of its text."""
 
 KINDS: Mapping[Any, Any] = {str: str, int: int, float: (int, float), _flag: bool, Path: str}
-"""What a file may hold for it."""
+"""The types allowed in a file."""
 
 LATER: Mapping[str, str] = {
     "oidc": "tokens of an identity provider are not supported yet"
@@ -71,16 +71,16 @@ LATER: Mapping[str, str] = {
     "workers": "a server is one process"
     "\nstart more of them on other ports, with one token file and one TENSORLAKE_SIGNING_KEY",
 }
-"""What people ask for, and what they can do instead."""
+"""Options that people look for, and their replacements here."""
 
 
 def resolve_options(
     flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None
 ) -> dict[str, Any]:
-    """Put together what was set, by name; what nobody set is left out.
+    """Combine the options that were set, by name; others are left out.
 
     Raises:
-        InvalidInputError: A name is none, or a value is not of its kind; the message says where.
+        InvalidInputError: A name is not an option, or a value is not of its type, with its place.
         UnsupportedFeatureError: It is the name of what this server cannot do.
     """
     found = {} if file is None else _from_file(file)
@@ -137,7 +137,7 @@ def _unknown(name: str, where: str) -> InvalidInputError | UnsupportedFeatureErr
     if name in LATER:
         return UnsupportedFeatureError(f"{where}: {LATER[name]}")
     return InvalidInputError(
-        f"{where}, which is no option{did_you_mean(name, OPTIONS)}"
+        f"{where}, which is not an option{did_you_mean(name, OPTIONS)}"
         f"\nthe options: {', '.join(OPTIONS)}"
     )
 

@@ -1,8 +1,8 @@
-"""What a server is started with, checked once: parsed here, trusted everywhere else.
+"""The settings of a server, checked once: parsed here, trusted everywhere else.
 
 A server on a loopback address is private: a random token, in the fragment of the link that it
 prints, lets a browser in. On any other address it refuses to start unless it has a token file
-(``auth``), or ``public_read`` says that everybody who reaches it may read. Nobody writes without
+(``auth``), or ``public_read`` lets every client read. No client writes without
 ``write``.
 """
 
@@ -46,7 +46,7 @@ class Settings:
         audit_log: Where to note who did what, when.
         audit_nbytes: How long its file may become before another is begun.
         audit_files: How many of the earlier files are kept; 0: all.
-        token: What lets a browser in on a loopback address, in the link that is printed.
+        token: The browser's token on a loopback address, in the link that is printed.
         signing_key: Signs the ids of views; replicas of one lake share it.
         storage_options: Credentials and such, as ``tl.open`` takes them.
         static: Folder of the built viewer.
@@ -64,12 +64,12 @@ class Settings:
         max_batch_streams: Most streams of batches open at once; each decodes.
         max_batch_streams_each: Most of them for each token; for all who have none together.
         max_batch_nbytes: Largest batch that is decoded for a client.
-        header_patience_s: How long a client may take to say what it wants.
+        header_patience_s: How long a client may take to send its headers.
         body_patience_s: How long to send the body, and a second for each ``min_nbytes_per_s``.
         answer_patience_s: How long it may read nothing of its answer, or less than that.
-        min_nbytes_per_s: Slower clients stand still, in sending a body and in reading an answer.
+        min_nbytes_per_s: Slower clients are disconnected, in sending a body and in reading.
         stream_patience_s: How long a client of a stream may take nothing.
-        drain_s: How long requests under way may take once the server is told to stop.
+        drain_s: How long requests under way may take after a request to stop.
         max_query_s: How long a query may run.
         max_query_nbytes: How much of samples a query may read.
         max_query_memory_nbytes: How much memory a query may hold, and each reading of its result.
@@ -139,7 +139,7 @@ class Settings:
             )
         if self.presign and not self.url.startswith(SIGNING):
             raise InvalidInputError(
-                f"refusing --presign: {self.url!r} is no store that signs links"
+                f"refusing --presign: {self.url!r} is not a store that signs links"
                 f"\nleave it out, or serve one of {', '.join(SIGNING)}",
                 url=self.url,
             )
@@ -152,7 +152,7 @@ class Settings:
             value: object = getattr(self, one.name)
             if isinstance(value, float) and not (0 < value < math.inf):
                 raise InvalidInputError(
-                    f"{one.name} = {value} is no limit\ngive a number above 0", actual=value
+                    f"{one.name} must be > 0, got {value}\ngive a number above 0", actual=value
                 )
             if isinstance(value, int) and value < 0:
                 raise InvalidInputError(
@@ -160,7 +160,7 @@ class Settings:
                 )
         if self.port > PORT_MAX:
             raise InvalidInputError(
-                f"port = {self.port} is none: the last is {PORT_MAX}\n--port 0 takes a free one",
+                f"port must be <= {PORT_MAX}, got {self.port}\n--port 0 takes a free one",
                 actual=self.port,
             )
 

@@ -1,6 +1,6 @@
-"""How often classes, words, texts and truth values occur, and in how many rows.
+"""How often classes, words, strings and booleans occur, and in how many rows.
 
-Classes and truth values have codes and are counted by NumPy; words and texts are counted as they
+Classes and booleans have codes and are counted by NumPy; words and texts are counted as they
 come, and only where they repeat: a column of captions that are all different has no classes.
 """
 
@@ -30,7 +30,7 @@ MOST_PAIRS = 1 << 23  # rows × classes that are marked in a table; beyond that 
 def count_codes(
     batches: Iterable[tql.UniformBatch | tql.RaggedBatch], names: Sequence[str], counted: int
 ) -> ClassCounts:
-    """Count codes; one outside of `names`, a mask's "no class", is none."""
+    """Count codes; one outside of `names`, a mask's "no class", is not counted."""
     counts = np.zeros(len(names), dtype=np.int64)
     rows = np.zeros(len(names), dtype=np.int64)
     for batch in batches:

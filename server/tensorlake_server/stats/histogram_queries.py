@@ -1,9 +1,9 @@
-"""What is measured of a tensor: TQL expressions whose values histograms show.
+"""The measures of a tensor: TQL expressions whose values histograms show.
 
     a number, a time       score                         itself, one a row
     an array               LENGTH(x), SHAPE(x)[1]        each axis that differs by row
                            x                             its elements, many a row
-    a picture, a mask      SHAPE(image)[0], [1]          height and width, from headers alone
+    an image, a mask       SHAPE(image)[0], [1]          height and width, from headers alone
     an embedding           L2_NORM(vector)               whether it is normalised
     boxes                  LENGTH(boxes), AREA(boxes)    how many, and how large each
     text, JSON, items      LENGTH(caption)               characters, members, items
@@ -45,7 +45,7 @@ class Measure:
     """One expression over a tensor.
 
     Attributes:
-        title: What it is, in words.
+        title: A description for people.
         expression: The TQL.
         per: Whether a row has one value, or many.
         reads: Whether headers of chunks are enough, or samples are read.

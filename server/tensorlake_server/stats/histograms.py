@@ -1,14 +1,14 @@
 """Bars of a histogram: round edges, exact in the dtype of the values, and how many lie between.
 
-    whole numbers, few     a bar each                    0 1 2 3 4
-    whole numbers, many    steps of 1, 2, 5 × 10ⁿ        0 20 40 60 …      clamped to the dtype
+    integers, few          a bar each                    0 1 2 3 4
+    integers, many         steps of 1, 2, 5 × 10ⁿ        0 20 40 60 …      clamped to the dtype
     floats                 the same, as the dtype has them: 0.1 is float32's 0.1
     times                  seconds, minutes, … days, months, years
     most in the first bar  0 10 20 50 100 200 …          sizes of boxes: even steps would hide them
 
 A bar holds its start and not its end, the last one both. NaN and infinities lie in no bar; they
 are counted beside. An edge is also written as TQL writes it, without loss: int64's and uint64's
-extremes are no doubles, and JSON has no other numbers.
+extremes are not doubles, and JSON has no other numbers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIRST_YEAR, LAST_YEAR = -1969, 8029  # years 1 to 9999, the ones that TQL writes
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What is known of values beside their bars; `finite` are those that lie in bars."""
+    """Facts about values beside their bars; `finite` counts those in bars."""
 
     finite: npt.NDArray[Any]  # Any: numbers of whichever dtype the expression has
     nans: int

@@ -1,9 +1,9 @@
-"""Which rows statistics are counted over: all of them, or runs spread evenly over all.
+"""Rows that statistics are counted over: all of them, or runs spread evenly over all.
 
 A request's time, memory and bytes are bounded by how many rows it looks at, and that follows from
-what is stored alone: the same version gives the same answer, whoever asks and however fast the
-store is. The first rows would be no sample of the others: data come sorted by class, by camera, by
-day. So a part is up to RUNS runs of consecutive rows, as far apart as they can be.
+what is stored alone: the same version gives the same answer, for every client and however fast the
+store is. The first rows would not be a sample of the others: data come sorted by class, by camera,
+by day. So a part is up to RUNS runs of consecutive rows, as far apart as they can be.
 
     rows      0 ............................................. n
     counted   ####......####......####......####......####....

@@ -76,8 +76,8 @@ def test_a_comparison_with_what_is_no_number_keeps_no_row_of_any_zone(condition)
         ("WHERE t LIKE null", "NULL is none"),
         ("WHERE t REGEXP '('", "not a pattern of RE2: missing )"),
         ("ORDER BY n WHERE n > 1", "in this order: SELECT, FROM, WHERE"),
-        ("WHERE n > 1 WHERE n > 2", "clauses stand once"),
-        ("LIMIT 1 LIMIT 2", "clauses stand once"),
+        ("WHERE n > 1 WHERE n > 2", "clauses appear once"),
+        ("LIMIT 1 LIMIT 2", "clauses appear once"),
         ("ORDER BY 1", "one value for all rows"),
         ("SELECT COUNT(*) GROUP BY 1", "name a column or an alias"),
         ("ARRANGE BY 'n'", "one value for all rows"),
@@ -100,7 +100,7 @@ def test_a_habit_of_elsewhere_is_told_what_to_write(text, says):
 @pytest.mark.parametrize("num_rows", [0, 1, 9, 5000])
 @pytest.mark.parametrize("spread", [1, 7, 1 << 40])
 def test_groups_are_the_same_however_far_apart_their_keys_are(num_rows, spread):
-    """Near whole numbers are numbered by distance, others by sorting."""
+    """Near integers are numbered by distance, others by sorting."""
     rng = np.random.default_rng(num_rows)
     keys = (rng.integers(-3, 4, num_rows) * spread).tolist()
     others = [None if key % 5 == 0 else key % 3 for key in keys]

@@ -179,7 +179,7 @@ export interface paths {
         put?: never;
         /**
          * Create Tag
-         * @description Name a version for ever; needs a scope to write the whole dataset.
+         * @description Name a version permanently; needs a scope to write the whole dataset.
          */
         post: operations["create_tag_v1_datasets__name__tags_post"];
         delete?: never;
@@ -259,7 +259,7 @@ export interface paths {
         put?: never;
         /**
          * Explain Query
-         * @description Say how a query would run; a text that is none is an error with its place.
+         * @description Return the plan of a query; an invalid query is an error with its place.
          */
         post: operations["explain_query_v1_datasets__name__query_explain_post"];
         delete?: never;
@@ -361,7 +361,7 @@ export interface paths {
         };
         /**
          * Read Sample
-         * @description Read one sample: a picture for browsers, the stored bytes with ``?raw``.
+         * @description Read one sample: an image for browsers, the stored bytes with ``?raw``.
          */
         get: operations["read_sample_v1_datasets__name__tensors__tensor___row__get"];
         put?: never;
@@ -631,7 +631,7 @@ export interface components {
         CellValue: Json;
         /**
          * ClassCount
-         * @description How often a class, a word, a text or a truth value occurs, and in how many rows.
+         * @description How often a class, a word, a string or a boolean occurs, and in how many rows.
          */
         ClassCount: {
             /** Code */
@@ -647,7 +647,7 @@ export interface components {
          * ClassCounts
          * @description Counts over ``counted`` rows; ``distinct`` is how many different values there are.
          *
-         *     Of texts and words the most frequent are listed, of classes all.
+         *     The most frequent strings and words are listed, and all classes.
          */
         ClassCounts: {
             /** Counted */
@@ -681,7 +681,7 @@ export interface components {
         };
         /**
          * Committed
-         * @description What was published; ``is_repeated`` when it had been, under the same key.
+         * @description The published commit; ``is_repeated`` when the same key had published it before.
          */
         Committed: {
             /** Version */
@@ -707,7 +707,7 @@ export interface components {
         };
         /**
          * Completions
-         * @description What could come next, the most specific kinds first.
+         * @description Completions, the most specific kinds first.
          */
         Completions: {
             /** Offers */
@@ -715,7 +715,7 @@ export interface components {
         };
         /**
          * Cost
-         * @description What a query took; None where it was not counted.
+         * @description The cost of a query; None where it was not counted.
          */
         Cost: {
             /** Seconds */
@@ -801,7 +801,7 @@ export interface components {
         };
         /**
          * DiffInfo
-         * @description What differs between two versions, by row identity; rows are listed up to ``limit``.
+         * @description The differences between two versions, by row identity; rows are listed up to ``limit``.
          */
         DiffInfo: {
             /** A */
@@ -850,7 +850,7 @@ export interface components {
         };
         /**
          * FolderList
-         * @description What lies directly under a prefix and holds objects.
+         * @description The folders directly under a prefix that hold objects.
          */
         FolderList: {
             /** Folders */
@@ -861,7 +861,8 @@ export interface components {
          * @description ``counts[i]`` values lie in [edges[i], edges[i + 1]); the last bar holds its end too.
          *
          *     ``bounds`` are the edges as TQL writes them, exactly: ``expression >= bounds[i]`` finds what the
-         *     bars count. ``per`` element, a row holds many values, and ANY says that one of them is there.
+         *     bars count. ``per`` element, a row holds many values, and ANY selects rows that hold one or more
+         *     of them.
          */
         Histogram: {
             /** Title */
@@ -878,7 +879,7 @@ export interface components {
             per: "row" | "element";
             /**
              * Is Whole
-             * @description whether values are whole numbers
+             * @description whether values are integers
              */
             is_whole: boolean;
             /**
@@ -941,7 +942,7 @@ export interface components {
         };
         /**
          * Merged
-         * @description What a merge did, or would do: ``how`` is nothing, fast-forward or merge.
+         * @description The result of a merge, or its preview: ``how`` is nothing, fast-forward or merge.
          */
         Merged: {
             /** How */
@@ -1022,7 +1023,7 @@ export interface components {
         };
         /**
          * QueryResult
-         * @description A query's rows: ``view`` names them for ever; of aggregates, no rows of the dataset.
+         * @description A query's rows: ``view`` names them permanently; of aggregates, no rows of the dataset.
          */
         QueryResult: {
             /** View */
@@ -1078,7 +1079,7 @@ export interface components {
             _row: number | null;
             /**
              * Row Id
-             * @description the same for ever
+             * @description permanent row identifier
              */
             _row_id: string | null;
         } & {
@@ -1155,7 +1156,7 @@ export interface components {
         };
         /**
          * Statistics
-         * @description Of one tensor; ``counted`` of the ``rows`` were looked at for NULLs and empty samples.
+         * @description Statistics of one tensor; NULLs and empty samples are those of ``counted`` of its ``rows``.
          *
          *     Where that is fewer, they are runs of rows that are spread evenly over all.
          */
@@ -1193,7 +1194,7 @@ export interface components {
         };
         /**
          * StreamRequest
-         * @description Batches of rows; what is left out is as in ``ds.loader()``.
+         * @description Batches of rows; defaults are those of ``ds.loader()``.
          */
         StreamRequest: {
             /** Version */
@@ -1288,7 +1289,7 @@ export interface components {
         };
         /**
          * Summary
-         * @description What stands for a sample too large, or not made, for JSON; what is known of it is there.
+         * @description The summary in place of a sample that JSON cannot hold, or that is too large.
          */
         Summary: {
             /**
@@ -1356,7 +1357,7 @@ export interface components {
             media_type: string | null;
             /**
              * Picture
-             * @description whether samples can be shown as pictures
+             * @description whether samples can be shown as images
              */
             picture: boolean;
             /**
@@ -1366,7 +1367,7 @@ export interface components {
             names?: string[] | null;
             /**
              * Of
-             * @description the picture that coordinates mean
+             * @description the image that coordinates refer to
              */
             of?: string | null;
             /**

@@ -1,9 +1,9 @@
 """Across rows: COUNT, SUM, AVG, MIN, MAX, FIRST, ANY_VALUE, over all rows or over each group.
 
-NULLs do not count. Of no value at all COUNT is 0 and the others are NULL. SUM of integers is int64
+NULLs do not count. Without any value COUNT is 0 and the others are NULL. SUM of integers is int64
 (uint64), of floats float64; AVG is float64; MIN and MAX keep the type, and skip NaN unless there is
-nothing else. FIRST is the group's first sample, also a NULL, ANY_VALUE the first that is none; both
-take anything, the others refuse arrays: what is within a sample belongs to ARRAY_SUM and its kin.
+nothing else. FIRST is the group's first sample, also a NULL, ANY_VALUE the first non-NULL; both
+take anything, the others refuse arrays: ARRAY_SUM and its kin aggregate within a sample.
 """
 
 from collections.abc import Callable

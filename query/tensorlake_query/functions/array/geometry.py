@@ -1,7 +1,7 @@
 """Boxes and masks: AREA, IOU, INTERSECTS.
 
-Four numbers are corners `[x1, y1, x2, y2]` unless the column says otherwise (`box_format`: corner
-and size, or centre and size); indexing whole boxes keeps what it says, arithmetic does not.
+Four numbers are corners `[x1, y1, x2, y2]` unless the column specifies otherwise (`box_format`:
+corner and size, or centre and size); indexing whole boxes keeps the format, arithmetic does not.
 
 `IOU(a, b)` compares every box of `a` with every box of `b` of the same row: (k, 4) and (m, 4) give
 (k, m); one box against one box gives one number. A box that is empty or turned inside out has no

@@ -118,7 +118,7 @@ def _dimensions(site: Site, syntax: ast.Index, operand: Bound) -> list[_Dimensio
             next_argument += part is not None
         start, stop, step = parts
         if step.argument is not None or step.value == 0:
-            raise site.fail("the step of a slice must be a whole number other than 0")
+            raise site.fail("the step of a slice must be an integer other than 0")
         dimensions.append(_Range(start, stop, 1 if step.value is None else step.value))
     return dimensions
 
@@ -137,7 +137,7 @@ def _bound(site: Site, argument: int) -> _Bound:
     hint = (
         "members of JSON are text; arrays are indexed by number" if expr.type.kind == "text" else ""
     )
-    raise site.fail(f"an index must be a whole number, and {shown}", at=expr, hint=hint)
+    raise site.fail(f"an index must be an integer, and {shown}", at=expr, hint=hint)
 
 
 def _bounds(dimension: _Dimension) -> tuple[_Bound, ...]:
@@ -264,7 +264,7 @@ def _bind_member(site: Site, syntax: ast.Index) -> Bound:
     for expr in site.args[1:]:
         value = expr.value if isinstance(expr, Constant) else None
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise site.fail("a JSON member is a text or a whole number", at=expr)
+            raise site.fail("a JSON member is a string or an integer", at=expr)
         path.append(value)
     if len(path) != len(syntax.items):
         raise site.fail("JSON values have members, not slices", hint="write meta['key'] or meta[0]")

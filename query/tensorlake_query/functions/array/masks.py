@@ -1,6 +1,6 @@
-"""Masks compared pixel by pixel: IOU and INTERSECTS of truth values.
+"""Masks compared pixel by pixel: IOU and INTERSECTS of booleans.
 
-A mask is truth values (height, width), several are (n, height, width): BinaryMask, InstanceMask, or
+A mask is booleans (height, width), several are (n, height, width): BinaryMask, InstanceMask, or
 a comparison such as `segments = 2`. Each mask of `a` meets each of `b` of the same row. Rows whose
 masks have one size are compared together, by one matrix product of their pixels.
 """

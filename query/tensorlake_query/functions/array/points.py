@@ -1,7 +1,7 @@
-"""Places in a picture: CENTER, NORMALIZE, POLYGON_CONTAINS.
+"""Places in an image: CENTER, NORMALIZE, POLYGON_CONTAINS.
 
-`NORMALIZE(boxes, [x, y, width, height])` says where boxes lie in a window, from 0 to 1: what boxes
-become when `image[y:y + height, x:x + width]` is cut out. `NORMALIZE(x)` makes vectors of length 1.
+`NORMALIZE(boxes, [x, y, width, height])` gives the coordinates of boxes in a window, from 0 to 1,
+as when `image[y:y + height, x:x + width]` is cut out. `NORMALIZE(x)` makes vectors of length 1.
 """
 
 from collections.abc import Sequence

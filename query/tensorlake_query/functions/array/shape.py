@@ -117,7 +117,7 @@ def _bind_dtype(site: Site) -> Bound:
 
 
 def _bind_info(site: Site) -> Bound:
-    """Bind INFO: what is known of a sample without decoding it, as JSON."""
+    """Bind INFO: facts about a sample that need no decoding, as JSON."""
     shape = _shape_of(site)
     dtype = site.args[0].type.dtype
     names = INFO_SIZES[: len(site.args[0].type.shape)] if len(site.args[0].type.shape) > 1 else ()

@@ -1,7 +1,7 @@
 """CASE, COALESCE and CAST.
 
 CASE takes the first arm whose condition is true; without ELSE the rest is NULL. Its results must be
-of one kind: all numbers (of their common dtype), all text, all truth values. CAST of text that is
+of one kind: all numbers (of their common dtype), all text, all booleans. CAST of text that is
 not a number, or of a float that an integer cannot hold, is NULL.
 """
 

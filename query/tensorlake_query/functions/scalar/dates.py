@@ -1,4 +1,4 @@
-"""EXTRACT: a part of a moment, in UTC; EPOCH and the rest of a length of time."""
+"""EXTRACT: a part of a moment, in UTC; EPOCH and the rest of an interval."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -42,7 +42,7 @@ def _bind_round(site: Site) -> Bound:
         value = given.value if isinstance(given, Constant) else None
         if type(value) is not int or abs(value) > MAX_DECIMALS:
             raise site.fail(
-                "the decimals of ROUND must be a whole number", at=given, hint="write ROUND(x, 2)"
+                "the decimals of ROUND must be an integer", at=given, hint="write ROUND(x, 2)"
             )
         decimals = value
 
@@ -90,9 +90,9 @@ FUNCTIONS = (
     Function("SQRT", "SQRT(x)", "Square root.", (1, 1), _bind_real(np.sqrt, 4)),
     Function("EXP", "EXP(x)", "e to the power x.", (1, 1), _bind_real(np.exp, 8)),
     Function("LOG", "LOG(x)", "Natural logarithm.", (1, 1), _bind_real(np.log, 8)),
-    Function("FLOOR", "FLOOR(x)", "Largest whole number not above x.", (1, 1), _bind(np.floor, 1)),
-    Function("CEIL", "CEIL(x)", "Smallest whole number not below x.", (1, 1), _bind(np.ceil, 1)),
+    Function("FLOOR", "FLOOR(x)", "Largest integer not above x.", (1, 1), _bind(np.floor, 1)),
+    Function("CEIL", "CEIL(x)", "Smallest integer not below x.", (1, 1), _bind(np.ceil, 1)),
     Function(
-        "ROUND", "ROUND(x, decimals)", "Nearest number of so many decimals.", (1, 2), _bind_round
+        "ROUND", "ROUND(x, decimals)", "Nearest number of this many decimals.", (1, 2), _bind_round
     ),
 )

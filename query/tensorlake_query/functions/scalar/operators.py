@@ -238,7 +238,7 @@ def _same_times(
         shown = f"{show(plain)} is {describe(plain.type)}"
         raise site.fail(f"a time is needed, and {shown}", at=plain, hint="write DATE '2026-01-01'")
     if not any_kind and kinds[0] != kinds[1]:
-        raise site.fail("a time and a length of time have no order")
+        raise site.fail("a time and an interval cannot be compared")
     units: list[TimeUnit | None] = [
         arg.type.timestamp_unit or arg.type.duration_unit for arg in (left, right)
     ]
@@ -250,7 +250,7 @@ def _same_times(
 
 
 def conjunction(conditions: Sequence[Bound]) -> Bound:
-    """Return the AND of bound conditions, one truth value each."""
+    """Return the AND of bound conditions, one boolean each."""
     if len(conditions) == 1:
         return conditions[0]
     column_type = replace(BOOL, nullable=any(each.type.nullable for each in conditions))
@@ -275,7 +275,7 @@ def bind_is_null(site: Site, *, negated: bool) -> Bound:
 
 
 def presence_of(expr: Bound) -> Bound:
-    """Return something that is NULL where `expr` is: of pictures, their undecoded shapes."""
+    """Return something that is NULL where `expr` is: for images, their undecoded shapes."""
     if isinstance(expr, ColumnRef) and expr.type.kind == "media":
         shape = number("int64", (len(expr.type.shape),), nullable=expr.type.nullable)
         return ShapeRef(expr.name, shape, expr.syntax)
@@ -415,7 +415,7 @@ def _cast_constant(value: Constant, target: np.dtype[np.generic]) -> Constant:
 
 
 def _arithmetic_input(given: Sequence[np.dtype[np.generic]]) -> Sequence[np.dtype[np.generic]]:
-    """Count truth values as 0 and 1."""
+    """Count booleans as 0 and 1."""
     return [np.dtype(np.int64) if dtype.kind == "b" else dtype for dtype in given]
 
 

@@ -1,7 +1,7 @@
 """Rows: ROW_NUMBER, ROW_ID, DATA, RANDOM.
 
 RANDOM is a function of the row's number and the statement's seed alone, so that it is one value a
-row wherever the statement says it, in any batch, on any machine.
+row wherever the statement repeats it, in any batch, on any machine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ def _bind_data(site: Site) -> Bound:
     row = required_number(site, site.args[1])
     if row.type.shape or np.dtype(row.type.dtype).kind not in "iu":
         shown = f"{show(row)} is {describe(row.type)}"
-        raise site.fail(f"a row is a whole number, and {shown}", at=site.args[1])
+        raise site.fail(f"a row must be an integer, and {shown}", at=site.args[1])
     return DataRef(column.name, row, replace(column.type, nullable=True), site.syntax)
 
 
@@ -62,7 +62,7 @@ def _bind_random(site: Site) -> Bound:
         given = site.args[0]
         value = given.value if isinstance(given, Constant) else None
         if type(value) is not int:
-            raise site.fail("a seed is a whole number", at=given, hint="write RANDOM(7)")
+            raise site.fail("a seed must be an integer", at=given, hint="write RANDOM(7)")
         seed = value
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:

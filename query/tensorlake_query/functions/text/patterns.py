@@ -42,7 +42,7 @@ def bind_like(site: Site, syntax: ast.Like) -> Bound:
         )
     if operand.type.shape:
         shown = f"{show(operand)} is {describe(operand.type)}"
-        raise site.fail(f"{form} looks at one text, and {shown}", at=operand)
+        raise site.fail(f"{form} needs one text per row, and {shown}", at=operand)
     folds = form == "ILIKE"
     if form == "REGEXP":
         found = _regexp(site, pattern.value, pattern)
@@ -79,7 +79,7 @@ def _regexp(site: Site, pattern: str, at: Bound) -> Matching:
     def found(texts: Sequence[str]) -> BoolArray:
         try:
             array = pa.array(texts, pa.large_string())
-        except UnicodeEncodeError:  # half of a surrogate pair: no pattern matches it
+        except UnicodeEncodeError:  # half of a surrogate pair: RE2 sees one character
             encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
             array = pa.array(encoded, pa.large_binary()).view(pa.large_string())
         return match(array, pattern).to_numpy(zero_copy_only=False)

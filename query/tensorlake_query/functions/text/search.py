@@ -28,7 +28,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Corpus(Struct, frozen=True):
-    """What BM25 needs to know of all texts."""
+    """The statistics of all texts that BM25 needs."""
 
     num_texts: int
     mean_length: float

@@ -101,7 +101,7 @@ def _bind_per_text(
     longest: Callable[..., int] | None = None,
     exact: Callable[..., int] | None = None,
 ) -> Callable[[Site], Bound]:
-    """Bind a function of texts, and of whole numbers at the places `numbers`.
+    """Bind a function of strings, and of integers at the places `numbers`.
 
     `longest` and `exact` say how long its answers are, where they are longer than the texts.
     """
@@ -114,7 +114,9 @@ def _bind_per_text(
                 shown = f"{show(arg)} is {describe(arg.type)}"
                 raise site.fail(f"one value a row is needed, and {shown}", at=arg)
             if place in numbers and np.dtype(known.type.dtype).kind not in "iu":
-                raise site.fail(f"a whole number is needed, and {show(arg)} is none", at=arg)
+                raise site.fail(
+                    f"expected an integer, got {describe(arg.type)} ({show(arg)})", at=arg
+                )
             args.append(known)
 
         def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:

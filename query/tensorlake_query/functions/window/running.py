@@ -1,7 +1,7 @@
 """Running aggregates: `SUM(x) OVER (ORDER BY t)` is the sum of all rows up to each.
 
 A frame reaches from the partition's first row to the row itself and all rows equal to it by the
-keys, as SQL's does without a ROWS clause. What is added up goes through one idea, the segmented
+keys, as SQL's does without a ROWS clause. Sums go through one idea, the segmented
 scan: in the k-th round each place takes in the one 2ᵏ before it, as long as that lies in its
 partition, so that no partition's NaN or rounding reaches another.
 """

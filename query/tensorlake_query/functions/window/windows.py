@@ -1,6 +1,6 @@
 """Window functions: ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, and aggregates, `OVER (…)`.
 
-The rows are cut by PARTITION BY and put in order by ORDER BY, for the function alone: the query's
+The rows are cut by PARTITION BY and sorted by ORDER BY, for the function alone: the query's
 own order does not change. Numbers start at 0, as rows do everywhere here; ranks start at 1, as in
 SQL. An aggregate over a window is that of its whole partition; with ORDER BY it runs, row by row
 (`running.py`).
@@ -47,7 +47,7 @@ class WindowCall(Struct, frozen=True):
 
     @property
     def expressions(self) -> tuple[Bound, ...]:
-        """What it evaluates: arguments, partition, keys."""
+        """The expressions that it evaluates: arguments, partition, keys."""
         return (*self.args, *self.partition, *(key.expr for key in self.keys))
 
     def with_expressions(self, change: Callable[[Bound], Bound]) -> "WindowCall":
@@ -156,7 +156,7 @@ def _bind_neighbour(
         given = site.args[1]
         value = given.value if isinstance(given, Constant) else None
         if type(value) is not int or value < 0:
-            raise site.fail("the distance is a whole number, 0 or more", at=given)
+            raise site.fail("the distance must be an integer >= 0", at=given)
         distance = value
     step = -distance if syntax.name == "LAG" else distance
 

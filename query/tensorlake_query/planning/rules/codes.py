@@ -1,8 +1,8 @@
-"""Conditions of one label column: asked once of every class code, and looked up for the rows.
+"""Conditions of one label column: evaluated once per class code, and looked up for the rows.
 
-A label column is kept as a byte a row where it has up to 256 classes. Whatever a condition asks of
-it (`=`, `IN`, `LIKE`, any AND, OR and NOT of these), there are so many answers, and one for NULL:
-it costs about what one comparison costs. Neighbouring filters of one column become one filter.
+A label column of up to 256 classes is stored as one byte per row. For any condition on it (`=`,
+`IN`, `LIKE`, any AND, OR and NOT of these) there is one answer per code, and one for NULL: it costs
+about as much as one comparison. Neighbouring filters of one column become one filter.
 """
 
 from collections.abc import Iterator

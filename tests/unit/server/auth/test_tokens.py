@@ -149,7 +149,7 @@ def test_a_scope_that_is_none_is_wrong_usage(
     code = token_command.main(["create", "--auth", str(path), "--name", "x", "--scope", "all"])
 
     assert code == 2
-    assert "'all' is no scope" in capsys.readouterr().err
+    assert "'all' is not a scope" in capsys.readouterr().err
     assert not path.exists()
 
 

@@ -63,7 +63,7 @@ def test_a_body_is_validated_once_and_off_the_loop(echo: httpx.Client) -> None:
         (b'{"validated_in": 1, "number": "x"}', "body.number: Input should be a valid integer"),
         (b"{}", "body.validated_in: Field required"),
         (b"null", "body: Input should be a valid dictionary"),
-        (b"[", "the body is no JSON"),
+        (b"[", "the body is not JSON"),
         (b'{"number": 1, "validated_in": 1, "number": 2}', "gives the member 'number' twice"),
     ],
 )

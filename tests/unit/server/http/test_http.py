@@ -66,7 +66,7 @@ def test_another_method_is_refused_with_those_that_are_answered(
 
     assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
     if method != "HEAD":
-        assert answer.json()["detail"].endswith(f"ask one of {allowed}")
+        assert answer.json()["detail"].endswith(f"use one of {allowed}")
 
 
 @pytest.mark.parametrize("path", ["/v1/nothing", "/v1/datasets/vision%2Fdigits"])
@@ -97,7 +97,7 @@ def test_json_that_breaks_off_says_where(settings: Settings, connect: AppClient,
     answer = client.post(path, content=b'{"tql":', headers=json)
 
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith("the body is no JSON: E")
+    assert answer.json()["detail"].startswith("the body is not JSON: E")
     assert answer.json()["detail"].endswith("7"), "the character, or the column"
 
 
