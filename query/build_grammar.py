@@ -27,9 +27,10 @@ class GrammarHook(BuildHookInterface[Any]):
 
 def compile_grammar() -> Path:
     """Write the compiled grammar beside its text; remove those of other versions."""
-    for old in SYNTAX.glob("tql.lark-*"):
-        old.unlink()
-    return _grammar_module(SYNTAX / "grammar.py").save_compiled(SYNTAX)
+    path: Path = _grammar_module(SYNTAX / "grammar.py").save_compiled(SYNTAX)
+    for other in set(SYNTAX.glob("tql.lark-*")) - {path}:
+        other.unlink(missing_ok=True)
+    return path
 
 
 def _grammar_module(path: Path) -> ModuleType:

@@ -65,7 +65,7 @@ def compiled_name() -> str:
 def save_compiled(folder: Path) -> Path:
     """Write the compiled grammar into a folder, whole or not at all: others may be loading it."""
     path = folder / compiled_name()
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with unfinished.open("wb") as file:
             built().save(file)

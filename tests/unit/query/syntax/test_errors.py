@@ -202,7 +202,7 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
         ("SELECT RANK() OVER ()", QueryTypeError, "RANK() OVER ()", "needs an order"),
         ("SELECT LAG() OVER (ORDER BY score)", QueryTypeError,
          "LAG() OVER (ORDER BY score)", "LAG(x, 1)"),
-        ("SELECT ABS(score) OVER ()", QueryNameError, "ABS(score) OVER ()", "no window function"),
+        ("SELECT ABS(score) OVER ()", QueryNameError, "ABS(score) OVER ()", "is not a window"),
         ("SELECT LAG(score)", QueryNameError, "LAG", "OVER"),
         # times
         ("SELECT EXTRACT(YEAR FROM caption)", QueryTypeError, "caption", "takes a time"),

@@ -49,6 +49,19 @@ def test_the_compiled_grammar_gives_the_verdicts_of_the_grammar(tmp_path):
     assert [verdict(compiled, text) for text in TEXTS] == [verdict(anew, text) for text in TEXTS]
 
 
+def test_compiling_again_replaces_the_file_and_not_its_bytes(tmp_path):
+    """A process that is loading it must not find a part of a file."""
+    path = tmp_path / compiled_name()
+    path.write_bytes(b"of before")
+
+    with path.open("rb") as reader:
+        save_compiled(tmp_path)
+
+        assert reader.read() == b"of before"
+    assert list(tmp_path.iterdir()) == [path]
+    assert loaded(tmp_path) is not None
+
+
 def test_a_grammar_compiled_by_another_lark_is_not_used(tmp_path):
     path = save_compiled(tmp_path)
 
