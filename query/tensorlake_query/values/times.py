@@ -92,7 +92,7 @@ def interval_of_text(text: str, query: str, syntax: ast.Expr) -> Constant:
         place = found.end()
     if not text.strip() or abs(seconds) > _MAX_SECONDS:
         raise QuerySyntaxError(
-            f"{text!r} is out of range for an interval", text=query, span=syntax.span
+            f"{text!r} is not an interval that can be counted", text=query, span=syntax.span
         )
     return _duration(seconds, "s", syntax)
 
