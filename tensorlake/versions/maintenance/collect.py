@@ -1,7 +1,7 @@
 """The collector: finds packs that no version needs and deletes them, without locking anyone out.
 
 One collection takes the steps of ``STEPS``, in this order and no other
-(docs/explanation/garbage-collection.md says why each is where it is):
+(docs/explanation/garbage-collection.md explains the order):
 
     read_clock      the store's time, once; t = it − grace holds for the whole collection
     expire_tags     tags whose time has passed become tombstones
@@ -57,7 +57,7 @@ A pack is deleted only when it is older than t by this too; writers compare with
 
 @dataclass(frozen=True, slots=True)
 class CollectionReport:
-    """What a collection did, or would do.
+    """The result of a collection or of its dry run.
 
     Attributes:
         is_dry_run: Whether nothing was changed.
@@ -71,7 +71,7 @@ class CollectionReport:
         versions: How many versions were marked.
         expired_tags: Tags whose time had passed.
         dropped_pins: How many pins of dead transactions were deleted.
-        skipped: What could not be followed and needed not to be, and why.
+        skipped: References that could not be followed and were not needed, with reasons.
     """
 
     is_dry_run: bool
@@ -174,8 +174,8 @@ async def collect_garbage(store: Store, *, dry_run: bool = False) -> CollectionR
 
     Args:
         store: The dataset's store.
-        dry_run: Only say what would go. Commits that come meanwhile are not held off, so what is
-            said is an estimate.
+        dry_run: Only report the packs to delete. Concurrent commits are not blocked, so the report
+            is an estimate.
 
     Raises:
         CorruptionError: Something that is needed is missing or damaged; nothing was deleted.
@@ -333,7 +333,7 @@ STEPS: tuple[Callable[[Collection], Awaitable[None]], ...] = (
     delete_packs,
     drop_pins,
 )
-"""What a collection does, in order."""
+"""The steps of a collection, in order."""
 
 
 async def _mark_citation(
@@ -403,13 +403,13 @@ async def _mark_in_turn(
                 raise _needed(log, entry, missing[0])
             given_up += 1
     if given_up:
-        collection.skipped.append(f"{given_up:,} versions of {log.branch}: given up meanwhile")
+        collection.skipped.append(f"{given_up:,} versions of {log.branch}: expired meanwhile")
 
 
 async def _mark_version(
     collection: Collection, branch: str, entry: Entry, packs: PackReader, seen: set[PageKey]
 ) -> list[Unreadable]:
-    """Mark what a version needs; the pages that are missing, and so what is below, are told."""
+    """Mark a version's packs; return missing pages, below which references are unknown."""
     check_writable(entry, url=collection.store.url)
     missing: list[Unreadable] = []
     collection.marked |= await packs_of(

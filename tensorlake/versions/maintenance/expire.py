@@ -1,11 +1,11 @@
-"""Giving up old versions: raising ``expired_before`` in a fence of each branch.
+"""Expire old versions: raise ``expired_before`` in a fence of each branch.
 
     main@0 … main@11 │ main@12 ─ main@13 ─ fence 14 {expired_before: 12}
-       given up      │ kept
+       expired       │ kept
 
-What is given up can be cited no more, and the next collection takes what only it needed. Its log
-entries stay: history remains to be read, only the data are gone. Versions with a tag or a saved
-view keep theirs. Nothing is deleted here.
+An expired version can no longer be referenced, and the next collection deletes data that only it
+needed. Its log entries stay: the history remains readable, only the data is gone. Versions with a
+tag or a saved view keep theirs. Nothing is deleted here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class ExpiredRange:
-    """The versions of one branch that were given up.
+    """The expired versions of one branch.
 
     Attributes:
         branch: Whose.
@@ -51,7 +51,7 @@ class ExpiredRange:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryReport:
-    """What was given up, or would be.
+    """The result of an expiry or of its dry run.
 
     Attributes:
         is_dry_run: Whether nothing was changed.
@@ -68,8 +68,8 @@ class ExpiryReport:
 
     def __str__(self) -> str:
         if not self.given_up:
-            return "no version is old enough to be given up"
-        did = "would give up" if self.is_dry_run else "gave up"
+            return "no version is old enough to expire"
+        did = "would expire" if self.is_dry_run else "expired"
         lines = [
             f"{did} {one}; {one.branch}@{one.stop} and later are kept" for one in self.given_up
         ]
@@ -85,14 +85,14 @@ async def expire_versions(
     keep_last: int | None = None,
     dry_run: bool = False,
 ) -> ExpiryReport:
-    """Give up versions of every branch that has not ended; each keeps its newest.
+    """Expire versions of every branch that has not ended; each keeps its newest.
 
     Args:
         store: The dataset's store.
-        older_than: Give up versions that another had replaced by this time, or so long ago by the
-            store's clock: this machine's is not asked.
-        keep_last: Give up all but so many commits. With both, what either keeps is kept.
-        dry_run: Only say what would be given up.
+        older_than: Expire versions superseded before this time, or longer ago than this interval by
+            the store's clock, not this machine's.
+        keep_last: Expire all but the last N commits. With both, versions kept by either are kept.
+        dry_run: Only report the versions to expire.
 
     Raises:
         UnsupportedFeatureError: A branch needs writers that know more than this one.
@@ -127,7 +127,7 @@ async def expire_versions(
 async def _cut(
     store: Store, older_than: dt.datetime | dt.timedelta | None, *, dry_run: bool
 ) -> int | None:
-    """What was replaced by then is old, in microseconds since 1970."""
+    """Return the time, in microseconds since 1970, before which superseded versions are old."""
     if not isinstance(older_than, dt.timedelta):
         return None if older_than is None else microseconds(older_than)
     if dry_run:
@@ -141,9 +141,9 @@ async def _cut(
 
 
 async def _native_since(store: Store) -> int | None:
-    """Store time of the descriptor: what was stored before it was copied, and is older than that.
+    """Return the store time of the descriptor: objects stored before it were copied, and are older.
 
-    A copy puts its descriptor last. Of what was stored later the store alone says how old it is.
+    A copy puts its descriptor last. The age of objects stored later is their store time.
     """
     meta = await store.head(DESCRIPTOR)
     return None if meta is None else microseconds(meta.modified)
@@ -175,7 +175,7 @@ async def _standing_at(log: BranchLog, head: Entry, time: int, since: int | None
 
 
 async def _counted_back(log: BranchLog, head: Entry, keep_last: int) -> int:
-    """Number of the oldest of the newest ``keep_last`` commits; 0 when there are not so many."""
+    """Number of the oldest of the newest ``keep_last`` commits; 0 when there are fewer."""
     kept = 0
     for stop in range(head.seq + 1, 0, -AT_ONCE):
         numbers = range(stop - 1, max(stop - AT_ONCE, 0) - 1, -1)

@@ -47,7 +47,7 @@ __all__ = [
 
 ROUND_NBYTES = 8 << 30
 ROUND_EXTENTS = 1 << 17
-"""What is published together: new bytes, and extents, which are in memory until then."""
+"""Bounds of a round: new bytes, and extents, which are in memory until published."""
 
 COMPARED_ROWS = 1 << 23
 
@@ -75,7 +75,7 @@ class Edit:
 
 @dataclass(slots=True)
 class Round:
-    """What was moved since the last publication.
+    """The edits since the last publication.
 
     Attributes:
         packs: Where pages are read.
@@ -114,7 +114,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a round ended: the newest entry, whether it is the round's, and edits given up."""
+    """How a round ended: the newest entry, whether it is the round's, and edits dropped."""
 
     head: Entry
     published: bool
@@ -127,10 +127,10 @@ def publish_round(
     """Publish a round on the newest entry, if there is anything to publish.
 
     Args:
-        moved: What was moved.
+        moved: The edits to publish.
         log: The branch's log.
         head: The newest entry as far as the caller knows, loaded.
-        author: Who commits; None as for any commit.
+        author: Author of the commit; None: the default.
         is_last: Whether to tidy the trees too.
 
     Raises:
@@ -161,7 +161,7 @@ def publish_round(
 
 
 def optimized_members(head: Entry, state: State, *, author: str | None) -> dict[str, Any]:
-    """Members of an entry that says the same as the head in other chunks, or in another order."""
+    """Return members of an entry with the head's content in other chunks, or in another order."""
     members: dict[str, Any] = {
         "changes": Changes(),
         # What summary() tells by what is new since.

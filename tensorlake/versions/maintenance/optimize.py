@@ -2,10 +2,10 @@
 
 A tensor at a time, its index is read once (``maintenance/plan.py`` plans) and stretches of small
 chunks, and chunks with dead rows, are moved into new ones (``maintenance/rewrite_chunks.py``).
-Memory holds a few chunks whatever the size; what was moved is published in rounds of bounded size,
-each a commit that changes nothing. A round that stops half-way leaves the version before it.
+Memory holds a few chunks at any size; moved chunks are published in rounds of bounded size, each a
+commit that changes no value. A round that stops half-way leaves the version before it.
 
-Others go on meanwhile. A round is published on the newest entry, and *yields*: an edit stands only
+Others go on meanwhile. A round is published on the newest entry, and *yields*: an edit is kept only
 where the head still has the very extents that were read, and still hides the rows that were
 dropped. So updates keep their version, appends are untouched, and there is nothing to conflict.
 """
@@ -39,7 +39,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class TensorOptimized:
-    """What became of one tensor's chunks.
+    """The result for one tensor's chunks.
 
     Attributes:
         chunks_before: Chunks that its index referred to, and how many of them were moved …
@@ -47,7 +47,7 @@ class TensorOptimized:
         chunks_made: … these.
         nbytes_moved: Stored bytes of the chunks moved, each counted once however many parts of it
             the index refers to.
-        nbytes_made: Stored bytes of the chunks made: what was written.
+        nbytes_made: Stored bytes of the chunks made.
         dead_rows: Rows dropped from what the version refers to.
     """
 
@@ -67,12 +67,12 @@ class TensorOptimized:
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """What an optimization did: the entries it published, newest last, and each tensor."""
+    """The result of an optimization: the entries it published, newest last, and each tensor."""
 
     tensors: tuple[TensorOptimized, ...]
     entries: tuple[Entry, ...] = ()
     yielded: int = 0
-    """Edits given up because others changed the same chunks meanwhile."""
+    """Edits dropped because others changed the same chunks meanwhile."""
 
 
 @dataclass(slots=True)
@@ -161,11 +161,11 @@ def optimize_branch(
         log: The branch's log.
         packs: Where chunks and pages are read.
         head: The newest entry, loaded.
-        state: What it says.
-        author: Who commits; None as for any commit.
-        dry_run: Do all but storing and publishing: what would be moved is read and encoded, so what
-            is told is what comes.
-        progress: Told of bytes as they are passed, moved or not.
+        state: Content of that entry.
+        author: Author of the commits; None: the default.
+        dry_run: Do all but storing and publishing: chunks to move are read and encoded, so the
+            report is exact.
+        progress: Called with bytes as they are passed, moved or not.
 
     Raises:
         CorruptionError: A chunk to be moved is damaged; nothing of its round is published.

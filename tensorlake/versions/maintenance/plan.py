@@ -1,6 +1,6 @@
 """Which chunks of a tensor are worth writing again: the plan of ``optimize``.
 
-An index is a row of *pieces*: what is left of one chunk, a fill, dead rows. A piece that reads well
+An index is a row of *pieces*: the rest of a chunk, a fill, dead rows. A piece that reads well
 is a wall, which is never touched. Between walls, a *stretch* moves into new chunks if that helps:
 
     ▓▓▓▓▓▓▓▓ ▒ ▒ ▒▒ ▓▓▓▓▓▓▓▓ ▒ ▓▓▓▓▓▓▓▓ ▓▓░░▓▓▓▓      ▓ full   ▒ small   ░ dead rows in a chunk
@@ -11,8 +11,8 @@ A piece must move when it holds values that no row shows: dead rows, or rows of 
 given new values since. So after ``delete`` and ``optimize`` nothing of a deleted row is left in
 what the newest version refers to. Small pieces move where at least two meet.
 
-What the index does not say (how many rows a chunk has, what it decodes to, whether its dead rows
-were emptied before) is in the chunk's header, which is read where it decides.
+Facts that the index lacks (the rows of a chunk, its decoded size, whether its dead rows were
+emptied before) are in the chunk's header, which is read if they matter.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class Piece:
         what: "wall" (stays as it is), "chunk", "fill", "dead" (to become a hole) or "hole".
         start: Its first physical row.
         stop: The row after its last.
-        windows: Of a chunk: the physical ranges that its rows stand for; holes lie between.
-        skip: Of a chunk: the chunk's row that the first of them is; the others follow it.
+        windows: For a chunk, the physical ranges of its rows; holes are between them.
+        skip: For a chunk, the chunk's row of the first of them; the others follow it.
         is_whole: Whether a chunk has no other rows; None when only its header knows.
         must_move: Whether it holds what no row shows.
-        is_shown: Of each row from ``start`` on, whether a version shows it; None: all are.
+        is_shown: For each row from ``start`` on, whether a version shows it; None: all are.
     """
 
     what: Literal["wall", "chunk", "fill", "dead", "hole"]
@@ -142,7 +142,7 @@ async def is_partial(piece: Piece, packs: PackReader) -> bool:
 
 
 def stored_chunks(extents: Extents) -> Extents:
-    """Keep one extent of each chunk: what is stored, however many windows an update cut it into."""
+    """Keep one extent of each chunk, regardless of the windows that updates cut it into."""
     placed = np.flatnonzero(extents.pack != NO_PACK)
     place = np.stack((extents.pack[placed].astype(np.uint64), extents.offset[placed]), axis=1)
     _, first = np.unique(place, axis=0, return_index=True)
@@ -284,7 +284,7 @@ _NEVER_MOVED = (ChunkKind.TILED, ChunkKind.EXTERNAL)
 def _surely_full(
     spec: TensorSpec, table: Extents, groups: _Groups, held_rows: Int64Array
 ) -> BoolArray:
-    """Which groups are whole chunks of a good size, as far as the index says."""
+    """Return which groups are whole chunks of a good size, judging by the index."""
     layouts = spec.encodings
     first = groups.first
     read_as = table.read_as[first]

@@ -47,7 +47,7 @@ HOLE_NBYTES = 256
 and a look-up that is a little deeper."""
 
 EMPTIED_NBYTES = 8
-"""What an emptied row of varying length takes: its place in the header's columns."""
+"""Bytes of an emptied row of varying length: its place in the header's columns."""
 
 COMPRESSION = 16
 """How much smaller a codec makes emptied rows of a fixed size, at least."""

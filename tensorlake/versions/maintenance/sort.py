@@ -4,12 +4,13 @@
     after    0 … N − 1 the same rows in the new order │ N … P − 1 a hole │ P … appended meanwhile
 
 Every tensor is written anew, a batch of rows at a time. Row ids move along with their rows;
-``physical`` does not shrink, so rows that others append meanwhile keep their place. The entry says
+``physical`` does not shrink, so rows that others append meanwhile keep their place. The entry
+records
 ``rewrite``: across it only row ids are compared.
 
 It yields like any optimization. Published on a newer head, rows deleted meanwhile are hidden, rows
-appended follow, and cells updated meanwhile are taken from the head. What cannot be carried over (a
-changed schema, a restore, another order) begins the work again.
+appended follow, and cells updated meanwhile are taken from the head. Changes that cannot be carried
+over (of the schema, a restore, another order) restart the work.
 """
 
 from __future__ import annotations
@@ -74,11 +75,11 @@ CARRIED_ROWS_MAX = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Begun:
-    """The version that is put in order.
+    """The version to sort.
 
     Attributes:
         head: Its entry, loaded.
-        state: What that says.
+        state: Content of that entry.
         order: Its physical rows, in the new order.
     """
 
@@ -101,8 +102,8 @@ def recluster(
 
     A dry run does all but storing and publishing.
 
-    Never call it on the storage loop. Memory holds 8 bytes a row for the order, the extents of the
-    new chunks, and a few chunks.
+    Never call it on the storage loop. Memory holds 8 bytes per row for the order, the extents of
+    the new chunks, and a few chunks.
     """
     stage = DryStage(packs.store) if dry_run else PackStage(packs.store)
     if not dry_run:
@@ -205,7 +206,7 @@ async def _combined(
     packs: PackReader,
     stage: PackStage,
 ) -> State | None:
-    """The new order, with what others did since; None where that cannot be told."""
+    """Return the new order, including changes by others since; None if that is impossible."""
     if any(change.rewrite or change.schema for change in theirs):
         return None
     base, pages = begun.state, packs.pages

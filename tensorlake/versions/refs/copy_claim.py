@@ -1,10 +1,11 @@
-"""``copying.json``: what says that a copy is under way, until its descriptor says that it is whole.
+"""``copying.json``: the marker of a copy in progress, until its descriptor marks it complete.
 
     claim put ──► packs ──► logs ──► tags ──► HEADs ──► descriptor ──► claim deleted
 
-A place with a claim and no descriptor is no dataset: nobody opens it, makes another there or
-repairs it. The same copy run again goes on, under the id that the claim says. Beside a descriptor
-a claim means nothing: a copy died in its last step, or two ran at once.
+A place with a claim and no descriptor is not a dataset: it cannot be opened, repaired or used for a
+new one. The same copy run again continues, under the id in the claim. Beside a descriptor a claim
+is
+meaningless: a copy died in its last step, or two ran at once.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ MAX_NBYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CopyClaim:
-    """A copy under way.
+    """A copy in progress.
 
     Attributes:
-        id: What the copy will be called: its descriptor's id.
+        id: The copy's future id, in its descriptor.
         source: The id of the dataset that is copied.
-        url: Where that is, as whoever copies it calls it.
-        mirror_of: As the descriptor will say.
-        only: The one version that is copied, without its history; None: logs as they are.
+        url: URL of the source, as given by the copying process.
+        mirror_of: As in the future descriptor.
+        only: The single version copied, without its history; None: complete logs.
     """
 
     id: str
@@ -43,13 +44,13 @@ class CopyClaim:
 
     @property
     def call(self) -> str:
-        """What makes the copy, but for its target."""
+        """The call that makes the copy, without its target."""
         how = "" if self.mirror_of is None else ", mirror=True"
         how += "" if self.only is None else f", version={self.only!r}, history=False"
         return f"tl.copy({self.url!r}, …{how})"
 
     def refuse_other(self, wanted: CopyClaim, store: Store) -> None:
-        """Refuse another copy where this one is under way.
+        """Refuse a different copy while this one is in progress.
 
         Raises:
             InvalidInputError: It is another, whatever id each would have given it.
@@ -94,13 +95,13 @@ class CopyClaim:
 
 
 async def read_claim(store: Store) -> CopyClaim | None:
-    """Read which copy is under way; None when none is."""
+    """Read the claim of a copy in progress; None if there is none."""
     data = await store.get(COPYING)
     return None if data is None else CopyClaim.from_bytes(data)
 
 
 async def claim(store: Store, wanted: CopyClaim) -> CopyClaim | None:
-    """Claim a place for a copy; return the claim that stands, which may be an earlier run's.
+    """Claim a place for a copy; return the valid claim, which may be an earlier run's.
 
     Returns:
         None when the copy was finished by another, whose claim is gone.
@@ -117,7 +118,7 @@ async def claim(store: Store, wanted: CopyClaim) -> CopyClaim | None:
 
 
 async def unfinished(store: Store) -> str | None:
-    """What to tell of a place without a descriptor; None where no copy is under way."""
+    """Return the message for a place without a descriptor; None if no copy is in progress."""
     found = await read_claim(store)
     if found is None:
         return None
@@ -129,7 +130,7 @@ async def unfinished(store: Store) -> str | None:
 
 
 async def refuse_unfinished(store: Store) -> None:
-    """Refuse to work on a place where a copy is under way.
+    """Refuse to work on a place where a copy is in progress.
 
     Raises:
         DatasetNotFoundError: One is.

@@ -1,9 +1,9 @@
-"""Ending a branch: one more entry of its log, after which no other comes.
+"""End a branch: append a final entry to its log.
 
-An ``end`` entry repeats the body of the commit it stands on. Because it takes the next number like
-any commit, a writer that was about to publish loses the race and sees why. Nothing is deleted: the
-log stays for ever, so its name is never used again, and what only this branch refers to stays
-readable until a collection.
+An ``end`` entry repeats the body of the commit it is based on. Because it takes the next number
+like any commit, a writer about to publish loses the race and sees the reason. Nothing is deleted:
+the log stays permanently, so its name is never reused, and data referenced only by this branch
+stays readable until a collection.
 """
 
 from __future__ import annotations

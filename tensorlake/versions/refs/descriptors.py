@@ -4,9 +4,9 @@
            ▲                                          │                where a dataset has none yet
            └──────────────── repair ◄─────────────────┘
 
-Log entries do not say what the descriptor says: a copy made up from them would get the id of its
+Log entries do not contain the descriptor's facts: a reconstructed copy would get the id of its
 source, and a mirror would become writable. So only these bytes restore it. A deletion removes the
-second put before the descriptor: what remains of a dataset is never brought back to life.
+second put before the descriptor: remains of a dataset are never revived.
 """
 
 from __future__ import annotations

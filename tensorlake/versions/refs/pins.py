@@ -1,4 +1,4 @@
-"""Pins: holding on to a version while something made from it is not published yet.
+"""Pins: temporary references that prevent collection of a version during an operation.
 
 A pin is the object ``tags/pin-<txid>.json``. Collectors keep what pins newer than their fence name,
 so between putting a pin and publishing, no sweep takes away what is about to be cited
@@ -36,7 +36,7 @@ _log = logging.getLogger("tensorlake.versions")
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One version held.
+    """A pinned version.
 
     Attributes:
         branch: The branch whose log has the version.
@@ -50,7 +50,7 @@ class Pin:
 
     @property
     def version(self) -> str:
-        """The version held, as ``branch@number``."""
+        """The pinned version, as ``branch@number``."""
         return f"{self.branch}@{self.entry.seq}"
 
     async def check_age(self, store: Store, head: Entry) -> None:
@@ -70,7 +70,7 @@ class Pin:
 
 @asynccontextmanager
 async def pinned(store: Store, branch: str, entry: Entry, *, txid: str) -> AsyncGenerator[Pin]:
-    """Hold a version while something that cites it is made and published.
+    """Pin a version while an entry that references it is made and published.
 
     Args:
         store: The dataset's store.
@@ -79,7 +79,7 @@ async def pinned(store: Store, branch: str, entry: Entry, *, txid: str) -> Async
         txid: The transaction that will cite it; it has one pin.
 
     Raises:
-        SnapshotExpiredError: The version was given up before the pin stood.
+        SnapshotExpiredError: The version expired before the pin was stored.
     """
     pin = Pin(branch, entry, tag_path(f"{PIN_PREFIX}{txid}"))
     body = {"branch": branch, "seq": entry.seq, "digest_of": entry.digest, "txid": txid}
@@ -87,9 +87,9 @@ async def pinned(store: Store, branch: str, entry: Entry, *, txid: str) -> Async
         await put_surely(store, pin.path, seal(body))  # the name is random: what is there is ours
         newest = await BranchLog(store, branch).newest_from(entry)
         if is_given_up(entry.seq, newest=newest):
-            what = "its branch has ended" if newest.kind == "end" else "it was expired"
+            what = "its branch has ended" if newest.kind == "end" else "by expire()"
             raise SnapshotExpiredError(
-                f"{pin.version} of {store.url!r} was given up ({what}), so nothing new can be made"
+                f"{pin.version} of {store.url!r} has expired ({what}), so nothing new can be made"
                 " from it\nchoose a newer version, see ds.log(); or tl.copy() it",
                 version=pin.version,
             )
@@ -112,7 +112,7 @@ def holding(store: Store, branch: str, entry: Entry, *, txid: str) -> Generator[
 
 
 async def _unpin(store: Store, pin: Pin) -> None:
-    """Let go. What was published stands in any case: collectors delete pins left behind."""
+    """Delete the pin. Failures do not affect published entries: collectors delete stale pins."""
     try:
         await store.delete(pin.path)
     except (StorageError, AccessError) as error:

@@ -1,7 +1,7 @@
-"""Tags: names for versions, and how a version text is resolved.
+"""Tags: names for versions, and the resolution of version strings.
 
 A tag is one immutable object, put if absent: ``{branch, seq, digest, txid, expires?}``. It is
-written first, and then the log it cites is read again; when the version was given up meanwhile,
+written first, and then the log it references is read again; if the version has expired meanwhile,
 the tag is withdrawn (format.md, "Garbage", rule 2). Deleting leaves a tombstone, so that a name
 once used never means two things.
 
@@ -102,7 +102,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a version text means."""
+    """The resolved form of a version string."""
 
     branch: str
     entry: Entry
@@ -154,7 +154,7 @@ async def create_tag(
 
     Raises:
         InvalidInputError: The name is taken by another version, by a branch, or malformed.
-        SnapshotExpiredError: The version was given up while the tag was made.
+        SnapshotExpiredError: The version expired while the tag was made.
     """
     name = await check_new_name(store, name)
     tag = Tag(name, branch, entry.seq, entry.digest, new_txid(), expires)
@@ -168,7 +168,7 @@ async def create_tag(
     if is_given_up(entry.seq, newest=await BranchLog(store, branch).newest_from(entry)):
         await withdraw(store, tag.name, txid=tag.txid)
         message = (
-            f"{tag.version} of {store.url!r} was given up while it was being tagged {name!r};"
+            f"{tag.version} of {store.url!r} has expired while it was being tagged {name!r};"
             " tag a newer version, see ds.log()"
         )
         raise SnapshotExpiredError(message, version=tag.version)
@@ -227,7 +227,7 @@ def _taken(store: Store, name: str, found: Tag | None) -> InvalidInputError:
 
 
 async def delete_tag(store: Store, name: str) -> None:
-    """Give up a tag, or a saved view.
+    """Delete a tag or a saved view.
 
     Its name stays used; the version stays readable while its branch has it.
     """
@@ -251,7 +251,7 @@ async def resolve(
         store: The dataset's store.
         version: ``branch``, ``branch@number``, a tag, or an aware datetime; None is ``main``.
         branch: Whose commits a time is looked for in.
-        follows_hint: Of a mirror: a branch's HEAD is its head.
+        follows_hint: Whether a branch's HEAD is its head, as in a mirror.
 
     Raises:
         VersionNotFoundError: There is no such branch, commit or tag; the message names near ones.
@@ -294,14 +294,14 @@ async def resolve(
 
 
 async def commit_under(store: Store, branch: str, entry: Entry) -> Entry:
-    """Step from a fence or an end to the commit it stands on."""
+    """Step from a fence or an end to the commit it is based on."""
     while entry.kind != "commit" and entry.seq > 0:
         entry = await BranchLog(store, branch).existing(entry.seq - 1)
     return entry
 
 
 def _no_version(version: object, branch: str) -> InvalidInputError:
-    """What else people give: a number, which is one of a branch, or a day without a time."""
+    """Build the error for other values: a bare number, or a date without a time."""
     hint = (
         f"a commit has the number of its branch: version='{branch}@{version}'"
         if is_whole_number(version)

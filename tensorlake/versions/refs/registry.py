@@ -1,7 +1,7 @@
-"""What stands under ``tags/``, as a collector, a check or a copy sees it: names that hold versions.
+"""The objects under ``tags/``, as seen by a collector, a check or a copy: names that keep versions.
 
-A tag names a version, a saved view names one and has rows of its own, a pin holds one for a moment.
-All three keep what they cite from being collected. Where a user deletes a tag, its creator
+A tag names a version, a saved view names one and has rows of its own, a pin keeps one temporarily.
+All three prevent collection of the data they reference. Where a user deletes a tag, its creator
 withdraws it or a collector finds it expired, a tombstone takes its place; pins are really deleted.
 """
 
@@ -44,16 +44,16 @@ READ_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One name that holds a version.
+    """A name that keeps a version.
 
     Attributes:
-        name: Of the tag, the view or the pin.
-        branch: Whose log has the version.
+        name: Name of the tag, view or pin.
+        branch: Branch whose log has the version.
         seq: Its number there.
         digest: That entry's digest.
-        txid: Who put it.
-        rows: The rows of a saved view, whose pages lie in packs of its own.
-        expires: From when on a collector may give it up; None: never.
+        txid: The transaction that put it.
+        rows: The rows of a saved view, whose pages are in packs of its own.
+        expires: When a collector may start to delete it; None: never.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Citation:
 
     @property
     def is_pin(self) -> bool:
-        """Whether it only holds the version while something is made from it."""
+        """Whether it is a pin."""
         return self.name.startswith(PIN_PREFIX)
 
     def __str__(self) -> str:
@@ -76,10 +76,10 @@ class Citation:
 
 
 async def read_citation(store: Store, path: str) -> Citation | None:
-    """Read what lies at a path under ``tags/``; None when it is gone, or a tombstone.
+    """Read the object at a path under ``tags/``; None when it is gone, or a tombstone.
 
     Raises:
-        CorruptionError: It is damaged, so what it holds cannot be told.
+        CorruptionError: It is damaged, so the version it keeps is unknown.
     """
     data = await store.get(path)
     return None if data is None else parse_citation(path, data)
@@ -89,8 +89,8 @@ async def list_citations(store: Store) -> list[tuple[Citation, ObjectMeta]]:
     """Read every tag, view and pin that a listing shows; those gone since and tombstones left out.
 
     Raises:
-        CorruptionError: One is damaged, or has a name that no tag has, so what it holds cannot be
-            told.
+        CorruptionError: One is damaged, or is not named like a tag, so the version it keeps is
+            unknown.
     """
     listed = [meta async for meta in store.list(TAGS) if parse_tag_path(meta.path) is not None]
     reads = [partial(read_citation, store, meta.path) for meta in listed]
@@ -104,11 +104,11 @@ async def list_citations(store: Store) -> list[tuple[Citation, ObjectMeta]]:
 
 @dataclass(frozen=True, slots=True)
 class FoundNames(Generic[T]):
-    """What lies under ``tags/``, by name, in order; and why some of it cannot be read.
+    """The objects under ``tags/``, sorted by name, and the errors of unreadable ones.
 
     Attributes:
         found: Tags and saved views; no pins and no tombstones.
-        unreadable: What is wrong with the others, of which nobody can tell what they are.
+        unreadable: Errors of the others, whose kind is unknown.
     """
 
     found: dict[str, T]

@@ -1,8 +1,9 @@
-"""Starting a branch: the one step by step protocol that no sweep can fall between.
+"""Start a branch, by a protocol that is safe against concurrent collections.
 
-A branch that cites a version might be seen, and used, before it is known that the version is still
-there. So (format.md, "Garbage", rule 2): entry 0 says only ``begin``; then the version is pinned;
-then its log is read again; only then the branch's first commit is put; then the pin goes.
+A branch that references a version might be visible, and used, before it is known that the version
+still exists. So (format.md, "Garbage", rule 2): entry 0 has only the kind ``begin``; then the
+version is pinned; then its log is read again; only then the branch's first commit is put; then the
+pin goes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ async def create_branch(
 
     Raises:
         InvalidInputError: The name was used before, by a branch or a tag.
-        SnapshotExpiredError: The version was given up meanwhile.
+        SnapshotExpiredError: The version expired meanwhile.
         TransactionExpiredError: It took longer than the dataset's grace time.
     """
     name = check_name(name)

@@ -1,4 +1,4 @@
-"""What a transaction has staged, as a value; remembering it is remembering this.
+"""The staged changes of a transaction, as a value that can be saved and restored.
 
 Rows of the base's axis and rows appended since share one axis: those from ``limit`` on are new.
 
@@ -55,7 +55,7 @@ class Staged:
     """Changes on one log entry.
 
     Attributes:
-        base: The entry they stand on.
+        base: The entry they are based on.
         base_state: Its content.
         working: The content with the changes, over pages that are never published.
         pending_rows: Rows appended whose samples wait to become chunks; not in ``working`` yet.
@@ -65,9 +65,9 @@ class Staged:
         deleted: Rows that are no longer shown.
         returned: Rows that the base does not show, and these changes do.
         schema_changes: As a log entry records them.
-        created: Ids of tensors that the base has not.
+        created: Ids of tensors that the base does not have.
         is_rebased: Whether the base is a later entry than the one they were staged on.
-        keyed: What upserts staged, oldest first.
+        keyed: Rows staged by upserts, oldest first.
     """
 
     base: Entry
@@ -113,7 +113,7 @@ class Staged:
         return additions and not others
 
     def changes(self) -> Changes:
-        """What a commit would record as changed, by physical rows of the base."""
+        """The changes that a commit would record, by physical rows of the base."""
         return Changes(
             append=self.appended_rows,
             update={

@@ -5,7 +5,7 @@
             └── moved to the head ◄─┘ ──► conflicts: ConflictError, all is staged as before
 
 A lost race costs the entries in between, a few comparisons and one more put: no chunk is encoded or
-sent twice. Whatever fails, what was staged stays staged on the entry it was staged on.
+sent twice. After any failure, the changes stay staged on their original entry.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ ADVICE = Advice(
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """What a user says about a commit.
+    """The user's message and key of a commit.
 
     Raises:
-        InvalidInputError: The message or the key is no text, or the key is empty.
+        InvalidInputError: The message or the key is not a string, or the key is empty.
     """
 
     message: str = ""
@@ -70,15 +70,15 @@ def publish_transaction(
 
     Args:
         transaction: The changes.
-        log: Of the branch they were staged on.
-        request: What the user says of them.
-        differ: Compares cells, where another commit may have changed the same.
-        verify: Refuses changes that do not go together; also as they stand on another commit.
+        log: Log of the branch they were staged on.
+        request: The user's message and key.
+        differ: Compares cells that another commit may have changed too.
+        verify: Refuses inconsistent changes; also after they move to another commit.
 
     Raises:
         ConflictError: Another commit changed the same cells; everything stays staged.
         TransactionExpiredError: It was open for longer than the dataset's grace time.
-        CommitOutcomeUnknownError: Nobody said whether it was published: commit again to know.
+        CommitOutcomeUnknownError: Its publication is unconfirmed: commit again to find out.
     """
     transaction.working()
     before = transaction.savepoint()
@@ -109,10 +109,10 @@ def move_transaction(
     differ: CellsDiffer,
     on_conflict: OnConflict = "error",
 ) -> None:
-    """Let what is staged stand on the last of the entries that follow its base.
+    """Move staged changes onto the last of the entries that follow their base.
 
     Raises:
-        ConflictError: They changed the same; what is staged stands where it stood.
+        ConflictError: They changed the same cells; the staged changes keep their base.
         InvalidStateError: The branch has ended.
     """
     head = runtime.run(loaded(between[-1], transaction.packs))

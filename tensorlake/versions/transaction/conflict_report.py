@@ -1,4 +1,4 @@
-"""What a ``ConflictError`` says: who changed what meanwhile, in rows and names a user knows."""
+"""The text of a ``ConflictError``: concurrent changes, in rows and names of the user."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def conflict_error(
     pages: PageReader,
     on_conflict: str,
 ) -> ConflictError:
-    """Say why staged changes cannot stand on a newer entry.
+    """Build the error for staged changes that cannot move onto a newer entry.
 
     Args:
         conflicts: The reasons; rows are physical rows of ``state``.
         base: The entry they were staged on.
-        state: What it says.
+        state: Content of that entry.
         between: The entries that followed, up to the newest.
         changes: The staged changes.
         reads: Ids of tensors they were computed from.
@@ -85,7 +85,7 @@ def _advice(on_conflict: str) -> str:
 def _described(
     conflict: Conflict, names: dict[str, str], number_of: dict[int, int], base: str
 ) -> str:
-    """One conflict, its first rows by number; a number of -1 is a row that the base hides."""
+    """Describe a conflict, its first rows by number; -1 for rows hidden by the base."""
     if conflict.description:
         return conflict.description
     tensor = repr(names.get(conflict.tensor_id or "", "?"))

@@ -1,4 +1,4 @@
-"""What staged changes and the commits since their base both changed, and what was only suspected.
+"""Conflicts between staged changes and the commits since their base, confirmed from suspicions.
 
 ``find_conflicts`` decides by what log entries record; here its suspicions are confirmed by
 comparing trees and cells: rows recorded as "many", equal values, rows that got other places. Rows
@@ -52,7 +52,7 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 OnConflict = Literal["error", "ours", "theirs"]
-"""Who wins where both changed one thing: nobody, the staged changes, the published ones."""
+"""The side that takes precedence in conflicts: none, the staged or the published changes."""
 
 ASKED_AT_ONCE = 4096
 """Cells compared together where one that differs is an answer."""
@@ -70,7 +70,7 @@ class CellsDiffer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rebasing:
-    """What a rebase works with.
+    """The context of a rebase.
 
     Attributes:
         txid: The transaction whose changes are moved.
@@ -79,7 +79,7 @@ class Rebasing:
         scratch: Takes pages of the working trees.
         stage: Knows under which names packs were stored.
         differ: Compares cells.
-        on_conflict: Who wins where both changed one thing.
+        on_conflict: The side that takes precedence in conflicts.
         reads: Ids of tensors the changes were computed from.
     """
 
@@ -95,11 +95,11 @@ class Rebasing:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Staged changes, and the entry they are to stand on.
+    """Staged changes, and the entry to move them onto.
 
     Attributes:
-        mine: What the staged changes would record.
-        theirs: What the entries in between recorded.
+        mine: The changes that the staged ones would record.
+        theirs: The changes that the entries in between recorded.
         is_rewritten: Whether rows of the base have other places in the head.
     """
 
@@ -124,7 +124,7 @@ class Meeting:
 
     @property
     def base(self) -> State:
-        """What the staged changes stand on."""
+        """The base of the staged changes."""
         return self.staged.base_state
 
     @property
@@ -148,7 +148,7 @@ class Meeting:
         return await find_rows(self.state.row_ids, ids, pages)
 
     def is_shown(self, targets: Int64Array) -> BoolArray:
-        """Whether the head shows these of its rows; -1 is no row."""
+        """Return whether the head shows these of its rows; -1 is not a row."""
         shown = np.zeros(len(targets), dtype=np.bool_)
         known = np.flatnonzero(targets >= 0)
         if len(known):
@@ -161,7 +161,7 @@ class Meeting:
         return self.place.differ(tensor_id, state, rows, self.state, self.targets(rows))
 
     def changed_here(self, tensor_id: str, rows: Int64Array) -> BoolArray:
-        """Which rows of the base the staged changes gave another value; writing it back is none."""
+        """Return rows of the base with a new staged value; rewriting the old one does not count."""
         return self.place.differ(tensor_id, self.base, rows, self.staged.working, rows)
 
     def is_changed_here(self, tensor_id: str) -> bool:
@@ -181,7 +181,7 @@ class Meeting:
 
 
 def _anything(base: Schema, state: State, theirs: Iterable[Changes]) -> Changes:
-    """What may have changed where rows got other places: compare to know."""
+    """Return possible changes where rows were moved, to be confirmed by comparison."""
     dropped = [spec for spec in base.tensors if state.schema.by_id(spec.id) is None]
     return Changes(
         append=sum(changes.append for changes in theirs),
@@ -203,7 +203,7 @@ def _batches(rows: Int64Array) -> Iterator[Int64Array]:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """What both sides changed, confirmed; rows are the base's.
+    """Confirmed changes by both sides; rows are the base's.
 
     Attributes:
         cells: By tensor id, rows that both updated, to different values.
@@ -361,7 +361,7 @@ def _cells(
 
 
 def _changed(meeting: Meeting, rows: Int64Array) -> Int64Array:
-    """Of rows written here, those with a cell that has another value than in the base."""
+    """Return the rows written here that have a cell with a new value."""
     is_changed = np.zeros(len(rows), dtype=np.bool_)
     for tensor_id in meeting.mine.update:
         written = np.flatnonzero(
@@ -400,7 +400,7 @@ def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:
 
 
 def _lost(meeting: Meeting, vanished: Int64Array) -> Int64Array:
-    """Of rows that are not shown, those whose samples are gone as well."""
+    """Return the rows that are not shown and whose samples are gone too."""
     targets = meeting.targets(vanished)
     is_lost = targets < 0
     for root in meeting.state.roots.values():

@@ -1,4 +1,4 @@
-"""What staged changes come to, free of the version they were staged on, and how it is applied.
+"""The net effect of staged changes, independent of their base version, and its application.
 
     Staged ──net_of──► NetChanges ──(rebase: rows moved, losers left out)──► applied ──► State
 

@@ -4,8 +4,8 @@
             ▲                        │
             └── again: it got another name, under which its pages are not
 
-The pages of an entry are in the transaction's last pack. Who publishes makes the entry by these
-two: only they know that a pack was renamed since its pages were built.
+The pages of an entry are in the transaction's last pack. Publishers make the entry with these
+two functions: only they detect that a pack was renamed since its pages were built.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def entry_of(
 
     Args:
         head: The entry it follows.
-        state: What it says, its pages in the stage.
+        state: Its content, with pages in the stage.
         members: Its other members: message, author, parents, changes, …
         stage: The transaction's packs.
         branch: Whose log it is in.

@@ -68,7 +68,7 @@ thread, once for each race. None: there is nothing to publish (any more)."""
 
 @dataclass(slots=True)
 class Doubt:
-    """The highest number at which an entry of a transaction may be, although no answer said so.
+    """The highest number at which an entry of a transaction may be, without a confirming answer.
 
     Entries are read from the transaction's base on, so all lower numbers were seen by then too.
     """
@@ -87,7 +87,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the errors of a publication advise."""
+    """The advice in errors of a publication."""
 
     raced: str = "call it again when fewer processes commit"
     expired: str = "call it again"
@@ -102,10 +102,10 @@ class Publication:
         log: The branch's log.
         packs: Reads entries and pages.
         stage: The transaction's packs.
-        began_at_fence: Time of the fence of the entry that the work began on: what is staged and
-            pinned is younger.
+        began_at_fence: Time of the fence of the entry that the work began on: staged and pinned
+            objects are younger.
         pin: Holds a version of which chunks are cited.
-        keys: An entry with one of them is this work, whoever published it.
+        keys: An entry with one of them is this work, published by any writer.
         doubt: Remembers a try of unknown outcome, for the next publication of the transaction.
         advice: The last lines of errors.
     """
@@ -225,7 +225,7 @@ async def _built(work: Publication, head: Entry, draft: Draft) -> Published | No
 
 
 async def _put(work: Publication, head: Entry, entry: Entry) -> Entry | LostRace:
-    """Publish an entry, remembering where it may be when no answer says so."""
+    """Publish an entry, recording where it may be if no answer confirms it."""
     if fence_of(head).t > work.began_at_fence:
         if work.pin is not None:
             await work.pin.check_age(work.log.store, head)

@@ -3,9 +3,9 @@
     changes of both ──find_conflicts──► suspects ──compare trees and cells──► conflicts ──policy──►
     what stays of mine ──rows moved to the head's axis──► applied to the head: Staged again
 
-Physical rows mean the same along a log, so rows move only across an entry that says ``rewrite``
-(restore, reordering): there they are followed by row id, and a row that is not found is gone. No
-chunk is encoded or sent again, and what is left uncited in packs costs nothing but their bytes.
+Physical rows mean the same along a log, so rows move only across an entry that records ``rewrite``
+(restore, reordering): there they are matched by row id, and a row that is not found is gone. No
+chunk is encoded or sent again, and unreferenced chunks in packs cost only their bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Int64Array = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Rebased:
-    """Changes on the newer entry, or what keeps them from standing there."""
+    """Changes on the newer entry, or the conflicts that prevent the move."""
 
     staged: Staged
     conflicts: tuple[Conflict, ...] = ()
@@ -44,9 +44,9 @@ def rebase(staged: Staged, head: Entry, between: Sequence[Entry], place: Rebasin
 
     Args:
         staged: Changes whose samples are all in chunks.
-        head: The entry to stand on, its pages loaded.
+        head: The new base, its pages loaded.
         between: The entries after the changes' base, up to ``head``.
-        place: What it works with.
+        place: The context of the rebase.
 
     Returns:
         The changes on ``head``; where they conflict, as they were, with the conflicts.
@@ -176,7 +176,7 @@ async def _edits_at(
 
 
 def _schema_changes(staged: Staged, contest: Contest) -> tuple[Mapping[str, Any], ...]:
-    """What the head's schema goes through; what was checked for these changes stays so."""
+    """Return the changes to the head's schema; checks made for these changes stay valid."""
     checked = {(one["op"], one["tensor"]) for one in staged.schema_changes if one.get("checked")}
     return tuple(
         {**change, "checked": True} if (change["op"], change["tensor"]) in checked else change

@@ -7,10 +7,10 @@
                         message, author, time}
 
 Pages of the rows, where there are too many for the object, lie in packs of the view's own
-transaction. Nothing refers to those until the tag stands, so it is a race against collectors, which
-the clocks of the store decide (format.md, "Garbage", rule 2): the tag must be less than grace / 2
-younger than the oldest pack, else it is withdrawn. Like any tag it is also withdrawn when the cited
-version turns out to be gone.
+transaction. Nothing references them until the tag is stored, so it is a race against collectors,
+which the clock of the store decides (format.md, "Garbage", rule 2): the tag must be less than grace
+/ 2 younger than the oldest pack, else it is withdrawn. Like any tag it is also withdrawn when the
+cited version turns out to be gone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Step = Mapping[str, Any]
 """One step that led to a view, as JSON: {"tql", "params"} or {"columns"}."""
 
 VIEW_NBYTES_MAX = 1 << 20
-"""What a view's object may take: a query with a picture's vector has room, a table has not."""
+"""Maximum size of a view's object: enough for a query with an image's vector, not for a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class SavedView:
     """A name for rows of one version, in an order.
 
     Attributes:
-        digest: Of the entry that the version is.
+        digest: Digest of the version's entry.
         rows: Physical rows of that version.
         columns: Names of the columns.
         selection: Digest of the version and its rows in order, as loaders know them.
-        query: What led to the rows, step by step; None where they were chosen by hand.
+        query: The steps that selected the rows; None if they were chosen by hand.
         txid: The transaction that put it.
     """
 
@@ -131,7 +131,7 @@ class SavedView:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptionError(
-                f"{where!r} is no saved view ({error!r})\nrun tensorlake check", object=where
+                f"{where!r} is not a saved view ({error!r})\nrun tensorlake check", object=where
             ) from error
 
 
@@ -156,7 +156,7 @@ def save_view(
 
     Raises:
         InvalidInputError: The name is taken by another view or version, by a branch, or malformed.
-        SnapshotExpiredError: The version was given up meanwhile.
+        SnapshotExpiredError: The version expired meanwhile.
         TransactionExpiredError: Storing took half of the dataset's grace time.
     """
     name = runtime.run(check_new_name(store, view.name))
@@ -238,7 +238,7 @@ async def _published(
     if is_given_up(entry.seq, newest=newest):
         await withdraw(store, view.name, txid=view.txid)
         raise SnapshotExpiredError(
-            f"{view.version} of {store.url!r} was given up while the view {view.name!r} was being"
+            f"{view.version} of {store.url!r} has expired while the view {view.name!r} was being"
             " saved\nquery a newer version, see ds.log()",
             version=view.version,
         )

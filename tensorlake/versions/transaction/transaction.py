@@ -1,6 +1,6 @@
-"""Staged changes on one branch: what they are now, and how they become a commit.
+"""Staged changes on one branch: their current state, and how they become a commit.
 
-A transaction stands on one log entry, its *base*. Staging makes chunks (in the stage's packs) and
+A transaction is based on one log entry, its *base*. Staging makes chunks (in the stage's packs) and
 a *working* state: the base's trees with the changes applied, over scratch pages that are never
 published. That is what the handle reads. Publishing applies the *net* changes once more, to the
 trees of the base, this time with pages in the last pack:
@@ -74,17 +74,17 @@ WORKING_TAIL_ENTRIES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """What was staged at one moment."""
+    """A savepoint of staged changes."""
 
     staged: Staged
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedMove:
-    """What an upsert staged, after the changes moved to a newer entry.
+    """The rows staged by an upsert, after the changes moved to a newer entry.
 
     Attributes:
-        was: What it staged, by rows of the state before.
+        was: The rows it staged, by rows of the previous state.
         rows: Where those rows are now; -1 where the newer entry never had them.
         limit: Rows of the older entry; those from here on came since, here or there.
         keys_stand: Whether the older entry's rows are where they were, with the keys they had.
@@ -111,9 +111,10 @@ class Rematch(Protocol):
 
         Args:
             transaction: The changes, on the newer entry.
-            before: What the handle saw before the move.
-            moves: Of each upsert, oldest first.
-            on_conflict: Who wins where both gave a row to one key; nobody: whoever comes later.
+            before: The state of the handle before the move.
+            moves: The move of each upsert, oldest first.
+            on_conflict: The side that takes precedence if both gave a row to one key; none: the
+                later one.
         """
         ...
 
@@ -130,7 +131,7 @@ class Transaction:
         packs.attach(self._scratch)
         self.packs = packs
         self.began_at_fence = fence_of(base).t
-        """The fence of the entry it began on: what was staged is younger than that."""
+        """The fence of the entry it began on: all staged data is younger."""
         self.doubt = Doubt()
         """Whether an earlier commit of unknown outcome may be in the log."""
         self.reads: frozenset[str] = frozenset()
@@ -142,12 +143,12 @@ class Transaction:
 
     @property
     def base(self) -> Entry:
-        """The entry that the changes stand on."""
+        """The entry that the changes are based on."""
         return self._staged.base
 
     @property
     def base_state(self) -> State:
-        """What that entry says."""
+        """The content of that entry."""
         return self._staged.base_state
 
     @property
@@ -292,7 +293,7 @@ class Transaction:
         Args:
             spec: The new one.
             what: "rename", "type", "names" or "metadata".
-            is_checked: Whether it stands only because every row was looked at: it then conflicts
+            is_checked: Whether it is valid only because every row was checked: it then conflicts
                 with rows that others append, and with values that they give the tensor.
         """
         working = self.working()
@@ -341,7 +342,7 @@ class Transaction:
         return runtime.run(tree.settled(grown, self._pages, self._scratch))
 
     def changes(self) -> Changes:
-        """What a commit would record as changed, by physical rows of the base."""
+        """Return the changes that a commit would record, by physical rows of the base."""
         return self._staged.changes()
 
     def assigned(self) -> dict[str, Int64Array]:
@@ -360,7 +361,7 @@ class Transaction:
         return self.doubt.find(self.txid, entries) is not None
 
     async def final_state(self) -> State:
-        """The working state over pages that are published: what is new goes to the stage."""
+        """Return the working state over published pages; new pages go to the stage."""
         staged = self._staged
         if self._scratch.is_empty and not self.stage.renames:
             return await self._settled(staged.working)  # packs have the names that it cites
@@ -403,10 +404,10 @@ class Transaction:
             between: The entries after the base, up to it.
             branch: The branch.
             differ: Compares cells.
-            on_conflict: Who wins where both changed one thing.
+            on_conflict: The side that takes precedence in conflicts.
 
         Returns:
-            What keeps the changes from standing there; they are where they were then.
+            The conflicts that prevent the move; the changes then keep their base.
         """
         self.working()
         place = Rebasing(

@@ -68,7 +68,7 @@ class RangeVerifier:
     _batch_nbytes: int = 0
 
     async def add(self, reference: Reference, version: str, *, is_read: bool) -> None:
-        """Take a reference of a version; ``is_read`` says that its bytes were verified already."""
+        """Add a reference of a version; ``is_read`` means that its bytes were verified already."""
         key = (reference.pack, reference.offset)
         if key in self._seen:
             return

@@ -3,9 +3,9 @@
     descriptor ── logs (chain of digests, numbers, parents) ── versions ── pages ── chunks
                   hints · tags · views · pins                            └─ packs (size, directory)
 
-Nothing damaged stops it, and nothing is changed. Versions that were given up are not expected to
-be whole, unless a tag names them. Each page and chunk is read once, whatever number of versions
-share it, so checking a long log costs little more than checking its head.
+Nothing damaged stops it, and nothing is changed. Expired versions are not expected to be complete,
+unless a tag names them. Each page and chunk is read once, whatever number of versions share it, so
+checking a long log costs little more than checking its head.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TRAILER_NBYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was checked, and what was found."""
+    """The extent of a check, and its findings."""
 
     findings: tuple[Finding, ...]
     left_out: int
@@ -146,7 +146,7 @@ async def _descriptor_advice(store: Store) -> str:
 
 async def _check_tag(check: CheckRun, path: str) -> None:
     if name_at(path) is None:
-        what = "it is no part of the format"
+        what = "it is not part of the format"
         check.findings.add(path, what, severity="warning", advice="remove it if you know it")
         return
     try:
@@ -177,7 +177,7 @@ async def _check_citation(check: CheckRun, citation: Citation, path: str) -> Non
 
 
 async def _report_missing(check: CheckRun) -> None:
-    """Report packs that are gone, but those of versions given up while this check went on."""
+    """Report missing packs, except those of versions that expired during this check."""
     for one in check.ranges.missing.values():
         if await _is_given_up_since(check, one.version):
             continue
@@ -229,4 +229,4 @@ def directory_nbytes(tail: bytes | bytearray | memoryview) -> int:
 
 TRAILER = 24
 MAX_DIRECTORY_NBYTES = 64 << 20
-"""What a page may have at most (``docs/reference/format.md``, "Pages")."""
+"""Maximum bytes of a page (``docs/reference/format.md``, "Pages")."""

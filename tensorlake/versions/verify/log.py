@@ -27,11 +27,11 @@ __all__ = ["chain_faults", "check_branch", "check_foreign"]
 ENTRIES_AT_ONCE = 32
 
 FAR_MICROSECONDS = 300_000_000
-"""A clock that is this far ahead is told of."""
+"""A clock that is this far ahead is reported."""
 
 
 async def check_branch(check: CheckRun, folder: str) -> None:
-    """Verify the log that lies in a folder, and every version of it that was not given up."""
+    """Verify the log that lies in a folder, and every version of it that has not expired."""
     try:
         facts = LogFacts(decode_name(folder))
     except CorruptionError as error:
@@ -46,7 +46,7 @@ async def check_branch(check: CheckRun, folder: str) -> None:
         elif meta.path != head_path(facts.branch):
             check.findings.add(
                 meta.path,
-                "it is no part of the format",
+                "it is not part of the format",
                 severity="warning",
                 advice="remove it if you know it",
             )
@@ -143,7 +143,7 @@ def chain_faults(seq: int, entry: Entry, before: Entry | None) -> list[str]:
     if seq == 0 and entry.prev is not None:
         faults.append("it is entry 0 and cites one before it")
     if entry.kind == "begin" and seq != 0:
-        faults.append("a begin entry stands inside the log")
+        faults.append("a begin entry is inside the log")
     if before is None or before.seq != seq - 1:
         return faults
     if entry.prev != before.digest:
@@ -151,7 +151,7 @@ def chain_faults(seq: int, entry: Entry, before: Entry | None) -> list[str]:
     if entry.time <= before.time:
         faults.append(f"its time is not after that of entry {seq - 1}")
     if before.kind == "end":
-        faults.append("it stands after the branch's end")
+        faults.append("it is after the branch's end")
     old, new = fence_of(before), fence_of(entry)
     if new.t < old.t or new.expired_before < old.expired_before:
         faults.append("its fence is lower than one before it")

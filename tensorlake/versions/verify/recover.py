@@ -1,4 +1,4 @@
-"""Finding again where chunks lie, when the index pages that said so are lost.
+"""Recovery of chunk locations when the index pages with them are lost.
 
 Two sources, the surer first:
 

@@ -1,6 +1,6 @@
 """Repairing: the descriptor from its second put, hints, an entry from its hint, index pages.
 
-Nothing is deleted, and nothing is made up. What is recovered is published as a commit that says
+Nothing is deleted, and nothing is invented. Recovered parts are published as a commit of kind
 ``repair``; rows whose chunks cannot be found again keep the reference that is broken, so reading
 them fails as before, and everything else works.
 """
@@ -62,11 +62,11 @@ OLDER_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One thing that was mended, or could not be.
+    """One repair, or failure to repair.
 
     Attributes:
-        object: What was damaged: an object's path, or a version.
-        what: What was done, or why nothing could be.
+        object: The damaged object's path, or a version.
+        what: The action taken, or why none was possible.
         is_recovered: Which of the two.
     """
 
@@ -79,7 +79,7 @@ class Repair:
 
 
 def repair_dataset(store: Store, *, author: str | None = None) -> list[Repair]:
-    """Mend every branch that has not ended; what was done, in order. Not on the storage loop.
+    """Repair every branch that has not ended; return the actions. Not on the storage loop.
 
     Raises:
         DatasetNotFoundError: A copy is under way there: what it lacks is yet to come.

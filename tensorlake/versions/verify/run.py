@@ -20,7 +20,7 @@ RERUN = "run check(repair=True)"
 
 @dataclass(slots=True)
 class LogFacts:
-    """What is remembered of one branch's log."""
+    """Facts recorded of one branch's log."""
 
     branch: str
     newest: int = -1

@@ -23,7 +23,7 @@ __all__ = ["body_faults", "check_version", "noting", "take"]
 
 
 async def check_version(check: CheckRun, entry: Entry, version: str, path: str) -> None:
-    """Verify all that a version refers to, but what was verified for another."""
+    """Verify all references of a version, except those verified for another version."""
     check.versions += 1
     try:
         for what in await _body_faults(check, entry, version):
