@@ -92,7 +92,7 @@ def expire(  # noqa: D417 - a method: self
         ...     ds.append({"x": number})
         ...     _ = ds.commit()
         >>> print(ds.expire(keep_last=1))
-        gave up main@0 … main@2; main@3 and later are kept
+        expired main@0 … main@2; main@3 and later are kept
     """
     check_flags(dry_run=dry_run)
     return collecting.expire(

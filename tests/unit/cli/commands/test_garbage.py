@@ -12,7 +12,7 @@ def test_expire_gives_up_old_versions_and_says_which(run, pets):
     shown = run("expire", pets, "--keep-last", "1", "--yes")
 
     assert shown.code == 0
-    assert shown.lines == ["gave up main@0 … main@2; main@3 and later are kept"]
+    assert shown.lines == ["expired main@0 … main@2; main@3 and later are kept"]
     assert tl.open(pets).version == "main@3"
 
 
@@ -20,7 +20,7 @@ def test_expire_dry_run_changes_nothing(run, pets):
     told = run("expire", pets, "--keep-last", "2", "--dry-run")
     again = json.loads(run("expire", pets, "--keep-last", "2", "--dry-run", "--json").out)
 
-    assert told.lines == ["would give up main@0 … main@1; main@2 and later are kept"]
+    assert told.lines == ["would expire main@0 … main@1; main@2 and later are kept"]
     assert again["given_up"] == [{"branch": "main", "start": 0, "stop": 2}]
 
 

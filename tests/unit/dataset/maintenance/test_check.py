@@ -190,7 +190,7 @@ def test_an_object_of_another_program_is_a_warning():
     (finding,) = check(store).findings
 
     assert finding.severity == "warning"
-    assert "no part of the format" in finding.what
+    assert "not part of the format" in finding.what
 
 
 def test_what_a_stranger_put_among_branches_and_tags_hides_nothing():

@@ -196,7 +196,7 @@ def test_files_dated_before_there_were_datasets_say_nothing(tmp_path):
 
     again = tl.open(tmp_path / "lake")
     assert [again.at(mark).version for mark in marks] == ["main@1", "main@2", "main@3"]
-    assert str(again.expire(older_than="1h")) == "no version is old enough to be given up"
+    assert str(again.expire(older_than="1h")) == "no version is old enough to expire"
 
 
 # What is given up

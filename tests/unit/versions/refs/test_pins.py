@@ -73,7 +73,7 @@ def test_a_version_that_was_given_up_is_not_pinned(store, dataset):
     """format.md 15: the reference is written, then the cited log is read again."""
     put_fence(store, "main", NOON - HOUR, expired_before=2)
 
-    with pytest.raises(SnapshotExpiredError, match=r"main@1 .* was given up \(it was expired\)"):
+    with pytest.raises(SnapshotExpiredError, match=r"main@1 .* has expired \(by expire\(\)\)"):
         run(hold(store, session_of(dataset).head))
 
     assert run(pins_of(store)) == []

@@ -115,7 +115,7 @@ def test_a_view_of_a_version_given_up_meanwhile_is_withdrawn(dataset, store):
     racing.before("put_if_absent", lambda: dataset.expire(keep_last=1), path="tags/")
     view = open_on(racing, "main@1")[[1, 2]]
 
-    with pytest.raises(SnapshotExpiredError, match=r"main@1 .* was given up"):
+    with pytest.raises(SnapshotExpiredError, match=r"main@1 .* has expired"):
         view.save("late")
 
     assert tag_of(store, "late")["deleted"] is True
