@@ -421,7 +421,7 @@ def test_null_taken_away_by_one_side_conflicts_with_values_of_the_other(main, fi
     other["score"][0] = None
     other.commit("NULL")
 
-    check_nobody_can_be_preferred(main, "fix", "one took NULL away from 'score'")
+    check_nobody_can_be_preferred(main, "fix", "one removed NULL from 'score'")
 
     other["score"][0] = 0.5
     other["score"][0] = 1.0

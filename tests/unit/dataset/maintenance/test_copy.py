@@ -70,7 +70,7 @@ def test_a_copy_may_go_its_own_way():
     mine.commit("mine")
 
     assert len(mine) == len(ds) + 1
-    with pytest.raises(tl.InvalidInputError, match="entry 6 of its own"):
+    with pytest.raises(tl.InvalidInputError, match="its own entry 6"):
         copied(ds, target)
 
 

@@ -215,4 +215,4 @@ def test_a_loader_goes_on_where_a_store_forgot_one_request():
 
     assert store.forgotten.is_set()
     assert stats.hedged == 1
-    assert "1 were slow and made again" in str(stats)
+    assert "1 were slow and repeated" in str(stats)

@@ -406,7 +406,7 @@ def test_nothing_is_published_behind_an_entry_that_is_in_another_s_place(objects
     assert data is not None
     run(objects.put(entry_path("main", 2), data))
 
-    with pytest.raises(CorruptionError, match="says it is entry 1, expected 2"):
+    with pytest.raises(CorruptionError, match="contains entry 1, expected 2"):
         work.publish(base)
 
     assert run(objects.get(entry_path("main", 3))) is None
