@@ -148,7 +148,7 @@ def test_a_column_becomes_one_of_any_codec_and_nothing_narrower():
     for tensor, codec, words in (
         ("image", "jpeg", "only widens: to 'any'"),
         ("image", "png", "only widens"),
-        ("x", "any", "only pictures"),
+        ("x", "any", "only images"),
     ):
         with pytest.raises(SchemaError, match=words):
             ds.alter_tensor(tensor, codec=codec)
