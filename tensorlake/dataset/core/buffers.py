@@ -1,9 +1,9 @@
-"""Large blocks of memory that are used again, because new memory is dear.
+"""Large memory blocks that are reused, because allocating memory is expensive.
 
 A fresh page of 4 KiB costs the kernel about as long as copying it, and many times that where a
-virtual machine must first get it from its host. So what is read or copied to be stored lies in a
-few blocks with huge pages, where the system has them, and a block is used again as soon as nobody
-looks at what is in it: the samples of a pack that is stored make room for those of the next.
+virtual machine must first get it from its host. So data that is read or copied to be stored is
+in a few blocks with huge pages, where the system has them, and a block is reused as soon as nothing
+refers to its contents: the samples of a pack that is stored make room for those of the next.
 
 Columns that hold large arrays are taken a part at a time: what a caller gives is copied before it
 is staged, for the caller may fill its array anew. Copied whole, an array of a gigabyte takes
@@ -28,15 +28,15 @@ __all__ = ["PART_NBYTES", "MemoryBlocks", "parts_of"]
 
 PART_NBYTES = 8 << 20
 COMPRESSED_PART_NBYTES = 32 << 20
-"""Of a tensor that is compressed: its chunks are made in several threads, which wait at the end of
-each part for the last of them, and while the next is copied."""
+"""Part size of a compressed tensor: its chunks are made in several threads, which wait at the end
+of each part for the last of them, and while the next is copied."""
 FILLED_PART_NBYTES = 256 << 20
-"""Of what goes straight into packs: as much as may wait for a sync."""
+"""Part size of data that goes straight into packs: as much as may wait for a sync."""
 
 HUGE_PAGE_NBYTES = 2 << 20
 BLOCK_NBYTES = 8 << 20
-"""Of the smallest block of huge pages: one size fits what comes next. What is not used of it is not
-there."""
+"""Size of the smallest block of huge pages, so that the next request fits. Unused pages take no
+memory."""
 
 
 class MemoryBlocks:
@@ -46,7 +46,7 @@ class MemoryBlocks:
         self._free: list[mmap.mmap] = []  # taken and given back in one atomic step each
 
     def take(self, nbytes: int) -> OwnedBlock:
-        """Return a block of so many bytes at least, as long as it or a view of it lives."""
+        """Return a block of at least ``nbytes`` bytes, reserved while it or a view of it lives."""
         mapping = self._used_before(nbytes) or _mapping(nbytes)
         block = np.frombuffer(mapping, np.uint8).view(OwnedBlock)
         given_back = weakref.finalize(block, self._free.append, mapping)
@@ -95,7 +95,7 @@ def parts_of(
 
     Args:
         batch: Columns of equal length.
-        schema: What they are to become.
+        schema: Types of the tensors.
         fills_packs: Whether raw samples go straight into packs, where they need no conversion.
     """
     rows = _rows_a_part(batch, schema, fills_packs=fills_packs)

@@ -1,8 +1,8 @@
-"""Columns that a query computed: values aligned with the positions of a view, made when asked for.
+"""Columns that a query computed: values aligned with the positions of a view, on demand.
 
-A column of selected rows is an expression over them until somebody reads it: `take` narrows it to
-some positions, and only for those is anything read or computed. What was computed once for all
-positions is kept. `evaluate_columns` computes several for the same positions, as a loader does.
+A column of selected rows is an expression over them until it is read: `take` narrows it to some
+positions, and only for those is anything read or computed. Values computed for all positions are
+cached. `evaluate_columns` computes several for the same positions, as a loader does.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Computed:
     """Values of one computed column, one for each position of its view.
 
     Attributes:
-        type: What one value is.
-        held: Bytes of what it is read from, which several columns may share.
+        type: Type of one value.
+        held: Bytes of the memory it is read from, which several columns may share.
     """
 
     __slots__ = ("_batch", "_positions", "_read", "held", "type")

@@ -1,4 +1,4 @@
-"""From a URL to a session: making, finding and opening datasets, below the handles of users."""
+"""From a URL to a session: creating, finding and opening datasets, below the user's handles."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def connect_new(
     token: str | None = None,
     durability: Durability = "fsync",
 ) -> Session:
-    """Make a dataset, as ``tl.create`` says, and begin a session on its branch ``main``."""
+    """Create a dataset, as by ``tl.create``, and open a session on its branch ``main``."""
     declared, grace_s = _declared(schema), _grace_s(grace)
     options = _options(storage_options, durability, token)
     store = _open_store(url, options)
@@ -84,7 +84,7 @@ def connect(
     token: str | None = None,
     durability: Durability = "fsync",
 ) -> Session:
-    """Begin a session on a branch or version of a dataset, as ``tl.open`` says."""
+    """Open a session on a branch or version of a dataset, as by ``tl.open``."""
     options = _options(storage_options, durability, token)
     store = _open_store(url, options)
     return _open(store, _resolve(store, version, options), read_only=read_only, options=options)

@@ -1,4 +1,4 @@
-"""How values read in ``repr``, ``summary`` and messages."""
+"""Formatting of values in ``repr``, ``summary`` and messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def describe_sample(sample_type: SampleType, value: Any) -> str:
 
 
 def _elements(array: np.ndarray) -> str:
-    """Few elements all, of a long vector the first; a large array is told by its shape."""
+    """Format all of a few elements, or the first of a long vector; shape of a large array."""
     if array.size <= SHOWN_ELEMENTS:
         return f" {_nested(array.tolist())}"
     if array.ndim > 1:

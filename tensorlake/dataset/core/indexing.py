@@ -1,4 +1,4 @@
-"""What may stand between brackets: how ``ds[…]`` and ``ds["t"][…] =`` name rows.
+"""Indexing: how ``ds[…]`` and ``ds["t"][…] =`` select rows.
 
 An int is one row; a slice, a list, an integer array or a boolean mask are several; a Predicate is
 evaluated by TQL; a View of the same dataset names its rows by their identity, so that it still

@@ -1,12 +1,12 @@
-"""How many items a row has: tensors declared ``per=`` another have one element for each of its.
+"""Item counts: a tensor declared ``per=`` another has one element for each of its items.
 
-    batch      append, extend      every row has the same count in both, or the call is refused
+    batch      append, extend      every row has the same count in both, or the call fails
     assigned   ds[name][rows] =    new elements, against the items as they are now
-    staged     commit, merge       rows of which either was assigned: items may change first, and
-                                   what is per them after
+    staged     commit, merge       rows where either was assigned: items may change first, and
+                                   the tensors per item after
     stored     ds.check()          every row of a version
 
-A NULL says nothing of the other. Counts come from chunk headers; of lists, from the samples.
+A NULL does not constrain the other. Counts come from chunk headers; of lists, from the samples.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Uneven:
     """A row with more or fewer elements than the items that they are one each of.
 
     Attributes:
-        row: Of the version, or of what was given.
+        row: Row of the version, or of the batch.
         name: The tensor declared ``per=``.
-        count: Its elements.
+        count: Number of its elements.
         items: The tensor it names.
         expected: Its items.
     """
@@ -135,10 +135,10 @@ def check_rows(
     """Refuse rows with more or fewer elements than items, where either was changed.
 
     Args:
-        reader: Of the version as it would be.
-        changed: By tensor id, the physical rows that were given values.
-        call: What the user called, for errors.
-        advice: What to do; ``{name}``, ``{items}`` and ``{row}`` are of the first such row.
+        reader: Reader of the resulting version.
+        changed: Physical rows with new values, by tensor id.
+        call: The user's call, for errors.
+        advice: Advice for the error; ``{name}``, ``{items}`` and ``{row}`` name the first such row.
 
     Raises:
         ShapeMismatchError: The first such row, and how many there are.

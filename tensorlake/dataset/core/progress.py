@@ -1,9 +1,9 @@
-"""One line that says how far a long call is: in terminals and notebooks, on stderr, after a second.
+"""A progress line for long calls: in terminals and notebooks, on stderr, after a second.
 
     ingest photos → pets.tl  ━━━━━━━━━━━━━━━───────  68%  17,012/25,000 rows  …
     …  1.8 GB/2.6 GB  612 MB/s  2 skipped  0:00:01
 
-The last line stays: the result, where the call says one.
+The last line stays: the result, if the call has one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Progress:
     """A progress line over bytes and rows; silent unless shown.
 
     Args:
-        what: What is being done.
+        what: The operation.
         total: Bytes to do.
         rows: Rows to do, where that is known.
         shown: True and False decide; None shows it in a terminal or a notebook.
@@ -101,5 +101,5 @@ def _clock(seconds: float) -> str:
 
 
 def _is_watched(stream: TextIO) -> bool:
-    """Whether somebody looks at it: a terminal, or the cell of a notebook."""
+    """Whether the stream is interactive: a terminal, or the cell of a notebook."""
     return stream.isatty() or type(stream).__module__.startswith("ipykernel.")

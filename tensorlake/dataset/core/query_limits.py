@@ -1,4 +1,4 @@
-"""When a query ends by itself, and how much memory it may hold."""
+"""Limits of a query: time, memory and cancellation."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CGROUP_LIMITS = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
 )
-"""What a container may use, in version 2 and 1 of control groups."""
+"""Memory limit of a container, in version 2 and 1 of control groups."""
 
 MORE_MEMORY = "or allow more: ds.query(…, max_memory='64GiB')"
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """When a query ends by itself: after seconds, after bytes of samples, when told to.
+    """Limits of a query: seconds, bytes of samples, and a cancellation event.
 
     Attributes:
         timeout_s: Seconds; None: never.

@@ -1,4 +1,4 @@
-"""Matching rows of two snapshots by row id, which says the same row for ever.
+"""Matching rows of two snapshots by row id, the permanent identifier of a row.
 
 Row positions move when others are deleted, physical rows are one branch's; a row id (transaction,
 offset) survives both.

@@ -1,4 +1,4 @@
-"""RowSet: rows × columns of one version, as everything below the façade takes and returns them.
+"""RowSet: rows × columns of one version, the value that everything below the façade takes.
 
 A frozen value of a session, the rows and columns selected of one snapshot, columns that a query
 computed, and what led to them. A ``Dataset`` or ``View`` is a handle around it, and nothing below
@@ -58,14 +58,14 @@ ITERATED_AT_ONCE = 256
 
 
 class HasRows(Protocol):
-    """What shows rows: a Dataset, a View, a RowSet."""
+    """An object with rows: a Dataset, a View, a RowSet."""
 
     @property
     def __rowset__(self) -> RowSet: ...
 
 
 class HasViews(HasRows, Protocol[ViewT_co]):
-    """What shows rows, and wraps others as views of its own kind."""
+    """An object with rows that wraps others as views of its own kind."""
 
     def __view__(self, rows: RowSet) -> ViewT_co:
         """Wrap rows."""
@@ -73,14 +73,14 @@ class HasViews(HasRows, Protocol[ViewT_co]):
 
 
 class HasSession(Protocol):
-    """What takes changes: a Dataset."""
+    """An object that accepts changes: a Dataset."""
 
     @property
     def __session__(self) -> Session: ...
 
 
 class HasDatasets(HasSession, Protocol[DatasetT_co]):
-    """What takes changes, and makes handles of its own kind."""
+    """An object that accepts changes, and makes handles of its own kind."""
 
     def __dataset__(self, session: Session) -> DatasetT_co:
         """Make a handle on a session; this one, where the session is its own."""
@@ -95,11 +95,11 @@ class RowSet:
         session: Whose version it is.
         selection: The rows, and the stored columns.
         computed: Columns that a query computed, by name.
-        steps: What led to it, to be done again; None where rows were chosen by hand.
-        tql: The query it came from, in canonical form; None when it was not a query.
+        steps: Steps that led to it, for replay; None if rows were chosen by hand.
+        tql: The query it came from, in canonical form; None if it is not a query.
         name: The name it was saved under, if it was.
-        explanation: Prints how the query is evaluated.
-        has_rows: Whether rows of the dataset stand behind it; not those of an aggregate.
+        explanation: Prints the query plan.
+        has_rows: Whether it consists of rows of the dataset; False for an aggregate.
     """
 
     session: Session

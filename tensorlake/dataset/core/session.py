@@ -1,4 +1,4 @@
-"""What stands behind a dataset handle: a branch's log, the version read, and what is staged.
+"""The session behind a dataset handle: a branch's log, the version read, and staged changes.
 
 A session is shared by a ``Dataset`` and the views made from it. Reads go through ``snapshot()``:
 the committed version, or the transaction's working copy while changes are staged. Staging is under
@@ -49,7 +49,7 @@ class UncommittedChangesWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a handle stands, as a pickle says it: the version, no secrets, nothing staged."""
+    """The position of a handle in a pickle: the version, without secrets or staged changes."""
 
     url: str
     branch: str
@@ -65,8 +65,8 @@ class Session:
     """One handle's place in a dataset.
 
     Attributes:
-        store: Where the dataset is.
-        branch: Whose log the handle stands on.
+        store: Store of the dataset.
+        branch: Branch of the handle.
         name: The version as the user called it.
         is_writable: Whether changes may be staged.
         options: How to open the store again: never holds secrets that repr would show.
@@ -109,27 +109,27 @@ class Session:
         self._changes_seen = 0
         self._is_committing = False
         self.reads: tuple[str, ...] = ()
-        """Names of columns that what is staged now is computed from."""
+        """Names of columns from which the staged changes are computed."""
         self.is_closed = False
 
     @property
     def head(self) -> Entry:
-        """The log entry the handle stands on."""
+        """The log entry of the handle's version."""
         return self._head
 
     @property
     def committed(self) -> Snapshot:
-        """The version the handle stands on, without staged changes."""
+        """The version of the handle, without staged changes."""
         return self._committed
 
     @property
     def transaction(self) -> Transaction | None:
-        """What is staged; None when nothing is."""
+        """The staged changes; None without any."""
         transaction = self._transaction
         return transaction if transaction is not None and transaction.has_changes else None
 
     def snapshot(self) -> Snapshot:
-        """What a read sees now: the staged changes too."""
+        """Return what a read sees now, staged changes included."""
         if self.transaction is None:
             return self._committed
         with self.lock:
@@ -210,8 +210,8 @@ class Session:
         if self._transaction.doubt.seq is not None:
             raise InvalidStateError(
                 f"whether the last commit on this handle of {self.store.url!r} was published is"
-                " unknown; what is staged now could be lost\n"
-                "call ds.commit() again: it looks for the commit first; or ds.discard()",
+                " unknown; changes staged now could be lost\n"
+                "call ds.commit() again, which looks for the commit first, or ds.discard()",
                 txid=self._transaction.txid,
             )
         return self._transaction

@@ -1,7 +1,7 @@
-"""What led from a version to a view, step by step, so that it can be done again elsewhere.
+"""The steps from a version to a view, so that they can be replayed elsewhere.
 
 A step is a query over the answer of the one before, or a choice of columns. Rows that were chosen
-by hand (a slice, a mask, a sample) are no step: they mean nothing in another version.
+by hand (a slice, a mask, a sample) are not a step: they mean nothing in another version.
 
     {"tql": "SELECT * WHERE score > $low", "params": {"low": 0.5}}
     {"columns": ["image", "label"]}
@@ -76,7 +76,7 @@ def steps_from_json(values: Sequence[Mapping[str, Any]], *, where: str) -> Steps
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # SchemaError among them
         raise CorruptionError(
-            f"{where} has steps that are none ({error!r})\nsave the view again", object=where
+            f"{where} contains an invalid step ({error!r})\nsave the view again", object=where
         ) from error
 
 
@@ -96,7 +96,7 @@ def _to_json(name: str, value: Any) -> Any:
             return {"dtype": array.dtype.name, "values": array.tolist()}
     raise InvalidInputError(
         f"the parameter ${name} of the view's query is {type(value).__name__} and cannot be"
-        " saved\ngive a number, a text, a truth value, None, or a list or array of finite numbers",
+        " saved\npass a number, a string, a boolean, None, or a list or array of finite numbers",
         actual=type(value).__name__,
     )
 

@@ -1,7 +1,7 @@
 """Stored samples on their way into another dataset.
 
-Between tensors of one type they are taken as they are: nothing is decoded, no picture is encoded a
-second time. Otherwise they are values like any other, converted and checked by the new type; class
+Between tensors of one type they are copied as stored: nothing is decoded, and no image is encoded
+again. Otherwise they are values like any other, converted and checked by the new type; class
 labels go by name, because codes mean nothing elsewhere.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["StoredColumn"]
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """Samples as one dataset stores them, and the type that says how."""
+    """Samples as stored in a dataset, with their type."""
 
     sample_type: SampleType
     column: Column
@@ -49,7 +49,7 @@ class StoredColumn:
         return wanted.convert(samples, tensor=tensor, row_start=row_start, call=call)
 
     def _values(self, wanted: SampleType, *, tensor: str, has_nulls: bool) -> Any:
-        """What a user would give to store these samples."""
+        """Return values that a user would pass to store these samples."""
         column, sample_type = self.column, self.sample_type
         if isinstance(column, EncodedColumn) and sample_type.is_media and wanted.is_media:
             valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid

@@ -1,4 +1,4 @@
-"""Values of groups of tensors: dicts on the outside, one tensor a field inside.
+"""Values of groups of tensors: dicts outside, one tensor per field inside.
 
 {"pose": [{"x": 1, "y": 2}, None]}     rows of dicts; None is NULL in every field
 {"pose": {"x": [1, 3], "y": [2, 4]}}   a dict of columns         both become
@@ -81,11 +81,11 @@ def flattened(batch: Mapping[str, Any], names: Sequence[str], *, call: str) -> M
 
     Args:
         batch: Samples by the name of a tensor or of a group.
-        names: Of all tensors.
+        names: Names of all tensors.
         call: The call that the user made, for errors.
 
     Raises:
-        InvalidInputError: What is given for a group is no dicts.
+        InvalidInputError: The value of a group is not a dict.
         MissingTensorError: The dicts of two rows have different fields.
     """
     known = set(names)
@@ -133,7 +133,7 @@ def _columns(group: str, members: Sequence[str], values: Any, *, call: str) -> M
 
 
 def _lists(group: str, fields: Sequence[str], items: Any, *, row: int, call: str) -> Any:
-    """Return a row's list of dicts as a dict of lists; what is no list as it is."""
+    """Return a row's list of dicts as a dict of lists; other values unchanged."""
     if not isinstance(items, list | tuple):
         return items
     each = cast("Sequence[Any]", items)

@@ -1,1 +1,1 @@
-"""What handles show of themselves: in text, in a notebook, in the viewer."""
+"""Display of handles: as text, in a notebook, in the viewer."""

@@ -1,8 +1,8 @@
-"""What users of other libraries type, and our word for it: the end of an ``AttributeError``.
+"""Hints for names from other libraries: the end of an ``AttributeError``.
 
     ds.features      AttributeError: Dataset has no 'features'; the schema is ds.schema
 
-Other names may be slips of the fingers: then the nearest one that there is, is told.
+For other names, which may be typos, the nearest existing name is suggested.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WORDS = {
     "class_to_idx": "codes are ds['label'].codes(names), for a tensor 'label'",
     "head": _HEAD,
     "tail": "the last rows are ds[-5:]",
-    "limit": "so many rows are ds.take(n)",
+    "limit": "the first n rows are ds.take(n)",
     "iterrows": "rows are: for row in ds",
     "to_df": "a DataFrame is ds.to_pandas()",
     "to_table": "an Arrow table is ds.to_arrow()",
@@ -102,7 +102,7 @@ LATER: dict[str, str] = {
     **dict.fromkeys(("create_index", "drop_index", "indexes", "search"), _EXACT),
     "pack": "rows of one length are ds.torch(collate={'tokens': tl.collate.Pad(to=4096)})",
     "tensorflow": "tf.data.Dataset.from_generator takes the NumPy batches of ds.loader(…)",
-    "windows": "a part of each sample is taken in ds.torch(transform=…)",
+    "windows": "cut windows of samples in ds.torch(transform=…)",
 }
 """Words of ours that a later version has, and what does here."""
 ON_VIEWS: dict[str, str] = dict.fromkeys(

@@ -1,12 +1,12 @@
-"""Datasets, views, rows and tensors as HTML: what each shows, and how little is read for it.
+"""Datasets, views, rows and tensors as HTML, with bounded reads.
 
     Dataset   the lines of its repr, thumbnails of the first 8 rows
     View      its repr, the first 5 rows
-    Row       its values, and its picture with the boxes that lie on it
+    Row       its values, and its image with its boxes
     Tensor    its repr, the first 8 samples
 
-At most `READ_NBYTES_MAX` bytes of chunks are read: what would pass that is told, not read. Nothing
-here raises: what cannot be shown says so.
+At most `READ_NBYTES_MAX` bytes of chunks are read; samples beyond that are described, not read.
+Nothing here raises: an error is shown in place of the sample.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["READ_NBYTES_MAX", "dataset_html", "row_html", "tensor_html", "view_h
 Int64Array = npt.NDArray[np.int64]
 
 READ_NBYTES_MAX = 16 << 20
-"""Of chunks: two of pictures, or one and one of each of eight columns."""
+"""Bytes of chunks: two of images, or one and one of each of eight columns."""
 
 THUMBNAILS, ROWS, SAMPLES = 8, 5, 8
 SMALL_SIDE, LARGE_SIDE = 96, 320
@@ -120,7 +120,7 @@ def row_html(
     columns: Sequence[str],
     computed: Mapping[str, Any],
 ) -> str:
-    """Show a row: its picture above its values."""
+    """Show a row: its image above its values."""
 
     def make() -> str:
         page = Page(f"<div><b>{escaped(head)}</b></div>")
@@ -161,7 +161,7 @@ class _Cells:
     def of(
         self, name: str, types: Mapping[str, SampleType], physical: Int64Array, *, side: int
     ) -> list[str]:
-        """Show a tensor's samples: a picture as itself, all else in words."""
+        """Show a tensor's samples: images as thumbnails, all others as text."""
         cost = self._cost(name, physical)
         if cost > self._left:
             told = escaped(f"{human_nbytes(cost)}, not read")
@@ -183,7 +183,7 @@ class _Cells:
     def _boxes(
         self, image: str, types: Mapping[str, SampleType], physical: Int64Array
     ) -> list[npt.NDArray[np.float32]] | None:
-        """Boxes that lie on a picture, as ``xyxy``."""
+        """Return the boxes of an image, as ``xyxy``."""
         found: list[tuple[str, BBox]] = []
         for name, one in types.items():
             if isinstance(one, BBox) and one.of == image:

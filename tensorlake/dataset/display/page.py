@@ -1,9 +1,9 @@
 """HTML that is safe to keep in a notebook: escaped, bounded, without scripts or other hosts.
 
 A `Page` takes parts in the order of their worth and leaves out those that would make it larger than
-`HTML_NBYTES_MAX`, so the head is always there and pictures come as far as there is room. Styles
-stand at the elements: viewers of notebooks drop style sheets. Names and values come from whoever
-made the data, so every text passes `escaped`, and an address is only ever ``data:``.
+`HTML_NBYTES_MAX`, so the head is always there, and images are included as far as there is room.
+Styles are inline, since notebook viewers drop style sheets. Names and values come from untrusted
+data, so every string passes `escaped`, and addresses are always ``data:``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HTML_NBYTES_MAX = 200_000
 """design: face.md, Notebook."""
 
 TEXT_CHARACTERS_MAX = 200
-"""Of one name or value."""
+"""Limit of one name or value."""
 
 CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:top;white-space:nowrap"
 UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
@@ -71,7 +71,7 @@ def table(rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> str:
 
 
 def picture(data: str, *, told: str) -> str:
-    """Show a picture that is a data URI, with the words for those who cannot see it."""
+    """Return an ``<img>`` of a data URI, with an alternative text."""
     return f"<img src='{data}' alt='{escaped(told)}' title='{escaped(told)}' style='margin:2px'>"
 
 

@@ -1,4 +1,4 @@
-"""What datasets and views print: ``repr`` without reading data, ``summary`` from the index."""
+"""Text output of datasets and views: ``repr`` reads no data, ``summary`` only the index."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 TENSORS_SHOWN = 12
 FORMAT = "format 1"
 OLD_SHARE = 10
-"""What old versions take is told from a tenth of what is shown."""
+"""The size of old versions is shown from a tenth of the current size."""
 QUERY_CHARACTERS_SHOWN = 200
 
 
@@ -118,7 +118,7 @@ def view_repr(view: RowSet) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TensorSummary:
-    """What the index tells of one tensor.
+    """A summary of one tensor, from the index.
 
     Attributes:
         shape: Shapes of its samples: ``32–500 × 64–640 × 3``.
@@ -153,9 +153,9 @@ class Summary:
     tensors: tuple[TensorSummary, ...]
     views: tuple[str, ...] = ()
     old_nbytes: int = 0
-    """Of packs, beside what this version shows: older versions, and the index."""
+    """Bytes of packs beside this version: older versions, and the index."""
     advice: str = ""
-    """What ``optimize`` would help with, if it would."""
+    """Possible improvement by ``optimize``, if any."""
 
     def __repr__(self) -> str:
         when = human_time(self.time)
@@ -255,7 +255,7 @@ def _advice(snapshot: Snapshot, head: Entry) -> str:
 
 SMALL_PER_TENSOR = 8
 DEAD_SHARE = 16
-"""When it is worth saying: so many small chunks a tensor, or one in so many rows deleted."""
+"""Thresholds for advice: small chunks per tensor, or one in this many rows deleted."""
 
 
 def _summary_of(rows: RowSet, spec: TensorSpec, *, full: bool) -> TensorSummary:
@@ -305,7 +305,7 @@ def _shape_range(spec: TensorSpec, extents: Extents) -> str:
 def _shape_bounds(
     spec: TensorSpec, extents: Extents
 ) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64] | None]:
-    """Least and greatest lengths; what was stored with one shape has the shape of its encoding."""
+    """Return minimum and maximum lengths; with one stored shape, those of the encoding."""
     lows: list[npt.NDArray[np.int64]] = []
     table = extents.statistics.table
     known = np.zeros(len(extents), np.bool_)

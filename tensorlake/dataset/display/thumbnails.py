@@ -1,8 +1,8 @@
-"""Thumbnails: small JPEGs as data URIs, from stored pictures, with boxes drawn on them.
+"""Thumbnails: small JPEGs as data URIs, from stored images, with boxes drawn on them.
 
-JPEGs are decoded at a reduced scale; what is left to shrink is averaged over squares of pixels. A
-picture of more than `PIXELS_MAX` is not decoded at all. Alpha lies on white, 16 bits show their
-upper 8, one channel is grey.
+JPEGs are decoded at a reduced scale, and then averaged over squares of pixels. An image of more
+than `PIXELS_MAX` is not decoded at all. Alpha is blended on white, 16 bits show their upper 8, one
+channel is grey.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def thumbnail(
     side: int,
     boxes: npt.NDArray[np.float32] | None = None,
 ) -> str | None:
-    """Make a thumbnail of at most ``side`` pixels each way; None of a picture that is too large.
+    """Make a thumbnail of at most ``side`` pixels each way; None for an image that is too large.
 
     Args:
         kind: The tensor's type.
-        sample: The stored picture.
-        shape: What it is decoded to.
-        side: Height and width at most.
-        boxes: ``xyxy``, in pixels of the whole picture.
+        sample: The stored image.
+        shape: Shape of the decoded image.
+        side: Maximum height and width.
+        boxes: ``xyxy``, in pixels of the full image.
 
     Raises:
-        ValueError: It is no whole picture.
+        ValueError: The image is incomplete.
         CorruptSampleError: Likewise.
     """
     height, width = shape[:2]
@@ -104,7 +104,7 @@ def _plain(pixels: npt.NDArray[Any]) -> Pixels:
 
 
 def _shrunk(pixels: Pixels, side: int) -> Pixels:
-    """Average squares of pixels, as large as bring the picture within ``side``."""
+    """Average squares of pixels, as large as needed to bring the image within ``side``."""
     factor = -(-max(pixels.shape[:2]) // side)
     if factor <= 1:
         return pixels

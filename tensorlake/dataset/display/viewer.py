@@ -70,7 +70,7 @@ def show(rows: RowSet, *, is_view: bool, write: bool, is_opened: bool) -> str:
     if is_opened:
         sys.stdout.write(f"Viewer at {address}\n")
         if rows.session.transaction is not None:
-            sys.stdout.write("What is staged is not shown: the viewer reads what is committed\n")
+            sys.stdout.write("Staged changes are not shown: the viewer reads committed versions\n")
         sys.stdout.flush()
         if not _show_frame(address):
             webbrowser.open(address)
@@ -113,7 +113,7 @@ def viewer_page() -> Path:
 
 
 def _place_of(rows: RowSet, *, is_view: bool) -> dict[str, str]:
-    """What the page's address says beside the dataset (viewer/src/app/url.ts)."""
+    """Return the parameters of the page's address (viewer/src/app/url.ts)."""
     if not is_view:
         session = rows.session
         if session.name == session.branch:
@@ -133,7 +133,7 @@ def _query_of(view: RowSet) -> dict[str, str]:
     steps = [step for step in view.steps or () if isinstance(step, QueryStep)]
     if view.steps is None or len(steps) > 1 or any(step.params for step in steps):
         raise InvalidStateError(
-            f"no address says how this view of {view.url!r} came about: its rows were chosen by"
+            f"no address can express this view of {view.url!r}: its rows were chosen by"
             " hand, by several queries, or by one with parameters"
             "\ngive it a name, and show that: view.save('a-name').show()"
         )
@@ -151,7 +151,7 @@ def _with_place(link: str, place: dict[str, str]) -> str:
 
 
 def _show_frame(address: str) -> bool:
-    """Show the page inside a notebook; False where this is none."""
+    """Show the page inside a notebook; False if this is not a notebook."""
     if "IPython" not in sys.modules:
         return False
     from IPython import get_ipython  # pyright: ignore[reportMissingImports, reportUnknownVariableType] - of the notebook
@@ -166,8 +166,8 @@ def _show_frame(address: str) -> bool:
 def frame_of(address: str) -> str:
     """Write a frame that shows the page, under the name that the notebook itself is reached by.
 
-    The cookie that lets a page in is sent only within one site, and ``localhost`` and
-    ``127.0.0.1`` are two. From another machine neither leads here: the link then says how.
+    The cookie that grants access is sent only within one site, and ``localhost`` and
+    ``127.0.0.1`` are two. From another machine neither leads here: the link then has instructions.
     """
     port = urlsplit(address).port
     rest = address.partition(f":{port}")[2]

@@ -1,8 +1,8 @@
 """Conditions of Arrow (``pyarrow.compute.Expression``) as TQL, where both mean the same.
 
-pyarrow shows an expression only as text, in which types and some values cannot be told apart. So
-what is read from the text is made into an expression of Arrow again, and taken only if that equals
-the one given: a text that was misread is never acted upon. What TQL cannot answer gives None.
+pyarrow exposes an expression only as text, where types and some values are ambiguous. So the parsed
+text is converted back to an Arrow expression, and used only if that equals the original: a misread
+text has no effect. Conditions that TQL cannot express give None.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Both:
 
 
 class _Unreadable(Exception):  # noqa: N818 - never leaves this module
-    """The text is none that TQL could answer."""
+    """TQL cannot express the text."""
 
 
 def translate(
@@ -159,7 +159,7 @@ class _Reader:
         )
 
     def _inside(self) -> _Both:
-        """What stands in parentheses: a comparison, or conditions joined by a word."""
+        """Parse the content of parentheses: a comparison, or conditions joined by a keyword."""
         following = self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else None
         if following is not None and following["operator"]:
             return self._comparison()

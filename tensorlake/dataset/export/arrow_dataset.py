@@ -53,7 +53,7 @@ def _lake_dataset() -> type[Any]:
     from pyarrow import dataset as pads
 
     class LakeDataset(pads.Dataset):  # pyright: ignore[reportUntypedBaseClass] - pyarrow ships no types
-        """Rows of one version, for whoever reads ``pyarrow.dataset``."""
+        """Rows of one version, for readers of ``pyarrow.dataset``."""
 
         def __init__(self, view: RowSet) -> None:
             self._view = view
@@ -105,7 +105,7 @@ def _lake_dataset() -> type[Any]:
             return self.scanner(**options).to_table()
 
         def head(self, num_rows: int, **options: Any) -> Arrow:
-            """Scan until there are so many rows."""
+            """Return the first ``num_rows`` rows."""
             return self.scanner(**options).head(num_rows)
 
         def count_rows(self, filter: Any = None, **options: Any) -> int:  # noqa: A002 - pyarrow's name

@@ -1,9 +1,9 @@
-"""COCO: a folder with ``annotations.json`` and the pictures in ``images/``.
+"""COCO: a folder with ``annotations.json`` and the images in ``images/``.
 
-https://cocodataset.org/#format-data. What is what follows from the types: the Image, the BBox,
+https://cocodataset.org/#format-data. Types define the role of each tensor: the Image, the BBox,
 the ClassLabel per box; with them InstanceMask, Keypoints, and the tensors that ingestion of COCO
-makes (``iscrowd area annotation_id image_id captions``). Categories count from 1. Pictures are the
-bytes that are stored; masks are run lengths.
+makes (``iscrowd area annotation_id image_id captions``). Categories count from 1. Images are
+written as stored, without re-encoding; masks are RLE.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Parts:
 def to_coco(
     view: RowSet, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
-    """Write pictures and their annotations into a folder."""
+    """Write images and their annotations into a folder."""
     names = check_columns(view, columns)
     plain_columns(view, names, call="to_coco()")
     parts = _parts({name: view.schema[name] for name in names})
@@ -68,8 +68,8 @@ def to_coco(
             number = int(values.get("image_id", at))
             if values[parts.image] is None or number in seen:
                 raise InvalidInputError(
-                    f"row {at} has no picture, or the image_id {number} of another row"
-                    "\nleave image_id out, and pictures are numbered: columns=[…]",
+                    f"row {at} has no image, or the image_id {number} of another row"
+                    "\nomit image_id to number the images: columns=[…]",
                     row=at,
                     actual=number,
                 )
@@ -92,7 +92,7 @@ def _parts(types: Mapping[str, SampleType]) -> _Parts:
     images = [name for name, one in types.items() if isinstance(one, Image)]
     if len(images) != 1:
         raise InvalidInputError(
-            f"COCO has one picture a row, and there are {len(images)} tensors of pictures"
+            f"COCO has one image per row, and there are {len(images)} tensors of images"
             f" {images}\nname the columns: columns=['image', 'boxes', 'label']",
             actual=images,
         )
@@ -112,7 +112,7 @@ def _one(types: Mapping[str, SampleType], kind: type[SampleType], what: str) -> 
     found = [name for name, one in types.items() if isinstance(one, kind)]
     if len(found) > 1:
         raise InvalidInputError(
-            f"COCO has one set of {what} a picture, and there are {found}"
+            f"COCO has one set of {what} per image, and there are {found}"
             "\nname the columns: columns=[…]",
             actual=found,
         )

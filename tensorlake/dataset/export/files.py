@@ -1,7 +1,7 @@
-"""Where files go: beside the destination first, and to its name only when they are whole.
+"""Destinations of exports: written beside the destination, and renamed when complete.
 
-An export that is killed leaves nothing under the name asked for. What is there already is kept,
-and refused, unless it may be overwritten.
+An interrupted export leaves nothing under the requested name. An existing destination is an error,
+unless it may be overwritten.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hugging Face: rows as a ``datasets.Dataset``, whose features are what the tensors were.
+"""Hugging Face: rows as a ``datasets.Dataset``, whose features follow the tensors.
 
     Scalar, Bool, Timestamp         Value            Text, Uuid, Json     Value("string")
     ClassLabel                      ClassLabel, its codes; of many a list of them
@@ -157,7 +157,7 @@ def _storage(sample_type: SampleType | None, column: Arrow, kind: Arrow) -> Arro
 
 
 def _pictures(column: Arrow, kind: Arrow) -> Arrow:
-    """Bytes as the struct ``{bytes, path}`` that a picture is."""
+    """Convert bytes to the struct ``{bytes, path}`` of an image."""
     import pyarrow as pa
 
     paths = pa.nulls(len(column), pa.string())

@@ -5,7 +5,7 @@
     index   index.json: the shards, with the columns' names, encodings and sizes
 
 (https://docs.mosaicml.com/projects/streaming, "Dataset format".) Numbers are little-endian, columns
-in the order of their names. A picture is written as it is stored: ``jpeg`` or ``png`` where it is
+in the order of their names. An image is written as stored: ``jpeg`` or ``png`` where it is
 one, else ``bytes``; arrays are ``ndarray`` of a dtype, and of a shape where that is fixed.
 """
 

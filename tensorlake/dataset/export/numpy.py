@@ -4,7 +4,7 @@
     ragged                 in memory an array of arrays; in a file ``x.values``, all elements one
                            after another, and ``x.shapes``, int64 (rows, axes)
     Text, Uuid             in memory an array of str; in a file NumPy's fixed-width text
-    all others             in memory an array of objects, pictures as stored; in a file no form
+    all others             in memory an array of objects, images as stored; not supported in a file
 
 ``tl.ingest.numpy`` reads such a file, pairs of values and shapes included.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_npz", "to_numpy"]
 
-"""What the two arrays of a ragged tensor are called behind its name."""
+"""Suffixes of the two arrays of a ragged tensor."""
 
 TEXT_NBYTES_MAX = 4 << 30
 """NumPy pads text to the longest: what that may take in a file."""

@@ -1,4 +1,4 @@
-"""Rows one by one, their samples as they are stored: what files of samples are made of."""
+"""Rows one by one, with their samples as stored, for exports to sample files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["ROWS_AT_ONCE", "as_stored", "plain_columns", "stored_rows"]
 
 ROWS_AT_ONCE = 256
-"""Rows read together: at 100 kB a picture a few chunks, and bounded where they are larger."""
+"""Rows read together: at 100 kB per image a few chunks, and bounded for larger ones."""
 
 
 def plain_columns(view: RowSet, columns: Sequence[str], *, call: str) -> None:
-    """Refuse columns that are no tensors: what a query computed has no type to be written by."""
+    """Reject columns that are not tensors: computed columns have no type for export."""
     for name in columns:
         if name in view.computed or name in VIRTUAL_COLUMNS:
             raise UnsupportedFeatureError(
@@ -34,7 +34,7 @@ def plain_columns(view: RowSet, columns: Sequence[str], *, call: str) -> None:
 
 
 def stored_rows(view: RowSet, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Read rows: pictures as stored bytes, masks as runs, all others as users see them."""
+    """Read rows: images as stored bytes, masks as RLE, all others as users see them."""
     selection, reader, types = view.selection, view.reader(), view.schema
     for start in range(0, len(view), ROWS_AT_ONCE):
         positions = np.arange(start, min(len(view), start + ROWS_AT_ONCE), dtype=np.int64)
@@ -45,7 +45,7 @@ def stored_rows(view: RowSet, columns: Sequence[str]) -> Iterator[dict[str, Any]
 
 
 def as_stored(sample_type: SampleType, column: Any, at: int) -> Any:
-    """Return one sample: a picture as its bytes, a mask as runs, any other as users see it."""
+    """Return one sample: an image as bytes, a mask as RLE, any other as users see it."""
     if isinstance(column, EncodedColumn) and sample_type.is_media:
         if column.valid is not None and not column.valid[at]:
             return None

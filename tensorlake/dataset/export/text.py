@@ -1,11 +1,11 @@
 """Tables as text: CSV, and JSON lines, a batch of rows at a time.
 
-    CSV          numbers, true and false, class names, text, ISO times; NULL is nothing between two
-                 commas, or a blank line where there is one column; text stands in quotes, so that
-                 empty text is another value. Cells are flat: arrays and lists have no form.
+    CSV          numbers, true and false, class names, text, ISO times; NULL is an empty
+                 cell, or a blank line if there is one column; strings are quoted, so that an empty
+                 string differs from NULL. Cells are flat: arrays and lists are not supported.
     JSON lines   an object a row; arrays and lists are lists, NULL is null. JSON has no NaN.
 
-Neither has a form for pictures and bytes. A file whose name ends in .gz, .zst, .bz2 or .lz4 is
+Neither supports images and bytes. A file whose name ends in .gz, .zst, .bz2 or .lz4 is
 compressed so. ``tl.ingest.csv`` and ``tl.ingest.jsonl`` read what is written here.
 """
 

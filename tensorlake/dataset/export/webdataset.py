@@ -1,10 +1,10 @@
-"""WebDataset shards: tar files whose members of one name are one row.
+"""WebDataset shards: tar files whose members of the same name form one row.
 
     000000017.image.jpg  000000017.label.cls  000000017.boxes.npy
 
-(https://github.com/webdataset/webdataset). A member's last ending says how it is decoded:
+(https://github.com/webdataset/webdataset). The last suffix of a member defines its decoding:
 
-    pictures            jpg png webp avif jp2 tiff, the bytes that are stored
+    images              jpg png webp avif jp2 tiff, as stored
     ClassLabel          cls, the code                  arrays, numbers    npy
     Text, Uuid          txt                            Bytes              bin
     Json, Tags, runs    json
@@ -168,7 +168,7 @@ def _check_fields(fields: Mapping[str, str]) -> None:
 def _member(
     key: str, row: int, name: str, sample_type: SampleType, field: str, value: Any
 ) -> tuple[str, bytes]:
-    """Name a row's member and give its content; of pictures of any codec, each by its own."""
+    """Return a member's name and content; with codec "any", each image has its own suffix."""
     if isinstance(sample_type, Image) and sample_type.codec == "any":
         field = _named(name, sample_type, picture_ending(sample_type, value))
     try:
@@ -183,7 +183,7 @@ def _member(
 
 
 def picture_ending(sample_type: Image, sample: bytes) -> str:
-    """How the name of a stored picture's file ends, without the dot."""
+    """Return the file suffix of a stored image, without the dot."""
     codec = sample_type.codec_of(sample) or sample_type.codec
     return PICTURE_ENDINGS.get(codec, codec)
 
@@ -261,8 +261,8 @@ def _checked_key(key: Any, row: int, seen: set[str]) -> str:
     is_kept = bool(key) and "\n" not in key and split_member(f"{key}.x") == (key, "x")
     if not is_kept or key in seen:
         raise InvalidInputError(
-            f"row {row} has the key {key!r}, which is NULL, has a dot or a line break, is no path"
-            " of a file, or was another row's"
+            f"row {row} has the key {key!r}, which is NULL, has a dot or a line break, is not"
+            " a file path, or was another row's"
             "\nleave the tensor out, and rows are numbered: columns=[…]",
             row=row,
             actual=key,

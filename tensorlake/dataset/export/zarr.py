@@ -4,7 +4,7 @@
     Text, Uuid     x              an array of strings
     ragged         x/values       all elements, one after another
                    x/shapes       int64 (rows, axes)
-    pictures, …    x/values       uint8, the stored bytes, one after another
+    images, …      x/values       uint8, the stored bytes, one after another
                    x/offsets      int64 (rows + 1): row i is values[offsets[i] : offsets[i + 1]]
     nullable       x/values …     as above, text as its bytes; and where there are NULLs
                    x/valid        bool (rows); values has zeros, or nothing, for a NULL
@@ -47,13 +47,13 @@ __all__ = ["to_zarr"]
 Group = Any  # zarr's types would make it an import
 
 CHUNK_NBYTES = 1 << 20
-"""Of an array before compression: what zarr-python's own guesses come to."""
+"""Chunk size of an array before compression, as zarr-python would choose."""
 
 ROWS_AT_ONCE = 1024
 """Rows read together."""
 
 MEDIA_ROWS_AT_ONCE = 64
-"""Rows read together where samples are encoded: a few MB of pictures."""
+"""Rows read together where samples are encoded: a few MB of images."""
 
 
 def to_zarr(
@@ -113,7 +113,7 @@ def _fill(group: Group, view: RowSet, names: Sequence[str]) -> None:
 
 
 def _is_one_array(sample_type: SampleType) -> bool:
-    """Whether one array says it all."""
+    """Whether one array is sufficient."""
     return sample_type.layout == "uniform" or sample_type.query_kind == "text"
 
 

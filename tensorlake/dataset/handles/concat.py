@@ -24,10 +24,10 @@ def concat(views: Sequence[Rows]) -> View:
     A row that is in two of them comes twice.
 
     Args:
-        views: What to join; all with the same columns.
+        views: Views to join, all with the same columns.
 
     Raises:
-        InvalidInputError: There is none, one is no view, or their columns differ.
+        InvalidInputError: There are no views, one is not a view, or their columns differ.
         UnsupportedFeatureError: They are of different versions, or hold computed columns.
 
     Examples:

@@ -1,4 +1,4 @@
-"""Dataset and View: what users hold. A Dataset follows its branch, a View is frozen.
+"""Dataset and View, the main handles. A Dataset follows its branch, a View is frozen.
 
 Both are handles around rows and columns of a version, and `Rows` is what they share. Writing is
 staged, seen by one Dataset alone, and published by one ``commit``: others see all or nothing. They
@@ -47,7 +47,7 @@ __all__ = ["Dataset", "Diff", "SavedViews", "Updated", "View"]
 class View(Rows):
     """Rows × columns of one version.
 
-    Rows may repeat and stand in any order; columns may be renamed tensors of the version or values
+    Rows may repeat and have any order; columns may be renamed tensors of the version or values
     that a query computed. A view holds row numbers and computed values, never the data of tensors.
     """
 
@@ -125,7 +125,7 @@ class Dataset(Rows):
     """
 
     ingest_report: IngestReport | None = None
-    """What the ingestion that made this handle did."""
+    """The report of the ingestion that returned this handle."""
 
     def __init__(self, session: Session) -> None:
         self.__session__ = session
@@ -262,8 +262,8 @@ class Dataset(Rows):
     def close(self) -> None:
         """Give the handle back; staged changes are lost, with a warning.
 
-        It takes no changes from then on. What was read of it stays readable: rows, Views and
-        loaders that outlive a ``with`` go on at their version.
+        It accepts no changes from then on. Rows, Views and loaders that outlive a ``with`` remain
+        readable at their version.
 
         >>> import tensorlake as tl
         >>> with tl.create("memory://doc-close", {"x": "int64"}) as ds:
@@ -325,7 +325,7 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What differs between two versions, by row identity.
+    """Differences between two versions, by row identity.
 
     Attributes:
         added: A View of rows only the newer version has.
@@ -366,7 +366,7 @@ class Diff:
 
 
 class UpdatedTensors(dict[str, Updated]):
-    """What was updated, by tensor; a tensor that is not among it says what is."""
+    """Updates by tensor; the error for a missing tensor lists the updated ones."""
 
     def __init__(self, before: str, after: str) -> None:
         super().__init__()

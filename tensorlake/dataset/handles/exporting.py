@@ -100,7 +100,7 @@ def to_duckdb(self: HasRows, connection: Any = None) -> Any:  # noqa: D417 - a m
     """Show the rows as a DuckDB relation, over `arrow_dataset`: nothing is copied before.
 
     Args:
-        connection: Of DuckDB; None: its default one.
+        connection: DuckDB connection; None: the default one.
 
     Example:
         >>> import tensorlake as tl
@@ -116,7 +116,7 @@ def to_duckdb(self: HasRows, connection: Any = None) -> Any:  # noqa: D417 - a m
 
 
 def to_hf(self: HasRows, columns: Sequence[str] | None = None) -> Any:  # noqa: D417 - a method: self
-    """Read rows into a ``datasets.Dataset`` of Hugging Face; pictures as they are stored.
+    """Read rows into a ``datasets.Dataset`` of Hugging Face; images as stored.
 
     Its features are the tensors' types; ``tl.ingest.huggingface`` makes tensors of them again.
 
@@ -281,7 +281,7 @@ def to_csv(  # noqa: D417 - a method: self
     Args:
         dst: Path of the file. It appears when it is whole.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
-        delimiter: What stands between values.
+        delimiter: Separator of values.
         overwrite: Whether to replace what is there.
 
     Raises:
@@ -345,7 +345,7 @@ def to_webdataset(  # noqa: D417 - a method: self
     shard_size: str = "256MiB",
     overwrite: bool = False,
 ) -> None:
-    """Write WebDataset shards into a folder; pictures are the bytes that are stored.
+    """Write WebDataset shards into a folder; images are written as stored, without re-encoding.
 
     Args:
         dst: Path of the folder. It appears when it is whole.
@@ -381,7 +381,7 @@ def to_mds(  # noqa: D417 - a method: self
     shard_size: str = "64MiB",
     overwrite: bool = False,
 ) -> None:
-    """Write MosaicML's MDS into a folder; pictures are the bytes that are stored.
+    """Write MosaicML's MDS into a folder; images are written as stored, without re-encoding.
 
     Args:
         dst: Path of the folder. It appears when it is whole.
@@ -416,9 +416,9 @@ def to_coco(  # noqa: D417 - a method: self
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a COCO folder: ``annotations.json``, and the stored pictures in ``images/``.
+    """Write a COCO folder: ``annotations.json``, and the stored images in ``images/``.
 
-    The picture, its boxes, their classes, masks and keypoints are found by their types;
+    The image, its boxes, their classes, masks and keypoints are found by their types;
     other tensors are left out.
 
     Args:
@@ -427,7 +427,7 @@ def to_coco(  # noqa: D417 - a method: self
         overwrite: Whether to replace what is there.
 
     Raises:
-        InvalidInputError: There is no picture, or not as many classes as boxes.
+        InvalidInputError: There is no image, or the numbers of classes and boxes differ.
 
     Example:
         >>> import numpy as np

@@ -111,13 +111,13 @@ def mix(
 
     Args:
         sources: By name, a dataset or view and its weight: a number above 0, or a function of the
-            place in the order (asked at every 65,536th), which needs ``stop="never"``.
-        by: What weights count: rows.
+            position in the order (called at every 65,536th), which needs ``stop="never"``.
+        by: Unit of the weights: rows.
         stop: An epoch ends when the first source has given all its rows, when each has given
             them at least once, or never.
 
     Raises:
-        InvalidInputError: A weight, a source or a word is none.
+        InvalidInputError: A weight, a source or a keyword is invalid.
 
     Example:
         >>> import tensorlake as tl

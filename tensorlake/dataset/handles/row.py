@@ -1,4 +1,4 @@
-"""What brackets give beside a Tensor and a View: a Row, and a Group of tensors.
+"""Results of indexing beside a Tensor and a View: a Row, and a Group of tensors.
 
 A row is a read-only mapping whose values are read and decoded when first used. A group is tensors
 whose names begin alike, ``pose/x`` and ``pose/y``, read and written as one: ``Struct`` in a schema
@@ -30,7 +30,7 @@ __all__ = ["Group", "Row", "column_of", "row_at"]
 class Row(Mapping[str, Any]):
     """A row of one version.
 
-    ``row["image"]`` decodes the picture the first time; ``dict(row)`` decodes everything. A group
+    ``row["image"]`` decodes the image the first time; ``dict(row)`` decodes everything. A group
     of tensors is a dict. Computed columns of a query are values already. Pickled, as for a pool of
     processes, it is a dict of its values.
     """

@@ -1,6 +1,6 @@
-"""What a Dataset and a View share: reading, choosing, exporting and streaming rows.
+"""Methods shared by Dataset and View: reading, choosing, exporting and streaming rows.
 
-All of it is said of the RowSet that the handle shows: a View's is frozen, a Dataset's follows the
+All of them use the RowSet of the handle: a View's is frozen, a Dataset's follows the
 handle, staged changes included. Methods that are longer than a line are functions of the modules
 beside this one.
 """
@@ -39,7 +39,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 class HasArray(Protocol):
-    """What NumPy makes an array of: an array, a tensor of torch, a Series of pandas."""
+    """An object that NumPy converts to an array: an array, a torch tensor, a pandas Series."""
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         """Return it as an array."""
@@ -47,7 +47,7 @@ class HasArray(Protocol):
 
 
 RowNames: TypeAlias = "slice | Sequence[int] | HasArray | Predicate | Rows"
-"""What names several rows, in brackets and to be deleted."""
+"""Selections of several rows, in brackets and for deletion."""
 
 
 @shows_methods
@@ -94,7 +94,7 @@ class Rows:
 
     @property
     def version(self) -> str:
-        """The version read; with staged changes, the one they stand on."""
+        """The version read; with staged changes, the one they are based on."""
         return self.__rowset__.version
 
     @property

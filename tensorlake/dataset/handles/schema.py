@@ -1,4 +1,4 @@
-"""Changing a dataset's schema, as its handle offers it: staged, and published with what else is.
+"""Changes of a dataset's schema: staged, and published with the other staged changes.
 
 Older versions keep the schema they had, and no chunk is rewritten.
 """
@@ -93,11 +93,11 @@ def alter_tensor(  # noqa: D417 - a method: self
             where statistics leave it open.
         dtype: A wider one: each value that is stored must be one of its values.
         shape: The same lengths, or None where samples may differ from now on.
-        codec: "any": pictures of other codecs are taken too, beside those that are there.
-        metadata: JSON to note about the tensor, in the place of what was noted.
+        codec: "any": also accept images of other codecs, beside the existing ones.
+        metadata: JSON metadata of the tensor, replacing the existing metadata.
 
     Raises:
-        SchemaError: What is stored would not be of the new type; the message says why.
+        SchemaError: Stored samples do not match the new type; the message has the reason.
 
     Example:
         >>> import tensorlake as tl

@@ -178,7 +178,7 @@ def sample(self: HasViews[View], count: int, *, seed: int = 0) -> View:
     """
     if not is_whole_number(seed) or seed < 0:
         raise InvalidInputError(
-            f"sample(seed={seed!r}): give a whole number, 0 or more", argument="seed"
+            f"sample(seed={seed!r}): seed must be an integer >= 0", argument="seed"
         )
     rows = self.__rowset__
     if not is_whole_number(count) or not 0 <= count <= len(rows):

@@ -1,6 +1,6 @@
-"""One column of a dataset or view: reading it, asking of it, assigning to it.
+"""One column of a dataset or view: reading, querying and assigning it.
 
-What comes back from brackets follows from the schema, never from the values: a fixed shape gives
+The type that brackets return follows from the schema, never from the values: a fixed shape gives
 one array, a ``None`` in the shape a ``Ragged``, text and JSON a list.
 """
 
@@ -67,7 +67,7 @@ class Tensor:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What was noted about the tensor."""
+        """The metadata of the tensor."""
         return dict(self._spec.attributes)
 
     def __len__(self) -> int:
@@ -123,7 +123,7 @@ class Tensor:
     def shapes(self, rows: Any = slice(None)) -> Any:
         """Shapes of the samples without decoding any: int64 (n, ndim), −1 where NULL.
 
-        Of one row, by its number, a tuple, or None where it is NULL. Lists (``Sequence``,
+        For one row, given its number, a tuple, or None if it is NULL. Lists (``Sequence``,
         ``Polygon``, ``Tags``) have their number of items as the one length.
 
         Raises:
@@ -275,7 +275,7 @@ class Tensor:
         """The codes of class names.
 
         Raises:
-            UnknownClassError: One of them is no class of this tensor.
+            UnknownClassError: One of them is not a class of this tensor.
 
         Example:
             >>> import tensorlake as tl
@@ -332,7 +332,7 @@ class Tensor:
         Codes of other classes stay, and a dropped class's code is never given to another.
 
         Raises:
-            UnknownClassError: One of them is no class of this tensor.
+            UnknownClassError: One of them is not a class of this tensor.
             SchemaError: Rows have one of them; the message counts them.
 
         Example:

@@ -1,4 +1,4 @@
-"""Keeping a dataset healthy, as its handle offers it: compaction, verification, giving up the old.
+"""Maintenance of a dataset: compaction, verification, expiry and garbage collection.
 
 Nothing here changes a value that a version shows; what it costs and finds is a report that prints.
 """
@@ -32,14 +32,14 @@ def optimize(  # noqa: D417 - a method: self
     """Merge small chunks and drop what deleted rows left behind; this handle moves to the head.
 
     No value, row id or order changes, older versions stay as they are, and others may read and
-    commit meanwhile: what they changed keeps their version. What is good already is not
-    touched, so a second call right after does nothing.
+    commit meanwhile: a chunk modified concurrently is skipped. Chunks that need no compaction
+    are not touched, so a second call right after does nothing.
 
     Args:
         order_by: Put the rows in another order too: a tensor, or TQL as after ``ORDER BY``
             (``"label, score DESC"``). Row ids stay; row numbers do not.
-        dry_run: Only say what would be done. What would be moved is read and encoded, and not
-            stored: it takes as long as a run without its writing, and tells what a run does.
+        dry_run: Only report what would be done. Data are read and encoded, but not stored: it
+            takes as long as a run without its writes, and returns the report of a run.
         progress: Whether to show a line of progress; None: on terminals.
 
     Raises:
@@ -70,20 +70,20 @@ def expire(  # noqa: D417 - a method: self
 ) -> ExpiryReport:
     """Give up old versions of every branch; the next ``gc`` removes what only they needed.
 
-    Each branch keeps its newest version, tags and saved views keep theirs, and the log keeps
-    telling of all. Versions given up can be tagged or branched from no more.
+    Each branch keeps its newest version, tags and saved views keep theirs, and the log still
+    lists all. Expired versions can no longer be tagged or branched from.
 
     Args:
         older_than: Expire versions that another had replaced by then: ``"90d"`` or a
             timedelta ago by the store's clock, or an aware datetime. A number without a unit
             is refused.
-        keep_last: Give up all but so many commits of each branch. With both, what either keeps
-            is kept.
-        dry_run: Only say what would be given up.
+        keep_last: Keep the last N commits of each branch. With both, versions that either keeps
+            are kept.
+        dry_run: Only report what would be expired.
 
     Raises:
-        InvalidInputError: Neither is given, or one makes no sense.
-        ReadOnlyError: The handle was opened with ``read_only=True``, and this is no dry run.
+        InvalidInputError: Neither is given, or one is invalid.
+        ReadOnlyError: The handle was opened with ``read_only=True``, and this is not a dry run.
 
     Example:
         >>> import tensorlake as tl
@@ -103,7 +103,7 @@ def expire(  # noqa: D417 - a method: self
 def gc(self: HasSession, *, dry_run: bool = False) -> CollectionReport:  # noqa: D417 - a method: self
     """Remove what no version, tag or view needs, and no transaction can publish any more.
 
-    Others may read and commit meanwhile. What was staged but never committed is kept for the
+    Others may read and commit meanwhile. Data staged but never committed are kept for the
     dataset's grace time (``tl.create(…, grace="24h")``); history is never removed unless
     ``expire`` or ``delete_branch`` gave it up. It may be stopped and run again at any point.
 
@@ -112,8 +112,8 @@ def gc(self: HasSession, *, dry_run: bool = False) -> CollectionReport:  # noqa:
             that is written is an object that tells the store's time, and is removed.
 
     Raises:
-        ReadOnlyError: The handle was opened with ``read_only=True``, and this is no dry run.
-        CorruptionError: Something that is needed is missing or damaged; nothing was removed.
+        ReadOnlyError: The handle was opened with ``read_only=True``, and this is not a dry run.
+        CorruptionError: Required data is missing or damaged; nothing was removed.
         AccessError: The credentials may not list, write or delete.
 
     Example:
@@ -144,8 +144,8 @@ def check(  # noqa: D417 - a method: self
         full: Read every chunk and compare checksums; False reads logs and index pages only,
             and looks whether packs are there and long enough.
         decode: Also decode every media sample of each branch's newest version.
-        repair: First mend what can be mended, as new commits that say so: lost index pages,
-            wrong hints. Nothing is deleted; the report says what was and was not recovered.
+        repair: First repair damage where possible, as new commits: lost index pages, wrong hints.
+            Nothing is deleted; the report lists what was and was not recovered.
         progress: Whether to show a line of progress; None: on terminals.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The versions of a dataset, as its handle shows them: log, other handles, branches, tags, diff.
+"""Versions of a dataset: log, other handles, branches, tags, diff.
 
 A handle never jumps: what opens another version gives a new handle.
 """
@@ -200,15 +200,15 @@ def merge(  # noqa: D417 - a method: self
 
     Args:
         name: The branch, or any version.
-        on_conflict: Who decides where both changed the same: "error" nobody, "ours" this
-            branch, "theirs" the other, or a function that is given a ``MergeConflict`` and
+        on_conflict: How to resolve conflicts: "error" raises, "ours" keeps this branch's
+            values, "theirs" the other's, or a function that is given a ``MergeConflict`` and
             returns the cell's value.
         tensors: Take only updates of these of theirs' tensors: no rows, no other tensors. Such
             a merge is not remembered; a later one of everything finds their cells equal.
         dry_run: Only report what would happen, conflicts included.
 
     Raises:
-        ConflictError: Both changed the same, and nobody was to decide; nothing was published.
+        ConflictError: There are conflicts, and ``on_conflict="error"``; nothing was published.
         UncommittedChangesError: There are staged changes.
 
     Example:
@@ -238,7 +238,7 @@ def restore(self: HasSession, version: str | dt.datetime) -> Commit:
     Rows keep their identity, and the log its history.
 
     Raises:
-        SnapshotExpiredError: The version was given up.
+        SnapshotExpiredError: The version has expired.
         UncommittedChangesError: There are staged changes.
 
     Example:
@@ -279,7 +279,7 @@ def revert(self: HasSession, version: str | dt.datetime) -> None:
 def delete_branch(self: HasSession, name: str) -> None:
     """End a branch: nothing is committed to it any more, and its name stays used.
 
-    What it refers to stays readable until a collection.
+    Its data stay readable until a garbage collection.
 
     Raises:
         InvalidInputError: It is main.

@@ -1,4 +1,4 @@
-"""The value of a View, its plan, and its name among the saved ones: methods of it."""
+"""Methods of a View: its value, its plan, and its saved name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DatasetT_co = TypeVar("DatasetT_co", covariant=True)
 
 
 class HasRowsAndDatasets(HasRows, Protocol[DatasetT_co]):
-    """What shows rows, and makes handles on new datasets."""
+    """An object with rows that makes handles of new datasets."""
 
     def __dataset__(self, session: Session) -> DatasetT_co:
         """Make a handle."""
@@ -75,17 +75,17 @@ def explain(self: HasRows) -> str:
 def save(self: HasViews[View], name: str, message: str = "") -> View:  # noqa: D417 - a method: self
     """Name the rows, for good and for everyone: ``ds.views[name]`` opens the same view.
 
-    The name is of the tags': it is never used twice, and ``ds.delete_tag(name)`` gives the
-    view up. What it holds is kept from being collected.
+    The name shares the namespace of tags: it is never reused, and ``ds.delete_tag(name)`` deletes
+    the view. Its rows are protected from garbage collection.
 
     Args:
         name: The view's name.
-        message: What it is for.
+        message: Purpose of the view.
 
     Raises:
         InvalidInputError: The name is taken, or the view has no rows of the dataset.
         UncommittedChangesError: It shows staged changes.
-        SnapshotExpiredError: Its version was given up.
+        SnapshotExpiredError: Its version has expired.
 
     Example:
         >>> import tensorlake as tl
@@ -133,12 +133,12 @@ def materialize(  # noqa: D417 - a method: self
 ) -> Dataset:
     """Write a new dataset with these rows and columns, and open it.
 
-    Samples are taken as they are stored: no picture is encoded again. Rows get new ids.
+    Samples are copied as stored: no image is encoded again. Rows get new ids.
 
     Args:
-        url: Where the new dataset goes. Cut short, the same call begins again.
-        message: Of its first commit.
-        storage_options: Credentials and endpoint of the new one.
+        url: URL of the new dataset. If interrupted, repeat the call to start over.
+        message: Message of its first commit.
+        storage_options: Credentials and endpoint of the new dataset.
 
     Raises:
         InvalidInputError: There is a dataset with rows already.

@@ -1,4 +1,4 @@
-"""What a Dataset stages and publishes, and how it describes itself: methods of it."""
+"""Methods of a Dataset: staging, publishing and describing."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def upsert(self: HasSession, rows: Any, on: str | Sequence[str]) -> Upserted:  #
         How many rows were updated, and how many appended.
 
     Raises:
-        InvalidInputError: A key is NULL or NaN, given twice, or stands in several rows.
+        InvalidInputError: A key is NULL or NaN, given twice, or occurs in several rows.
 
     Example:
         >>> import tensorlake as tl
@@ -162,8 +162,8 @@ def map(  # noqa: A001, D417 - the method's name; self
             the names of ``schema``. With ``to`` it may also return a list of rows, or None.
         schema: Types of what it returns. In place, a tensor that is not there is added, as
             nullable.
-        columns: What the function is given; None: all.
-        to: URL of a new dataset with just these tensors. The same call after a kill goes on.
+        columns: Columns passed to the function; None: all.
+        to: URL of a new dataset with just these tensors. Repeat the call to continue after a crash.
         where: Only rows that meet a condition; in place, others stay as they are.
         batch_size: Rows the function is given at once, as columns; None: one row.
         engine: "processes" is for functions that hold the interpreter lock.
@@ -175,7 +175,7 @@ def map(  # noqa: A001, D417 - the method's name; self
         This handle, with the outputs staged; or the new dataset, committed.
 
     Raises:
-        InvalidInputError: What the function returned does not fit; nothing is staged.
+        InvalidInputError: A result of the function does not match; nothing is staged.
         UnsupportedFeatureError: ``engine="ray"``.
 
     Example:
@@ -242,7 +242,7 @@ def commit(self: HasSession, message: str = "", *, key: str | None = None) -> Co
     """Publish what is staged, atomically and durably, and return the commit.
 
     Args:
-        message: What changed and why, for the log.
+        message: Commit message, for the log.
         key: Names this piece of work: a second commit with the same key publishes nothing
             and returns the first, so work can be repeated after a crash.
 
@@ -283,7 +283,7 @@ def transaction(  # noqa: D417 - a method: self
     """Commit when the block ends; discard everything staged when it raises.
 
     Args:
-        message: What changed and why, for the log.
+        message: Commit message, for the log.
         reads: Columns that the changes are computed from: a commit that changed one of them
             meanwhile, by a cell or by a row, is a conflict as well.
 
@@ -320,12 +320,12 @@ def refresh(  # noqa: D417 - a method: self
 
     Args:
         keep_staged: Take all staged changes along: reads then see both, and they stay staged.
-        on_conflict: Who wins where both changed one thing: "ours" (what is staged here),
-            "theirs" (what was committed), or "error". See docs/explanation/concurrency.md.
+        on_conflict: How to resolve conflicts: "ours" (staged changes take precedence),
+            "theirs" (committed changes), or "error". See docs/explanation/concurrency.md.
 
     Raises:
         UncommittedChangesError: There are staged changes and they are not to be kept.
-        ConflictError: Both changed the same and nobody was to win; nothing moved.
+        ConflictError: There are conflicts, and ``on_conflict="error"``; nothing moved.
 
     Example:
         >>> import tensorlake as tl

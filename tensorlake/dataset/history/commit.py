@@ -1,4 +1,4 @@
-"""What happened: commits as a user sees them, and what differs between two versions."""
+"""Commits as users see them, and the changes between two versions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Commit:
     """One commit of a branch.
 
     Attributes:
-        version: Its name for ever: ``main@12``.
+        version: Its permanent name: ``main@12``.
         digest: Digest of its log entry, 40 hex digits.
         parents: The versions it follows.
-        changes: What it changed, as recorded: rows appended, ranges updated and deleted.
+        changes: Changes, as recorded: rows appended, ranges updated and deleted.
     """
 
     version: str

@@ -1,4 +1,4 @@
-"""What differs between two snapshots: rows by identity, cells by value.
+"""Differences between two snapshots: rows by identity, cells by value.
 
 Rows are matched in stretches of row ids, and only cells whose extent differs are candidates, so
 what two versions share is neither listed nor read; a candidate counts as updated when its value
@@ -53,7 +53,7 @@ class UpdatedRows:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs between two versions; `Diff` shows it to users."""
+    """Differences between two versions; users see them as `Diff`."""
 
     added: RowSet
     removed: RowSet
@@ -154,7 +154,7 @@ def _schema_changes(before: Snapshot, after: Snapshot) -> list[str]:
 
 
 def _type_changes(old: TensorSpec, new: TensorSpec) -> list[str]:
-    """What became of a type; of class names, each that came, went, or was renamed."""
+    """Describe changes of a type; for classes, the names added, dropped and renamed."""
     if old.type == new.type:
         return []
     if not isinstance(old.type, ClassLabel) or not isinstance(new.type, ClassLabel):

@@ -40,7 +40,7 @@ def commit_graph(store: Store, branch: str, head: Entry | EntryLine) -> Iterator
 
 
 async def _commit_under(store: Store, branch: str, line: Entry | EntryLine) -> Entry | EntryLine:
-    """Step from a fence or an end to the commit it stands on."""
+    """Step from a fence or an end to the commit before it."""
     while line.kind != "commit" and line.seq > 0:
         line = await read_line(store, branch, line.seq - 1)
     return line

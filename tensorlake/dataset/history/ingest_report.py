@@ -1,4 +1,4 @@
-"""What an ingestion did, and what it left out."""
+"""The report of an ingestion: rows, bytes, and items left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SkippedItem:
 
 @dataclass(slots=True)
 class IngestReport:
-    """What an ingestion did.
+    """The result of an ingestion.
 
     Attributes:
         rows: Rows committed by this call.

@@ -1,8 +1,8 @@
-"""The commits that led to a version, read as far as they are looked at.
+"""The commits that led to a version, read on demand.
 
 A log goes from the handle's version down to entry 0 of its branch, then on in the branch that this
-one was started from, and so to the first commit of ``main``. It is read in pages: a few entries for
-whoever looks at the newest, more at a time for whoever goes on.
+one was started from, and so to the first commit of ``main``. It is read in pages: a few entries at
+first, for the newest commits, and more at a time after that.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Log(Sequence[Commit]):
         return await anext(self._pages, None)
 
     def _read(self, count: int | None) -> list[Commit]:
-        """Read on until there are so many commits; None: until there are no more."""
+        """Read until there are ``count`` commits; None: read all."""
         if self._is_whole or (count is not None and len(self._commits) >= count):
             return self._commits
         with self._lock:
@@ -145,6 +145,6 @@ async def read_line(store: Store, branch: str, seq: int) -> EntryLine:
         raise VersionNotFoundError(message, version=version)
     line = EntryLine.from_bytes(found.data, where=path, modified=found.modified)
     if line.seq != seq:
-        message = f"{path!r} says it is entry {line.seq}, expected {seq}; restore it"
+        message = f"{path!r} contains entry {line.seq}, expected {seq}; restore it"
         raise CorruptionError(message, object=path, expected=seq, actual=line.seq)
     return line

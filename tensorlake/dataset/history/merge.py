@@ -1,4 +1,4 @@
-"""Merging a branch into a handle's branch, as a user does it: what is asked, and what is told.
+"""Merging a branch into the branch of a handle: the user's call and its report.
 
 The three-way merge itself is ``versions/merge/merge.py``'s. Here a branch's name becomes a version,
 names of tensors their ids, a function's answers become values, and the outcome becomes a
@@ -73,12 +73,12 @@ class MergeConflict:
 
 
 OnConflict = Literal["error", "ours", "theirs"] | Callable[[MergeConflict], Any]
-"""Who decides where both branches changed the same."""
+"""How to resolve conflicts, where both branches changed the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeReport:
-    """What a merge did, or in a dry run would do; prints like ``git merge --stat``.
+    """The result of a merge, or of its dry run; prints like ``git merge --stat``.
 
     Attributes:
         ours: The version merged into.
@@ -89,8 +89,8 @@ class MergeReport:
         removed: Rows that theirs had deleted.
         updated: Rows of ours with new values, by tensor.
         schema: Changes of the schema, one line each.
-        conflicts: What both changed, one line each, decided or not.
-        is_refused: Whether nobody was to decide one of them; the merge itself then raises.
+        conflicts: Changes of both branches, one line each, resolved or not.
+        is_refused: Whether one of them is not resolved; the merge itself then raises.
         published: The commit made; None in a dry run, and the head when there was nothing to do.
     """
 
@@ -137,7 +137,7 @@ class MergeReport:
 
     @property
     def author(self) -> str:
-        """Who committed it."""
+        """Author of the commit."""
         return self.commit.author
 
     @property
@@ -152,7 +152,7 @@ class MergeReport:
 
     @property
     def changes(self) -> Changes:
-        """What it changed of ours, as recorded."""
+        """Its changes to our branch, as recorded."""
         return self.commit.changes
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 Restoring publishes at once, for it takes over what is stored. Reverting stages: it is a merge of
 the version before the commit, with the commit as base, and the values that come back are stored
-again, so that nothing staged depends on a version that may be given up meanwhile.
+again, so that nothing staged depends on a version that may be expired meanwhile.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def branches(session: Session) -> list[str]:
     for name, error in found.unreadable.items():
         warnings.warn(
             f"branch {name!r} of {session.store.url!r} cannot be read: {str(error).splitlines()[0]}"
-            "\nthe others can; tensorlake check says more",
+            "\nthe others can; run tensorlake check for details",
             DamagedBranchWarning,
             stacklevel=3,
         )
@@ -179,7 +179,7 @@ def _with_warnings(session: Session, names: FoundNames[T]) -> dict[str, T]:
     for name, error in names.unreadable.items():
         warnings.warn(
             f"the tag or saved view {name!r} of {session.store.url!r} cannot be read:"
-            f" {str(error).splitlines()[0]}\nthe others can; tensorlake check says more",
+            f" {str(error).splitlines()[0]}\nthe others can; run tensorlake check for details",
             DamagedTagWarning,
             stacklevel=4,
         )
@@ -218,7 +218,7 @@ def _cited(session: Session, version: str | dt.datetime | None) -> tuple[str, En
 
 
 def diff(session: Session, a: str | None, b: str | None) -> Difference:
-    """Compare two versions, or what is staged with its base."""
+    """Compare two versions, or staged changes with their base."""
     if a is None and b is not None:
         raise InvalidInputError(f"diff(None, {b!r}): give the older version first")
     if a is None:

@@ -47,14 +47,14 @@ DECODED_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check looked at and found; prints as a summary and a line for each finding.
+    """The result of a check; prints as a summary and a line for each finding.
 
     Attributes:
-        url: Where the dataset is.
-        findings: What is not as it should be, damage and warnings; ``ok`` when there is none.
-        left_out: Findings beyond those kept.
-        repairs: What ``repair=True`` mended, and what it could not.
-        is_full: Whether chunks were read, rather than only found to be there.
+        url: URL of the dataset.
+        findings: Damage and warnings; ``ok`` if there are none.
+        left_out: Number of findings beyond those listed.
+        repairs: Repairs by ``repair=True``, and damage that it could not repair.
+        is_full: Whether chunks were read, rather than only listed.
         samples: How many media samples were decoded.
         entries: Log entries read.
         versions: Versions whose references were verified.
@@ -196,7 +196,7 @@ def _check_may_repair(session: Session) -> None:
 
 
 def _newest_versions(store: Store) -> Iterator[Reader]:
-    """Read every branch's newest version, but one that is too damaged: the check says why."""
+    """Read every branch's newest version, except damaged ones, which the check reports."""
     packs, cache = PackReader(store), ChunkCache()
     for branch in runtime.run(readable_branch_names(store)):
         try:

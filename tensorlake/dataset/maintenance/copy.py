@@ -18,7 +18,7 @@ __all__ = ["CopyReport", "copy"]
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """What a copy did; prints as a line.
+    """The result of a copy; prints as a line.
 
     Attributes:
         source: Where the dataset is.
@@ -79,9 +79,9 @@ def copy(
 
     Args:
         src: Where the dataset is.
-        dst: Where it goes: a place without a dataset, or with an earlier state of this copy.
-        version: Copy this branch, commit or tag, and the history that it stands on.
-        history: False: one version alone, main's newest when none is given. Its log begins anew.
+        dst: Destination: without a dataset, or with an earlier state of this copy.
+        version: Copy this branch, commit or tag, and its history.
+        history: False: one version alone, main's newest by default, with a new log.
         mirror: Make a copy that is read only and follows its source: the same call again brings it
             up to date.
         dry_run: Only say what would be copied.
@@ -94,8 +94,8 @@ def copy(
 
     Raises:
         DatasetNotFoundError: There is none at ``src``.
-        InvalidInputError: At ``dst`` is another dataset, or one that went its own way; or a
-            number of workers is none.
+        InvalidInputError: ``dst`` has another dataset, or a diverged one; or the number of workers
+            is invalid.
         CorruptionError: A pack of the source is damaged; run ``check`` on it.
 
     Example:
@@ -113,8 +113,8 @@ def copy(
         raise InvalidInputError(f"copy({src!r}, {dst!r}): both are the same place")
     if workers is not None and (not is_whole_number(workers) or workers < 1):
         raise InvalidInputError(
-            f"workers counts packs that are copied at once, got {workers!r}\n"
-            f"give a whole number from 1 on, or leave it out: {PACKS_AT_ONCE}",
+            f"workers must be an integer >= 1, got {workers!r}\n"
+            f"pass the number of packs to copy concurrently; default {PACKS_AT_ONCE}",
             argument="workers",
             actual=workers,
         )

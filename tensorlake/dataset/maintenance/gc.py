@@ -1,4 +1,4 @@
-"""Giving up old versions and removing what no version needs, as a user asks for it."""
+"""Expiring old versions, and removing data that no version needs, for users."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def expire(
     _check_may_write(session, "expire", dry_run=dry_run)
     if older_than is None and keep_last is None:
         raise InvalidInputError(
-            "expire() was not told which versions are old\n"
-            "give older_than='90d', or keep_last=10, or both: then what either keeps is kept"
+            "expire() requires older_than= or keep_last=\n"
+            "pass older_than='90d', or keep_last=10, or both: versions that either keeps are kept"
         )
     if keep_last is not None and not is_whole_number(keep_last):
         raise InvalidInputError(
@@ -45,8 +45,8 @@ def expire(
         )
     if keep_last is not None and keep_last < 1:
         raise InvalidInputError(
-            f"expire(keep_last={keep_last}) would give up every version of a branch\n"
-            "give 1 or more; a branch as a whole is given up by ds.delete_branch(name)",
+            f"keep_last must be >= 1, got {keep_last}\n"
+            "to expire a whole branch: ds.delete_branch(name)",
             keep_last=keep_last,
         )
     age = None if older_than is None else _age(older_than)

@@ -1,4 +1,4 @@
-"""Compaction as a handle offers it: ``ds.optimize()``, and what it reports."""
+"""Compaction for users: ``ds.optimize()``, and its report."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ __all__ = ["OptimizeReport", "optimize"]
 Int64Array = npt.NDArray[np.int64]
 
 BEGINNINGS_MAX = 3
-"""How often putting in order begins again before it gives up."""
+"""Restarts of a sort before it fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizeReport:
-    """What an optimization did; prints as a table.
+    """The result of an optimization; prints as a table.
 
     Attributes:
         version: The newest version after it, as ``branch@number``.
-        commits: Commits it published; 0 when there was nothing to do.
-        tensors: What became of each tensor's chunks.
-        yielded: Stretches left as they were because others changed them meanwhile.
+        commits: Number of commits published; 0 if there was nothing to do.
+        tensors: Changes of each tensor's chunks.
+        yielded: Ranges skipped because of concurrent changes.
         is_dry_run: Whether nothing was stored: all figures are those that a run would give now.
         rows_moved: Rows that an order brought to another place.
     """
@@ -179,7 +179,7 @@ def _put_in_order(
             )
     raise ConflictError(
         f"{session.branch!r} of {session.store.url!r} was changed {BEGINNINGS_MAX} times while it"
-        " was put in order, in ways that cannot be carried over (its schema, a restore, many"
+        " was sorted, in ways that cannot be carried over (its schema, a restore, many"
         " updates); nothing is lost\ncall optimize(order_by=…) again when fewer commit",
         branch=session.branch,
     )
@@ -189,7 +189,7 @@ def _positions_in_order(session: Session, order_by: str) -> Int64Array:
     """Rows of the committed version, in an order given as TQL.
 
     Raises:
-        QueryError: It is no order.
+        QueryError: The text is not a valid order.
     """
     from tensorlake.dataset.query.run import run_query
 
@@ -210,7 +210,7 @@ def check_may_optimize(session: Session, *, dry_run: bool) -> None:
 
     Raises:
         ReadOnlyError: The handle cannot write.
-        UncommittedChangesError: It has staged changes, which stand on the version before.
+        UncommittedChangesError: It has staged changes, which are based on the version before.
     """
     session.check_open()
     if session.transaction is not None:

@@ -1,6 +1,6 @@
-"""Rows by what names them, and the changes that brackets and maps stage for such rows.
+"""Selection of rows by an index, and the changes that brackets and maps stage for them.
 
-What stands between brackets is a slice, a list, a mask, a Predicate, or rows of a view, which are
+An index is a slice, a list, a mask, a Predicate, or rows of a view, which are
 found again by their identity. The query engine is loaded only where a Predicate is given.
 """
 
@@ -35,8 +35,8 @@ def positions_named(rows: RowSet, key: Any, *, what: str | None = None) -> Int64
     Rows of a view are found by identity; those that are gone are left out.
 
     Args:
-        rows: What the positions are in.
-        key: What names them.
+        rows: Rows that are indexed.
+        key: The index.
         what: The name of ``rows`` in errors; None: its URL.
     """
     if isinstance(key, Predicate):

@@ -65,7 +65,9 @@ def order_by(
         order_by=parsed.order_by
     )
     if not is_only_order or not isinstance(parsed, tql.ast.Query):
-        raise InvalidInputError(f"order_by{keys!r} says more than keys\nuse query() for the rest")
+        raise InvalidInputError(
+            f"order_by{keys!r} contains more than keys\nuse query() for other clauses"
+        )
     return run_tree(rows, parsed, params)
 
 

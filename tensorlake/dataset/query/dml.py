@@ -1,7 +1,7 @@
 """``ds.execute``: UPDATE, DELETE and INSERT, staged like every other change.
 
-What their conditions and expressions read is noted: a commit by somebody else that changed it
-meanwhile is a conflict, for then the same statement might have changed other rows.
+Columns that their conditions and expressions read are recorded: a concurrent commit that changes
+them is a conflict, since the same statement might then have changed other rows.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _check_names(session: Session, change: tql.ast.Change, text: str) -> None:
     schema = everything(session).schema
     for name, span in targets:
         if name not in schema:
-            raise _no_tensor(schema, f"{verb} {name!r}, which is no tensor", name, text, span)
+            raise _no_tensor(schema, f"{verb} {name!r}, which is not a tensor", name, text, span)
         if name in seen:
             message = f"{verb} {name!r} twice"
             raise tql.QueryNameError(message, text=text, span=span, hint="give it one value")
@@ -149,7 +149,7 @@ def _insert(session: Session, change: tql.ast.Insert, params: Mapping[str, Any],
             )
         for name in () if names else selected:
             if name not in schema:
-                message = f"the query gives {name!r}, which is no tensor"
+                message = f"the query returns {name!r}, which is not a tensor"
                 raise _no_tensor(schema, message, name, text, _place_of(name, query))
     return insert_rows(session, view, query, names)
 
@@ -170,11 +170,11 @@ def insert_rows(
     """Stage what a query found as new rows; return how many.
 
     Args:
-        session: Where they go.
-        view: What it found.
-        query: That it was, for the order of its outputs.
-        names: Of tensors, one an output; none: the outputs' own.
-        limits: When reading them ends; what was staged before stays.
+        session: Session that stages them.
+        view: Result of the query.
+        query: The query, for the order of its outputs.
+        names: Tensor names, one per output; none: the outputs' own names.
+        limits: Limits for reading; rows staged before remain staged.
 
     Raises:
         InvalidInputError: There are more names than outputs, or fewer.
@@ -227,7 +227,7 @@ def _reads_this(query: tql.ast.Statement) -> bool:
 
 
 def _selected(query: tql.ast.Statement, view: RowSet) -> list[str]:
-    """Outputs in the order in which they are written; computed ones stand apart in a view."""
+    """Return outputs in the order of the query; a view has computed ones separately."""
     names: list[str] = []
     for output in query.select if isinstance(query, tql.ast.Query) else ():
         if isinstance(output.expr, tql.ast.Star):
@@ -259,7 +259,7 @@ def _batches(view: RowSet, targets: Mapping[str, str]) -> Iterator[dict[str, Any
 
 
 def note_reads(session: Session, exprs: Sequence[tql.ast.Expr]) -> None:
-    """Let it be a conflict when somebody else changes what these read: changes rest on it."""
+    """Record the columns read, so that a concurrent change of them is a conflict."""
     _note_columns(session, _columns_of(exprs))
 
 

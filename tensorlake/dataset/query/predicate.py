@@ -37,7 +37,7 @@ class Predicate:
 
     @property
     def is_writable(self) -> bool:
-        """Whether its text says the same: TQL has no word for infinity and for NaN."""
+        """Whether TQL can express it: there are no literals for infinity and NaN."""
         return _has_words(self.expr)
 
     def __and__(self, other: Predicate) -> Predicate:

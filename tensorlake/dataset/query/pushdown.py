@@ -1,13 +1,13 @@
-"""Queries over a dataset behind a server run there: beside the data, and what they find comes back.
+"""Queries over a dataset behind a server run there, beside the data, and return the result.
 
-    POST …/selection {version, digest, steps: [… what led to the view, the query]}
-    answer, as .npz  said: JSON {"names": […], "cost": {…}}
+    POST …/selection {version, digest, steps: [… steps to the view, the query]}
+    answer, as .npz  `said`: JSON {"names": […], "cost": {…}}
                      rows                             the rows that it selects, of the version
                      0.values 0.valid | 0.shapes …    or, of groups, the values of each column
 
 Columns that a query computes for the rows that it selects are not sent: a view computes them for
-the rows that are read, here as anywhere. What a server cannot run, for it reaches beyond the
-dataset or this process alone knows the rows, runs here and reads what it needs: with a warning.
+the rows that are read, here as anywhere. A query that a server cannot run, because it reads
+other datasets or rows known only to this process, runs here, with a warning.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def ask_server(
     """Let the view's server run a query; None where it runs here.
 
     Args:
-        view: What it is asked of.
-        query: It, compiled.
-        written: It, as it was given.
+        view: Rows that are queried.
+        query: The compiled query.
+        written: The query as written.
         params: Values of its ``$name``s.
 
     Raises:
@@ -84,7 +84,7 @@ def ask_server(
 def _asked(
     view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement, params: Mapping[str, Any]
 ) -> dict[str, Any] | str:
-    """What is asked of the server; or why it is not."""
+    """Return the request to the server, or why there is none."""
     named = named_rows(view)
     if named is None:
         return "its rows were chosen by hand; save the view to have a server know them"

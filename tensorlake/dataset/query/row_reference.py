@@ -1,4 +1,4 @@
-"""Rows as a server finds them again: what ``decode_on="server"`` and queries send it.
+"""References to rows that a server resolves, for ``decode_on="server"`` and queries.
 
     {"version": "main@12", "digest": …, "steps": [{"tql": …, "params": …}, {"columns": […]}]}
     {"version": "main@12", "digest": …, "saved": "sharp"}
@@ -47,7 +47,7 @@ class ServedRows:
 
     @property
     def url(self) -> str:
-        """Of the dataset."""
+        """URL of the dataset."""
         return self.store.url
 
     def open(self, request: Mapping[str, Any], *, timeout_s: float) -> AnswerStream:

@@ -1,8 +1,8 @@
 """Queries and predicates over a dataset or view; the only door to the query engine.
 
 Errors of the engine come out under both trees: ``tl.QueryNameError`` is raised as a class that is
-also ``tensorlake_query.QueryNameError``. What a query computes for selected rows is not computed
-here: the view does that for the rows that are read.
+also ``tensorlake_query.QueryNameError``. Columns computed for selected rows are not evaluated
+here: the view evaluates them for the rows that are read.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def run_tree(
         rows: A dataset or view.
         query: The query.
         params: A value for each ``$name``.
-        text: What it was written in, for errors to point at.
-        limits: When it ends by itself.
+        text: Source text, for positions in errors.
+        limits: Limits of the query.
         reaches_out: As for `run_query`.
     """
     return _run(rows, query, params, limits, reaches_out=reaches_out, text=text)
@@ -223,7 +223,7 @@ def _over_rows(
 class _Explanation:
     """How a query was evaluated, and what that reads: found when it is shown, since that reads too.
 
-    What a server reads is not known here, and another process is told of the plan alone.
+    Reads of a server are not known here, and another process receives only the plan.
     """
 
     def __init__(self, query: tql.CompiledQuery, source: SelectionSource | None) -> None:
@@ -238,7 +238,7 @@ class _Explanation:
 
 
 class _Made:
-    """What becomes of a result: a view of rows, or of values alone."""
+    """Converts a result to a view of rows, or of values alone."""
 
     def __init__(
         self,
@@ -270,7 +270,7 @@ class _Made:
         )
 
     def of_found_values(self, found: Mapping[str, tql.Batch]) -> RowSet:
-        """A view of values that somebody else has computed."""
+        """Return a view of values computed elsewhere."""
         return self._without_rows(
             {name: Computed(kind, found[name]) for name, kind in self._query.columns.items()}
         )
@@ -298,10 +298,10 @@ class _Made:
         """A view of rows of the dataset that the result's rows are of.
 
         Args:
-            result: What was found.
-            source: What it was found in.
-            rows: Of the source.
-            is_whole: Whether the source is what the view's rows were narrowed to.
+            result: Result of the query.
+            source: Source of the query.
+            rows: Rows of the source.
+            is_whole: Whether the source is the narrowed rows of the view.
         """
         base = source.view
         assert base is not None, "every source of a query here is a view"

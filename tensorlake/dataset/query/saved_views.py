@@ -1,7 +1,7 @@
-"""Saving rows under a name, opening them again, and running again what led to them.
+"""Saving rows under a name, opening them again, and replaying the steps that led to them.
 
-What is saved names rows of one version, in an order; opened, it has the same rows, the same digest
-(so loaders resume over it) and, where a query led to it, the query. `SavedViews` shows them.
+A saved view refers to rows of one version, in an order; opened, it has the same rows, the same
+digest (so loaders resume over it) and, where a query led to it, the query. `SavedViews` shows them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def save(view: RowSet, name: str, message: str) -> RowSet:
     url = view.url
     if snapshot.is_staged:
         raise UncommittedChangesError(
-            f"the view {name!r} shows staged changes of {url!r}, which nobody else can read\n"
-            "commit them, then make the view again and save it"
+            f"the view {name!r} shows staged changes of {url!r}, which others cannot read\n"
+            "commit them, then repeat the query and save it"
         )
     if not view.has_rows:
         raise InvalidInputError(

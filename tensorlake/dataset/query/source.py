@@ -105,7 +105,7 @@ class SelectionSource:
         return batch_of(sample_type, read(column, first + start, first + stop))
 
     def cost(self, column: str, ranges: Int64Array) -> tql.ReadCost | None:
-        """What reading ranges of rows takes; None where that takes listing too many rows."""
+        """Return the cost of reading ranges; None if that requires listing too many rows."""
         if column in self._computed:  # it is not stored
             return tql.ReadCost(0, 0, 0)
         first = self._selection.first_physical

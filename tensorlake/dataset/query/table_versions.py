@@ -1,4 +1,4 @@
-"""Whether a query reads the same data for ever, or what some other dataset holds when it is run."""
+"""Whether a query always reads the same data, or the current data of another dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What FROM names beside ``this``: other datasets and versions, and tables given as parameters.
+"""Tables of FROM beside ``this``: other datasets and versions, and tables passed as parameters.
 
 FROM "s3://bucket/pets"            another dataset, by URL or path
 FROM pets                          a dataset beside this one
@@ -93,7 +93,7 @@ def _at(session: Session, kind: str, value: str) -> Session:
         moment = dt.datetime.fromisoformat(value)
     except ValueError as error:
         raise LookupError(
-            f"AS OF {value!r} is no time\nwrite AS OF '2026-01-01' or '2026-01-01T12:00+00:00'"
+            f"AS OF {value!r} is not a time\nwrite AS OF '2026-01-01' or '2026-01-01T12:00+00:00'"
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.UTC)

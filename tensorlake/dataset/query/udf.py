@@ -33,8 +33,8 @@ def udf(
         function: Takes one argument for each of the call, and is not called for NULLs. Vectorized
             it takes whole batches (arrays of n rows; lists where samples differ in shape, of text,
             of JSON) and returns n answers.
-        dtype: What it returns: a NumPy dtype, "text" or "json".
-        shape: Of one answer.
+        dtype: Type of its result: a NumPy dtype, "text" or "json".
+        shape: Shape of one result.
         vectorized: Whether it takes whole batches.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a query, a filter or a split warns of."""
+"""Warnings of queries, filters and splits."""
 
 __all__ = [
     "EmptySideWarning",
@@ -10,7 +10,7 @@ __all__ = [
 
 
 class QueryWarning(UserWarning):
-    """A query does what it says, which is probably not what was meant."""
+    """A query is valid, but probably not what was intended."""
 
     __module__ = "tensorlake"
 

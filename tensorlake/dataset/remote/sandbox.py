@@ -1,4 +1,4 @@
-"""What a server does for somebody else: it reaches nothing but what it is asked of.
+"""Queries that a server runs for a client: confined to the dataset they are sent to.
 
 FROM reads ``this`` at any version, and no URL; functions of this process do not exist.
 """
@@ -59,11 +59,11 @@ def insert_inside(
     """Stage what such a query finds as new rows of the dataset; return how many.
 
     Args:
-        dataset: What is asked, and where the rows go.
-        text: The query, as it stands behind ``INSERT INTO this``.
+        dataset: Dataset that is queried, and that stages the rows.
+        text: The query, as after ``INSERT INTO this``.
         params: A value for each ``$name``.
-        names: Of tensors, one for each output; none: the outputs' own.
-        limits: Of the query, and of reading what it found.
+        names: Tensor names, one per output; none: the outputs' own names.
+        limits: Limits of the query, and of reading its result.
 
     Raises:
         QueryError: The text is not TQL, or names what does not exist here.
@@ -82,7 +82,7 @@ def insert_inside(
 
 
 def note_condition(dataset: Dataset, condition: str) -> None:
-    """Let it be a conflict when somebody else changes what a condition read: it chose the rows."""
+    """Record the columns read by a condition, so that a concurrent change of them is a conflict."""
     import tensorlake_query as tql
     from tensorlake.dataset.query.dml import note_reads
     from tensorlake.dataset.query.run import engine_errors
@@ -94,10 +94,10 @@ def note_condition(dataset: Dataset, condition: str) -> None:
 def replay_inside(
     rows: HasRows, steps: Sequence[Mapping[str, Any]], limits: QueryLimits | None = None
 ) -> View:
-    """Do again what led to a view, as JSON says it; its queries reach nothing else either.
+    """Replay the steps to a view from JSON; its queries are confined, too.
 
     Raises:
-        InvalidInputError: The steps are none.
+        InvalidInputError: A step is invalid.
         QueryError: A query does not fit these rows.
         QueryLimitError: One passed a limit.
     """
@@ -107,14 +107,14 @@ def replay_inside(
     try:
         parsed = steps_from_json(steps, where="what was asked")
     except CorruptionError as error:
-        raise InvalidInputError(f"the steps are none: {error}") from error
+        raise InvalidInputError(f"invalid steps: {error}") from error
     return View(replayed(rowset_of(rows), parsed, limits or QueryLimits(), reaches_out=False))
 
 
 def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
     """Open a saved view; the limits are those of computing its columns.
 
-    Its columns reach no other dataset and no function of this process, whoever saved it.
+    Its columns reach no other dataset and no function of this process, independent of who saved it.
 
     Raises:
         ViewNotFoundError: There is none of that name.
@@ -167,8 +167,8 @@ def serve_loader(
     """Make the loader whose batches a server sends; see ``tensorlake.loader.frameworks.server``.
 
     Args:
-        rows: Of which batches are made.
-        arguments: As for ``ds.loader()``; seed and shuffle are the state's, where there is one.
+        rows: Rows of the batches.
+        arguments: As for ``ds.loader()``; seed and shuffle come from the state, if any.
         state: Where it begins; the beginning of an epoch when it is None.
         turns: Every how many-th batch is made.
         keeps_places: Whether batches keep their size when samples are skipped.

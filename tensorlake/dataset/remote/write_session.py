@@ -1,8 +1,8 @@
-"""Work on a branch for somebody who read it elsewhere: where a server's transactions begin.
+"""Sessions for writes by a client of a server: the start of a server's transactions.
 
-The client read some version, and perhaps sent the same work before: the handle stands where they
-read, so that what others committed since is a conflict where it is one, and work that was done is
-answered by its commit instead of being staged again on top of itself.
+The client read some version, and perhaps sent the same work before: the handle is at the version
+that it read, so that conflicts with later commits are found, and work that was committed before is
+answered by its commit instead of being staged twice.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Work:
     def commit(
         self, message: str, *, author: str | None, key: str | None, tags: Sequence[str] = ()
     ) -> Commit:
-        """Publish what was staged, in somebody's name; do what is missing of work done before.
+        """Publish staged changes in the name of an author; complete work done before.
 
         Args:
-            message: What was done.
-            author: In whose name; None is this process's user.
+            message: Commit message.
+            author: Author; None is this process's user.
             key: Names the work.
             tags: Names for what is published. That they are free is seen before it is.
 
@@ -111,8 +111,8 @@ def begin_work(
     number = entry_number(text)
     if of != branch or number is None:
         raise InvalidInputError(
-            f"base_version {base!r} is no version of the branch {branch!r}"
-            f"\ngive the one that was read, as {dataset.version!r}",
+            f"base_version {base!r} is not a version of the branch {branch!r}"
+            f"\npass the version that was read, such as {dataset.version!r}",
             actual=base,
         )
     entry = runtime.run(BranchLog(session.store, branch).existing(number))

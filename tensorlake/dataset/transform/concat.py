@@ -18,7 +18,7 @@ __all__ = ["concat"]
 
 
 def concat(rows: Sequence[RowSet]) -> RowSet:
-    """Join rows of one version, in the order given, as ``tl.concat`` says."""
+    """Join rows of one version, in the given order, as ``tl.concat``."""
     first = rows[0]
     columns = first.selection.columns
     for number, one in enumerate(rows[1:], 1):

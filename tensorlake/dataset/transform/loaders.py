@@ -1,4 +1,4 @@
-"""Loaders of datasets and views: what ``ds.torch()``, ``ds.jax()`` and ``ds.loader()`` make.
+"""Loaders of datasets and views: ``ds.torch()``, ``ds.jax()`` and ``ds.loader()``.
 
 Stored columns are streamed by the loader; those that a query computed go along as virtual columns,
 known by position. A loader that is pickled, for worker processes that are spawned, takes the
@@ -142,7 +142,7 @@ def _owned(column: Column) -> Column:
 
 
 SOURCE_NBYTES_MAX = 512
-"""What of a state may tell how its rows are found again: a state stays below 1 KB."""
+"""Limit of the part of a state that identifies its rows: a state stays below 1 KB."""
 
 
 def _source(view: RowSet, framework: Framework) -> dict[str, Any] | None:
@@ -201,13 +201,13 @@ class ComputedColumn:
 
     @property
     def dtype(self) -> np.dtype | None:
-        """Of its numbers; None for texts and objects."""
+        """Dtype of its numbers; None for strings and objects."""
         dtype = self.computed.type.dtype
         return None if dtype is None else np.dtype(dtype)
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Of one value; None where lengths differ."""
+        """Shape of one value; None where lengths differ."""
         return () if self.computed.type.dtype is None else self.computed.type.shape
 
     def take(self, positions: Int64Array) -> VirtualValues:

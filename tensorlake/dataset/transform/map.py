@@ -224,7 +224,7 @@ KEY = "map:"
 
 
 class _Skipped:
-    """Counts the rows that were left out, and says so once."""
+    """Counts the rows that were left out, and warns once."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -328,7 +328,7 @@ def _transposed(piece: Piece, names: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _named(output: Any, names: Sequence[str], *, is_batch: bool) -> Mapping[str, Any]:
-    """Return an output by tensor, checked; what was returned for a struct is its fields'."""
+    """Return an output by tensor, checked; the output of a struct becomes its fields."""
     if not isinstance(output, Mapping):
         raise InvalidInputError(
             f"the function of map() returned {type(output).__name__}, not a dict"
@@ -352,7 +352,7 @@ def _named(output: Any, names: Sequence[str], *, is_batch: bool) -> Mapping[str,
 
 
 def _rows_of(output: Any, names: Sequence[str], *, is_batch: bool) -> Any:
-    """What `extend` takes for one output: nothing, one row, several, or columns."""
+    """Return one output as input of `extend`: nothing, one row, several, or columns."""
     if output is None:
         return None
     if isinstance(output, list | tuple):

@@ -1,8 +1,8 @@
-"""Calling a user's function over rows, piece by piece: side by side, in order, in bounded memory.
+"""Calling a user's function over rows, piece by piece: in parallel, in order, in bounded memory.
 
 A piece is some rows. Threads read a piece's columns and call the function, or hand the values to a
-process that does. At most two pieces a worker are under way or waiting to be taken, and they are
-taken in the order of the rows, so a slow consumer holds the readers back.
+process that does. At most two pieces per worker are in progress or queued, and they are consumed
+in the order of the rows, so a slow consumer applies backpressure to the readers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEFAULT_WORKERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is called, on what, and by whom.
+    """A user's function, its inputs and its workers.
 
     Attributes:
         function: The user's.
@@ -75,8 +75,8 @@ class Call:
         """Check what a user gave.
 
         Raises:
-            InvalidInputError: One of the arguments is none.
-            UnsupportedFeatureError: The engine is one that is not there.
+            InvalidInputError: An argument is invalid.
+            UnsupportedFeatureError: The engine is not supported.
         """
         if not callable(function):
             message = f"map() takes a function, got {type(function).__name__}"
@@ -92,7 +92,7 @@ class Call:
             raise InvalidInputError(f"on_error={shown(on_error)}: give 'raise' or 'skip'")
         for name, number in (("batch_size", batch_size), ("workers", workers)):
             if number is not None and (not is_whole_number(number) or number < 1):
-                message = f"{name}={number!r}: give a whole number, 1 or more"
+                message = f"{name} must be an integer >= 1, got {number!r}"
                 raise InvalidInputError(message, argument=name, actual=number)
         count = DEFAULT_WORKERS if workers is None else workers
         return cls(function, columns, batch_size, engine, count, on_error == "skip")  # pyright: ignore[reportArgumentType] - checked above
@@ -100,11 +100,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What the function returned for some rows.
+    """The results of the function for some rows.
 
     Attributes:
         positions: Their positions in the view.
-        outputs: What it returned, for each row or for all at once; of those it raised for, none.
+        outputs: Its results, for each row or for all at once, without rows for which it raised.
         skipped: Positions of the rows it raised for, with the errors.
     """
 
@@ -159,7 +159,7 @@ def rows_shown(view: RowSet, positions: Int64Array) -> str:
 
 
 def _values(view: RowSet, call: Call, positions: Int64Array) -> list[dict[str, Any]]:
-    """What the function is given: a dict of values for each row, or one of columns."""
+    """Return the function's input: a dict of values for each row, or one of columns."""
     columns = {
         name: _column(view, name, positions, is_whole=call.batch_size is not None)
         for name in call.columns
@@ -214,7 +214,7 @@ class _Raised:
 
 
 class _Stop(Protocol):
-    """Tells that what is made is not wanted any more: an event of threads or of processes."""
+    """Signals cancellation: an event of threads or of processes."""
 
     def is_set(self) -> bool: ...
 

@@ -1,4 +1,4 @@
-"""``tl.loader_from_state``: a loader made again from what its state says alone.
+"""``tl.loader_from_state``: a loader restored from its state alone.
 
 A state names its version and selection. Those of a dataset, a saved view and a view that queries
 led to also say how the rows are found again:
@@ -37,8 +37,8 @@ def _resumed(
     source = recorded.source
     if source is None or not isinstance(recorded.order, Order):
         raise InvalidInputError(
-            f"the state says where a loader of {recorded.version} stands, not how its rows are"
-            " found again: they were chosen by hand (a slice, a list, a mask, a sample), mixed, or"
+            f"the state of a loader of {recorded.version} has its position, but does not identify"
+            " its rows: they were chosen by hand (a slice, a list, a mask, a sample), mixed, or"
             " by a query too long for a state\n"
             "make the same view and its loader again, then loader.load_state_dict(state); or save"
             " the rows before the loader is made: view.save(name).loader(…)"
@@ -90,7 +90,7 @@ def loader_from_state(  # noqa: D417 - the loader's arguments are described once
     The other arguments are those of ``view.torch(…)``; seed and shuffle are the state's.
 
     Args:
-        state: What ``loader.state_dict()`` returned.
+        state: Result of ``loader.state_dict()``.
         storage_options: Credentials and endpoint, by fsspec's key names.
 
     Raises:

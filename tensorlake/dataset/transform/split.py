@@ -1,4 +1,4 @@
-"""Splits: which side of train and val a row is on.
+"""Splits: assignment of rows to train, val and others.
 
 A row's side follows from its row id, or its group's value, and the seed alone: hashed to a number
 in [0, 1), which lies in the share of one side. So a row keeps its side when others are added or
@@ -56,7 +56,7 @@ def split(
     """Put each row on one side."""
     bounds = _bounds(shares)
     if not is_whole_number(seed):
-        raise InvalidInputError(f"seed={seed!r}: give a whole number", actual=seed)
+        raise InvalidInputError(f"seed must be an integer, got {seed!r}", actual=seed)
     if not view.has_rows:
         raise InvalidInputError(
             "the values of a query have no row ids to split by"

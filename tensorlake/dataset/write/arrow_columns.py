@@ -6,7 +6,7 @@
     Timestamp                                timestamp of its unit and zone
     Text, Uuid, Json                         string (JSON as its text)
     Tags, Sequence, Polygon                  list of the items
-    pictures, masks in runs, Bytes           binary, as stored
+    images, RLE masks, Bytes                 binary, as stored
     arrays of one axis and fixed length      fixed-size list
     arrays of fixed shape                    fixed-shape tensor (an extension over such a list)
     arrays with None in the shape            lists, around fixed-size ones where the shape ends so

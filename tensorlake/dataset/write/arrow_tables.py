@@ -1,4 +1,4 @@
-"""Whatever holds a table in memory, as an Arrow table."""
+"""Conversion of tables in memory to Arrow tables."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def as_table(src: Any) -> Arrow:
         try:
             table = pa.table(src.drop(columns=[*ours]) if ours else src)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:  # a column of objects of two kinds
-            told = "; ".join(str(one) for one in error.args)
-            message = f"{type(src).__name__} is no table of columns of one type each: {told}"
-            raise InvalidInputError(f"{message}\nbring the column to one type") from error
+            reason = "; ".join(str(one) for one in error.args)
+            message = f"{type(src).__name__} has a column of several types: {reason}"
+            raise InvalidInputError(f"{message}\nconvert the column to one type") from error
         if ours:
             fields = {one.name: (one, table[one.name]) for one in table.schema} | ours
             names = dict.fromkeys((*(str(one) for one in src.columns), *fields))

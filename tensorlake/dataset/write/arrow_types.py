@@ -1,12 +1,12 @@
-"""From Arrow's columns to tensors: the type each becomes, and its values as ``extend`` takes them.
+"""From Arrow columns to tensors: the type of each, and its values as input of ``extend``.
 
     Arrow                                    tensor
     int, uint, float, bool                   Scalar, Bool
     string                                   Text
     dictionary of strings                    ClassLabel (the names of the dictionary)
     dictionary of others                     as a column of these
-    binary                                   Image where all that is seen are pictures, else Bytes
-    struct {bytes, path}                     Image (as Hugging Face stores pictures), or Bytes
+    binary                                   Image if all values seen are images, else Bytes
+    struct {bytes, path}                     Image (as Hugging Face stores images), or Bytes
     list, fixed-size list of numbers         Array, ragged or fixed, of any depth
     fixed-shape tensor (extension)           Array
     list of strings                          Sequence("str")
@@ -14,9 +14,9 @@
     timestamp, date                          Timestamp of its unit and zone; of a date seconds
     other struct, map, list of structs       Json
 
-A column that a tensor went out as says so in its field's metadata, and becomes that tensor again.
-Any other is nullable where it has NULLs, or may have some further on. What Hugging Face writes into
-the schema's metadata (class names, pictures, array shapes) is heeded.
+A column exported from a tensor records it in its field's metadata, and becomes that tensor again.
+Any other is nullable if it has NULLs, or may have some later. Metadata that Hugging Face writes to
+the schema (class names, images, array shapes) are used.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ def _values(column: Arrow, sample_type: SampleType, *, is_ours: bool) -> Any:
 
 
 def given_sample(sample_type: SampleType, sample: bytes) -> Any:
-    """Return what a type takes for a stored sample of it.
+    """Return the input of a type for a stored sample of it.
 
-    Our media take their encoded bytes; a plug-in's type says only how these are decoded.
+    Our media types accept encoded bytes; a plug-in's type only defines how these are decoded.
     """
     is_own = type(sample_type).__module__.startswith("tensorlake.")
     return sample if is_own else sample_type.decode_sample(sample)
@@ -327,9 +327,9 @@ def _picture_or_bytes(column: Arrow, *, nullable: bool) -> SampleType:
 
 
 def _codecs(column: Arrow) -> set[ImageCodec | None]:
-    """The codecs of a column's pictures, by their first bytes, or where they are files their names.
+    """Return the codecs of a column's images, by their first bytes, or by file name.
 
-    None among them: of something that is no picture.
+    None among them: a value that is not an image.
     """
     import pyarrow as pa
     import pyarrow.compute

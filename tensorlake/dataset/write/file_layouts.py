@@ -12,7 +12,7 @@ __all__ = [
 ]
 
 VALUES, SHAPES = ".values", ".shapes"
-"""Of a ragged tensor in an ``.npz`` file: the ends of its arrays' names."""
+"""Suffixes of the arrays of a ragged tensor in an ``.npz`` file."""
 
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 """Compression by the ending of a file's name, by Arrow's names."""
@@ -23,7 +23,7 @@ EMPTY_ROW = "null"
 
 
 def split_member(path: str) -> tuple[str, str] | None:
-    """Split a member's path into the key and the field; None where it is no sample's.
+    """Split a member's path into the key and the field; None if it is not part of a sample.
 
     >>> split_member("train/000017.seg.png"), split_member("__meta__.json")
     (('train/000017', 'seg.png'), None)

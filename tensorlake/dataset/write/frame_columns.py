@@ -69,7 +69,7 @@ def time_column(counts: np.ndarray, valid: np.ndarray | None, unit: str, tz: str
 
 
 def category_column(codes: Iterable[Any], names: Sequence[str]) -> Any:
-    """Make labels, None where NULL, a Categorical; a class that was dropped is no category."""
+    """Make labels, None where NULL, a Categorical; a dropped class is not a category."""
     import pandas as pd
 
     known = [one for one in names if one]

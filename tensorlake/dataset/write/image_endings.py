@@ -1,4 +1,4 @@
-"""The codecs of image files by the endings of their names."""
+"""Codecs of image files, by file name suffix."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def codec_of_files(names: Iterable[str]) -> ImageCodec:
 
 
 def common_codec(codecs: Collection[ImageCodec | None]) -> ImageCodec | None:
-    """Return the codec that takes pictures of all of these; None where one is no picture's."""
+    """Return the codec that accepts images of all of these; None if one is not an image codec."""
     if not codecs or None in codecs:
         return None
     return next(iter(codecs)) if len(codecs) == 1 else "any"

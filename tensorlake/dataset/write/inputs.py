@@ -1,4 +1,4 @@
-"""What ``append`` and ``extend`` take, brought to one form: batches of columns.
+"""Inputs of ``append`` and ``extend``, converted to one form: batches of columns.
 
 Rows (mappings), columns (a mapping of sequences), Arrow tables and DataFrames, Views, and iterators
 of any of these. Nothing is converted here but the outer shape; each tensor's type does the rest.
@@ -106,8 +106,8 @@ def _from_items(items: Iterable[Any], *, schema: Schema, call: str) -> Iterator[
 def holds_columns(item: Mapping[str, Any], schema: Schema) -> bool:
     """Whether a mapping among others is columns rather than one row: the schema tells.
 
-    A value that is one sample of its tensor says "row", a sequence of samples "columns"; the first
-    value that can only be one of them decides. Where none can (JSON values, empty lists) it is a
+    A value that is one sample of its tensor means "row", a sequence of samples "columns"; the first
+    unambiguous value decides. Where none can (JSON values, empty lists) it is a
     row, which is what most mappings among others are.
     """
     for name, value in item.items():
@@ -222,8 +222,8 @@ def convert_batch(
     """Check and cast one batch; columns by tensor id, and the number of rows.
 
     Args:
-        schema: Of the dataset.
-        batch: What was given.
+        schema: Schema of the dataset.
+        batch: The input.
         row_start: Row of the first sample, as the user counts.
         call: The call that the user made, for errors.
         blocks: Where large arrays are copied to.

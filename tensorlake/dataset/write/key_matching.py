@@ -1,4 +1,4 @@
-"""Finding rows by their key, for an upsert, and again after other commits came before it.
+"""Finding rows by their key, for an upsert, and again after concurrent commits.
 
 Keys become codes: equal numbers for equal keys. ``rematch`` compares what an upsert staged with the
 keys that a newer entry shows, and stages what the same upsert would stage there:
@@ -100,14 +100,14 @@ def rematch(
 
     Args:
         lock: The handle's.
-        chunks: Those that the handle has read.
+        chunks: Chunks that the handle has read.
         transaction: Its changes, on the newer entry.
-        before: What the handle saw on the older one.
-        moves: What each upsert staged, and where it is.
-        on_conflict: "theirs" leaves a row that they gave a key as it is.
+        before: Snapshot of the handle on the older entry.
+        moves: Rows that each upsert staged, and their positions.
+        on_conflict: "theirs" keeps a row to which a concurrent commit gave the key.
 
     Returns:
-        What keeps the rows from it; the transaction is then to be rolled back.
+        The conflict, after which the transaction must be rolled back.
     """
     with lock:  # reads of other threads see all of it or nothing
         earlier = Snapshot(before, transaction.packs, version="", digest="")
@@ -174,8 +174,8 @@ def _rows_to_match(
 ) -> Int64Array:
     """Physical rows that are shown now and may have a key of the upsert, in order.
 
-    Of rows that were shown before, and are as they were, it is known that they have none but where
-    they were matched: a race is decided by what came since, however large the dataset is.
+    Unchanged rows from before cannot have a key of the upsert, except where they were matched: only
+    newer rows decide a race, however large the dataset is.
     """
     shown = here.physical(np.arange(here.num_rows, dtype=np.int64))
     if move.keys_stand:

@@ -1,4 +1,4 @@
-"""Moving a handle to its branch's newest commit, with what is staged or without; what was read.
+"""Moving a handle to its branch's newest commit, with staged changes or without.
 
 A commit that meets others' commits moves by itself where nothing conflicts. Here the user asks for
 it: to see both sides before committing, or to say who wins.
@@ -26,7 +26,7 @@ def refresh(session: Session, *, keep_staged: bool, on_conflict: OnConflict) -> 
 
     Raises:
         UncommittedChangesError: Something else is staged, and ``keep_staged`` is not given.
-        ConflictError: What is kept conflicts with a commit in between; nothing moved.
+        ConflictError: Staged changes conflict with a commit in between; nothing moved.
     """
     check_flags(keep_staged=keep_staged)
     if not isinstance(on_conflict, str) or on_conflict not in get_args(OnConflict):

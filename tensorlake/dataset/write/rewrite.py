@@ -36,8 +36,8 @@ def edits_for(
     """Make chunks of new values, and the edits that let the tensor's index cite them.
 
     Args:
-        reader: Of the snapshot that the handle sees.
-        transaction: Where the chunks go.
+        reader: Reader of the snapshot that the handle sees.
+        transaction: Transaction that stages the chunks.
         spec: The tensor.
         physical: The rows assigned: sorted, each once.
         column: Their values, in the same order.
@@ -88,7 +88,7 @@ def _row_nbytes(spec: TensorSpec) -> int:
 
 
 RAGGED_ROW_NBYTES = 256
-"""What a sample of unknown length is taken for when a fill is cut into chunks."""
+"""Assumed size of a sample of unknown length when a fill is cut into chunks."""
 
 
 def _should_rewrite(window: _Window, rows: Int64Array) -> bool:

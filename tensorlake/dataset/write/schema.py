@@ -1,6 +1,6 @@
 """Staging changes of the schema: tensors added, dropped, renamed, altered; class names.
 
-None rewrites a chunk. What is stored under an older type is brought to the newer one when it is
+No change rewrites a chunk. Samples stored under an older type are converted to the newer one when
 read, so a change is allowed where every stored sample is one of the new type: because of the types
 (a wider dtype), or because every row was looked at (no NULL left, a class that no row has).
 """
@@ -146,8 +146,8 @@ def alter_tensor(
     """Stage another type, or other metadata, for a tensor; all of it or nothing."""
     if all(one is None for one in (nullable, dtype, shape, codec, metadata)):
         raise InvalidInputError(
-            f"alter_tensor({name!r}) says nothing to change\n"
-            "give nullable=, dtype=, shape=, codec= or metadata=",
+            f"alter_tensor({name!r}) specifies no change\n"
+            "pass nullable=, dtype=, shape=, codec= or metadata=",
             tensor=name,
         )
     if nullable is not None and not isinstance(nullable, bool | np.bool_):

@@ -1,4 +1,4 @@
-"""What rows hold, before a change of the schema rules it out: NULLs, and classes by code.
+"""Checks of stored values before a change of the schema: NULLs, and classes by code.
 
 Statistics answer for most chunks without a read; of the others only what may hold it is read: the
 validity in chunk headers, or the codes. Rows that the version does not show count for nothing.

@@ -101,8 +101,8 @@ def assign(
         positions: The rows.
         values: One for all rows named, or one for each.
         kept: Where rows were named that are gone: which of those named the positions are.
-        given: Then, how many rows were named.
-        call: What errors say that was called; None: an assignment by index.
+        given: The number of rows named in that case.
+        call: Name of the call in errors; None: an assignment by index.
 
     Returns:
         How many rows got a value.

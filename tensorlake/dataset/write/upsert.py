@@ -3,7 +3,7 @@
 Keys of the dataset and of the rows given become codes, one number a key whatever its columns are,
 and are matched by sorting: nothing loops over rows of numeric keys.
 
-What an upsert stages rests on the keys of all rows. When another commit was faster, the staged rows
+An upsert depends on the keys of all rows. When another commit was faster, the staged rows
 are matched again (``write/key_matching.py``), so that a key that two processes add at once has one
 row.
 """
@@ -45,7 +45,7 @@ CALL = "upsert()"
 
 @dataclass(frozen=True, slots=True)
 class Upserted:
-    """What an upsert staged.
+    """The rows that an upsert staged.
 
     Attributes:
         updated: How many rows were known, and got the values given.
@@ -118,8 +118,8 @@ def _checked_key(spec: TensorSpec) -> TensorSpec:
     is_scalar = spec.type.layout == "uniform" and not spec.type.shape
     if not is_scalar and not isinstance(spec.type, Text | Bytes):
         raise InvalidInputError(
-            f"upsert(on={spec.name!r}): {spec.type.describe()} is no key\n"
-            "a key is a number, a bool, a class, a text or bytes, one a row",
+            f"upsert(on={spec.name!r}): {spec.type.describe()} cannot be a key\n"
+            "a key is a number, a boolean, a class, a string or bytes, one per row",
             tensor=spec.name,
         )
     return spec
@@ -199,9 +199,9 @@ def _matches(
         row = int(several[0])
         found = sorted(by_key[start[row] : stop[row]].tolist())
         raise InvalidInputError(
-            f"the key of row {row} of {CALL} ({shown_key(keys, columns, row)}) stands in rows"
+            f"the key of row {row} of {CALL} ({shown_key(keys, columns, row)}) occurs in rows"
             f" {', '.join(map(str, found[:3]))}{', …' if len(found) > 3 else ''}"  # noqa: PLR2004 - as shown
-            f" of {session.store.url!r}; it names no single row\n"
+            f" of {session.store.url!r}; it does not identify a single row\n"
             "delete all but one of them, or choose a key that is unique",
             row=row,
             rows=tuple(found),

@@ -77,7 +77,7 @@ def test_what_has_no_place_in_coco_is_refused_by_name(tmp_path):
         {"a": tl.Image("png"), "b": tl.Image("png"), "box": tl.BBox(), "area": "float32"},
     )
 
-    with pytest.raises(InvalidInputError, match=r"2 tensors of pictures \['a', 'b'\]"):
+    with pytest.raises(InvalidInputError, match=r"2 tensors of images \['a', 'b'\]"):
         ds.to_coco(tmp_path / "out")
     pixels = np.zeros((2, 2, 3), np.uint8)
     counts = tl.create(

@@ -184,8 +184,8 @@ def test_a_view_of_staged_rows_is_saved_after_a_commit(ds):
     view = ds.query("WHERE label = 'cat'")
 
     assert told(tl.UncommittedChangesError, lambda: view.save("cats")) == (
-        f"the view 'cats' shows staged changes of '{URL}', which nobody else can read\n"
-        "commit them, then make the view again and save it"
+        f"the view 'cats' shows staged changes of '{URL}', which others cannot read\n"
+        "commit them, then repeat the query and save it"
     )
 
 

@@ -130,7 +130,7 @@ def test_other_versions_stand_in_from(ds):
     assert changed["more"].tolist() == [100]
     with pytest.raises(tl.QueryNameError, match="has no tag 'second'"):
         ds.query("FROM this TAG 'second'")
-    with pytest.raises(tl.QueryNameError, match="is no time"):
+    with pytest.raises(tl.QueryNameError, match="is not a time"):
         ds.query("FROM this AS OF 'yesterday'")
 
 
@@ -385,7 +385,7 @@ def test_wrong_statements_are_refused(ds):
         ds.execute("UPDATE this SET x = 1, label = 'dog', x = 2")
     with pytest.raises(tl.QueryTypeError, match=r"column 21: .* an aggregate gives one for all"):
         ds.execute("UPDATE this SET x = MAX(x)")
-    with pytest.raises(tl.QueryNameError, match="is no time"):
+    with pytest.raises(tl.QueryNameError, match="is not a time"):
         ds.query("FROM this AS OF 'yesterday'")
     with pytest.raises(tl.QuerySyntaxError):
         ds.execute("SELECT *")
@@ -400,9 +400,15 @@ def test_wrong_statements_are_refused(ds):
     [
         ("INSERT INTO this SELECT label", "INSERT lacks '"),
         ("INSERT INTO this (x, label) SELECT 'a', label", "row 0 of INSERT: 'x' expects"),
-        ("INSERT INTO this (x, lable) SELECT x, label", "column 22: .*'lable', which is no tensor"),
+        (
+            "INSERT INTO this (x, lable) SELECT x, label",
+            "column 22: .*'lable', which is not a tensor",
+        ),
         ("INSERT INTO this (x, x) SELECT x, label", "column 22: INSERT names 'x' twice"),
-        ("INSERT INTO this SELECT *, x AS y", "column 28: the query gives 'y', which is no tensor"),
+        (
+            "INSERT INTO this SELECT *, x AS y",
+            "column 28: the query returns 'y', which is not a tensor",
+        ),
         ("INSERT INTO this", "column 17: .*\n.*\n.*a query: SELECT …"),
         ("UPDATE this SET x = 'one'", "row 0 of UPDATE: 'x' expects"),
         ("UPDATE this SET x = x / 2", "row 0 of UPDATE: 'x' .*\n.*CAST\\(… AS INT64\\)"),

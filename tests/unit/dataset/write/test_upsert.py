@@ -118,7 +118,7 @@ def test_arrays_and_json_are_no_keys():
     dataset = create_on(MemoryStore(), {"v": tl.Array("int8", (2,)), "j": tl.Json()})
 
     for name in ("v", "j"):
-        with pytest.raises(InvalidInputError, match="is no key"):
+        with pytest.raises(InvalidInputError, match="cannot be a key"):
             dataset.upsert({"v": [[1, 2]], "j": [1]}, on=name)
 
 
