@@ -21,7 +21,7 @@ PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "changes", "docs", "vie
 SOURCES = ("tensorlake", "query", "server", "viewer/src", "examples", "docker", "benchmarks")
 ALLOWED = {  # by the longest prefix; for the rooms together that a folder may move between
     "docs/decisions": 99,
-    "tensorlake": 359,  # with dataset/, and what leaves it
+    "tensorlake": 1,  # a report of versions, quoted in a docstring of dataset
 }
 
 START = r"(?:^|(?<=[.;:?!] ))"  # of a sentence, or of a half of one

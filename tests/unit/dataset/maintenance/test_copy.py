@@ -106,7 +106,7 @@ def test_a_long_log_is_planned_in_few_round_trips():
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, "8", True])
 def test_workers_must_be_a_number_of_packs(workers: object):
-    with pytest.raises(tl.InvalidInputError, match="packs that are copied at once"):
+    with pytest.raises(tl.InvalidInputError, match="must be an integer >= 1"):
         tl.copy(url("nothing"), url("nowhere"), workers=workers)  # type: ignore[arg-type] as given
 
 

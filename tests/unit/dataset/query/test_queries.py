@@ -379,7 +379,7 @@ def test_labels_that_a_query_computes_are_shown_like_stored_ones(ds):
 def test_wrong_statements_are_refused(ds):
     with pytest.raises(tl.QueryNameError, match="column 13: a statement changes 'this'"):
         ds.execute("DELETE FROM that")
-    with pytest.raises(tl.QueryNameError, match="no tensor"):
+    with pytest.raises(tl.QueryNameError, match="not a tensor"):
         ds.execute("UPDATE this SET y = 1")
     with pytest.raises(tl.QueryNameError, match="'x' twice"):
         ds.execute("UPDATE this SET x = 1, label = 'dog', x = 2")

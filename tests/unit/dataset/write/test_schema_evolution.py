@@ -361,7 +361,7 @@ def test_a_class_name_that_cannot_be_stored_is_refused_before_it_is_staged():
 def test_an_alteration_that_says_nothing_is_refused():
     ds = new({"x": "int8"})
 
-    with pytest.raises(tl.InvalidInputError, match="nothing to change"):
+    with pytest.raises(tl.InvalidInputError, match="specifies no change"):
         ds.alter_tensor("x")
 
 
