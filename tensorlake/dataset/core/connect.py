@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tensorlake.dataset.core.session import Place, Session
@@ -327,11 +329,42 @@ def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError
     under = f"(beside it: {shown}); " if around else ""
     hint = f"did you mean {f'{parent}/{near[0]}'!r}? " if near else ""
     return DatasetNotFoundError(
-        f"no tensorlake dataset at {store.url!r}\n"
-        f"{under}{hint}to make a new one: tl.create(url, schema)",
+        f"no tensorlake dataset at {store.url!r}\n{under}{hint}{_how_to_make_one(store)}",
         dataset=store.url,
         near=near,
     )
+
+
+_IMPORTERS = {
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff"), "images"),
+    **{ending: ending[1:] for ending in (".csv", ".jsonl", ".parquet")},
+    ".tar": "webdataset",
+    ".npy": "numpy",
+    ".npz": "numpy",
+}
+"""The importer of files by their ending, for the hint where a folder of them is opened."""
+_LOOKED_AT = 100
+"""Names of a folder, and of its first folders, that are looked at for the hint."""
+
+
+def _how_to_make_one(store: Store) -> str:
+    """Explain how a dataset is made: of the files that are there, if they are of a known kind."""
+    place = Path(store.url)
+    found = next(filter(None, map(_IMPORTERS.get, _endings_in(place))), None)
+    if found is None:
+        return "to make a new one: tl.create(url, schema)"
+    return f"to make one from these files: tl.ingest.{found}({store.url!r}, url)"
+
+
+def _endings_in(place: Path) -> list[str]:
+    """List endings of files here and one folder deeper, or of the file itself."""
+    if place.is_file():
+        return [place.suffix.lower()]
+    with suppress(OSError):  # a hint must not hide the error
+        here = sorted(islice(place.iterdir(), _LOOKED_AT)) if place.is_dir() else []
+        inner = (islice(one.iterdir(), _LOOKED_AT) for one in here if one.is_dir())
+        return [one.suffix.lower() for one in (*here, *chain.from_iterable(inner))]
+    return []
 
 
 LAST_DELETED = (COPYING, entry_path(MAIN, 0))

@@ -149,3 +149,32 @@ def test_a_url_that_path_has_shortened_is_refused_with_the_url_it_was(call):
         tl.InvalidInputError, match=r"give the URL as a string: 's3://bucket/pets'|may"
     ):
         CALLS[call](Path("s3://bucket/pets"))
+
+
+@pytest.mark.parametrize(
+    ("file", "importer"),
+    [
+        ("cats/a.jpg", "images"),
+        ("table.csv", "csv"),
+        ("rows.jsonl", "jsonl"),
+        ("part.parquet", "parquet"),
+        ("shard.tar", "webdataset"),
+    ],
+)
+def test_opening_a_folder_of_files_names_their_importer(tmp_path, file, importer):
+    folder = tmp_path / "photos"
+    (folder / file).parent.mkdir(parents=True)
+    (folder / file).write_bytes(b"")
+
+    with pytest.raises(tl.errors.DatasetNotFoundError) as error:
+        tl.open(folder)
+
+    assert f"tl.ingest.{importer}({str(folder)!r}, url)" in str(error.value)
+    assert hasattr(tl.ingest, importer)
+
+
+def test_opening_a_folder_of_other_files_names_create(tmp_path):
+    (tmp_path / "notes.txt").write_text("")
+
+    with pytest.raises(tl.errors.DatasetNotFoundError, match=r"tl\.create\(url, schema\)"):
+        tl.open(tmp_path)

@@ -137,7 +137,7 @@ def test_only_the_arguments_given_reach_the_loader():
 def test_a_word_of_another_library_is_refused_in_words():
     ds = tl.create("memory://signatures-words", {"x": "int64"})
 
-    with pytest.raises(tl.errors.InvalidInputError, match="ours is workers="):
+    with pytest.raises(tl.errors.InvalidInputError, match="workers=, which counts"):
         ds.torch(num_workers=4)
 
 
