@@ -70,7 +70,7 @@ class Row(Mapping[str, Any]):
             >>> import tensorlake as tl
             >>> ds = tl.create("memory://doc-row-get", {"x": "int64"})
             >>> ds.append({"x": 1})
-            >>> ds[0].get("x"), ds[0].get("y", 0)
+            >>> int(ds[0].get("x")), ds[0].get("y", 0)
             (1, 0)
             >>> ds.discard()
         """

@@ -186,7 +186,7 @@ def test_row_ids_are_those_of_the_view(ds):
     view = ds.query("SELECT ROW_ID() AS id WHERE x > 7")
 
     assert view["id"] == ds[[8, 9]].row_ids
-    with pytest.raises(tl.QueryTypeError, match="no row of the source"):
+    with pytest.raises(tl.QueryTypeError, match="is not a row of the source"):
         ds.query("SELECT ROW_ID() AS id GROUP BY label")["id"]
 
 

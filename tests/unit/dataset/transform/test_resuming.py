@@ -104,7 +104,7 @@ def test_a_state_of_a_version_that_is_not_there_belongs_to_another_dataset(strea
     longer.commit("second")
     _, state = stopped(stream(longer).loader(batch_size=2), 1)
 
-    with pytest.raises(tl.StateMismatchError, match=r"stands on main@2, and .* no such version"):
+    with pytest.raises(tl.StateMismatchError, match=r"taken at main@2, but .* no such version"):
         stream(other).loader(batch_size=2).load_state_dict(state)
 
 

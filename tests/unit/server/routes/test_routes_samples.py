@@ -148,7 +148,7 @@ def test_a_thumbnail_that_cannot_be_made_says_why_and_the_others_are_sent(
     frames = frames_of(client.post("/v1/datasets/pets/thumbnails", json=body).content)
 
     assert [frame[1] for frame in frames] == [3, 3]
-    assert b"no picture" in frames[0][4]
+    assert b"not an image" in frames[0][4]
 
 
 @pytest.mark.parametrize(

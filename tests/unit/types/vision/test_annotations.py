@@ -268,7 +268,7 @@ def test_runs_of_many_texts_are_those_of_each(seed):
 def test_one_damaged_text_among_many_is_refused(counts):
     whole = {"size": [4, 5], "counts": "5220003"}
 
-    with pytest.raises(ValueError, match=r"run|text"):
+    with pytest.raises(ValueError, match=r"RLE|run|string|text"):
         run_table([whole, {"size": [4, 5], "counts": counts}, whole])
 
 

@@ -165,7 +165,7 @@ def test_turning_is_undone_by_the_opposite_turn():
                 save_all=True,
                 append_images=[PIL.Image.fromarray(255 - COLOUR)],
             ),
-            "moving",
+            "animation",
         ),
         (
             "tiff",
