@@ -12,7 +12,6 @@ PAGES = {
     for page in DOCS.rglob("*.md")
     if page.relative_to(DOCS).parts[0] not in {"decisions", "site"} and page.name != "index.md"
 } | {"decisions/index.md"}
-CHANGE = re.compile(r"\d+\.(feature|fix|perf|doc|removal)\.md")
 
 
 def test_the_index_links_every_page():
@@ -89,14 +88,3 @@ def test_a_commit_is_followed_through_seven_files_that_there_are():
 
     assert [number for number, _, _ in rows] == [*"1234567"]
     assert missing == []
-
-
-def test_a_change_is_one_sentence_in_a_file_of_its_own_number():
-    fragments = [path for path in (ROOT / "changes").glob("*.md") if path.name != "README.md"]
-
-    assert [path.name for path in fragments if not CHANGE.fullmatch(path.name)] == []
-    texts = {path.name: path.read_text("utf-8") for path in fragments}
-    assert [name for name, text in texts.items() if len(text.strip().splitlines()) != 1] == []
-    assert [name for name, text in texts.items() if not text.strip().endswith(".")] == []
-    numbers = [path.name.split(".")[0] for path in fragments]
-    assert len(numbers) == len(set(numbers))
