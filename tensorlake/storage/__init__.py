@@ -19,7 +19,8 @@ from tensorlake.storage.api.store import (
 from tensorlake.storage.api.urls import join_url, place_text, public_url, split_url
 from tensorlake.storage.concurrency import runtime
 from tensorlake.storage.concurrency.fork_lock import ForkLock
-from tensorlake.storage.concurrency.parallel_map import side_by_side, usable_cores
+from tensorlake.storage.concurrency.lru_cache import LruCache
+from tensorlake.storage.concurrency.parallel_map import parallel_map, usable_cores
 from tensorlake.storage.concurrency.read_counter import Tally, counted, is_counted, note_read
 from tensorlake.storage.concurrency.request_limit import Flight
 from tensorlake.storage.concurrency.retry import RetryPolicy, Surroundings, retry
@@ -49,6 +50,7 @@ __all__ = [
     "LakeStore",
     "LocalStore",
     "LostStreamError",
+    "LruCache",
     "Mappings",
     "MemoryStore",
     "MergedRange",
@@ -78,6 +80,7 @@ __all__ = [
     "nbytes_of",
     "note_read",
     "open_store",
+    "parallel_map",
     "part_of_name",
     "pieces_of",
     "place_text",
@@ -87,7 +90,6 @@ __all__ = [
     "run",
     "runtime",
     "scatter",
-    "side_by_side",
     "split_url",
     "usable_cores",
 ]

@@ -93,7 +93,7 @@ def refuse_unknown(url: str, storage_options: Mapping[str, str] | None) -> None:
     if unknown:
         place = public_url(url)
         raise InvalidInputError(
-            f"storage_options for {place!r} have names that no store knows:"
+            f"storage_options for {shown(place)} have names that no store knows:"
             f" {', '.join(map(repr, unknown))};\n"
             "a folder or memory:// needs none; buckets take key, secret, token, endpoint_url,"
             " region, anon, profile, or obstore's names",

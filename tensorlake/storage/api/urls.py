@@ -7,12 +7,14 @@ memory://scratch           scheme "memory", rest "scratch"
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from tensorlake.errors import InvalidInputError, shown
 
+SHORT_PATH_NBYTES = 128  # every file system has names of this length
 _LOST_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/[^/]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
@@ -25,7 +27,7 @@ def place_text(place: object, *, what: str) -> str:
         what: Which argument it is, for the error.
 
     Raises:
-        InvalidInputError: It is something else, empty, or has characters that no path has.
+        InvalidInputError: It is of another type, empty, too long, or has invalid characters.
 
     >>> place_text("data/pets", what="url")
     'data/pets'
@@ -52,7 +54,22 @@ def place_text(place: object, *, what: str) -> str:
     if b"\0" in raw:
         message = f"{what}={text!r} has a NUL character, which no path or URL has"
         raise InvalidInputError(message, argument=what, actual=text)
-    return text
+    if len(raw) > SHORT_PATH_NBYTES and not _SCHEME.match(text) and _is_too_long(text):
+        raise InvalidInputError(
+            f"{what}={shown(text)}: a name in it is longer than its file system takes"
+            "\nuse a shorter one",
+            argument=what,
+            actual=text,
+        )
+    return str.__str__(text)  # NumPy's strings have the buffer protocol, and pass as bytes
+
+
+def _is_too_long(path: str) -> bool:
+    try:
+        os.lstat(os.path.expanduser(path))  # noqa: PTH111 - a Path costs more
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    return False
 
 
 def split_url(url: str | os.PathLike[str]) -> tuple[str, str]:

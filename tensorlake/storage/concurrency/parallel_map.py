@@ -1,29 +1,35 @@
 """Map a function over items in several threads, with the results in the items' order.
 
-    caller's thread:  result 0, result 1, … as each is ready     (its own work overlaps)
-    threads:          0  2  3  5 …
-                       1    4  6 …
+    caller's thread:  result 0, result 1, … as each is due       (its own work overlaps)
+    threads:          1  2  4 …
+                      0  3  5 …          at most `ahead` of them beyond the one that is due
 
-For work that releases the interpreter, as compression and reading do. It uses the threads for
-blocking I/O, so that a process needs no others; only some of them take part, and the caller does
-the items that no thread has begun when their results are due. So the caller, which may be one of
-these threads itself, never waits for a free thread, and packs being written always find one. When
-the caller stops, by an error or an interrupt, no item is still being processed.
+For work that releases the interpreter, as compression, decoding and reading do. Items are taken
+from their iterable by the caller's thread, when they are begun.
+
+Without a pool, the threads are those for blocking I/O, so that a process needs no others; only some
+of them take part, and the caller does what no thread has begun when it is due, beginning with the
+first item. So the caller, which may be one of these threads itself, never waits for a free thread,
+and packs being written always find one. When it stops, by an error or an interrupt, no item is
+still being processed. Items in a pool of the caller's begin with the call, and those in progress
+when the caller stops end with the pool.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor, Future, wait
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from itertools import islice
+from typing import Final, Generic, TypeVar
 
 from tensorlake.storage.concurrency.runtime import submit_work
 
-__all__ = ["side_by_side", "usable_cores"]
+__all__ = ["parallel_map", "usable_cores"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -32,45 +38,90 @@ THREADS_MAX: Final = 8
 """Half of the threads for blocking I/O: the others keep writing."""
 
 
-def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Generator[T]:
-    """Call `work` for each item in one thread per usable core; yield results in order.
+def parallel_map(
+    work: Callable[[S], T],
+    items: Iterable[S],
+    *,
+    pool: Executor | None = None,
+    ahead: int | None = None,
+) -> Generator[T]:
+    """Call `work` for each item; yield results in the items' order.
 
-    The first error, in the items' order, is raised in place of its result.
+    The first error, in the items' order, is raised in place of its result; no item is begun after.
 
-    >>> list(side_by_side(str.upper, ["a", "b", "c"]))
+    Args:
+        work: Called in a copy of the caller's context, so that its read counters count.
+        items: The items.
+        pool: Its threads do the work; without one, the threads for blocking I/O and the caller.
+        ahead: How many items are begun beyond the one that is due: one per usable core.
+
+    >>> list(parallel_map(str.upper, ["a", "b", "c"]))
     ['A', 'B', 'C']
     """
-    asked = deque((item, Future[T]()) for item in items)
-    waiting = iter([*asked])  # shared by all threads; each takes the next in one atomic step
+    most = min(usable_cores(), THREADS_MAX) if ahead is None else ahead
+    items_begun = _Begun(work, iter(items), pool, most)
+    if pool is not None:
+        items_begun.refill()
+    return _results(items_begun)
 
-    def take() -> None:
-        for item, answer in waiting:
-            if answer.set_running_or_notify_cancel():
-                try:
-                    answer.set_result(work(item))
-                except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
-                    answer.set_exception(error)
-            del answer  # an error's traceback holds this frame, and the answer holds the error
 
-    threads = min(usable_cores(), THREADS_MAX, len(asked) - 1)
-    # each in a copy of the caller's context, so that its read counters count these
-    begun = [submit_work(partial(copy_context().run, take)) for _ in range(threads)]
+@dataclass(slots=True)
+class _Begun(Generic[S, T]):
+    """Items that are begun, with their results to come, in order."""
+
+    work: Callable[[S], T]
+    waiting: Iterator[S]
+    pool: Executor | None
+    ahead: int
+    queue: deque[tuple[S, Future[T]]] | None = None
+
+    def refill(self) -> bool:
+        """Begin items; return whether one is due."""
+        queue = self.queue
+        if queue is None:
+            queue = self.queue = deque()
+            if self.pool is None:  # the caller's own: no thread is needed for a single item
+                queue.extend((item, Future()) for item in islice(self.waiting, 1))
+        submit = submit_work if self.pool is None else self.pool.submit
+        for item in islice(self.waiting, max(0, self.ahead + 1 - len(queue))):
+            queue.append((item, Future()))  # first: an interrupt leaves no item that runs unknown
+            submit(partial(copy_context().run, _process, self.work, *queue[-1]))
+        return len(queue) > 0
+
+    def next_result(self) -> T:
+        """Wait for the item that is due, or process it here; it is in the queue until then."""
+        assert self.queue
+        item, future = self.queue[0]
+        try:
+            result = self.work(item) if self.pool is None and future.cancel() else future.result()
+            self.queue.popleft()
+            return result
+        finally:
+            del future  # as in _process
+
+    def stop(self) -> None:
+        """Leave out what no thread has begun; wait for the rest in threads that are not ours."""
+        queue, self.queue = self.queue or (), None
+        running = [future for _, future in queue if not future.cancel()]
+        if self.pool is None:
+            wait(running)
+
+
+def _results(begun: _Begun[S, T]) -> Generator[T]:
     try:
-        while asked:
-            yield _result(work, *asked.popleft())
+        while begun.refill():
+            yield begun.next_result()
     finally:
-        asked.clear()  # as above: this frame holds no answer either
-        for _ in waiting:  # no longer waited for
-            pass
-        wait([one for one in begun if not one.cancel()])
+        begun.stop()
 
 
-def _result(work: Callable[[S], T], item: S, answer: Future[T]) -> T:
-    """Wait for an item that a thread has begun; process any other here."""
-    try:
-        return work(item) if answer.cancel() else answer.result()
-    finally:
-        del answer
+def _process(work: Callable[[S], T], item: S, future: Future[T]) -> None:
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(work(item))
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
+            future.set_exception(error)
+    del future  # an error's traceback holds this frame, and the future holds the error
 
 
 def usable_cores() -> int:
