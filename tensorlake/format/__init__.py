@@ -5,6 +5,7 @@ functions that read or write use a ``PageSource`` and a ``PageSink`` from the ca
 The operations on trees are in the module ``tree``: append, replace, concat, locate, scan.
 """
 
+from tensorlake.format.chunk.alike import decode_alike, likeness
 from tensorlake.format.chunk.chunk import (
     ChunkBlob,
     ChunkKind,
@@ -55,6 +56,13 @@ from tensorlake.format.entry.entry import (
     Parent,
     published_at,
 )
+from tensorlake.format.entry.groups import (
+    MAX_PARAMETERS_NBYTES,
+    ColumnGroup,
+    check_group_name,
+    column_groups,
+    group_roots,
+)
 from tensorlake.format.entry.schema import Schema, TensorSpec, check_tensor_name, new_tensor_id
 from tensorlake.format.entry.summary_line import EntryLine
 from tensorlake.format.index.bounds import PhysicalBounds
@@ -70,7 +78,7 @@ from tensorlake.format.index.rows import (
 )
 from tensorlake.format.index.segments import RowSegments, SegmentKind
 from tensorlake.format.index.units import UnitTable
-from tensorlake.format.pages.packs import PackedBlob, PackWriter, read_directory
+from tensorlake.format.pages.packs import PackedBlob, PackWriter, directory_nbytes, read_directory
 from tensorlake.format.pages.pages import (
     Page,
     PageKind,
@@ -81,7 +89,8 @@ from tensorlake.format.pages.pages import (
     encode_page,
     read_table,
 )
-from tensorlake.format.pages.statistics import Statistics, StatisticsTable, statistics_of
+from tensorlake.format.pages.statistics import Statistics, statistics_of
+from tensorlake.format.pages.statistics_table import StatisticsTable
 from tensorlake.format.pages.summaries import Summaries
 from tensorlake.format.spec.canonical_json import (
     canonical_bytes,
@@ -92,8 +101,8 @@ from tensorlake.format.spec.canonical_json import (
     trusted_bytes,
     unseal,
 )
-from tensorlake.format.spec.checksum import checksum_of
 from tensorlake.format.spec.descriptor import DEFAULT_GRACE_S, MIN_GRACE_S, Descriptor
+from tensorlake.format.spec.integrity import checksum_of
 from tensorlake.format.spec.spec import (
     BRANCHES,
     COPYING,
@@ -156,6 +165,7 @@ __all__ = [
     "MAX_MESSAGE_NBYTES",
     "MAX_META_NBYTES",
     "MAX_PACK_NBYTES",
+    "MAX_PARAMETERS_NBYTES",
     "MAX_SEQ",
     "MIN_GRACE_S",
     "NO_PACK",
@@ -176,6 +186,7 @@ __all__ = [
     "ChunkKind",
     "ChunkLayout",
     "Codec",
+    "ColumnGroup",
     "Descriptor",
     "Entry",
     "EntryKind",
@@ -216,13 +227,16 @@ __all__ = [
     "branch_prefix",
     "canonical_bytes",
     "changed_rows",
+    "check_group_name",
     "check_in_place",
     "check_tag_name",
     "check_tensor_name",
     "checked_units",
     "checksum32",
     "checksum_of",
+    "column_groups",
     "decode",
+    "decode_alike",
     "decode_chunk",
     "decode_chunk_into",
     "decode_into",
@@ -234,6 +248,7 @@ __all__ = [
     "delete_rows",
     "descriptor_path",
     "digest_of",
+    "directory_nbytes",
     "encode",
     "encode_chunk",
     "encode_json_page",
@@ -241,11 +256,13 @@ __all__ = [
     "encode_page",
     "entry_path",
     "find_rows",
+    "group_roots",
     "head_path",
     "header_rows",
     "header_units",
     "is_raw",
     "is_txid",
+    "likeness",
     "new_tensor_id",
     "new_txid",
     "parse_codecs",

@@ -41,12 +41,12 @@ from tensorlake.format.chunk.header import (
 from tensorlake.format.chunk.layout import KIND_NAMES, ChunkLayout
 from tensorlake.format.chunk.units import UNIT_MEAN_NBYTES, Units, checksums_of, rows_per_unit
 from tensorlake.format.pages.statistics import Statistics, statistics_of
-from tensorlake.format.spec.checksum import checksum_of
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import checksum_of, damaged
 from tensorlake.types import (
     Buffer,
     Column,
     EncodedColumn,
+    PackedSamples,
     RaggedColumn,
     UniformColumn,
     as_ragged,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = ["ChunkBlob", "decode_chunk", "encode_chunk"]
+__all__ = ["ChunkBlob", "decode_chunk", "decode_payload", "encode_chunk"]
 
 _COLUMNS = {UniformColumn: "uniform", RaggedColumn: "ragged", EncodedColumn: "encoded"}
 
@@ -180,7 +180,7 @@ def decode_chunk(
     ):
         raise damaged(where, "the checksum of its samples is wrong")
     try:
-        return _decode(payload, header, layout, is_compressed=is_compressed)
+        return decode_payload(payload, header, layout, is_compressed=is_compressed)
     except ValueError as error:
         raise damaged(where, str(error)) from error
 
@@ -232,7 +232,7 @@ def _encode_samples(
         return _encode_payload(joined, layout)
     if nbytes < UNIT_MEAN_NBYTES * len(column) or not len(column):
         return b"".join(column.samples), False
-    return column.samples, False
+    return list(column.samples), False
 
 
 def _joined(parts: Sequence[memoryview]) -> memoryview:
@@ -261,9 +261,20 @@ def _start_of(parts: Sequence[memoryview], nbytes: int) -> bytes:
     return start
 
 
-def _decode(
+def decode_payload(
     payload: Sequence[memoryview], header: ChunkHeader, layout: ChunkLayout, *, is_compressed: bool
 ) -> Column:
+    """Decode what follows a header, which was verified as the bytes were.
+
+    Args:
+        payload: The bytes after the header, in parts.
+        header: The header.
+        layout: How the chunk was encoded.
+        is_compressed: Whether its codecs were applied.
+
+    Raises:
+        ValueError: The bytes do not fit the header, or the header does not fit the layout.
+    """
     if header.kind is not layout.kind:
         raise ValueError(f"it is {KIND_NAMES[header.kind]}, not {KIND_NAMES.get(layout.kind)}")
     codecs = layout.codecs if is_compressed else layout.codecs[:1]
@@ -297,12 +308,13 @@ def _decode(
     plain: Buffer = _joined(payload)
     if is_compressed:
         plain = decode(plain, codecs, dtype, (header.decoded_nbytes,)).data
-    if are_small:
-        plain = bytes(plain)  # slices of bytes are cheaper and do not keep the chunk alive
-    samples: list[Buffer] = [
+    if are_small:  # bytes do not keep the chunk alive
+        samples = PackedSamples(bytes(plain), offsets_of(lengths))
+        return EncodedColumn(samples, header.shapes, header.valid)
+    cut: list[Buffer] = [
         plain[start:stop] for start, stop in pairwise(offsets_of(lengths).tolist())
     ]
-    return EncodedColumn(samples, header.shapes, header.valid)
+    return EncodedColumn(cut, header.shapes, header.valid)
 
 
 def _check_shapes(header: ChunkHeader, layout: ChunkLayout) -> None:

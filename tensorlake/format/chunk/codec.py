@@ -23,6 +23,7 @@ import numcodecs
 import numpy as np
 
 from tensorlake.errors import SchemaError
+from tensorlake.quantities import is_whole_number
 from tensorlake.types import Buffer, SampleType
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def _problem(codec: Codec) -> str | None:
 
 
 def _within(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    return is_whole_number(value) and low <= value <= high
 
 
 def _blosc_json(dtype: np.dtype, cname: str, shuffle: str) -> Codec:

@@ -47,7 +47,7 @@ import numpy as np
 import xxhash
 
 from tensorlake.format.chunk.codec import decode, encode
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.types import Buffer
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tensorlake.format.chunk.codec import decode_into
 from tensorlake.format.chunk.header import ChunkHeader, ChunkKind, read_header
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,7 +17,7 @@ from tensorlake.format.chunk.codec import (
     parse_codecs,
 )
 from tensorlake.format.chunk.header import ChunkKind
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.types import Column, EncodedColumn, SampleType, UniformColumn, parse_dtype
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ class ChunkLayout:
         shape: Shape of a decoded sample; None is any length.
         codecs: The pipeline, as Zarr v3 codec JSON.
         codes: The class code that each stored class code means; None where they mean themselves.
+        element_dtype: Dtype of the payload before its codecs: bytes for encoded samples.
+        row_nbytes: Bytes of one sample of a uniform chunk before its codecs.
+        is_raw: Whether the payload is the samples themselves.
     """
 
     kind: ChunkKind
@@ -52,6 +55,17 @@ class ChunkLayout:
     shape: tuple[int | None, ...]
     codecs: tuple[Codec, ...]
     codes: tuple[int, ...] | None = None
+    element_dtype: np.dtype = field(init=False, repr=False, compare=False)
+    row_nbytes: int = field(init=False, repr=False, compare=False)
+    is_raw: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        is_bytes = self.kind is ChunkKind.ENCODED or self.dtype is None
+        element = np.dtype(np.uint8) if is_bytes else _dtype_named(self.dtype)
+        elements = math.prod(length or 0 for length in self.shape)
+        object.__setattr__(self, "element_dtype", element)
+        object.__setattr__(self, "row_nbytes", elements * element.itemsize)
+        object.__setattr__(self, "is_raw", is_raw(self.codecs))
 
     @classmethod
     def of(
@@ -69,22 +83,6 @@ class ChunkLayout:
             sample_type.shape,
             default_codecs(sample_type) if codecs is None else parse_codecs(codecs, stored),
         )
-
-    @property
-    def row_nbytes(self) -> int:
-        """Bytes of one sample of a uniform chunk before its codecs."""
-        return math.prod(length or 0 for length in self.shape) * self.element_dtype.itemsize
-
-    @property
-    def element_dtype(self) -> np.dtype:
-        """Dtype of the payload before its codecs: bytes for encoded samples."""
-        is_bytes = self.kind is ChunkKind.ENCODED or self.dtype is None
-        return np.dtype(np.uint8) if is_bytes else _dtype_named(self.dtype)
-
-    @property
-    def is_raw(self) -> bool:
-        """Whether the payload is the samples themselves."""
-        return is_raw(self.codecs)
 
     @property
     def codec_name(self) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 import xxhash
 
 from tensorlake.format.chunk.header import ChunkHeader, ChunkKind
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.types import Buffer, Column, EncodedColumn, UniformColumn, offsets_of
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ An entry is a sealed JSON object of at most 256 KiB with these members, all of t
     parents   [{branch, seq, digest}, …]              merged  {branch: largest seq contained}
     time      microseconds since 1970                 author, message, meta, keys
     fence     {t, expired_before} | null              features {read: […], write: […]}
-    schema · roots {tensor id: ROOT} · rows ROOT · row_ids ROOT · indexes {name: ROOT} · physical
+    schema · roots {tensor id: ROOT} · rows ROOT · row_ids ROOT · indexes {name: group} · physical
     changes · packs {count, bytes} · statistics
 
 A ``begin`` entry has no body: schema, rows and row_ids are null. A schema or a version vector
-above 32 KiB and roots above 128 KiB are pages instead: the member is {"page": [pack, offset,
-nbytes, checksum]}, see ``Entry.spill`` and ``Entry.load``. Members this version does not know are
+above 32 KiB, roots above 128 KiB and indexes above 16 KiB are pages instead: the member is
+{"page": [pack, offset, nbytes, checksum]}, see ``Entry.spill`` and ``Entry.load``. ``indexes`` is
+read by ``column_groups``. Members this version does not know are
 kept in ``unknown`` and written back.
 """
 
@@ -36,9 +37,10 @@ from tensorlake.format.spec.canonical_json import (
     trusted_bytes,
     unseal,
 )
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.format.spec.spec import (
     MAX_ENTRY_NBYTES,
+    MAX_INLINE_INDEXES_NBYTES,
     MAX_INLINE_MERGED_NBYTES,
     MAX_INLINE_ROOTS_NBYTES,
     MAX_INLINE_SCHEMA_NBYTES,
@@ -80,6 +82,7 @@ _SPILL_NBYTES = {
     "schema": MAX_INLINE_SCHEMA_NBYTES,
     "roots": MAX_INLINE_ROOTS_NBYTES,
     "merged": MAX_INLINE_MERGED_NBYTES,
+    "indexes": MAX_INLINE_INDEXES_NBYTES,
 }
 
 
@@ -178,9 +181,8 @@ class Entry:
     """One entry of a branch's log.
 
     ``digest`` is that of the bytes it was read from, or was last sealed to; "" before.
-    ``spilled`` has the pages of those of schema, roots and merged that are stored in one.
-    ``stored`` is the
-    store's time of the object it was read from, None where that is not known.
+    ``spilled`` has the pages of those of schema, roots, merged and indexes that are stored in one.
+    ``stored`` is the store's time of the object it was read from, None where that is not known.
     """
 
     kind: EntryKind
@@ -255,6 +257,8 @@ class Entry:
         loaded: dict[str, Any] = dict(zip(names, values, strict=True))
         if "roots" in loaded:
             loaded["roots"] = _parse_roots(loaded["roots"], where)
+        if not isinstance(loaded.get("indexes", {}), dict):
+            raise damaged(where, "its indexes are not an object")
         return replace(self, **loaded)
 
     def sealed(self) -> tuple[bytes, Entry]:
@@ -298,7 +302,6 @@ class Entry:
             "features": {"read": list(self.features.read), "write": list(self.features.write)},
             "rows": None if self.rows is None else self.rows.to_json(),
             "row_ids": None if self.row_ids is None else self.row_ids.to_json(),
-            "indexes": dict(self.indexes),
             "physical": self.physical,
             "changes": self.changes.to_json(),
             "packs": {"count": self.packs.count, "bytes": self.packs.nbytes},
@@ -342,8 +345,9 @@ class Entry:
             for name in _SPILL_NBYTES
             if isinstance(members[name], dict) and list(members[name]) == ["page"]
         }
-        schema, roots, merged = (
-            None if name in spilled else members[name] for name in ("schema", "roots", "merged")
+        schema, roots, merged, indexes = (
+            None if name in spilled else members[name]
+            for name in ("schema", "roots", "merged", "indexes")
         )
         for name in _SPILL_NBYTES:
             del members[name]
@@ -375,7 +379,7 @@ class Entry:
             roots=_parse_roots(roots or {}, where),
             rows=None if rows is None else Root.from_json(rows, RowSegments, where=where),
             row_ids=None if row_ids is None else Root.from_json(row_ids, RowIdRuns, where=where),
-            indexes=dict(members.pop("indexes")),
+            indexes={} if "indexes" in spilled else dict(cast("dict[str, Any]", indexes)),
             physical=_count(members.pop("physical")),
             changes=Changes.from_json(members.pop("changes")),
             packs=PackTotals(_count(packs["count"]), _count(packs["bytes"])),
@@ -392,6 +396,8 @@ class Entry:
             return {tensor: root.to_json() for tensor, root in self.roots.items()}
         if name == "merged":
             return dict(self.merged)
+        if name == "indexes":
+            return dict(self.indexes)
         return None if self.schema is None else dict(self.schema)
 
 

@@ -21,9 +21,9 @@ import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from tensorlake.errors import SchemaError, TensorNotFoundError, did_you_mean
+from tensorlake.errors import SchemaError, TensorNotFoundError, did_you_mean, shown
 from tensorlake.format.chunk.layout import ChunkLayout
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.types import ClassLabel, Column, SampleType, as_type, expand_structs, from_json
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def check_tensor_name(name: object) -> str:
     elif len(name.encode()) > MAX_NAME_NBYTES:
         problem, advice = f"is longer than {MAX_NAME_NBYTES} bytes", "shorten it"
     if problem or not isinstance(name, str):
-        shown = repr(name) if len(repr(name)) <= MAX_NAME_NBYTES else f"{name!r:.60}…"
-        raise SchemaError(f"the tensor name {shown} {problem}\n{advice}", tensor=name)
+        described = repr(name) if len(repr(name)) <= MAX_NAME_NBYTES else f"{shown(name)}…"
+        raise SchemaError(f"the tensor name {described} {problem}\n{advice}", tensor=name)
     return name
 
 
@@ -82,6 +82,9 @@ class TensorSpec:
         fill: The value of rows without one, as JSON; None is NULL.
         attributes: The user's own JSON.
         unknown: Keys of other versions, preserved.
+        layout: The encoding of new chunks.
+        read_as: The number of that encoding.
+        holds_codes: Whether samples are class codes.
         class_ids: For each class added since the tensor was created: an id that is the same in
             all branches, and its code here. Two where two branches added one class by name, and
         merged.
@@ -96,6 +99,9 @@ class TensorSpec:
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
     class_ids: Mapping[str, int] = field(default_factory=dict[str, int])
+    layout: ChunkLayout = field(init=False, repr=False, compare=False)
+    read_as: int = field(init=False, repr=False, compare=False)
+    holds_codes: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_tensor_name(self.name)
@@ -107,6 +113,10 @@ class TensorSpec:
                 f" a tensor has at most {MAX_ENCODINGS:,}\nadd a new tensor and drop this one",
                 tensor=self.name,
             )
+        own = [at for at, encoding in enumerate(self.encodings) if encoding.codes is None]
+        object.__setattr__(self, "layout", self.encodings[own[-1]])
+        object.__setattr__(self, "read_as", own[-1])
+        object.__setattr__(self, "holds_codes", self.type.query_kind == "label")
 
     @classmethod
     def new(
@@ -130,19 +140,6 @@ class TensorSpec:
             chunk_nbytes or declared.chunk_nbytes,
             dict(attributes or {}),
         )
-
-    @property
-    def layout(self) -> ChunkLayout:
-        """The encoding of new chunks."""
-        return self.encodings[self.read_as]
-
-    @property
-    def read_as(self) -> int:
-        """The number of the encoding of new chunks."""
-        last = len(self.encodings) - 1
-        while self.encodings[last].codes is not None:
-            last -= 1
-        return last
 
     def encoding(self, read_as: int) -> ChunkLayout:
         """Return the encoding that an extent of the tensor is read as.
@@ -301,10 +298,21 @@ def _class_ids(written: Mapping[str, int], sample_type: SampleType) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The tensors of a version, in the order in which users see them."""
+    """The tensors of a version, in the order in which users see them.
+
+    Attributes:
+        tensors: The tensors.
+        unknown: Keys of a newer version, kept as they were read.
+        by_name: The tensors by name.
+        names: The tensors' names, in order.
+        paired: The tensors declared ``per=`` another of them, each with that other.
+    """
 
     tensors: tuple[TensorSpec, ...] = ()
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
+    by_name: Mapping[str, TensorSpec] = field(init=False, repr=False, compare=False)
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    paired: tuple[tuple[TensorSpec, TensorSpec], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for what in ("name", "id"):
@@ -314,17 +322,18 @@ class Schema:
                 raise SchemaError(
                     f"two tensors have the {what} {twice[0]!r}\nrename or drop one", tensor=twice[0]
                 )
+        by_name = {tensor.name: tensor for tensor in self.tensors}
+        items = ((tensor, by_name.get(getattr(tensor.type, "per", ""))) for tensor in self.tensors)
+        paired = tuple((tensor, other) for tensor, other in items if other is not None)
+        object.__setattr__(self, "by_name", by_name)
+        object.__setattr__(self, "names", tuple(by_name))
+        object.__setattr__(self, "paired", paired)
 
     @classmethod
     def new(cls, tensors: Mapping[str, Any]) -> Self:
         """Make a schema from names and types, or their short forms, as users write it."""
         expanded = expand_structs(tensors).items()
         return cls(tuple(TensorSpec.new(name, one) for name, one in expanded))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The tensors' names, in order."""
-        return tuple(tensor.name for tensor in self.tensors)
 
     def __len__(self) -> int:
         return len(self.tensors)
@@ -333,7 +342,7 @@ class Schema:
         return iter(self.tensors)
 
     def __contains__(self, name: object) -> bool:
-        return any(tensor.name == name for tensor in self.tensors)
+        return isinstance(name, str) and name in self.by_name
 
     def __getitem__(self, name: str) -> TensorSpec:
         """Return the tensor of this name.
@@ -341,12 +350,11 @@ class Schema:
         Raises:
             TensorNotFoundError: There is none.
         """
-        for tensor in self.tensors:
-            if tensor.name == name:
-                return tensor
+        if name in self:
+            return self.by_name[name]
         hint = did_you_mean(name, self.names)
         raise TensorNotFoundError(
-            f"no tensor {name!r}{hint}\ntensors: {', '.join(self.names) or 'none'}",
+            f"no tensor {shown(name)}{hint}\ntensors: {', '.join(self.names) or 'none'}",
             tensor=name,
             expected=self.names,
         )

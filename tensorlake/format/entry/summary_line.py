@@ -26,7 +26,7 @@ from tensorlake.format.entry.entry import (
     published_at,
 )
 from tensorlake.format.spec.canonical_json import verified_body
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.format.spec.spec import MAX_ENTRY_NBYTES
 
 __all__ = ["EntryLine"]

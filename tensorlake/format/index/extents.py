@@ -28,9 +28,10 @@ from tensorlake.format.chunk.header import ChunkKind
 from tensorlake.format.index.units import UnitTable
 from tensorlake.format.pages.pack_table import PACK_NBYTES, PackTable, pack_column
 from tensorlake.format.pages.pages import Page, PageKind, SectionArray, require_columns
-from tensorlake.format.pages.statistics_table import StatisticsTable, joined_statistics_json
+from tensorlake.format.pages.statistics import joined_statistics_json
+from tensorlake.format.pages.statistics_table import StatisticsTable
 from tensorlake.format.pages.summaries import Summaries, columns_from_json, columns_to_json
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.format.spec.spec import PackId
 from tensorlake.format.trees.nodes import read_pack_table
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorlake.format.index.extents import Extents
 from tensorlake.format.index.units import UnitTable
-from tensorlake.format.pages.statistics_table import Statistics, statistics_json
+from tensorlake.format.pages.statistics import Statistics, statistics_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tensorlake.format.pages.pages import Page, PageKind, SectionArray, require_columns
 from tensorlake.format.pages.summaries import Summaries
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.format.spec.spec import is_txid
 from tensorlake.format.trees.lookup import locate, scan
 

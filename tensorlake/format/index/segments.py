@@ -26,7 +26,7 @@ import numpy.typing as npt
 from tensorlake.format.index.bounds import PhysicalBounds
 from tensorlake.format.pages.pages import Page, PageKind, SectionArray, require_columns
 from tensorlake.format.pages.summaries import Summaries
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

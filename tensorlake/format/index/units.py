@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tensorlake.errors import InvalidStateError
 from tensorlake.format.pages.pages import decode_json_page, encode_json_page
-from tensorlake.format.spec.checksum import checksum_of
-from tensorlake.format.spec.damage import damaged
-from tensorlake.format.spec.spec import PACK_ALIGNMENT, PackId
+from tensorlake.format.spec.integrity import checksum_of, damaged
+from tensorlake.format.spec.spec import MAX_PAGE_NBYTES, PACK_ALIGNMENT, PackId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +112,18 @@ class PackWriter:
             self._pieces.append(bytes(gap))
             self._nbytes += gap
         return self._nbytes
+
+
+def directory_nbytes(tail: Buffer) -> int:
+    """Return the bytes of a pack's directory and trailer, as the trailer at the pack's end states.
+
+    0 without a trailer; at most the largest page, whatever a damaged trailer states.
+    """
+    view = memoryview(tail).cast("B")
+    if len(view) < _TRAILER.size:
+        return 0
+    _, nbytes, magic = _TRAILER.unpack_from(view, len(view) - _TRAILER.size)
+    return _TRAILER.size + min(nbytes, MAX_PAGE_NBYTES) if magic == TRAILER_MAGIC else 0
 
 
 def read_directory(data: Buffer, *, where: str) -> tuple[PackedBlob, ...]:

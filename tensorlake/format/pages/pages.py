@@ -31,7 +31,7 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.format.spec.canonical_json import canonical_bytes, parse_json, trusted_bytes
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.format.spec.spec import MAX_PAGE_NBYTES
 
 if TYPE_CHECKING:

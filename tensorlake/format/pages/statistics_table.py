@@ -13,60 +13,37 @@ domain:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
 from tensorlake.errors import CorruptionError
+from tensorlake.format.pages.statistics import (
+    DTYPES,
+    HAS_LABELS,
+    HAS_MAXIMUM,
+    HAS_MINIMUM,
+    HAS_SHAPES,
+    IS_EMPTY,
+    MAX_LABELS,
+    PREFIX_NBYTES,
+    Domain,
+    Statistics,
+    statistics_json,
+)
 from tensorlake.format.pages.summaries import columns_from_json
 from tensorlake.types import RaggedColumn, take
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "Domain",
-    "JsonColumns",
-    "Statistics",
-    "StatisticsTable",
-    "joined_statistics_json",
-    "statistics_json",
-]
+__all__ = ["StatisticsTable"]
 
-Domain = Literal["int64", "uint64", "float64", "bytes"]
-JsonColumns: TypeAlias = dict[str, list[Any]]
-"""Columns as ``columns_to_json`` writes them: by name, [dtype, items] or [dtype, width, items]."""
-
-MAX_LABELS = 64  # design: "small label sets"; a set of codes costs at most 512 bytes an extent
-PREFIX_NBYTES = 16
 _TABLE_NDIM = 2
-_MINIMUM, _MAXIMUM, _LABELS, _SHAPES, _EMPTY = 1, 2, 4, 8, 16
-_BOUNDS = _MINIMUM | _MAXIMUM
+_BOUNDS = HAS_MINIMUM | HAS_MAXIMUM
 _Form = TypeVar("_Form")
-_DTYPES = {
-    "int64": np.dtype("<i8"),
-    "uint64": np.dtype("<u8"),
-    "float64": np.dtype("<f8"),
-    "bytes": np.dtype("|u1"),
-}
 _DOMAINS: dict[str, Domain] = {"i": "int64", "u": "uint64", "f": "float64"}
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """The statistics of one chunk's samples; pages/statistics.py defines each fact."""
-
-    null_count: int = 0
-    nan_count: int = 0
-    domain: Domain | None = None
-    minimum: int | float | bytes | None = None
-    maximum: int | float | bytes | None = None
-    labels: tuple[int, ...] | None = None
-    is_empty: bool = False
-    shape_min: tuple[int, ...] | None = None
-    shape_max: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,27 +73,27 @@ class StatisticsTable:
     @property
     def has_minimum(self) -> np.ndarray:
         """Which extents have a lower bound."""
-        return self.flags & _MINIMUM != 0
+        return self.flags & HAS_MINIMUM != 0
 
     @property
     def has_maximum(self) -> np.ndarray:
         """Which extents have an upper bound."""
-        return self.flags & _MAXIMUM != 0
+        return self.flags & HAS_MAXIMUM != 0
 
     @property
     def has_labels(self) -> np.ndarray:
         """Which extents know all their distinct values."""
-        return self.flags & _LABELS != 0
+        return self.flags & HAS_LABELS != 0
 
     @property
     def has_shapes(self) -> np.ndarray:
         """Which extents have shape bounds."""
-        return self.flags & _SHAPES != 0
+        return self.flags & HAS_SHAPES != 0
 
     @property
     def is_empty(self) -> np.ndarray:
         """Which extents have no element but NULL and NaN."""
-        return self.flags & _EMPTY != 0
+        return self.flags & IS_EMPTY != 0
 
     @classmethod
     def of(cls, rows: Sequence[Statistics]) -> Self:
@@ -127,18 +104,20 @@ class StatisticsTable:
         """Return the statistics of one extent."""
         flags = int(self.flags[position])
         labels: tuple[int, ...] | None = None
-        if flags & _LABELS and self.labels is not None and self.label_count is not None:
+        if flags & HAS_LABELS and self.labels is not None and self.label_count is not None:
             start = int(self.label_count[:position].sum(dtype=np.int64))
             labels = tuple(self.labels[start : start + int(self.label_count[position])].tolist())
-        has_shapes = flags & _SHAPES and self.shape_min is not None and self.shape_max is not None
+        has_shapes = (
+            flags & HAS_SHAPES and self.shape_min is not None and self.shape_max is not None
+        )
         return Statistics(
             int(self.null_count[position]),
             int(self.nan_count[position]),
-            self.domain if flags & (_MINIMUM | _MAXIMUM) else None,
-            _bound(self.minimum, position, is_minimum=True) if flags & _MINIMUM else None,
-            _bound(self.maximum, position, is_minimum=False) if flags & _MAXIMUM else None,
+            self.domain if flags & (HAS_MINIMUM | HAS_MAXIMUM) else None,
+            _bound(self.minimum, position, is_minimum=True) if flags & HAS_MINIMUM else None,
+            _bound(self.maximum, position, is_minimum=False) if flags & HAS_MAXIMUM else None,
             labels,
-            bool(flags & _EMPTY),
+            bool(flags & IS_EMPTY),
             tuple(self.shape_min[position].tolist()) if has_shapes else None,  # pyright: ignore[reportOptionalSubscript] -- has_shapes
             tuple(self.shape_max[position].tolist()) if has_shapes else None,  # pyright: ignore[reportOptionalSubscript] -- has_shapes
         )
@@ -193,18 +172,20 @@ class StatisticsTable:
     def merge_upward(self) -> Self:
         """Return a table of one row that holds for everything below."""
         empty = self.is_empty
-        flags = _EMPTY if bool(empty.all()) else 0
-        flags |= _MINIMUM if self.domain and bool((self.has_minimum | empty).all()) else 0
-        flags |= _MAXIMUM if self.domain and bool((self.has_maximum | empty).all()) else 0
-        flags |= _SHAPES if self.shape_min is not None and bool(self.has_shapes.all()) else 0
-        flags &= ~(_MINIMUM | _MAXIMUM) if flags & _EMPTY else 0xFF
+        flags = IS_EMPTY if bool(empty.all()) else 0
+        flags |= HAS_MINIMUM if self.domain and bool((self.has_minimum | empty).all()) else 0
+        flags |= HAS_MAXIMUM if self.domain and bool((self.has_maximum | empty).all()) else 0
+        flags |= HAS_SHAPES if self.shape_min is not None and bool(self.has_shapes.all()) else 0
+        flags &= ~(HAS_MINIMUM | HAS_MAXIMUM) if flags & IS_EMPTY else 0xFF
         labels: np.ndarray | None = None
         if self.labels is not None and bool((self.has_labels | empty).all()):
             labels = np.unique(self.labels)
             labels = labels if len(labels) <= MAX_LABELS else None
-            flags |= _LABELS if labels is not None else 0
+            flags |= HAS_LABELS if labels is not None else 0
         low, high = self.minimum, self.maximum
-        has_shapes = flags & _SHAPES and self.shape_min is not None and self.shape_max is not None
+        has_shapes = (
+            flags & HAS_SHAPES and self.shape_min is not None and self.shape_max is not None
+        )
         return type(self)(
             self.null_count.sum(keepdims=True),
             self.nan_count.sum(keepdims=True),
@@ -221,7 +202,7 @@ class StatisticsTable:
         """Return the arrays by name, those without information left out."""
         sections = {"null_count": self.null_count}
         said = int(np.bitwise_or.reduce(self.flags))
-        has_bounds = said & (_MINIMUM | _MAXIMUM)
+        has_bounds = said & (HAS_MINIMUM | HAS_MAXIMUM)
         optional = {
             "nan_count": self.nan_count if self.nan_count.any() else None,
             "flags": self.flags if said else None,
@@ -265,94 +246,6 @@ class StatisticsTable:
         zeros = np.zeros(rows, dtype=np.int64)
         defaults = {"nan_count": zeros, "flags": zeros.astype(np.uint8)}
         return cls(**(defaults | known))
-
-
-def statistics_json(rows: Sequence[Statistics]) -> JsonColumns:
-    """Write statistics as the table of them would: its sections, as ``columns_to_json`` has them.
-
-    Bounds of another domain, and shapes of another ndim, than the last row's are dropped.
-    """
-    domains: list[Domain] = [row.domain for row in rows if row.domain is not None]
-    domain = domains[-1] if domains else None
-    shape = next((row.shape_min for row in reversed(rows) if row.shape_min is not None), ())
-    flags = [_flags(row, domain, len(shape)) for row in rows]
-    said = 0
-    for flag in flags:
-        said |= flag
-    written: JsonColumns = {"null_count": ["<i8", [row.null_count for row in rows]]}
-    nans = [row.nan_count for row in rows]
-    if any(nans):
-        written["nan_count"] = ["<i8", nans]
-    if said:
-        written["flags"] = ["|u1", flags]
-    if domain is not None and said & (_MINIMUM | _MAXIMUM):
-        bounded = [row if row.domain == domain else Statistics() for row in rows]
-        written["minimum"] = _bounds_json([row.minimum for row in bounded], domain)
-        written["maximum"] = _bounds_json([row.maximum for row in bounded], domain)
-    if said & _LABELS:
-        labels = [row.labels or () for row in rows]
-        written["label_count"] = ["|u1", [len(one) for one in labels]]
-        written["labels"] = ["<i8", [code for one in labels for code in one]]
-    if said & _SHAPES:
-        none = (0,) * len(shape)
-        for name in ("shape_min", "shape_max"):
-            shapes = [
-                getattr(row, name) if flag & _SHAPES else none
-                for row, flag in zip(rows, flags, strict=True)
-            ]
-            written[name] = ["<i8", len(shape), [length for one in shapes for length in one]]
-    return written
-
-
-def joined_statistics_json(
-    first: JsonColumns, second: JsonColumns, entries: tuple[int, int]
-) -> JsonColumns | None:
-    """Write the statistics of two runs of extents as those of one; None where forms differ.
-
-    Args:
-        first: Statistics, each extent's known.
-        second: Those of the extents that follow.
-        entries: How many extents each has.
-    """
-    joined: JsonColumns = {}
-    for name in first if first.keys() == second.keys() else {**first, **second}:
-        one = first.get(name) or _nothing(name, second[name], entries[0])
-        other = second.get(name) or _nothing(name, first[name], entries[1])
-        *form, items = one
-        *other_form, more = other
-        if form != other_form:
-            return None
-        joined[name] = [*form, items + more]
-    return joined
-
-
-def _nothing(name: str, like: list[Any], entries: int) -> list[Any]:
-    """Return the column of extents of which nothing is known there."""
-    *form, _ = like
-    width = form[1] if len(form) > 1 else 1
-    zero = 0.0 if form[0] == _DTYPES["float64"].str else 0  # other bytes as JSON, the same number
-    return [*form, [] if name == "labels" else [zero] * (entries * width)]
-
-
-def _flags(row: Statistics, domain: Domain | None, ndim: int) -> int:
-    is_bounded = row.domain == domain
-    return (
-        (_MINIMUM if is_bounded and row.minimum is not None else 0)
-        | (_MAXIMUM if is_bounded and row.maximum is not None else 0)
-        | (_LABELS if row.labels is not None else 0)
-        | (_SHAPES if ndim and row.shape_min is not None and len(row.shape_min) == ndim else 0)
-        | (_EMPTY if row.is_empty else 0)
-    )
-
-
-def _bounds_json(bounds: Sequence[Any], domain: Domain) -> list[Any]:
-    if domain == "bytes":
-        padded = b"".join((bound or b"").ljust(PREFIX_NBYTES, b"\0") for bound in bounds)
-        return [_DTYPES[domain].str, PREFIX_NBYTES, list(padded)]
-    items: list[Any] = [bound or 0 for bound in bounds]
-    if domain == "float64":
-        items = [float(item) if math.isfinite(item) else str(item) for item in items]
-    return [_DTYPES[domain].str, items]
 
 
 def _with_codes(row: Statistics, codes: np.ndarray) -> Statistics:
@@ -413,12 +306,12 @@ def _conform(
     low, high = table.minimum, table.maximum
     if domain is not None and table.domain != domain:
         is_bytes = domain == "bytes"
-        low = high = np.zeros((rows, PREFIX_NBYTES) if is_bytes else rows, _DTYPES[domain])
-        flags = flags & ~np.uint8(_MINIMUM | _MAXIMUM)
+        low = high = np.zeros((rows, PREFIX_NBYTES) if is_bytes else rows, DTYPES[domain])
+        flags = flags & ~np.uint8(HAS_MINIMUM | HAS_MAXIMUM)
     shape_min, shape_max = table.shape_min, table.shape_max
     if ndim is not None and (shape_min is None or shape_min.shape[1] != ndim):
         shape_min = shape_max = np.zeros((rows, ndim), dtype=np.int64)
-        flags = flags & ~np.uint8(_SHAPES)
+        flags = flags & ~np.uint8(HAS_SHAPES)
     label_count, labels = table.label_count, table.labels
     if has_labels and labels is None:
         label_count, labels = np.zeros(rows, np.uint8), np.zeros(0, np.int64)

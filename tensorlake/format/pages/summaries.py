@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from typing import Any, cast
 import msgspec
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.format.spec.spec import MAX_PAGE_NBYTES
 
 DIGEST_NBYTES = 20  # blake2b-160 (format.md, "Layout")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.format.spec.canonical_json import seal, unseal
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.format.spec.spec import DESCRIPTOR, FORMAT_NAME, FORMAT_VERSION, is_txid
 
 if TYPE_CHECKING:

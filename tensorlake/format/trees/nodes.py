@@ -42,7 +42,7 @@ from tensorlake.format.pages.summaries import (
     columns_from_json,
     columns_to_json,
 )
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.format.spec.spec import PackId
 from tensorlake.format.trees.inline_tail import LeafTable, Tail
 

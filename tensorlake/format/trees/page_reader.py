@@ -10,7 +10,6 @@ for threads that read a local folder themselves.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from enum import Flag, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from xxhash import xxh3_64_intdigest
 
 from tensorlake.format.pages.pages import PageTable, decode_json_page, decode_page, read_table
-from tensorlake.format.spec.damage import damaged
+from tensorlake.format.spec.integrity import damaged
 from tensorlake.format.trees.inline_tail import LeafTable
 from tensorlake.format.trees.nodes import (
     Inner,
@@ -27,7 +26,7 @@ from tensorlake.format.trees.nodes import (
     PageStartSource,
     read_inner,
 )
-from tensorlake.storage import ForkLock, SingleFlight, runtime
+from tensorlake.storage import LruCache, SingleFlight, runtime
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -75,11 +74,8 @@ class PageReader:
         self._source = source
         self._is_folder = is_folder
         self._max_reads = max_reads
-        self._max_cached_nbytes = max_cached_nbytes
-        self._cached_nbytes = 0
-        self._cache: OrderedDict[tuple[PageRef, Parts], tuple[Any, int]] = OrderedDict()
+        self._cache = LruCache[tuple[PageRef, Parts], object](max_cached_nbytes)
         self._under_way = SingleFlight[tuple[PageRef, Parts], object]()
-        self._lock = ForkLock()
 
     async def inners(self, refs: Sequence[PageRef], table: type[LeafTable]) -> list[Inner]:
         """Read some inner pages, at once."""
@@ -175,13 +171,11 @@ class PageReader:
         return found
 
     def _cached(self, ref: PageRef, parts: Parts) -> object | None:
-        with self._lock:
-            for known in _CONTAINING[parts]:
-                entry = self._cache.get((ref, known))
-                if entry is not None:
-                    self._cache.move_to_end((ref, known))
-                    return entry[0]
-            return None
+        for known in _CONTAINING[parts]:
+            cached = self._cache.get((ref, known))
+            if cached is not None:
+                return cached
+        return None
 
     def _keep(self, ref: PageRef, parts: Parts, decoded: object, table: PageTable) -> None:
         unwanted = _unwanted(parts)
@@ -190,15 +184,7 @@ class PageReader:
             for section in table.sections
             if not section.name.startswith(unwanted)
         )
-        if nbytes > self._max_cached_nbytes:
-            return
-        with self._lock:
-            self._cached_nbytes -= self._cache.pop((ref, parts), (None, 0))[1]
-            self._cache[ref, parts] = (decoded, nbytes)
-            self._cached_nbytes += nbytes
-            while self._cached_nbytes > self._max_cached_nbytes:
-                _, (_, dropped) = self._cache.popitem(last=False)
-                self._cached_nbytes -= dropped
+        self._cache.put((ref, parts), decoded, nbytes)
 
 
 def as_page_reader(pages: PageSource | PageReader) -> PageReader:
