@@ -6,6 +6,7 @@ from tensorlake.versions.copy.copy import Copied, copy_dataset
 from tensorlake.versions.log.entries import (
     author,
     authored_by,
+    check_text,
     check_writable,
     entry_number,
     fence_of,
@@ -20,14 +21,15 @@ from tensorlake.versions.log.log import (
     readable_branch_names,
     readable_heads,
 )
-from tensorlake.versions.log.state import Published, State, state_of, table_of
-from tensorlake.versions.log.texts import check_text
+from tensorlake.versions.log.state import Published, State, group_state, state_of, table_of
+from tensorlake.versions.maintenance.background import Background
 from tensorlake.versions.maintenance.collect import CollectionReport, collect_garbage
 from tensorlake.versions.maintenance.expire import ExpiryReport, expire_versions
 from tensorlake.versions.maintenance.index_edits import dropped_before
 from tensorlake.versions.maintenance.optimize import Optimized, TensorOptimized, optimize_branch
 from tensorlake.versions.maintenance.plan import small_chunks, stored_chunks
 from tensorlake.versions.maintenance.sort import Begun, recluster
+from tensorlake.versions.maintenance.tail import COMPACTED_EVERY, compact_in_background
 from tensorlake.versions.merge.base import Version, version_at
 from tensorlake.versions.merge.conflicts import describe_conflicts, merge_conflict_error
 from tensorlake.versions.merge.merge import MergeOutcome, merge_branch
@@ -80,6 +82,7 @@ from tensorlake.versions.transaction.commit import (
     publish_transaction,
 )
 from tensorlake.versions.transaction.conflicts import CellsDiffer, OnConflict
+from tensorlake.versions.transaction.groups import extended
 from tensorlake.versions.transaction.saved_views import (
     SavedView,
     list_views,
@@ -98,7 +101,9 @@ from tensorlake.versions.verify.check import Checked, check_dataset
 from tensorlake.versions.verify.repair import Repair, repair_dataset
 
 __all__ = [
+    "COMPACTED_EVERY",
     "PACKS_AT_ONCE",
+    "Background",
     "Begun",
     "BranchLog",
     "CellsDiffer",
@@ -154,6 +159,7 @@ __all__ = [
     "codes_in",
     "collect_garbage",
     "commit_under",
+    "compact_in_background",
     "copy_dataset",
     "create_branch",
     "create_dataset",
@@ -166,8 +172,10 @@ __all__ = [
     "end_branch",
     "entry_number",
     "expire_versions",
+    "extended",
     "fence_of",
     "find_conflicts",
+    "group_state",
     "iter_references",
     "iter_root_references",
     "list_branches",

@@ -1,14 +1,15 @@
 """Reachability: every range of every pack that reading a version may touch.
 
-    entry ── spilled pages (schema, roots, merged)
+    entry ── spilled pages (schema, roots, merged, indexes)
           ├─ roots ──── pages of each tensor's index ── its chunks
+          ├─ indexes ── pages of each column group's parts ── their chunks
           ├─ rows ───── pages of the row selection
           └─ row_ids ── pages of the row ids
 
 This is the single implementation. The collector marks with it (``packs_of``), ``check`` reads all
 the ranges it returns, ``copy`` copies the packs: missed ranges would be collected, unchecked and
-not copied. So an entry with anything unknown to this version (an index, a tiled chunk) is refused,
-never guessed at.
+not copied. So an entry with anything unknown to this version (a group's member, a tiled chunk) is
+refused, not interpreted in part.
 
 Invariant: a page comes before its references; pages in ``seen`` are left out with everything below.
 """
@@ -34,6 +35,8 @@ from tensorlake.format import (
     PageRef,
     Parts,
     Root,
+    column_groups,
+    group_roots,
 )
 from tensorlake.storage import MissingObjectError
 from tensorlake.versions.packs.reader import PackReader
@@ -67,7 +70,8 @@ class Reference:
         nbytes: Its length.
         checksum: xxh3-64 of its bytes.
         kind: Whether it is an index page or a chunk of samples.
-        what: Its owner: a tensor's id, "rows", "row_ids", or the entry's member that it stores.
+        what: Its owner: a tensor's id, a part of a group (``group/part id``), "rows", "row_ids", or
+            the entry's member that it stores.
         row_start: First row (of the tree's axis) that it covers.
         rows: Minimum number of rows from there on; 0 for a member of the entry.
     """
@@ -251,14 +255,13 @@ async def _loaded(
 
 
 def _trees(entry: Entry) -> list[tuple[str, Root[Any]]]:
-    if entry.indexes:
-        raise UnsupportedFeatureError(
-            f"entry {entry.seq} has the indexes {', '.join(map(repr, entry.indexes))}, whose packs"
-            " are unknown to this tensorlake\ninstall a newer tensorlake",
-            features=tuple(entry.indexes),
-        )
+    groups = column_groups(entry.indexes, where=f"entry {entry.seq}")
     named = (("rows", entry.rows), ("row_ids", entry.row_ids))
-    return [*entry.roots.items(), *((what, root) for what, root in named if root is not None)]
+    return [
+        *entry.roots.items(),
+        *group_roots(groups).items(),
+        *((what, root) for what, root in named if root is not None),
+    ]
 
 
 async def _walk(

@@ -6,7 +6,7 @@ unusable for all. A server, which puts entries for its clients, checks first:
     its bytes      the canonical encoding: every member of its kind, no unknown ones
     its place      next in the log: number, previous digest, later time, branch not ended
     its references parents and contained versions that exist, with matching digests
-    its body       a schema of known types and codecs, trees that cover its rows
+    its body       a schema of known types and codecs, trees that cover its rows; column groups
     its changes    existing tensors, the number of new rows; a class code keeps its class
     its packs      its own transaction's, or a version's that it is based on (provenance.py)
     its author     the client that puts it
@@ -30,6 +30,7 @@ from tensorlake.errors import (
 from tensorlake.format import (
     DAMAGE,
     MAIN,
+    MAX_PARAMETERS_NBYTES,
     PIN_PREFIX,
     SCHEMA_CHANGES,
     Changes,
@@ -37,6 +38,8 @@ from tensorlake.format import (
     Entry,
     Schema,
     TensorSpec,
+    check_group_name,
+    column_groups,
     entry_path,
     read_table,
     tag_path,
@@ -179,11 +182,12 @@ async def _faults(offer: Offer, entry: Entry, before: Entry | None) -> list[str]
         if fault := await _members_fault(entry, packs):
             return [fault]
         whole = await entry.load(packs, where=offer.path)
-        if entry.spilled and (fault := json_fault(whole.schema)):
+        if entry.spilled and (fault := json_fault(whole.schema) or json_fault(whole.indexes)):
             return [fault]
         schema = Schema.from_json(whole.schema or {})
         faults = _vector_faults(entry if not entry.spilled else whole, before, sources, parents)
         faults += body_faults(whole) + _schema_faults(whole, schema)
+        faults += [] if faults else _group_faults(whole)
         if not faults:
             faults += await stray_references(whole, sources, packs, schema=schema)
             faults += _succession_faults(whole, schema, sources[0])  # of its branch, or its parent
@@ -206,8 +210,6 @@ def _own_faults(offer: Offer, entry: Entry, before: Entry | None, now: int) -> l
     if entry.features.unknown_write:
         names = ", ".join(map(repr, entry.features.unknown_write))
         faults.append(f"it requires writers to support {names}, which this server does not")
-    if entry.indexes:
-        faults.append("it has indexes, which this version does not support")
     if any(not 0 < len(key) <= MAX_KEY_CHARACTERS for key in entry.keys):
         faults.append(f"a key is empty, or longer than {MAX_KEY_CHARACTERS:,} characters")
     if entry.kind == "fence":
@@ -319,6 +321,26 @@ def _schema_faults(entry: Entry, schema: Schema) -> list[str]:
         faults.append("its features lack some that its schema needs")
     for spec in schema.tensors:
         faults += [f"tensor {spec.name!r}: {fault}" for fault in _tensor_faults(spec)]
+    return faults
+
+
+def _group_faults(entry: Entry) -> list[str]:
+    """List the faults of column groups, which are readable."""
+    faults: list[str] = []
+    for name, group in column_groups(entry.indexes, where="its indexes").items():
+        check_group_name(name)
+        group.check_known(name)
+        parts = group.parts()
+        written = group.to_json() | {"schema": parts.to_json()}
+        if _bytes(written) != _bytes(entry.indexes[name]):
+            faults.append(f"column group {name!r:.80} is not in tensorlake's canonical form")
+        if len(_bytes(dict(group.parameters))) > MAX_PARAMETERS_NBYTES:
+            faults.append(f"the parameters of column group {name!r:.80} are too large")
+        for spec in parts.tensors:
+            faults += [
+                f"part {spec.name!r:.80} of column group {name!r:.80}: {fault}"
+                for fault in _tensor_faults(spec)
+            ]
     return faults
 
 

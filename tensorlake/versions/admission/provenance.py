@@ -15,7 +15,7 @@ few at a time, so that a small entry cannot make its reader hold, or walk, a lar
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -37,6 +37,8 @@ from tensorlake.format import (
     Root,
     RowSegments,
     Schema,
+    column_groups,
+    group_roots,
 )
 from tensorlake.storage import runtime
 from tensorlake.versions.packs.reader import PackReader
@@ -76,13 +78,18 @@ async def stray_references(
     Raises:
         CorruptionError: A referenced page is damaged, or does not match its reference.
     """
-    walk = _Walk(entry, sources, packs, schema)
+    groups = column_groups(entry.indexes, where="its indexes")
+    parts = {
+        f"{name}/{spec.id}": len(spec.encodings)
+        for name, group in groups.items()
+        for spec in group.parts().tensors
+    }
+    encodings = {spec.id: len(spec.encodings) for spec in schema.tensors} | parts
+    walk = _Walk(entry, sources, packs, _trees(entry), list(map(_trees, sources)), encodings)
     for name, ref in entry.spilled.items():
         walk.take_page(ref, is_known=any(one.spilled.get(name) == ref for one in sources))
-    for what in (*entry.roots, "rows", "row_ids"):
-        root = _tree(entry, what)
-        if root is not None:
-            await walk.tree(what, root)
+    for what, root in walk.trees.items():
+        await walk.tree(what, root)
     await walk.look_everywhere()
     await walk.ask_for_own_packs()
     return walk.faults
@@ -93,6 +100,9 @@ class _Walk:
     """A walk in progress, and its findings.
 
     Attributes:
+        trees: Its trees, by their owner.
+        other_trees: Those of each source.
+        encodings: How many encodings the owner of each tree of extents has.
         ends: Required length of each of the entry's own packs.
         strangers: Pages and packs not found in any source so far.
     """
@@ -100,7 +110,9 @@ class _Walk:
     entry: Entry
     sources: Sequence[Entry]
     packs: PackReader
-    schema: Schema
+    trees: Mapping[str, Root[Any]]
+    other_trees: Sequence[Mapping[str, Root[Any]]]
+    encodings: Mapping[str, int]
     faults: list[str] = field(default_factory=list[str])
     ends: dict[PackId, int] = field(default_factory=dict[PackId, int])
     strange_pages: list[tuple[PageRef, type[LeafTable]]] = field(
@@ -118,7 +130,7 @@ class _Walk:
 
     async def tree(self, what: str, root: Root[Any]) -> None:
         """Walk one tree in parallel with those of the sources."""
-        others = [tree for one in self.sources if (tree := _tree(one, what)) is not None]
+        others = [trees[what] for trees in self.other_trees if what in trees]
         new, gone = await self._apart(root, others)
         self._check_table(what, root.tail)
         cited = self._foreign(root.tail)
@@ -237,8 +249,7 @@ class _Walk:
                 )
 
     def _check_extents(self, what: str, table: Extents) -> None:
-        spec = self.schema.by_id(what)
-        encodings = 0 if spec is None else len(spec.encodings)
+        encodings = self.encodings.get(what, 0)
         is_stored, is_empty = np.isin(table.kind, STORED), np.isin(table.kind, EMPTY)
         offset, nbytes = table.offset.astype(np.float64), table.nbytes.astype(np.float64)
         is_whole = (
@@ -272,10 +283,12 @@ def _no_page(ref: PageRef, why: str) -> CorruptionError:
     return CorruptionError(f"{ref} is not a page that a writer makes: {why}", object=ref.pack.path)
 
 
-def _tree(entry: Entry, what: str) -> Root[Any] | None:
-    if what in ("rows", "row_ids"):
-        return entry.rows if what == "rows" else entry.row_ids
-    return entry.roots.get(what)
+def _trees(entry: Entry) -> dict[str, Root[Any]]:
+    """Return the trees of an entry: by tensor id, by part of a group, "rows" and "row_ids"."""
+    groups = column_groups(entry.indexes, where=f"the indexes of entry {entry.seq}")
+    named = (("rows", entry.rows), ("row_ids", entry.row_ids))
+    shown = {what: root for what, root in named if root is not None}
+    return {**entry.roots, **group_roots(groups), **shown}
 
 
 def _placed(base: int, refs: Sequence[PageRef]) -> list[_Node]:

@@ -18,7 +18,7 @@ from tensorlake.errors import (
 )
 from tensorlake.format import MAIN, TAGS, Descriptor, Entry, PackId, parse_tag_path
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.log.entries import fence_of, is_given_up
+from tensorlake.versions.log.entries import fence_of, is_expired
 from tensorlake.versions.log.log import BranchLog, branch_heads
 from tensorlake.versions.packs.reader import PackReader, loaded
 from tensorlake.versions.reachability import PageKey, packs_of, packs_of_root
@@ -148,7 +148,7 @@ async def check_history(source: Store, plan: CopyPlan) -> None:
     branch, entry = plan.version
     for name, head in plan.heads.items():
         newest = await BranchLog(source, name).newest_from(head)
-        if is_given_up(fence_of(head).expired_before, newest=newest):
+        if is_expired(fence_of(head).expired_before, newest=newest):
             raise SnapshotExpiredError(
                 f"{branch}@{entry.seq} of {source.url!r} is based on versions of {name!r} that"
                 " have expired and were collected, so they cannot be copied with it\n"

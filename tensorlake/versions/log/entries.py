@@ -1,4 +1,4 @@
-"""Properties of log entries that several packages need."""
+"""Properties of log entries that several packages need, and the strings that users give them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
-from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.format import Entry, EntryLine, Features, Fence, Parent
 from tensorlake.storage import LakeStore, Store
 
@@ -19,11 +19,12 @@ __all__ = [
     "EPOCH",
     "author",
     "authored_by",
+    "check_text",
     "check_writable",
     "entry_number",
     "fence_of",
     "following",
-    "is_given_up",
+    "is_expired",
     "microseconds",
     "time_in",
     "time_of",
@@ -59,6 +60,29 @@ def authored_by(name: str | None) -> Generator[None]:
         yield
     finally:
         _author.reset(token)
+
+
+def check_text(text: object, *, what: str) -> str:
+    """Return a user's message, key or name if it is a string that can be stored for good.
+
+    Any other value would be published in its JSON form, and the entry could not be read again.
+
+    Raises:
+        InvalidInputError: It is not a string, or contains a lone surrogate.
+    """
+    if not isinstance(text, str):
+        raise InvalidInputError(
+            f"{what} {shown(text)} is {type(text).__name__}, not a string"
+            f"\ngive a str: {shown(shown(text))}"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"{what} {shown(text)} has a lone surrogate (half a character) at {error.start}, which"
+            " cannot be stored\nleave it out"
+        ) from None
+    return text
 
 
 def entry_number(text: str) -> int | None:
@@ -100,7 +124,7 @@ def fence_of(entry: Entry) -> Fence:
     return entry.fence or Fence()
 
 
-def is_given_up(seq: int, *, newest: Entry) -> bool:
+def is_expired(seq: int, *, newest: Entry) -> bool:
     """Return whether version ``seq`` of a log with a known newest entry has expired.
 
     An expired version is no longer referenced, and a collector may delete data that only it needs.

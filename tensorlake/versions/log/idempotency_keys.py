@@ -1,8 +1,7 @@
 """Look-up of commits by idempotency key.
 
 Keys are stored only in log entries. The log is read backwards, as far as a key requires, and each
-entry
-once: a handle that commits under ten thousand keys reads the existing log once, not once per
+entry once: a handle that commits under ten thousand keys reads the existing log once, not once per
 commit.
 
 A new handle's first *unknown* key reads the whole log, 32 entries at a time: keys never expire, so

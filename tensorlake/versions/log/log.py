@@ -16,7 +16,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -372,14 +372,27 @@ async def readable_heads(store: Store) -> FoundHeads:
     return FoundHeads(heads, unreadable)
 
 
-async def branch_heads(store: Store) -> dict[str, Entry]:
+async def branch_heads(
+    store: Store, *, hints: Mapping[str, int | None] | None = None
+) -> dict[str, Entry]:
     """Read the newest entry of every branch ever created, sorted by name.
+
+    Args:
+        store: The dataset's store.
+        hints: Numbers of entries by branch, which save reading the hint that is stored.
 
     Raises:
         CorruptionError: As ``branch_names``; or an entry is damaged. Callers that remove or copy
             data must know the references of every branch.
     """
+    known = hints or {}
+
+    async def head(name: str) -> Entry | None:
+        log, hint = BranchLog(store, name), known.get(name)
+        return await (log.head() if hint is None else log.head_by(hint))
+
     names = await branch_names(store)
-    reads = [BranchLog(store, name).head for name in names]
-    heads = await runtime.gather_bounded(reads, limit=READ_AT_ONCE)
+    heads = await runtime.gather_bounded(
+        [partial(head, name) for name in names], limit=READ_AT_ONCE
+    )
     return {name: head for name, head in zip(names, heads, strict=True) if head is not None}

@@ -7,11 +7,13 @@ makes a new one, nothing is changed in place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from tensorlake.errors import CorruptionError
+from tensorlake.errors import CorruptionError, SchemaError
 from tensorlake.format import (
+    NO_TXID,
+    ColumnGroup,
     Entry,
     Extents,
     LeafTable,
@@ -21,10 +23,12 @@ from tensorlake.format import (
     RowIdRuns,
     RowSegments,
     Schema,
+    column_groups,
     tree,
 )
 
-__all__ = ["ExtentRoot", "Published", "State", "coverage_faults", "state_of", "table_of"]
+__all__ = ["ExtentRoot", "Published", "State", "coverage_faults", "group_faults",
+           "group_state", "state_of", "table_of"]  # fmt: skip
 
 T = TypeVar("T", bound=LeafTable)
 
@@ -41,6 +45,7 @@ class State:
         rows: The physical rows that the user sees, in order.
         row_ids: The origin of each physical row.
         physical: Number of physical rows of the branch's axis.
+        groups: The column groups, by name.
     """
 
     schema: Schema
@@ -48,6 +53,7 @@ class State:
     rows: Root[RowSegments]
     row_ids: Root[RowIdRuns]
     physical: int
+    groups: Mapping[str, ColumnGroup] = field(default_factory=dict[str, ColumnGroup])
 
     @property
     def num_rows(self) -> int:
@@ -86,12 +92,34 @@ def coverage_faults(entry: Entry, schema: Schema) -> list[str]:
     return faults
 
 
+def group_faults(entry: Entry) -> list[str]:
+    """List the column groups of an entry, its pages loaded, that are malformed."""
+    try:
+        for group in column_groups(entry.indexes, where="its indexes").values():
+            group.parts()
+    except (CorruptionError, SchemaError) as error:
+        return [str(error).splitlines()[0]]
+    return []
+
+
+def group_state(group: ColumnGroup) -> State:
+    """Return the columns of a group as a state that shows all of its rows, in order.
+
+    Raises:
+        SchemaError: The specs of its parts are malformed.
+        UnsupportedFeatureError: A type is unknown to this version.
+    """
+    rows = RowSegments.range(0, group.rows) if group.rows else RowSegments.empty()
+    ids = RowIdRuns.run(group.rows, NO_TXID) if group.rows else RowIdRuns.empty()
+    return State(group.parts(), group.roots, Root.of(rows), Root.of(ids), group.rows)
+
+
 def state_of(entry: Entry) -> State:
     """Read the body of a log entry whose pages are loaded.
 
     Raises:
         SchemaError: Its schema is invalid.
-        CorruptionError: Its trees do not cover its rows.
+        CorruptionError: Its trees do not cover its rows, or a column group is malformed.
     """
     assert entry.schema is not None  # a begin entry is never read, referenced or committed on
     schema = Schema.from_json(entry.schema)
@@ -109,4 +137,5 @@ def state_of(entry: Entry) -> State:
         rows=entry.rows,
         row_ids=entry.row_ids,
         physical=entry.physical,
+        groups=column_groups(entry.indexes, where=f"entry {entry.seq}"),
     )

@@ -27,7 +27,7 @@ from functools import partial
 from tensorlake.errors import CorruptionError, DatasetNotFoundError, ReadOnlyError, StorageError
 from tensorlake.format import COPYING, PACKS, Entry, Fence, PackId, new_txid, seal
 from tensorlake.storage import ObjectMeta, Store, runtime
-from tensorlake.versions.log.entries import check_writable, fence_of, is_given_up, microseconds
+from tensorlake.versions.log.entries import check_writable, fence_of, is_expired, microseconds
 from tensorlake.versions.log.fences import Fenced, append_fence
 from tensorlake.versions.log.log import BranchLog, branch_heads, branch_names
 from tensorlake.versions.log.put_once import put_surely
@@ -48,7 +48,7 @@ AT_ONCE = 32
 """Requests in flight: logs are many small objects, and so are deletions."""
 
 MARKED_AT_ONCE = 256
-"""Versions marked at once, an entry and a few pages each: 10⁴ commits take some 45 round trips."""
+"""Entries read at once, and versions whose pages are: 10⁴ commits take some 45 round trips."""
 
 RESOLUTION = dt.timedelta(seconds=1)
 """How much a store's listing may round a time down: HTTP dates have seconds, listings often less.
@@ -279,20 +279,22 @@ async def list_tags(collection: Collection) -> None:
 
 async def read_heads(collection: Collection) -> None:
     """List the branches again, those made since they were fenced too, and read their heads."""
-    collection.heads = await branch_heads(collection.store)
+    known = {branch: fenced.number for branch, fenced in collection.fenced.items()}
+    collection.heads = await branch_heads(collection.store, hints=known)
 
 
 async def mark(collection: Collection) -> None:
     """Mark what tags and pins reach, and every branch that had not ended when it was fenced."""
-    packs, seen = PackReader(collection.store), set[PageKey]()
-    for citation in collection.citations:
-        await _mark_citation(collection, citation, packs, seen)
+    packs = PackReader(collection.store)
+    seen = await _mark_citations(collection, packs)
+    logs: list[_LogRange] = []
     for branch, head in collection.heads.items():
         fenced = collection.fenced.get(branch)
         if fenced is not None and fenced.is_ended:
             continue
         start = 0 if fenced is None else fenced.fence.expired_before  # 0: younger than the fences
-        await _mark_log(collection, BranchLog(collection.store, branch), start, head, packs, seen)
+        logs.append(_LogRange(BranchLog(collection.store, branch), start, head))
+    await _mark_logs(collection, logs, packs, seen)
 
 
 async def delete_packs(collection: Collection) -> None:
@@ -336,34 +338,66 @@ STEPS: tuple[Callable[[Collection], Awaitable[None]], ...] = (
 """The steps of a collection, in order."""
 
 
+@dataclass(frozen=True, slots=True)
+class _LogRange:
+    """The versions of a log to mark: from ``start`` to ``head``."""
+
+    log: BranchLog
+    start: int
+    head: Entry
+
+
+async def _mark_citations(collection: Collection, packs: PackReader) -> set[PageKey]:
+    """Mark what tags and pins name, many at once; return the pages that were read with all below.
+
+    The creator of a tag or pin may have died before it found its version gone: that is skipped.
+    """
+
+    async def cited(citation: Citation) -> Entry | None:
+        entry = await BranchLog(collection.store, citation.branch).entry(citation.seq)
+        is_there = entry is not None and entry.has_body and entry.digest == citation.digest
+        return entry if is_there else None
+
+    reads = [partial(cited, citation) for citation in collection.citations]
+    entries = await runtime.gather_bounded(reads, limit=MARKED_AT_ONCE)
+    found: list[tuple[Citation, Entry]] = []
+    for citation, entry in zip(collection.citations, entries, strict=True):
+        if entry is None:
+            collection.skipped.append(f"{citation}: there is no such version")
+        else:
+            found.append((citation, entry))
+    seen = set[PageKey]()
+    marks = [partial(_mark_citation, collection, *one, packs, seen) for one in found]
+    missing = await runtime.gather_bounded(marks, limit=MARKED_AT_ONCE)
+    if any(missing):  # citations that share a page may have left it to each other
+        seen = set[PageKey]()
+        missing = [await _mark_citation(collection, *one, packs, seen) for one in found]
+    for (citation, _), gone in zip(found, missing, strict=True):
+        if gone:
+            collection.skipped.append(f"{citation}: {gone[0].reference} is gone")
+    return seen
+
+
 async def _mark_citation(
-    collection: Collection, citation: Citation, packs: PackReader, seen: set[PageKey]
-) -> None:
-    """Mark what a tag or pin names. Its creator may have died before finding it gone: skip that."""
-    entry = await BranchLog(collection.store, citation.branch).entry(citation.seq)
-    if entry is None or not entry.has_body or entry.digest != citation.digest:
-        collection.skipped.append(f"{citation}: there is no such version")
-        return
-    missing = await _mark_version(collection, citation.branch, entry, packs, seen)
-    if citation.rows is not None:
-        own: list[Unreadable] = []
-        collection.marked |= await packs_of_root(
-            citation.rows, packs, what="rows", seen=seen, on_unreadable=_noting_missing(own)
-        )
-        missing += own
-    if missing:
-        collection.skipped.append(f"{citation}: {missing[0].reference} is gone")
-
-
-async def _mark_log(
     collection: Collection,
-    log: BranchLog,
-    start: int,
-    head: Entry,
+    citation: Citation,
+    entry: Entry,
     packs: PackReader,
     seen: set[PageKey],
+) -> list[Unreadable]:
+    """Mark what a tag, a view or a pin names; return missing pages."""
+    missing = await _mark_version(collection, citation.branch, entry, packs, seen)
+    if citation.rows is not None:
+        collection.marked |= await packs_of_root(
+            citation.rows, packs, what="rows", seen=seen, on_unreadable=_noting_missing(missing)
+        )
+    return missing
+
+
+async def _mark_logs(
+    collection: Collection, logs: list[_LogRange], packs: PackReader, seen: set[PageKey]
 ) -> None:
-    """Mark every version of a log from ``start`` on, fences too: they show what they repeat.
+    """Mark every version of some logs, fences too: they show what they repeat.
 
     Many at once. Where a page is missing, versions that share it may have left it to each other, so
     they are gone through once more, one by one, to find who needs it.
@@ -372,38 +406,40 @@ async def _mark_log(
         CorruptionError: A page is missing, and no other collector was right to delete it.
     """
     seen_before = set(seen)
+    reading = asyncio.Semaphore(MARKED_AT_ONCE)  # pages on their way keep no entry waiting
 
-    async def is_incomplete(seq: int) -> bool:
-        entry = await log.existing(seq)
+    async def is_incomplete(log: BranchLog, seq: int) -> bool:
+        async with reading:
+            entry = await log.existing(seq)
         if not entry.has_body:
             return False
         return bool(await _mark_version(collection, log.branch, entry, packs, seen))
 
-    marks = [partial(is_incomplete, seq) for seq in range(start, head.seq + 1)]
-    if any(await runtime.gather_bounded(marks, limit=MARKED_AT_ONCE)):
-        await _mark_in_turn(collection, log, start, head, packs, seen_before)
+    marks = [
+        partial(is_incomplete, one.log, seq)
+        for one in logs
+        for seq in range(one.start, one.head.seq + 1)
+    ]
+    if any(await runtime.gather_bounded(marks, limit=2 * MARKED_AT_ONCE)):
+        for one in logs:
+            await _mark_in_turn(collection, one, packs, seen_before)
 
 
 async def _mark_in_turn(
-    collection: Collection,
-    log: BranchLog,
-    start: int,
-    head: Entry,
-    packs: PackReader,
-    seen: set[PageKey],
+    collection: Collection, one: _LogRange, packs: PackReader, seen: set[PageKey]
 ) -> None:
     """Mark the versions of a log of which some lack a page that others may lack too."""
-    given_up = 0
-    async for entry in log.entries(start, head.seq + 1):
+    expired = 0
+    async for entry in one.log.entries(one.start, one.head.seq + 1):
         if not entry.has_body:
             continue
-        missing = await _mark_version(collection, log.branch, entry, packs, seen)
+        missing = await _mark_version(collection, one.log.branch, entry, packs, seen)
         if missing:
-            if not is_given_up(entry.seq, newest=await log.newest_from(head)):
-                raise _needed(log, entry, missing[0])
-            given_up += 1
-    if given_up:
-        collection.skipped.append(f"{given_up:,} versions of {log.branch}: expired meanwhile")
+            if not is_expired(entry.seq, newest=await one.log.newest_from(one.head)):
+                raise _needed(one.log, entry, missing[0])
+            expired += 1
+    if expired:
+        collection.skipped.append(f"{expired:,} versions of {one.log.branch}: expired meanwhile")
 
 
 async def _mark_version(

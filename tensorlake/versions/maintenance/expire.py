@@ -100,7 +100,7 @@ async def expire_versions(
     cut = await _cut(store, older_than, dry_run=dry_run)
     since = await _native_since(store) if cut is not None else None
 
-    async def expired(branch: str) -> ExpiredRange | None:
+    async def expire_one(branch: str) -> ExpiredRange | None:
         log = BranchLog(store, branch)
         head = await log.head()
         if head is None or not head.has_body or head.kind == "end":
@@ -118,10 +118,10 @@ async def expire_versions(
 
     branches = await branch_names(store)
     found = await runtime.gather_bounded(
-        [partial(expired, branch) for branch in branches], limit=AT_ONCE
+        [partial(expire_one, branch) for branch in branches], limit=AT_ONCE
     )
-    given_up = tuple(one for one in found if one is not None)
-    return ExpiryReport(dry_run, given_up, await _tags_on(store, given_up))
+    ranges = tuple(one for one in found if one is not None)
+    return ExpiryReport(dry_run, ranges, await _tags_on(store, ranges))
 
 
 async def _cut(
@@ -189,10 +189,10 @@ async def _counted_back(log: BranchLog, head: Entry, keep_last: int) -> int:
     return 0
 
 
-async def _tags_on(store: Store, given_up: tuple[ExpiredRange, ...]) -> tuple[str, ...]:
-    if not given_up:
+async def _tags_on(store: Store, ranges: tuple[ExpiredRange, ...]) -> tuple[str, ...]:
+    if not ranges:
         return ()
-    stops = {one.branch: one.stop for one in given_up}
+    stops = {one.branch: one.stop for one in ranges}
     return tuple(
         f"{name} ({tag.version})"
         for name, tag in (await list_tags(store)).items()

@@ -43,6 +43,7 @@ __all__ = [
     "is_ragged",
     "optimized_members",
     "publish_round",
+    "with_edits",
 ]
 
 ROUND_NBYTES = 8 << 30
@@ -148,14 +149,14 @@ def publish_round(
         async def build(sink: PageSink) -> State | None:
             nonlocal yielded
             del sink  # the round's stage
-            applied, yielded = await _applied(moved, state)
+            applied, yielded = await with_edits(moved, state)
             applied = await _tidied(applied, state, moved) if is_last else applied
             return None if applied is state else applied
 
         members = optimized_members(head, state, author=author)
         return Draft(build, {"message": "optimize", **members}, keeps_schema=True)
 
-    work = Publication(log, moved.packs, moved.stage, began_at_fence=fence_of(head).t)
+    work = Publication(log, moved.packs, moved.stage, began_at_fence=fence_of(moved.base).t)
     ended = publish(work, head, prepare)
     return Outcome(ended.published.entry, ended.is_published, yielded)
 
@@ -179,8 +180,12 @@ def dropped_before(head: Entry) -> int:
     return int(done.get("physical", 0)) - int(done.get("rows", 0))
 
 
-async def _applied(moved: Round, head: State) -> tuple[State, int]:
-    """Apply the edits that still hold; the head's own state when there is none."""
+async def with_edits(moved: Round, head: State) -> tuple[State, int]:
+    """Apply the edits that still hold; the head's own state when there is none.
+
+    Returns:
+        The state, and how many edits no longer hold.
+    """
     roots = dict(head.roots)
     yielded = 0
     for tensor_id, edits in moved.edits.items():

@@ -23,7 +23,7 @@ from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.state import State
 from tensorlake.versions.maintenance.index_edits import Edit, Round, publish_round
 from tensorlake.versions.maintenance.plan import Piece, is_partial, iter_pieces, moves
-from tensorlake.versions.maintenance.rewrite_chunks import StretchWriter, column_of
+from tensorlake.versions.maintenance.rewrite_chunks import StretchWriter, decoded
 from tensorlake.versions.packs.reader import PackReader
 
 __all__ = ["Optimized", "TensorOptimized", "chunks_in", "optimize_branch"]
@@ -182,7 +182,8 @@ def _optimize_tensor(run: _Optimization, spec: TensorSpec) -> TensorOptimized:
     found = iter_pieces(spec, run.state.roots[spec.id], run.state.rows, run.packs)
     steps = moves(_counted(run, _in_turn(found), tally), lambda one: _is_partial(run, one))
     writer: StretchWriter | None = None
-    for piece, blob in _with_blobs(run.packs, steps):
+    for moved in decoded(spec, _with_blobs(run.packs, steps)):
+        piece = moved.joined
         is_full = run.round.is_full
         if writer is not None and (piece is None or is_full):
             _close(run, writer, tally)
@@ -193,9 +194,9 @@ def _optimize_tensor(run: _Optimization, spec: TensorSpec) -> TensorOptimized:
             continue
         if writer is None:
             writer = StretchWriter(spec, piece.start, run.round.stage)
-        has_rows = piece.what in {"chunk", "fill"}
-        writer.add(piece, column_of(spec, piece, blob) if has_rows else None)
-        tally.move_piece(piece)
+        writer.add(piece, moved.column)
+        for one in moved.pieces:
+            tally.move_piece(one)
     return tally.report
 
 

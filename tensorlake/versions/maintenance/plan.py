@@ -44,7 +44,17 @@ from tensorlake.versions.log.state import ExtentRoot
 from tensorlake.versions.packs.reader import PackReader
 from tensorlake.versions.rows.live_rows import BoolArray, visible_rows
 
-__all__ = ["Piece", "is_partial", "iter_pieces", "moves", "small_chunks", "stored_chunks"]
+__all__ = [
+    "NEVER_MOVED",
+    "ChunkWindows",
+    "Piece",
+    "chunk_pieces",
+    "is_partial",
+    "iter_pieces",
+    "moves",
+    "small_chunks",
+    "stored_chunks",
+]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -190,7 +200,7 @@ def _windows(table: Extents) -> Iterator[tuple[int, Extents]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Groups:
+class ChunkWindows:
     """Runs of extents that are adjoining windows of one chunk, holes between them included.
 
     Attributes:
@@ -204,7 +214,8 @@ class _Groups:
     first: Int64Array
 
     @classmethod
-    def of(cls, table: Extents) -> _Groups:
+    def of(cls, table: Extents) -> ChunkWindows:
+        """Find the runs of a table."""
         stored = np.flatnonzero(table.pack != NO_PACK)
         fills = np.cumsum((table.pack == NO_PACK) & (table.kind != ChunkKind.HOLE))
         rows, skip = table.rows.astype(np.int64), table.skip.astype(np.int64)
@@ -235,7 +246,7 @@ class _Groups:
 
 def _last_group(table: Extents) -> int:
     """The first extent of the last group, which may go on in the next leaf."""
-    groups = _Groups.of(table)
+    groups = ChunkWindows.of(table)
     if not len(groups.first):
         return len(table)
     last = int(groups.stored[-1])
@@ -247,7 +258,7 @@ def _last_group(table: Extents) -> int:
 async def _classified(
     spec: TensorSpec, table: Extents, start: int, rows: Root[RowSegments], packs: PackReader
 ) -> list[Piece]:
-    groups = _Groups.of(table)
+    groups = ChunkWindows.of(table)
     stops = start + table.stops
     starts = stops - table.rows.astype(np.int64)
     found: list[tuple[int, Piece]] = [
@@ -262,15 +273,13 @@ async def _classified(
         live = np.bincount(groups.group, counted[ends] - counted[begins])
         held = np.bincount(groups.group, table.rows[groups.stored]).astype(np.int64)
         is_wall = _surely_full(spec, table, groups, held) & (live == held)
-        is_wall |= np.isin(table.kind[groups.first], _NEVER_MOVED)
+        is_wall |= np.isin(table.kind[groups.first], NEVER_MOVED)
         found += [
             (at, Piece("wall", int(starts[at]), int(stops[at]), nbytes=int(table.nbytes[at])))
             for at in groups.first[is_wall].tolist()
         ]
-        pieces = [
-            _piece(table, groups.stored[begin:end], starts, stops, shown, low)
-            for begin, end in groups.spans(~is_wall)
-        ]
+        pieces = chunk_pieces(table, groups, ~is_wall, start)
+        pieces = [_with_shown(piece, shown, low) for piece in pieces]
         judged = await runtime.gather_bounded(
             [partial(_judged, spec, piece, packs) for piece in pieces], limit=HEADERS_AT_ONCE
         )
@@ -278,11 +287,11 @@ async def _classified(
     return [piece for _, piece in sorted(found, key=lambda item: item[0])]
 
 
-_NEVER_MOVED = (ChunkKind.TILED, ChunkKind.EXTERNAL)
+NEVER_MOVED = (ChunkKind.TILED, ChunkKind.EXTERNAL)
 
 
 def _surely_full(
-    spec: TensorSpec, table: Extents, groups: _Groups, held_rows: Int64Array
+    spec: TensorSpec, table: Extents, groups: ChunkWindows, held_rows: Int64Array
 ) -> BoolArray:
     """Return which groups are whole chunks of a good size, judging by the index."""
     layouts = spec.encodings
@@ -310,30 +319,56 @@ def _without_bytes(spec: TensorSpec, kind: int, start: int, stop: int) -> Piece:
     return Piece("fill" if is_small else "wall", start, stop)
 
 
-def _piece(
-    table: Extents,
-    members: Int64Array,
-    starts: Int64Array,
-    stops: Int64Array,
-    shown: BoolArray,
-    low: int,
-) -> Piece:
-    at, start, stop = int(members[0]), int(starts[members[0]]), int(stops[members[-1]])
-    is_shown = shown[start - low : stop - low]
-    return Piece(
-        "chunk",
-        start,
-        stop,
-        windows=tuple(zip(starts[members].tolist(), stops[members].tolist(), strict=True)),
-        pack=table.packs[int(table.pack[at])],
-        offset=int(table.offset[at]),
-        nbytes=int(table.nbytes[at]),
-        header_nbytes=int(table.header_nbytes[at]),
-        checksum=int(table.checksum[at]),
-        read_as=int(table.read_as[at]),
-        skip=int(table.skip[at]),
-        is_shown=None if bool(is_shown.all()) else is_shown.copy(),
+def chunk_pieces(
+    table: Extents, groups: ChunkWindows, is_wanted: BoolArray, start: int
+) -> list[Piece]:
+    """Make the pieces of some chunks.
+
+    Args:
+        table: The extents.
+        groups: Their groups.
+        is_wanted: For each group, whether to make its piece.
+        start: The physical row where the table begins.
+    """
+    if not is_wanted.any():
+        return []
+    packs = [*table.packs]
+    stops = (start + table.stops[groups.stored]).tolist()
+    starts = (start + table.stops - table.rows.astype(np.int64))[groups.stored].tolist()
+    first = groups.first[is_wanted]
+    facts = zip(
+        groups.spans(is_wanted),
+        table.pack[first].tolist(),
+        table.offset[first].tolist(),
+        table.nbytes[first].tolist(),
+        table.header_nbytes[first].tolist(),
+        table.checksum[first].tolist(),
+        table.read_as[first].tolist(),
+        table.skip[first].tolist(),
+        strict=True,
     )
+    return [
+        Piece(
+            "chunk",
+            starts[begin],
+            stops[end - 1],
+            windows=tuple(zip(starts[begin:end], stops[begin:end], strict=True)),
+            pack=packs[pack],
+            offset=offset,
+            nbytes=nbytes,
+            header_nbytes=header_nbytes,
+            checksum=checksum,
+            read_as=read_as,
+            skip=skip,
+        )
+        for (begin, end), pack, offset, nbytes, header_nbytes, checksum, read_as, skip in facts
+    ]
+
+
+def _with_shown(piece: Piece, shown: BoolArray, low: int) -> Piece:
+    """Note which rows of a piece a version shows, given those from ``low`` on; None: all."""
+    is_shown = shown[piece.start - low : piece.stop - low]
+    return piece if bool(is_shown.all()) else replace(piece, is_shown=is_shown.copy())
 
 
 async def _judged(spec: TensorSpec, piece: Piece, packs: PackReader) -> Piece:

@@ -11,7 +11,10 @@ rows get holes only: a NULL in them would cost the parts that are readable alone
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +24,10 @@ from tensorlake.format import (
     Extents,
     Summaries,
     TensorSpec,
+    decode_alike,
     decode_chunk,
     header_rows,
+    likeness,
 )
 from tensorlake.types import (
     Buffer,
@@ -38,9 +43,12 @@ from tensorlake.versions.packs.chunk_builder import PendingChunks
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.rows.live_rows import BoolArray
 
-__all__ = ["StretchWriter", "column_of"]
+__all__ = ["Decoded", "StretchWriter", "decoded"]
 
 Int64Array = npt.NDArray[np.int64]
+
+DECODED_TOGETHER = 4096
+"""Chunks, of at most 4 KiB each."""
 
 HOLE_NBYTES = 256
 """Dead rows that would take this much become a hole: it costs two more extents, of 14–27 B each,
@@ -53,23 +61,93 @@ COMPRESSION = 16
 """How much smaller a codec makes emptied rows of a fixed size, at least."""
 
 
-def column_of(spec: TensorSpec, piece: Piece, blob: Buffer | None) -> Column:
-    """Decode what a piece stands for, as new chunks of the tensor hold it.
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoded:
+    """Pieces that were decoded together, with their rows: mostly one, or many tiny chunks.
+
+    Attributes:
+        pieces: Those that were given; none where a stretch ends.
+        joined: One piece that stands for all.
+        column: Their rows; None where they have none.
+    """
+
+    pieces: Sequence[Piece] = ()
+    joined: Piece | None = None
+    column: Column | None = None
+
+
+def decoded(
+    spec: TensorSpec, steps: Iterable[tuple[Piece | None, Buffer | None]]
+) -> Iterator[Decoded]:
+    """Decode what pieces stand for, as new chunks of the tensor hold it.
+
+    Args:
+        spec: The tensor.
+        steps: The pieces of a stretch in order, with their chunks' bytes; None where it ends.
 
     Raises:
-        CorruptionError: The blob is not what was stored.
+        CorruptionError: A blob is not what was stored.
     """
+    for alike, run in groupby(steps, partial(_likeness, spec)):
+        if alike is None:
+            yield from (_alone(spec, piece, blob) for piece, blob in run)
+            continue
+        while some := list(islice(run, DECODED_TOGETHER)):
+            yield from _together(spec, some)
+
+
+def _likeness(spec: TensorSpec, step: tuple[Piece | None, Buffer | None]) -> bytes | None:
+    """Return what a chunk shares with those that it may be decoded with; None: it is alone."""
+    piece, blob = step
+    if piece is None or blob is None or piece.is_shown is not None or len(piece.windows) > 1:
+        return None
+    is_plain = not piece.skip and piece.read_as == spec.read_as
+    return likeness(blob) if is_plain and header_rows(blob) == piece.stop - piece.start else None
+
+
+def _together(
+    spec: TensorSpec, steps: Sequence[tuple[Piece | None, Buffer | None]]
+) -> Iterator[Decoded]:
+    pieces = [piece for piece, _ in steps if piece is not None]
+    blobs = [blob for _, blob in steps if blob is not None]
+    first, last = pieces[0], pieces[-1]
+    column = None
+    if len(pieces) > 1 and last.stop - first.start == len(pieces) * (first.stop - first.start):
+        column = decode_alike(
+            blobs,
+            header_nbytes=first.header_nbytes,
+            rows=first.stop - first.start,
+            layout=spec.layout,
+            verify=[piece.checksum for piece in pieces],
+            where=first.where,
+        )
+    if column is None:
+        yield from (_alone(spec, piece, blob) for piece, blob in steps)
+        return
+    windows = ((first.start, last.stop),)
+    yield Decoded(pieces, Piece("chunk", first.start, last.stop, windows), column)
+
+
+def _alone(spec: TensorSpec, piece: Piece | None, blob: Buffer | None) -> Decoded:
+    if piece is None:
+        return Decoded()
+    has_rows = piece.what in {"chunk", "fill"}
+    return Decoded((piece,), piece, _column_of(spec, piece, blob) if has_rows else None)
+
+
+def _column_of(spec: TensorSpec, piece: Piece, blob: Buffer | None) -> Column:
     if blob is None:
         return spec.type.fill_column(spec.fill, piece.stop - piece.start)
+    where = piece.where
     column = decode_chunk(
         blob,
         header_nbytes=piece.header_nbytes,
         rows=header_rows(blob),
         layout=spec.encoding(piece.read_as),
         verify=piece.checksum,
-        where=piece.where,
+        where=where,
     )
-    column = spec.adapt(column, piece.read_as, where=piece.where)
+    column = spec.adapt(column, piece.read_as, where=where)
     held = sum(stop - start for start, stop in piece.windows)
     return slice_rows(column, piece.skip, piece.skip + held)
 

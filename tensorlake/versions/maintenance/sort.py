@@ -238,6 +238,7 @@ async def _combined(
         rows=await _grown(Root.of(RowSegments.empty()), rows, packs, stage),
         row_ids=await _with_appended(ids, head.row_ids, limit, packs, stage),
         physical=head.physical,
+        groups=head.groups,
     )
 
 
@@ -307,13 +308,11 @@ async def _ids(begun: Begun, packs: PackReader) -> RowIdRuns:
 
 
 async def _rows(begun: Begun, head: State, packs: PackReader) -> RowSegments | None:
-    """The rows in the new order but those left, then those appended; None if unclear."""
+    """The shown rows, in the new order, then those appended; None if deleted ones came back."""
     pages, limit = packs.pages, begun.state.physical
     shown = await visible_rows(head.rows, 0, limit, pages)
     kept = np.flatnonzero(shown[begun.order])
-    if len(kept) != int(np.count_nonzero(shown)):
-        return None  # rows came back that were not shown
     appended = await table_of(head.rows, pages, len(kept), head.rows.rows)
     if len(appended) and int(appended.base.min()) < limit:
-        return None
+        return None  # rows came back that were not shown
     return RowSegments.concat([select_rows(kept), appended]).united()

@@ -23,7 +23,7 @@ from functools import partial
 from tensorlake.errors import SnapshotExpiredError
 from tensorlake.format import Entry
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.log.entries import is_given_up
+from tensorlake.versions.log.entries import is_expired
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.state import State, state_of
 from tensorlake.versions.packs.reader import PackReader, loaded
@@ -129,7 +129,7 @@ async def _readable(store: Store, branch: str, seq: int, packs: PackReader) -> V
     log = BranchLog(store, branch)
     entry = await log.existing(seq)
     newest = await log.newest_from(entry)
-    is_kept = not is_given_up(seq, newest=newest)
+    is_kept = not is_expired(seq, newest=newest)
     try:
         found = await version_at(store, branch, entry, packs)
         if is_kept or await _is_whole(store, found, packs):
@@ -151,7 +151,7 @@ async def _is_whole(store: Store, version: Version, packs: PackReader) -> bool:
 async def was_reordered(store: Store, base: Version, side: Version) -> bool:
     """Return whether a commit between a base and a version reordered rows.
 
-    Merges reorder rows on either side without being asked to; so only commits with one parent, as
+    Merges reorder rows on either side without a request; so only commits with one parent, as
     published by restores and ``optimize``, count.
     """
     at: tuple[str, int] | None = (side.branch, side.entry.seq)

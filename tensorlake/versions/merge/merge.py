@@ -159,9 +159,7 @@ class _Merging:
         if self.request.tensors is None and contains(theirs.vector, ours.branch, ours.entry.seq):
             outcome = MergeOutcome("fast-forward", ours, theirs, (ours,))
             draft = self._draft(ours, self._taking_over(ours), Changes(rewrite=True))
-            return outcome, replace(
-                draft, members={**draft.members, "indexes": theirs.entry.indexes}
-            )
+            return outcome, draft
         found = runtime.run(merge_bases(store, self.packs, ours, theirs))
         pages = self.packs.pages
         sides = {version.name: Side(version, pages) for version in (*found, ours, theirs)}
@@ -339,6 +337,7 @@ class _Building:
             rows=await self._rows(ours, sink),
             row_ids=await tree.append(row_ids, plan.added_ids, self.pages, sink),
             physical=ours.physical + plan.added_rows,
+            groups=ours.groups,
         )
 
     async def _rows(self, ours: State, sink: PageSink) -> Root[RowSegments]:

@@ -92,7 +92,7 @@ class _Planner:
         return self._decided(compared, merged, conflicts, new=new, deleted=union(deleted))
 
     def _merged(self, disputed: Sequence[str] = ()) -> CombinedSchema:
-        """Combine both schemas; ``disputed`` tensors, dropped by one, follow the preferred side."""
+        """Combine both schemas; ``disputed`` tensors, dropped by one, are the preferred side's."""
         prefer: SchemaSide = "incoming" if self.request.on_conflict == "theirs" else "current"
         ours, theirs = self.ours.version, self.theirs.version
         rule = CombineRule(

@@ -147,7 +147,6 @@ def restore_version(
             "message": message,
             "changes": Changes(rewrite=True),
             "features": source.entry.features,
-            "indexes": source.entry.indexes,
         }
         return Draft(build, members)
 

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tensorlake.format import Extents, PlacedChunk, PlacedChunks, TensorSpec, encode_chunk
-from tensorlake.storage import side_by_side
+from tensorlake.storage import parallel_map
 from tensorlake.types import (
     Column,
     EncodedColumn,
@@ -75,9 +75,13 @@ class PendingChunks:
 
     def with_column(self, column: Column, stage: PackStage) -> PendingChunks:
         """Add samples; full chunks go to the stage."""
+        return self.with_buffered(column) or self._with_full_chunks(column, stage)
+
+    def with_buffered(self, column: Column) -> PendingChunks | None:
+        """Add samples to the buffer; None where they fill a chunk."""
         nbytes = self.nbytes + column_nbytes(column)
         if nbytes >= self.spec.chunk_nbytes:
-            return self._with_full_chunks(column, stage)
+            return None
         waiting = self.waiting.with_items([column])
         if waiting.count >= PENDING_COLUMNS_MAX:
             waiting = _Pile(list[Column]()).with_items([concat(waiting.to_list())])
@@ -140,7 +144,7 @@ def _store_cut(
     encode = partial(encode_chunk, layout=layout)
     if layout.is_raw or len(parts) == 1 or spec.chunk_nbytes < SIDE_BY_SIDE_NBYTES:
         return [stage.add_chunk(encode(part), tensor_id=spec.id, read_as=read_as) for part in parts]
-    with closing(side_by_side(encode, parts)) as blobs:
+    with closing(parallel_map(encode, parts)) as blobs:
         return [stage.add_chunk(blob, tensor_id=spec.id, read_as=read_as) for blob in blobs]
 
 

@@ -18,16 +18,24 @@ from dataclasses import dataclass
 from functools import partial
 
 from tensorlake.errors import CorruptionError, StorageError
-from tensorlake.format import PACKS, PackId, checksum_of, read_directory
+from tensorlake.format import PACKS, PackId, checksum_of, directory_nbytes, read_directory
 from tensorlake.storage import (
     Buffer,
     MissingObjectError,
+    ObjectMeta,
     Store,
     runtime,
 )
 from tensorlake.versions.log.put_once import put_surely
 
-__all__ = ["PACKS_AT_ONCE", "PacksCopied", "PacksMissingError", "copy_packs", "sizes_of"]
+__all__ = [
+    "PACKS_AT_ONCE",
+    "PacksCopied",
+    "PacksMissingError",
+    "copy_packs",
+    "packs_in",
+    "sizes_of",
+]
 
 PACKS_AT_ONCE = 8
 """Default of ``workers=``."""
@@ -39,7 +47,6 @@ RANGE_NBYTES = 16 << 20
 """Large packs are read in ranges of this size, several at once."""
 
 RANGES_AT_ONCE = 4
-TRAILER_NBYTES = 24
 
 
 class PacksMissingError(Exception):
@@ -78,8 +85,13 @@ class _Budget:
 
 async def sizes_of(store: Store) -> dict[PackId, int]:
     """Bytes of every pack in a store."""
+    return {pack: meta.nbytes for pack, meta in (await packs_in(store)).items()}
+
+
+async def packs_in(store: Store) -> dict[PackId, ObjectMeta]:
+    """List every pack in a store."""
     return {
-        pack: meta.nbytes
+        pack: meta
         async for meta in store.list(PACKS)
         if (pack := PackId.from_path(meta.path)) is not None
     }
@@ -162,8 +174,7 @@ def verify_pack(pack: PackId, pieces: Sequence[Buffer], *, url: str) -> None:
         CorruptionError: A blob differs from the bytes written.
     """
     nbytes = sum(len(piece) for piece in pieces)
-    length = int.from_bytes(b"".join(_span(pieces, nbytes - 16, nbytes - 8)), "little")
-    start = max(0, nbytes - TRAILER_NBYTES - min(length, nbytes))
+    start = max(0, nbytes - directory_nbytes(b"".join(_span(pieces, nbytes - 64, nbytes))))
     try:
         directory = read_directory(b"".join(_span(pieces, start, nbytes)), where=pack.path)
     except CorruptionError:

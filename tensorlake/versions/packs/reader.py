@@ -27,7 +27,7 @@ from tensorlake.storage import (
     merge_ranges,
     note_read,
 )
-from tensorlake.versions.log.entries import is_given_up
+from tensorlake.versions.log.entries import is_expired
 from tensorlake.versions.log.log import BranchLog
 
 __all__ = ["PackOverlay", "PackReader", "ScratchPages", "loaded"]
@@ -205,7 +205,7 @@ class PackReader:
         branch, _, number = version.rpartition("@")
         log = BranchLog(self.store, branch)
         newest = await log.newest_from(await log.existing(int(number)))
-        return is_given_up(int(number), newest=newest)
+        return is_expired(int(number), newest=newest)
 
 
 def _requests_of(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

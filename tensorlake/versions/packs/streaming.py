@@ -29,7 +29,7 @@ from tensorlake.format import (
     TensorSpec,
     encode_chunk,
 )
-from tensorlake.storage import Buffer, LocalStore, ScratchFile, side_by_side, usable_cores
+from tensorlake.storage import Buffer, LocalStore, ScratchFile, parallel_map, usable_cores
 from tensorlake.types import Column, UniformColumn
 
 __all__ = ["FilledPack", "is_large_and_raw", "shares_of", "written"]
@@ -86,7 +86,7 @@ def written(packs: Sequence[FilledPack], store: LocalStore) -> Generator[FilledP
         return file
 
     try:
-        with closing(side_by_side(write, packs)) as files:
+        with closing(parallel_map(write, packs)) as files:
             for pack, file in zip(packs, files, strict=True):
                 # The last bytes also in order: no pack may seem older than the transaction's first.
                 store.show(pack.id.path, file, pack.writer.finish())

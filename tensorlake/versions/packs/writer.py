@@ -11,9 +11,8 @@ Rules enforced here (docs/reference/format.md, "Garbage", rule 1):
   transaction's age;
 - large raw arrays fill packs of a folder directly (``packs/streaming.py``), bypassing this module;
 - a pack name is PUT once. After an unknown outcome the pack is looked for; if it is missing, it is
-sent
-  again under the next free number, which ``final_id`` returns. An entry is made from known pack
-  names; if they change, it is made again (``transaction/entry.py``);
+  sent again under the next free number, which ``final_id`` returns. An entry is made from known
+  pack names; if they change, it is made again (``transaction/entry.py``);
 - packs of a local folder are stored first and made durable later: together, before references to
   them are published. A pack whose sync failed is read back, and sent again under another name;
 - the single pack of a small commit in a folder may be synced while its entry is made (``finish``):
@@ -55,8 +54,7 @@ from tensorlake.storage import (
 )
 from tensorlake.types import Column, UniformColumn
 from tensorlake.versions.log.entries import fence_of, microseconds
-from tensorlake.versions.packs.deferred_sync import UnsyncedPack, UnsyncedPacks
-from tensorlake.versions.packs.in_memory import UnsentPack
+from tensorlake.versions.packs.pending_packs import UnsentPack, UnsyncedPack, UnsyncedPacks
 from tensorlake.versions.packs.streaming import FilledPack, is_large_and_raw, shares_of, written
 
 __all__ = ["PACK_NBYTES", "PackStage"]

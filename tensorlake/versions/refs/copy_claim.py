@@ -4,8 +4,7 @@
 
 A place with a claim and no descriptor is not a dataset: it cannot be opened, repaired or used for a
 new one. The same copy run again continues, under the id in the claim. Beside a descriptor a claim
-is
-meaningless: a copy died in its last step, or two ran at once.
+is meaningless: a copy died in its last step, or two ran concurrently.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class CopyClaim:
         """Refuse a different copy while this one is in progress.
 
         Raises:
-            InvalidInputError: It is another, whatever id each would have given it.
+            InvalidInputError: It is a different copy; the future ids are not compared.
         """
         mine, theirs = ((one.source, one.mirror_of is not None, one.only) for one in (self, wanted))
         if mine != theirs:
@@ -104,7 +103,7 @@ async def claim(store: Store, wanted: CopyClaim) -> CopyClaim | None:
     """Claim a place for a copy; return the valid claim, which may be an earlier run's.
 
     Returns:
-        None when the copy was finished by another, whose claim is gone.
+        None if another process finished the copy and deleted its claim.
 
     Raises:
         InvalidInputError: Another copy is under way there.

@@ -1,7 +1,7 @@
 """Making a dataset: the descriptor first, then ``branches/main/0``, whose put-if-absent decides.
 
-A descriptor without that entry is a creation that died; ``create_dataset`` completes it. That entry
-without a descriptor is a dataset that is being deleted, or a copy under way: nothing is made there.
+A descriptor without that entry is an interrupted creation, which ``create_dataset`` completes. That
+entry without a descriptor is a dataset being deleted, or a copy under way: creation is refused.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tensorlake.format import (
     RowSegments,
     Schema,
     entry_path,
+    head_path,
     new_txid,
 )
 from tensorlake.storage import Buffer, Store, probe
@@ -42,22 +43,22 @@ __all__ = ["create_dataset", "read_descriptor", "what_remains"]
 async def create_dataset(
     store: Store, schema: dict[str, Any], *, grace_s: int, exist_ok: bool
 ) -> Resolved:
-    """Make an empty dataset; with ``exist_ok`` the head of the one that is there.
+    """Make an empty dataset; with ``exist_ok`` return the head of an existing one.
 
     Raises:
-        InvalidInputError: There is one already.
+        InvalidInputError: A dataset exists already.
     """
     log = BranchLog(store, MAIN)
     if await read_descriptor(store) is None:
         told = await what_remains(store)
-        if told is not None and await read_descriptor(store) is None:  # none was made meanwhile
+        if told is not None and await read_descriptor(store) is None:  # none was created meanwhile
             raise InvalidInputError(told, dataset=store.url)
         await probe(store)
         descriptor = Descriptor(new_txid(), await time_in(store), grace_s)
         if not await put_surely(store, DESCRIPTOR, descriptor.to_bytes()):
-            await read_descriptor(store)  # perhaps another creator's: one we can write
+            await read_descriptor(store)  # refuse another creator's that we cannot write
         elif (told := await unfinished(store)) is not None:
-            await store.delete(DESCRIPTOR)  # who copies looks for one after the claim: see there
+            await store.delete(DESCRIPTOR)  # a copy looks for it after its claim
             raise InvalidInputError(told, dataset=store.url)
         else:
             await put_second(store, descriptor)
@@ -89,7 +90,7 @@ async def create_dataset(
 
 
 async def _with_pages(store: Store, first: Entry) -> Entry:
-    """Store what is too large for the entry, as a schema of 10³ tensors is, in a pack."""
+    """Store parts too large for the entry, such as a schema of 10³ tensors, in a pack."""
     pages = _FirstPack(first.txid)
     entry = first.spill(pages)
     if entry.spilled:
@@ -118,12 +119,14 @@ class _FirstPack:
 
 
 async def what_remains(store: Store) -> str | None:
-    """Say what lies at a place without a descriptor, and what to do; None where nothing does.
+    """Describe the remains at a place without a descriptor, with advice; None if it is empty.
 
-    A copy is under way there, or was stopped; or a deletion was.
+    They are of an unfinished copy or an unfinished deletion.
     """
     told = await unfinished(store)
-    if told is None and await store.head(entry_path(MAIN, 0)) is not None:
+    # A hint alone: a handle committed after a deletion had listed the objects to delete.
+    traces = (entry_path(MAIN, 0), head_path(MAIN))
+    if told is None and any([await store.head(path) is not None for path in traces]):
         is_there = any(one.error is None for one in await second_puts(store))
         restore = "run tensorlake check --repair" if is_there else "restore it from a copy"
         told = (
@@ -143,7 +146,7 @@ def _exists(store: Store) -> InvalidInputError:
 
 
 async def read_descriptor(store: Store) -> Descriptor | None:
-    """Read what the dataset is; None when there is none.
+    """Read the descriptor; None when there is none.
 
     Raises:
         CorruptionError: The descriptor is damaged.

@@ -19,12 +19,12 @@ __all__ = ["end_branch"]
 
 
 async def end_branch(store: Store, name: str) -> Entry:
-    """End a branch; its last entry is returned.
+    """End a branch; return its last entry.
 
     Raises:
         InvalidInputError: It is main.
         VersionNotFoundError: There is no such branch, or it has ended already.
-        ConflictError: Others kept committing to it.
+        ConflictError: Other writers kept committing to it.
     """
     name = normal_name(name)
     if name == MAIN:
@@ -57,7 +57,7 @@ async def end_branch(store: Store, name: str) -> Entry:
         head = await log.newest_from(published.winner)
     raise ConflictError(
         f"branch {name!r} of {store.url!r} moved {RACES_MAX} times while it was being deleted"
-        "\nstop its writers, and call it again",
+        "\nstop its writers, and try again",
         branch=name,
     )
 

@@ -1,4 +1,4 @@
-"""The descriptor, put twice: a dataset whose ``tensorlake.json`` is lost or damaged is not lost.
+"""The descriptor, stored twice, so that a lost or damaged ``tensorlake.json`` can be restored.
 
     tensorlake.json ──── the same bytes ───► descriptor/<id>.json      at creation and copy; by gc,
            ▲                                          │                where a dataset has none yet
@@ -26,9 +26,9 @@ class SecondPut:
     """An object under ``descriptor/``.
 
     Attributes:
-        path: Where it is.
+        path: Its path.
         data: Its bytes.
-        error: Why they are not a descriptor whose id is in the path; None where they are.
+        error: Why they are not a descriptor with the id in the path; None if they are.
     """
 
     path: str
@@ -37,12 +37,12 @@ class SecondPut:
 
 
 async def put_second(store: Store, descriptor: Descriptor) -> None:
-    """Put a descriptor's bytes again, after it was put."""
+    """Put the second copy of a descriptor, after the first."""
     await put_surely(store, descriptor_path(descriptor.id), descriptor.to_bytes())
 
 
 async def keep_second(store: Store, dataset_id: str) -> None:
-    """Put the descriptor again where it was put once only.
+    """Put the second copy of the descriptor if it is missing.
 
     Raises:
         CorruptionError: It was damaged meanwhile; nothing was put.
@@ -56,7 +56,7 @@ async def keep_second(store: Store, dataset_id: str) -> None:
 
 
 async def second_puts(store: Store) -> list[SecondPut]:
-    """Read what is under ``descriptor/``."""
+    """Read the objects under ``descriptor/``."""
     paths = [meta.path async for meta in store.list(DESCRIPTORS)]
     found: list[SecondPut] = []
     for path in sorted(paths):

@@ -1,13 +1,13 @@
 """Pins: temporary references that prevent collection of a version during an operation.
 
 A pin is the object ``tags/pin-<txid>.json``. Collectors keep what pins newer than their fence name,
-so between putting a pin and publishing, no sweep takes away what is about to be cited
+so between putting a pin and publishing, no sweep deletes the data about to be cited
 (``docs/reference/format.md``, "Garbage", rule 2, steps b, c and e):
 
     put the pin ──► read the cited log again: gone → unpin, error ──► … publish … ──► unpin
 
 Publishing under a pin keeps rule 1 too: the pin's store time is an age, like that of pack 0. A pin
-whose owner died is deleted by a collector once it is older than the dataset's grace.
+whose owner died is deleted by a collector once it is older than the dataset's grace time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tensorlake.errors import (
 )
 from tensorlake.format import PIN_PREFIX, Entry, seal, tag_path
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.log.entries import fence_of, is_given_up, microseconds
+from tensorlake.versions.log.entries import fence_of, is_expired, microseconds
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.put_once import put_surely
 
@@ -41,7 +41,7 @@ class Pin:
     Attributes:
         branch: The branch whose log has the version.
         entry: The version, as it was read before it was pinned.
-        path: The object; its store time counts as the age of what is published under it.
+        path: The object; its store time is the age of anything published under it.
     """
 
     branch: str
@@ -84,9 +84,9 @@ async def pinned(store: Store, branch: str, entry: Entry, *, txid: str) -> Async
     pin = Pin(branch, entry, tag_path(f"{PIN_PREFIX}{txid}"))
     body = {"branch": branch, "seq": entry.seq, "digest_of": entry.digest, "txid": txid}
     try:
-        await put_surely(store, pin.path, seal(body))  # the name is random: what is there is ours
+        await put_surely(store, pin.path, seal(body))  # the name is random: it is ours
         newest = await BranchLog(store, branch).newest_from(entry)
-        if is_given_up(entry.seq, newest=newest):
+        if is_expired(entry.seq, newest=newest):
             what = "its branch has ended" if newest.kind == "end" else "by expire()"
             raise SnapshotExpiredError(
                 f"{pin.version} of {store.url!r} has expired ({what}), so nothing new can be made"

@@ -3,10 +3,11 @@
 A tag is one immutable object, put if absent: ``{branch, seq, digest, txid, expires?}``. It is
 written first, and then the log it references is read again; if the version has expired meanwhile,
 the tag is withdrawn (format.md, "Garbage", rule 2). Deleting leaves a tombstone, so that a name
-once used never means two things.
+once used never has two meanings.
 
-A version text is ``branch``, ``branch@number``, a tag, or an aware datetime (the newest commit of
-main at that time). A branch wins over a tag of the same name; creating such a tag is refused.
+A version string is ``branch``, ``branch@number``, a tag, or an aware datetime (the newest commit of
+main at that time). A branch takes precedence over a tag of the same name; creating such a tag is
+refused.
 """
 
 from __future__ import annotations
@@ -36,10 +37,15 @@ from tensorlake.format import (
 from tensorlake.quantities import is_whole_number
 from tensorlake.storage import Store
 from tensorlake.versions.log.by_time import newest_at
-from tensorlake.versions.log.entries import entry_number, is_given_up, microseconds, time_of
+from tensorlake.versions.log.entries import (
+    check_text,
+    entry_number,
+    is_expired,
+    microseconds,
+    time_of,
+)
 from tensorlake.versions.log.log import BranchLog, list_branches
 from tensorlake.versions.log.put_once import put_surely
-from tensorlake.versions.log.texts import check_text
 from tensorlake.versions.refs.registry import (
     Citation,
     FoundNames,
@@ -107,7 +113,7 @@ class Resolved:
     branch: str
     entry: Entry
     is_writable: bool
-    name: str  # how the user called it: "main", "main@12", "v1"
+    name: str  # as the user wrote it: "main", "main@12", "v1"
     mirror_of: str | None = None  # the dataset that this one follows
 
 
@@ -130,9 +136,9 @@ def _tag(citation: Citation) -> Tag:
 
 
 async def readable_tags(store: Store) -> FoundNames[Tag]:
-    """Read every tag that was not deleted, but those with rows: those are views.
+    """Read every tag that was not deleted and is not a saved view.
 
-    Pins are not tags of the user's. The names are in order, in whichever the store lists them.
+    Pins are left out. The names are sorted, whatever order the store lists them in.
     """
 
     def tag_at(_name: str, path: str, data: bytes) -> Tag | None:
@@ -143,14 +149,14 @@ async def readable_tags(store: Store) -> FoundNames[Tag]:
 
 
 async def list_tags(store: Store) -> dict[str, Tag]:
-    """Read the tags as ``readable_tags``, passing over those that cannot be read."""
+    """Read the tags that can be read; skip the others."""
     return (await readable_tags(store)).found
 
 
 async def create_tag(
     store: Store, name: str, entry: Entry, branch: str, *, expires: dt.datetime | None = None
 ) -> Tag:
-    """Name a commit, for good unless ``expires`` is given.
+    """Name a commit, permanently unless ``expires`` is given.
 
     Raises:
         InvalidInputError: The name is taken by another version, by a branch, or malformed.
@@ -165,7 +171,7 @@ async def create_tag(
             raise _taken(store, name, found)
         if found.txid != tag.txid:
             return found
-    if is_given_up(entry.seq, newest=await BranchLog(store, branch).newest_from(entry)):
+    if is_expired(entry.seq, newest=await BranchLog(store, branch).newest_from(entry)):
         await withdraw(store, tag.name, txid=tag.txid)
         message = (
             f"{tag.version} of {store.url!r} has expired while it was being tagged {name!r};"
@@ -176,12 +182,12 @@ async def create_tag(
 
 
 def normal_name(name: str) -> str:
-    """Write a name as the log and its objects do: one name, one spelling."""
+    """Return a name in the spelling that the log and its objects use."""
     return unicodedata.normalize("NFC", check_text(name, what="the name"))
 
 
 def check_name(name: str) -> str:
-    """Return a new branch's or tag's name; refuse one that a version text could not say."""
+    """Return a new branch's or tag's name; refuse one that a version string cannot contain."""
     name = normal_name(name)
     if "@" in name:
         message = f"the name {name!r} has an '@', as only versions have; leave it out"
@@ -190,7 +196,7 @@ def check_name(name: str) -> str:
 
 
 async def check_new_name(store: Store, name: str) -> str:
-    """Return the name of a new tag or saved view; refuse one that cannot be, or is a branch's.
+    """Return the name of a new tag or saved view; refuse an invalid one, or a branch's.
 
     Raises:
         InvalidInputError: With the reason.
@@ -206,10 +212,10 @@ async def check_new_name(store: Store, name: str) -> str:
 
 
 async def check_free_name(store: Store, name: str) -> str:
-    """Return the name of a tag that could be made now, of a version that is still to come.
+    """Return the name for a tag of a version that is not published yet.
 
     Raises:
-        InvalidInputError: It is taken, or was; it is a branch's, or malformed.
+        InvalidInputError: The name is or was used, belongs to a branch, or is malformed.
     """
     name = await check_new_name(store, name)
     if await store.head(tag_path(name)) is not None:
@@ -245,17 +251,17 @@ async def resolve(
     branch: str = MAIN,
     follows_hint: bool = False,
 ) -> Resolved:
-    """Find the entry that a version text, or a time, means.
+    """Find the entry that a version string or a time denotes.
 
     Args:
         store: The dataset's store.
         version: ``branch``, ``branch@number``, a tag, or an aware datetime; None is ``main``.
-        branch: Whose commits a time is looked for in.
+        branch: The branch whose commits are searched for a time.
         follows_hint: Whether a branch's HEAD is its head, as in a mirror.
 
     Raises:
         VersionNotFoundError: There is no such branch, commit or tag; the message names near ones.
-        InvalidInputError: It is something else, or a saved view.
+        InvalidInputError: It is of another type, or names a saved view.
     """
     if isinstance(version, dt.datetime):
         return await _at_time(store, version, branch)
@@ -301,9 +307,9 @@ async def commit_under(store: Store, branch: str, entry: Entry) -> Entry:
 
 
 def _no_version(version: object, branch: str) -> InvalidInputError:
-    """Build the error for other values: a bare number, or a date without a time."""
+    """Build the error for values of other types, such as a bare number."""
     hint = (
-        f"a commit has the number of its branch: version='{branch}@{version}'"
+        f"a commit has the number of its branch: version='{branch}@{shown(int(version))}'"
         if is_whole_number(version)
         else "give a branch, a commit 'main@12', a tag, or an aware datetime"
     )

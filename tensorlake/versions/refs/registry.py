@@ -1,8 +1,8 @@
 """The objects under ``tags/``, as seen by a collector, a check or a copy: names that keep versions.
 
 A tag names a version, a saved view names one and has rows of its own, a pin keeps one temporarily.
-All three prevent collection of the data they reference. Where a user deletes a tag, its creator
-withdraws it or a collector finds it expired, a tombstone takes its place; pins are really deleted.
+All three prevent collection of the data they reference. A tag that is deleted, withdrawn by its
+creator or found expired by a collector is replaced by a tombstone; pins are really deleted.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Citation:
 
 
 async def read_citation(store: Store, path: str) -> Citation | None:
-    """Read the object at a path under ``tags/``; None when it is gone, or a tombstone.
+    """Read the object at a path under ``tags/``; None if it is missing or a tombstone.
 
     Raises:
         CorruptionError: It is damaged, so the version it keeps is unknown.
@@ -86,7 +86,7 @@ async def read_citation(store: Store, path: str) -> Citation | None:
 
 
 async def list_citations(store: Store) -> list[tuple[Citation, ObjectMeta]]:
-    """Read every tag, view and pin that a listing shows; those gone since and tombstones left out.
+    """Read every tag, view and pin in a listing, except tombstones and objects deleted since.
 
     Raises:
         CorruptionError: One is damaged, or is not named like a tag, so the version it keeps is
@@ -118,11 +118,11 @@ class FoundNames(Generic[T]):
 async def readable_names(
     store: Store, parse: Callable[[str, str, bytes], T | None]
 ) -> FoundNames[T]:
-    """Read every tag and saved view that can be read: one that is damaged hides none.
+    """Read every tag and saved view; a damaged one does not hide the others.
 
     Args:
-        store: The dataset's.
-        parse: Reads an object by its name, path and bytes; None: it is not wanted.
+        store: The dataset's store.
+        parse: Parses an object from its name, path and bytes; returns None to leave it out.
     """
     paths: dict[str, str] = {}
     async for meta in store.list(TAGS):
@@ -151,7 +151,7 @@ async def readable_names(
 
 
 def name_at(path: str) -> str | None:
-    """Name the tag at a path; None where no tag lies, a stranger's file for one."""
+    """Return the name of the tag at a path; None if the path is not a tag's."""
     try:
         return parse_tag_path(path)
     except CorruptionError:
@@ -162,7 +162,7 @@ def parse_citation(path: str, data: bytes) -> Citation | None:
     """Read the object of a tag, a pin or a saved view; None for a tombstone.
 
     Raises:
-        CorruptionError: It is damaged, or no such object.
+        CorruptionError: It is damaged, or not a tag.
     """
     body = unseal(data, where=path)
     if body.get("deleted"):
@@ -177,7 +177,7 @@ def parse_citation(path: str, data: bytes) -> Citation | None:
 
 
 async def withdraw(store: Store, name: str, *, txid: str) -> None:
-    """Put a tombstone in a tag's place: its name stays used, what it held may be collected."""
+    """Replace a tag by a tombstone: its name stays used, its version may be collected."""
     await store.put(tag_path(name), seal({"deleted": True, "txid": txid}))
 
 

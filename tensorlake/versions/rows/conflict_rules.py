@@ -27,7 +27,7 @@ from tensorlake.versions.rows.ranges import Ranges, intersect, known_ranges, kno
 
 __all__ = ["Conflict", "ConflictKind", "find_conflicts"]
 
-ConflictKind = Literal["update", "delete", "drop", "schema", "name", "rewrite", "read"]
+ConflictKind = Literal["update", "delete", "drop", "schema", "name", "rewrite", "read", "group"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,12 @@ class Conflict:
     Attributes:
         what: "update" (of one cell by both), "delete" (of a row that the other updated), "drop" (of
             a tensor the other wrote), "schema" (of one tensor by both), "name" (given to two
-            tensors), "rewrite" (two reorderings) or "read" (of data that the other changed).
+            tensors), "rewrite" (two reorderings), "read" (of data that the other changed) or
+            "group" (one column group changed by both).
         tensor_id: The tensor both changed, if the conflict is about one.
         physical: Physical rows both changed, in order; empty if they are unknown, or if the
             conflict is not about rows.
-        description: Description of both schema changes, if more is known than the tensor.
+        description: Description of both changes, if more is known than the tensor.
     """
 
     what: ConflictKind

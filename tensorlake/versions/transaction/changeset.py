@@ -28,6 +28,7 @@ from tensorlake.format import (
 from tensorlake.versions.log.state import State
 from tensorlake.versions.packs.chunk_builder import PendingChunks
 from tensorlake.versions.rows.ranges import Ranges, clip, no_ranges, rows_in, union
+from tensorlake.versions.transaction.groups import changed_groups
 
 __all__ = ["Edit", "KeyedRows", "Staged", "fill_extents", "with_ranges"]
 
@@ -95,6 +96,12 @@ class Staged:
         return self.working.physical - self.limit + self.pending_rows
 
     @property
+    def changes_groups(self) -> bool:
+        """Whether a commit would publish other column groups than the base has."""
+        is_same = self.working.groups is self.base_state.groups
+        return not is_same and bool(changed_groups(self.working, self.base_state))
+
+    @property
     def has_changes(self) -> bool:
         """Whether a commit would publish anything."""
         return bool(
@@ -103,6 +110,7 @@ class Staged:
             or len(self.deleted)
             or len(self.returned)
             or self.schema_changes
+            or self.changes_groups
         )
 
     @property
@@ -110,7 +118,7 @@ class Staged:
         """Whether all that is staged is new tensors, which nothing was written to yet."""
         additions = {change["tensor"] for change in self.schema_changes} <= self.created
         others = self.appended_rows or self.updated or len(self.deleted) or len(self.returned)
-        return additions and not others
+        return additions and not others and not self.changes_groups
 
     def changes(self) -> Changes:
         """The changes that a commit would record, by physical rows of the base."""
@@ -121,7 +129,9 @@ class Staged:
                 for id_, ranges in self.updated.items()
                 if id_ not in self.created and len(below := clip(ranges, self.limit))
             },
-            delete=changed_rows(rows_in(clip(self.deleted, self.limit))),
+            delete=(
+                changed_rows(rows_in(clip(self.deleted, self.limit))) if len(self.deleted) else ()
+            ),
             schema=self.schema_changes,
         )
 

@@ -11,15 +11,15 @@ sent twice. After any failure, the changes stay staged on their original entry.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.format import Entry, PageSink
 from tensorlake.storage import runtime
+from tensorlake.versions.log.entries import check_text
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.state import Published, State
-from tensorlake.versions.log.texts import check_text
 from tensorlake.versions.packs.reader import loaded
 from tensorlake.versions.transaction.conflict_report import conflict_error
 from tensorlake.versions.transaction.conflicts import CellsDiffer, OnConflict
@@ -63,8 +63,9 @@ def publish_transaction(
     log: BranchLog,
     request: CommitRequest,
     *,
-    differ: CellsDiffer,
+    differ: Callable[[], CellsDiffer],
     verify: Callable[[Transaction], None],
+    seen: float,
 ) -> Published:
     """Publish what is staged and return the commit that holds it.
 
@@ -72,23 +73,25 @@ def publish_transaction(
         transaction: The changes.
         log: Log of the branch they were staged on.
         request: The user's message and key.
-        differ: Compares cells that another commit may have changed too.
+        differ: Makes what compares cells, where another commit may have changed the same.
         verify: Refuses inconsistent changes; also after they move to another commit.
+        seen: When the entry that they are staged on was last seen, by ``time.monotonic``.
 
     Raises:
+        DatasetNotFoundError: The dataset was deleted meanwhile; everything stays staged.
         ConflictError: Another commit changed the same cells; everything stays staged.
         TransactionExpiredError: It was open for longer than the dataset's grace time.
         CommitOutcomeUnknownError: Its publication is unconfirmed: commit again to find out.
     """
     transaction.working()
     before = transaction.savepoint()
-    work = _publication(transaction, log, request.key)
+    work = replace(_publication(transaction, log, request.key), seen=seen)
 
     def prepare(head: Entry, since: Sequence[Entry]) -> Draft | None:
         if since:
             # From where the user staged them: a conflict is reported in rows that the user knows.
             transaction.roll_back(before)
-            _move(transaction, log, head, since, differ=differ, on_conflict="error")
+            _move(transaction, log, head, since, differ=differ(), on_conflict="error")
         verify(transaction)
         if since and not transaction.has_changes and request.key is None:
             return None  # others did the same

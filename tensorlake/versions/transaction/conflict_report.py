@@ -60,7 +60,8 @@ def conflict_error(
     return ConflictError(
         f"{branch!r} of {url!r} moved from {first} to {last} while this transaction was open;"
         f" {described}\n"
-        f"by {culprit.author!r} {_ago(culprit)}, {culprit.message!r}. {_advice(on_conflict)}",
+        f"by {culprit.author!r} {_ago(culprit)}, {culprit.message!r}."
+        f" {_advice(conflicts, on_conflict)}",
         branch=branch,
         base=first,
         head=last,
@@ -73,7 +74,12 @@ def conflict_error(
     )
 
 
-def _advice(on_conflict: str) -> str:
+def _advice(conflicts: Sequence[Conflict], on_conflict: str) -> str:
+    if any(one.what == "group" for one in conflicts):
+        return (
+            "No on_conflict decides between two contents of a column group. Your changes are kept:"
+            " ds.discard(), and stage them again"
+        )
     if on_conflict == "error":
         return (
             "Your changes are kept: ds.refresh(keep_staged=True, on_conflict='ours') and commit"
@@ -106,6 +112,8 @@ def _described(
             return "both gave one name to two tensors"
         case "rewrite":
             return "both reordered rows"
+        case "group":
+            return "both changed a column group"
     if not conflict.physical:
         return what
     count = len(conflict.physical)

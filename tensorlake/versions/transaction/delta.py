@@ -10,7 +10,7 @@ transaction's last pack when they are published.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from tensorlake.versions.log.state import ExtentRoot, State, table_of
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.rows.ranges import clip, distinct, no_ranges, rows_in
 from tensorlake.versions.transaction.changeset import Edit, Staged, fill_extents
+from tensorlake.versions.transaction.groups import NetGroup, applied_groups, net_groups
 
 __all__ = ["NetChanges", "applied", "net_of"]
 
@@ -53,6 +54,7 @@ class NetChanges:
         appended_gone: Which of them are not shown, counted from the first.
         gone: Rows that are no longer shown.
         returned: Rows that are shown again, after all others.
+        groups: By name, the column groups that were changed; None where dropped.
         is_rebased: Whether the tails may grow to twice their size (format.md, "The log entry").
     """
 
@@ -63,6 +65,7 @@ class NetChanges:
     appended_gone: Int64Array
     gone: Int64Array
     returned: Int64Array
+    groups: Mapping[str, NetGroup | None] = field(default_factory=dict[str, NetGroup | None])
     is_rebased: bool = False
 
 
@@ -90,6 +93,7 @@ async def net_of(staged: Staged, pages: PageReader, stage: PackStage) -> NetChan
         appended_gone=gone[gone >= limit] - limit,
         gone=gone[gone < limit],
         returned=np.setdiff1d(rows_in(staged.returned), gone, assume_unique=True),
+        groups=await net_groups(working, staged.base_state, pages, stage),
         is_rebased=staged.is_rebased,
     )
 
@@ -119,6 +123,7 @@ async def applied(
         rows=await _applied_rows(net, to, pages, sink),
         row_ids=await _grown(net, to.row_ids, born, pages, sink),
         physical=to.physical + net.appended_rows,
+        groups=await applied_groups(net.groups, to, pages, sink),
     )
 
 

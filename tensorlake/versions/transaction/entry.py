@@ -50,6 +50,9 @@ def entry_of(
     }
     if not keeps_schema:
         body["schema"] = state.schema.to_json()
+    groups = {name: group.to_json() for name, group in state.groups.items()}
+    if groups != head.indexes:  # else its page, if any, stays
+        body["indexes"] = groups
     if "author" not in members:
         body["author"] = author(stage.store)
     return following(head, branch=branch, **{**body, **members})

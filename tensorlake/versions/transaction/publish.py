@@ -16,10 +16,14 @@ Invariants:
 - ``since`` holds *all* entries after the head that the work began on, whatever number of races was
   lost: who fits a draft to the newest head never overlooks what an earlier winner changed.
 - Success is returned only for an entry that is durable.
+- An entry follows one that is in the store: where the head was seen some time ago, it is read again
+  while the packs are stored. The dataset may have been deleted, and made anew, meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,11 +31,12 @@ from typing import Any
 from tensorlake.errors import (
     CommitOutcomeUnknownError,
     ConflictError,
+    DatasetNotFoundError,
     InvalidStateError,
     StorageError,
 )
-from tensorlake.format import Entry, PageSink
-from tensorlake.storage import LocalStore, runtime
+from tensorlake.format import Entry, PageSink, entry_path
+from tensorlake.storage import LocalStore, MemoryStore, runtime
 from tensorlake.versions.log.entries import check_writable, fence_of
 from tensorlake.versions.log.log import RACES_MAX, BranchLog, LostRace
 from tensorlake.versions.log.state import Published, State, state_of
@@ -41,6 +46,10 @@ from tensorlake.versions.refs.pins import Pin
 from tensorlake.versions.transaction.entry import completed, entry_of
 
 __all__ = ["Advice", "Doubt", "Draft", "Outcome", "Prepare", "Publication", "publish"]
+
+SEEN_S = 1.0
+"""Seconds after which a head is read again before an entry follows it: longer than it takes
+several commits in a row, which would each cost a third request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +117,7 @@ class Publication:
         keys: An entry with one of them is this work, published by any writer.
         doubt: Remembers a try of unknown outcome, for the next publication of the transaction.
         advice: The last lines of errors.
+        seen: When the first head was last seen in the store, by ``time.monotonic``.
     """
 
     log: BranchLog
@@ -118,6 +128,13 @@ class Publication:
     keys: Sequence[str] = ()
     doubt: Doubt = field(default_factory=Doubt)
     advice: Advice = field(default_factory=Advice)
+    seen: float = field(default_factory=time.monotonic)
+
+    @property
+    def looks_again(self) -> bool:
+        """Whether the head is to be read again: a request, except where reading costs nothing."""
+        is_near = isinstance(self.log.store, LocalStore | MemoryStore)
+        return is_near or time.monotonic() - self.seen > SEEN_S
 
     def found_in(self, entries: Sequence[Entry]) -> Entry | None:
         """Find this work among entries: an earlier try, or another's entry with one of the keys."""
@@ -171,13 +188,15 @@ def publish(work: Publication, head: Entry, prepare: Prepare) -> Outcome:
         CommitOutcomeUnknownError: The store did not say whether the entry was stored.
     """
     log, packs = work.log, work.packs
+    looks_again = work.looks_again
     # A folder answers at once: there nothing is handed to the storage loop.
     run = runtime.run_here if isinstance(log.store, LocalStore) else runtime.run
     since: list[Entry] = []
     for race in range(RACES_MAX):
         work.check_head(head)
         draft = prepare(head, since)
-        built = None if draft is None else run(_built(work, head, draft))
+        is_seen = race > 0 or not looks_again
+        built = None if draft is None else run(_built(work, head, draft, is_seen=is_seen))
         if draft is None or built is None:
             if since:
                 runtime.run(log.sync(head))  # it counts as success: others did the same
@@ -204,7 +223,9 @@ def publish(work: Publication, head: Entry, prepare: Prepare) -> Outcome:
     )
 
 
-async def _built(work: Publication, head: Entry, draft: Draft) -> Published | None:
+async def _built(
+    work: Publication, head: Entry, draft: Draft, *, is_seen: bool
+) -> Published | None:
     """Make the entry, and store the packs that it cites; None where it would say nothing.
 
     In a folder the last pack may still be on its way to the disk: see ``_put``.
@@ -219,9 +240,37 @@ async def _built(work: Publication, head: Entry, draft: Draft) -> Published | No
             head, state, draft.members, stage=stage, branch=work.log.branch,
             keeps_schema=draft.keeps_schema,
         )  # fmt: skip
-        entry = await completed(entry, stage, renames=renames, packs_may_follow=True)
+        if not is_seen and runtime.runs_here():
+            await _look_again(work.log, head)
+            is_seen = True
+        looking = None if is_seen else asyncio.ensure_future(_look_again(work.log, head))
+        try:
+            entry = await completed(entry, stage, renames=renames, packs_may_follow=True)
+        finally:
+            if looking is not None:
+                await looking
+        is_seen = True
         if entry is not None:
             return Published(entry, state)
+
+
+async def _look_again(log: BranchLog, head: Entry) -> None:
+    """Read the entry that another is to follow.
+
+    Raises:
+        DatasetNotFoundError: It is not there: the dataset was deleted, and perhaps made anew.
+    """
+    found = await log.store.get(entry_path(log.branch, head.seq))
+    # Not parsed: the digest that ends it tells it from another dataset's.
+    if found is None or not found.endswith(f'"{head.digest}"}}'.encode()):
+        how = "deleted" if found is None else "deleted and created again"
+        raise DatasetNotFoundError(
+            f"the dataset at {log.store.url!r} was {how} since this handle was opened: its version"
+            f" '{log.branch}@{head.seq}' is not there any more; nothing was published\n"
+            "open it anew: tl.open(url), and stage the changes again",
+            dataset=log.store.url,
+            version=f"{log.branch}@{head.seq}",
+        )
 
 
 async def _put(work: Publication, head: Entry, entry: Entry) -> Entry | LostRace:

@@ -25,6 +25,7 @@ from tensorlake.versions.rows.ranges import Ranges, clip, no_ranges, ranges_of, 
 from tensorlake.versions.transaction.changeset import Edit, Staged
 from tensorlake.versions.transaction.conflicts import Contest, Meeting, Rebasing, contest_of
 from tensorlake.versions.transaction.delta import applied, net_of
+from tensorlake.versions.transaction.groups import group_conflicts
 
 __all__ = ["Rebased", "rebase"]
 
@@ -53,7 +54,10 @@ def rebase(staged: Staged, head: Entry, between: Sequence[Entry], place: Rebasin
     """
     meeting = Meeting.of(staged, head, between, place)
     contest = contest_of(meeting)
-    conflicts = contest.unresolved(place.on_conflict)
+    conflicts = (
+        *contest.unresolved(place.on_conflict),
+        *group_conflicts(staged.working, staged.base_state, meeting.state),
+    )
     if conflicts:
         return Rebased(staged, conflicts)
     plan = _plan(meeting, contest)
@@ -161,7 +165,7 @@ async def _edits_at(
     if not len(rows):
         return []
     low = int(rows.min())
-    table = place.stage.with_final_ids(await table_of(root, place.pages, low, int(rows.max()) + 1))
+    table = await table_of(root, place.pages, low, int(rows.max()) + 1)
     breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(places) != 1)) + 1
     starts = np.concatenate(([0], breaks))
     stops = np.concatenate((breaks, [len(rows)]))

@@ -37,7 +37,7 @@ from tensorlake.format import (
     unseal,
 )
 from tensorlake.storage import Store, runtime
-from tensorlake.versions.log.entries import author, is_given_up, time_in
+from tensorlake.versions.log.entries import author, is_expired, time_in
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.put_once import put_surely
 from tensorlake.versions.packs.reader import PackReader
@@ -235,7 +235,7 @@ async def _published(
         if standing is None or standing.txid != view.txid:
             return _same(store, view, standing)
     newest = await BranchLog(store, view.branch).newest_from(entry)
-    if is_given_up(entry.seq, newest=newest):
+    if is_expired(entry.seq, newest=newest):
         await withdraw(store, view.name, txid=view.txid)
         raise SnapshotExpiredError(
             f"{view.version} of {store.url!r} has expired while the view {view.name!r} was being"

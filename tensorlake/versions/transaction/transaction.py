@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from tensorlake.errors import SchemaError
 from tensorlake.format import (
     Addition,
     Changes,
+    ColumnGroup,
     Entry,
     Extents,
     LeafTable,
@@ -37,6 +39,7 @@ from tensorlake.format import (
     RowSegments,
     Schema,
     TensorSpec,
+    check_group_name,
     delete_rows,
     find_rows,
     row_ids,
@@ -60,6 +63,7 @@ from tensorlake.versions.transaction.changeset import (
 )
 from tensorlake.versions.transaction.conflicts import CellsDiffer, OnConflict, Rebasing
 from tensorlake.versions.transaction.delta import applied, net_of
+from tensorlake.versions.transaction.groups import settled_groups
 from tensorlake.versions.transaction.publish import Doubt
 from tensorlake.versions.transaction.rebase import rebase
 
@@ -125,13 +129,9 @@ class Transaction:
     def __init__(
         self, store: Store, base: Entry, packs: PackReader, base_state: State | None = None
     ) -> None:
-        self.stage = PackStage(store)
-        self._scratch = ScratchPages(self.stage.txid)
-        packs.attach(self.stage)
-        packs.attach(self._scratch)
+        self._store = store
         self.packs = packs
-        self.began_at_fence = fence_of(base).t
-        """The fence of the entry it began on: all staged data is younger."""
+        self._began_on = base
         self.doubt = Doubt()
         """Whether an earlier commit of unknown outcome may be in the log."""
         self.reads: frozenset[str] = frozenset()
@@ -140,6 +140,24 @@ class Transaction:
         """Matches the keys of upserts again; given with the first one."""
         state = state_of(base) if base_state is None else base_state
         self._staged = Staged(base, state, working=state)
+
+    @cached_property
+    def stage(self) -> PackStage:
+        """The packs of what is staged; begun with the first chunk or page."""
+        stage = PackStage(self._store)
+        self.packs.attach(stage)
+        return stage
+
+    @cached_property
+    def _scratch(self) -> ScratchPages:
+        scratch = ScratchPages(self.txid)
+        self.packs.attach(scratch)
+        return scratch
+
+    @property
+    def began_at_fence(self) -> int:
+        """The fence of the entry it began on: all staged data is younger."""
+        return fence_of(self._began_on).t
 
     @property
     def base(self) -> Entry:
@@ -199,12 +217,13 @@ class Transaction:
         """Stage rows: one column for each tensor of the schema, by tensor id."""
         staged = self._staged
         # A changed spec never meets older samples here: every change seals them first.
-        pending = {
-            spec.id: (staged.pending.get(spec.id) or PendingChunks(spec)).with_column(
-                columns[spec.id], self.stage
+        pending: dict[str, PendingChunks] = {}
+        for spec in staged.working.schema.tensors:
+            waiting = staged.pending.get(spec.id) or PendingChunks(spec)
+            column = columns[spec.id]
+            pending[spec.id] = waiting.with_buffered(column) or waiting.with_column(
+                column, self.stage
             )
-            for spec in self.schema.tensors
-        }
         # In one step: an error above, Ctrl-C too, leaves no tensor with more rows than another.
         self._staged = replace(staged, pending=pending, pending_rows=staged.pending_rows + num_rows)
 
@@ -307,6 +326,14 @@ class Transaction:
             ),
         )
 
+    def stage_group(self, name: str, group: ColumnGroup | None) -> None:
+        """Stage the content of a column group; None drops it."""
+        working = self.working()
+        groups = {known: one for known, one in working.groups.items() if known != name}
+        if group is not None:
+            groups[check_group_name(name)] = group
+        self._staged = replace(self._staged, working=replace(working, groups=groups))
+
     # What is staged
 
     def working(self) -> State:
@@ -333,6 +360,7 @@ class Transaction:
             rows=self._tree(state.rows, visible),
             row_ids=self._tree(state.row_ids, born),
             physical=state.physical + count,
+            groups=state.groups,
         )
 
     def _tree(self, root: Root[T], added: Addition[T]) -> Root[T]:
@@ -386,6 +414,9 @@ class Transaction:
             },
             rows=await settled(state.rows, before.rows),
             row_ids=await settled(state.row_ids, before.row_ids),
+            groups=await settled_groups(state, before, self._pages, self.stage)
+            if state.groups is not before.groups
+            else state.groups,
         )
 
     def rebase(

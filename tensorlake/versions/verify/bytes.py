@@ -1,8 +1,7 @@
-"""Verifying ranges of packs: that they are there, and that their bytes are those that were written.
+"""Verify ranges of packs: that they exist, and that their bytes are those that were written.
 
-References come as a version lists them, in batches that are read together, so memory holds a
-batch, however much there is to verify. A range is read once a check, as far as a bounded memory of
-those already seen goes.
+References are read in batches, in the order in which a version lists them, so only one batch is in
+memory. A range is read once per check, as long as the bounded set of ranges seen contains it.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ PIECE_NBYTES = 8 << 20
 """Larger ranges are read and hashed piece by piece."""
 
 SEEN_MAX = 1 << 20
-"""Ranges remembered as verified; beyond, they are forgotten and may be read again."""
+"""Ranges remembered as verified; at this number they are forgotten, and may be read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingPack:
-    """A pack that a version needs and the store does not have."""
+    """A pack that a version needs and that the store does not have."""
 
     pack: PackId
     version: str
@@ -43,15 +42,15 @@ class MissingPack:
 
 @dataclass(slots=True)
 class RangeVerifier:
-    """Verifies what references name.
+    """Verifies the ranges that references name.
 
     Attributes:
-        store: Where the packs are.
-        reads_chunks: Whether chunks are read; otherwise only that their pack is long enough.
-        sizes: Bytes of each pack that was seen so far.
-        findings: Where damage is noted.
-        missing: Packs that are not there, with the first version that needs each.
-        verified: How many ranges were read, and their bytes.
+        store: The store of the packs.
+        reads_chunks: Whether chunks are read; otherwise only the length of their pack is checked.
+        sizes: Bytes of each pack seen so far.
+        findings: Damage found.
+        missing: Missing packs, with the first version that needs each.
+        verified: Number of ranges read, and their bytes.
     """
 
     store: Store
@@ -90,7 +89,7 @@ class RangeVerifier:
             await self.flush()
 
     async def flush(self) -> None:
-        """Verify what waits."""
+        """Verify the pending references."""
         batch, self._batch, self._batch_nbytes = self._batch, [], 0
         reads = [partial(self._verify, *one) for one in batch]
         await runtime.gather_bounded(reads, limit=READS_AT_ONCE)
@@ -148,7 +147,7 @@ class RangeVerifier:
 
 
 def describe(reference: Reference) -> str:
-    """Say what a range is for."""
+    """Describe the content of a range."""
     stop = reference.row_start + reference.rows
     rows = f" for physical rows {reference.row_start:,} … {stop - 1:,}" if reference.rows else ""
     what = "a chunk" if reference.kind == "chunk" else "an index page"

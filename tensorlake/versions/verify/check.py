@@ -1,16 +1,16 @@
-"""Verifying a whole dataset: every object, every reference, every digest and checksum.
+"""Verify a whole dataset: every object, every reference, every digest and checksum.
 
     descriptor ── logs (chain of digests, numbers, parents) ── versions ── pages ── chunks
                   hints · tags · views · pins                            └─ packs (size, directory)
 
-Nothing damaged stops it, and nothing is changed. Expired versions are not expected to be complete,
-unless a tag names them. Each page and chunk is read once, whatever number of versions share it, so
-checking a long log costs little more than checking its head.
+Damage does not stop it, and it changes nothing except the mark (``verify/mark.py``). Expired
+versions are not expected to be complete, unless a tag names them. Each page and chunk is read once,
+even if many versions share it, so checking a long log costs little more than checking its head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,13 +23,13 @@ from tensorlake.format import (
     Descriptor,
     PackId,
     descriptor_path,
-    read_directory,
 )
-from tensorlake.storage import Store, runtime
-from tensorlake.versions.log.entries import is_given_up
+from tensorlake.storage import ObjectMeta, Store, runtime
+from tensorlake.versions.log.entries import is_expired
 from tensorlake.versions.log.findings import RESTORE, Finding, Findings
 from tensorlake.versions.log.log import BranchLog
-from tensorlake.versions.packs.copy import sizes_of
+from tensorlake.versions.packs.copy import packs_in
+from tensorlake.versions.packs.directory import stored_directory
 from tensorlake.versions.packs.reader import PackReader
 from tensorlake.versions.reachability import iter_root_references
 from tensorlake.versions.refs.copy_claim import refuse_unfinished
@@ -37,14 +37,13 @@ from tensorlake.versions.refs.descriptors import second_puts
 from tensorlake.versions.refs.registry import Citation, name_at, read_citation
 from tensorlake.versions.verify.bytes import RangeVerifier
 from tensorlake.versions.verify.log import check_branch, check_foreign
+from tensorlake.versions.verify.mark import Mark, MarkedLog, keep_mark, read_mark
 from tensorlake.versions.verify.run import RERUN, CheckRun, add_unsupported
 from tensorlake.versions.verify.version import check_version, noting, take
 
 __all__ = ["Checked", "check_dataset"]
 
 PACKS_AT_ONCE = 32
-TRAILER_NBYTES = 64 << 10
-"""Read from the end of a pack: most directories fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +58,38 @@ class Checked:
     chunks: int
     packs: int
     unreferenced: int
+    unchanged: int
     nbytes_read: int
 
 
 async def check_dataset(
-    store: Store, *, full: bool, progress: Callable[[int], None] = lambda _: None
+    store: Store,
+    *,
+    full: bool,
+    may_write: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Checked:
     """Verify everything.
 
     Args:
         store: The dataset's store.
-        full: Read every chunk; False: logs, tags and index pages, and that packs are long enough.
-        progress: Told of bytes as they are read.
+        full: Read every chunk. False: read logs, tags and index pages, and compare the lengths of
+            packs, except for versions that an earlier check verified and whose objects are
+            listed unchanged.
+        may_write: Whether to leave a mark for the next check, if nothing is damaged.
+        progress: Called with bytes as they are read.
     """
     findings = Findings()
-    sizes = await sizes_of(store)
-    stored = set(sizes)
+    packs = await packs_in(store)
+    stored, sizes = set(packs), {pack: meta.nbytes for pack, meta in packs.items()}
     ranges = RangeVerifier(store, findings, full, sizes, progress)
     check = CheckRun(store, PackReader(store), findings, ranges)
-    await _check_descriptor(check)
+    descriptor = await _check_descriptor(check)
+    if descriptor is not None and not full:
+        await _use_mark(check, descriptor, packs)
     for folder in await store.folders(BRANCHES):
         await check_branch(check, folder)
-    check_foreign(check)
+    await check_foreign(check)
     async for meta in store.list(TAGS):
         await _check_tag(check, meta.path)
     await ranges.flush()
@@ -90,6 +99,8 @@ async def check_dataset(
             [partial(_check_directory, check, pack) for pack in sorted(stored)],
             limit=PACKS_AT_ONCE,
         )
+    if may_write and descriptor is not None and descriptor.mirror_of is None:
+        await keep_mark(store, _mark_of(check, descriptor, packs), before=check.mark)
     return Checked(
         findings=tuple(findings.kept),
         left_out=findings.left_out,
@@ -99,17 +110,18 @@ async def check_dataset(
         chunks=ranges.chunks,
         packs=len(stored),
         unreferenced=len(stored - check.referenced),
+        unchanged=check.unchanged,
         nbytes_read=ranges.nbytes_read,
     )
 
 
-async def _check_descriptor(check: CheckRun) -> None:
+async def _check_descriptor(check: CheckRun) -> Descriptor | None:
     data = await check.store.get(DESCRIPTOR)
     if data is None:
         await refuse_unfinished(check.store)
         what = "it is missing: the dataset cannot be opened"
         check.findings.add(DESCRIPTOR, what, advice=await _descriptor_advice(check.store))
-        return
+        return None
     if await check.store.head(COPYING) is not None:
         what = "a copy ended before it removed this; the dataset is whole"
         check.findings.add(
@@ -119,14 +131,15 @@ async def _check_descriptor(check: CheckRun) -> None:
             advice="copy again, or run ds.gc() when the grace time has passed",
         )
     try:
-        own = descriptor_path(Descriptor.from_bytes(data).id)
+        descriptor = Descriptor.from_bytes(data)
     except CorruptionError as error:
         first = str(error).splitlines()[0]
         check.findings.add(DESCRIPTOR, first, advice=await _descriptor_advice(check.store))
-        return
+        return None
     except UnsupportedFeatureError as error:
         add_unsupported(check, DESCRIPTOR, error)
-        return
+        return None
+    own = descriptor_path(descriptor.id)
     for second in await second_puts(check.store):
         if second.path != own:
             what = f"it is another dataset's: this one's is {own!r}"
@@ -134,6 +147,35 @@ async def _check_descriptor(check: CheckRun) -> None:
         elif second.data != data:
             what = "it differs from the descriptor, which could not be restored from it"
             check.findings.add(second.path, what, severity="warning", advice=RERUN)
+    return descriptor
+
+
+async def _use_mark(
+    check: CheckRun, descriptor: Descriptor, packs: Mapping[PackId, ObjectMeta]
+) -> None:
+    """Accept the result of an earlier check if all of its packs are listed unchanged."""
+    mark = await read_mark(check.store, descriptor.id)
+    needed = None if mark is None else mark.packs_among(packs)
+    if needed is not None:
+        check.mark = mark
+        check.referenced |= needed
+
+
+def _mark_of(
+    check: CheckRun, descriptor: Descriptor, packs: Mapping[PackId, ObjectMeta]
+) -> Mark | None:
+    """Describe the verified objects; None if one is damaged, unknown or missing."""
+    is_damaged = any(one.severity == "damage" for one in check.findings.kept)
+    if is_damaged or check.findings.left_out or check.is_unsure:
+        return None
+    logs = {
+        branch: MarkedLog(facts.newest, facts.digests[facts.newest], facts.listed)
+        for branch, facts in check.logs.items()
+        if facts.commits
+    }
+    if not check.referenced <= packs.keys():
+        return None  # published, or expired and collected, since they were listed
+    return Mark.of(descriptor.id, logs, (packs[pack] for pack in check.referenced))
 
 
 async def _descriptor_advice(store: Store) -> str:
@@ -189,26 +231,21 @@ async def _is_given_up_since(check: CheckRun, version: str) -> bool:
     branch, _, number = version.rpartition("@")
     facts = check.logs.get(branch)
     if facts is None or facts.is_ended or int(number) < facts.expired_before:
-        return False  # a tag holds it: it was given up before
+        return False  # a tag keeps it readable: it expired before
     try:
         head = await BranchLog(check.store, branch).head()
     except CorruptionError:
         return False
-    return head is not None and is_given_up(int(number), newest=head)
+    return head is not None and is_expired(int(number), newest=head)
 
 
 async def _check_directory(check: CheckRun, pack: PackId) -> None:
-    """Salvage reads a pack's directory; no reader does."""
+    """Verify the directory of a pack, which is only needed for repair."""
     path, size = pack.path, check.ranges.sizes[pack]
     if await check.store.head(path) is None:
         return  # collected since
     try:
-        nbytes = min(size, TRAILER_NBYTES)
-        tail = await check.store.get_range(path, size - nbytes, size)
-        needed = directory_nbytes(tail)
-        if needed > nbytes:
-            tail = await check.store.get_range(path, max(0, size - needed), size)
-        read_directory(tail, where=path)
+        await stored_directory(check.store, pack, size)
     except CorruptionError as error:
         first = str(error).splitlines()[0]
         check.findings.add(
@@ -217,16 +254,3 @@ async def _check_directory(check: CheckRun, pack: PackId) -> None:
             severity="warning",
             advice="nothing that a version shows is touched",
         )
-
-
-def directory_nbytes(tail: bytes | bytearray | memoryview) -> int:
-    """How many bytes from a pack's end hold its directory and trailer."""
-    view = memoryview(tail)
-    if len(view) < TRAILER:
-        return len(view)
-    return min(int.from_bytes(view[-16:-8], "little"), MAX_DIRECTORY_NBYTES) + TRAILER
-
-
-TRAILER = 24
-MAX_DIRECTORY_NBYTES = 64 << 20
-"""Maximum bytes of a page (``docs/reference/format.md``, "Pages")."""

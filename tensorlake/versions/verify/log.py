@@ -1,4 +1,4 @@
-"""Verifying the log of a branch: its entries, how they follow one another, and its hint."""
+"""Verify the log of a branch: its entries, their order, and its hint."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from tensorlake.format import (
     head_path,
     parse_entry_path,
 )
-from tensorlake.storage import FIRST_STORED, runtime
+from tensorlake.storage import FIRST_STORED, ObjectMeta, runtime
 from tensorlake.versions.log.entries import EPOCH, fence_of, microseconds
 from tensorlake.versions.log.log import BranchLog
+from tensorlake.versions.verify.mark import listed
 from tensorlake.versions.verify.run import RERUN, UPGRADE, CheckRun, LogFacts, add_unsupported
 from tensorlake.versions.verify.version import check_version
 
@@ -27,22 +28,22 @@ __all__ = ["chain_faults", "check_branch", "check_foreign"]
 ENTRIES_AT_ONCE = 32
 
 FAR_MICROSECONDS = 300_000_000
-"""A clock that is this far ahead is reported."""
+"""Entries whose time is further in the future than this are reported."""
 
 
 async def check_branch(check: CheckRun, folder: str) -> None:
-    """Verify the log that lies in a folder, and every version of it that has not expired."""
+    """Verify the log in a folder, and every version of it that has not expired."""
     try:
         facts = LogFacts(decode_name(folder))
     except CorruptionError as error:
         check.findings.add_error(f"{BRANCHES}{folder}/", error, severity="warning")
         return
     check.logs[facts.branch] = facts
-    numbers: list[int] = []
+    stored: dict[int, ObjectMeta] = {}
     async for meta in check.store.list(f"{BRANCHES}{folder}/"):
         parsed = parse_entry_path(meta.path)
         if parsed is not None:
-            numbers.append(parsed[1])
+            stored[parsed[1]] = meta
         elif meta.path != head_path(facts.branch):
             check.findings.add(
                 meta.path,
@@ -50,7 +51,7 @@ async def check_branch(check: CheckRun, folder: str) -> None:
                 severity="warning",
                 advice="remove it if you know it",
             )
-    log = BranchLog(check.store, facts.branch)
+    log, numbers = BranchLog(check.store, facts.branch), sorted(stored)
     facts.newest = max(numbers, default=-1)
     for absent in sorted(set(range(facts.newest + 1)) - set(numbers))[:ENTRIES_AT_ONCE]:
         what = "it is missing from a log that goes on after it"
@@ -59,6 +60,9 @@ async def check_branch(check: CheckRun, folder: str) -> None:
     if newest is not None:
         facts.expired_before = fence_of(newest).expired_before
         facts.is_ended = newest.kind == "end"
+    facts.listed = listed(stored[seq] for seq in numbers)
+    await _skip_unchanged(check, facts, log, stored)
+    numbers = [seq for seq in numbers if seq >= facts.unchanged]
     before: Entry | None = None
     async for seq, entry in _entries(check, log, numbers):
         if entry is not None:
@@ -69,10 +73,26 @@ async def check_branch(check: CheckRun, folder: str) -> None:
         check.findings.add(f"{BRANCHES}{folder}/", "the branch main has no commit")
 
 
+async def _skip_unchanged(
+    check: CheckRun, facts: LogFacts, log: BranchLog, stored: dict[int, ObjectMeta]
+) -> None:
+    """Record how far an earlier check verified a log that is listed unchanged."""
+    marked = None if check.mark is None else check.mark.logs.get(facts.branch)
+    if marked is None or listed(stored[seq] for seq in sorted(stored) if seq <= marked.seq) != (
+        marked.listed
+    ):
+        return
+    entry = await _entry(check, log, marked.seq)
+    if entry is not None and entry.digest == marked.digest:
+        facts.unchanged = marked.seq
+        facts.commits = 1  # a log without one has no mark
+        check.unchanged += marked.seq + 1
+
+
 async def _entries(
     check: CheckRun, log: BranchLog, numbers: list[int]
 ) -> AsyncIterator[tuple[int, Entry | None]]:
-    """Read a log forwards, some entries at once; None for those that cannot be read."""
+    """Read a log forwards, several entries at once; None for unreadable ones."""
     for start in range(0, len(numbers), ENTRIES_AT_ONCE):
         some = numbers[start : start + ENTRIES_AT_ONCE]
         reads = [partial(_entry, check, log, seq) for seq in some]
@@ -97,7 +117,7 @@ async def _check_entry(
     check: CheckRun, facts: LogFacts, seq: int, entry: Entry, before: Entry | None
 ) -> None:
     path = entry_path(facts.branch, seq)
-    check.entries += 1
+    check.entries += seq > facts.unchanged
     facts.digests[seq] = entry.digest
     facts.commits += entry.kind == "commit"
     for what in chain_faults(seq, entry, before):
@@ -105,7 +125,10 @@ async def _check_entry(
     for parent in entry.parents:
         if parent.branch != facts.branch:
             check.foreign.append((path, parent.branch, parent.seq, parent.digest))
-        elif facts.digests.get(parent.seq, parent.digest) != parent.digest or parent.seq >= seq:
+        elif (
+            await _digest(check, facts, parent.seq, parent.digest) != parent.digest
+            or parent.seq >= seq
+        ):
             check.findings.add(path, f"its parent {facts.branch}@{parent.seq} is another entry")
     for branch, last in entry.merged.items():
         check.foreign.append((path, branch, last, ""))
@@ -115,12 +138,12 @@ async def _check_entry(
         what = f"writers must know {names}: here the dataset is read only"
         check.findings.add(path, what, severity="warning", advice=UPGRADE)
     is_expected = not facts.is_ended and seq >= facts.expired_before
-    if entry.kind == "commit" and is_expected:
+    if entry.kind == "commit" and is_expected and seq > facts.unchanged:
         await check_version(check, entry, f"{facts.branch}@{seq}", path)
 
 
 async def _check_time(check: CheckRun, path: str, entry: Entry, before: Entry | None) -> None:
-    """Tell of an entry whose writer's clock was ahead; those after it only had to be later."""
+    """Report the first entry whose writer's clock was ahead; later ones had to exceed its time."""
     if before is not None and entry.time == before.time + 1:
         return
     now = await check.store.now() if entry.stored is None else None
@@ -138,7 +161,7 @@ def _shown(time: int) -> str:
 
 
 def chain_faults(seq: int, entry: Entry, before: Entry | None) -> list[str]:
-    """Say in what an entry does not follow the one before it; None where that cannot be read."""
+    """List what contradicts the previous entry, which is None if it cannot be read."""
     faults: list[str] = []
     if seq == 0 and entry.prev is not None:
         faults.append("it is entry 0 and cites one before it")
@@ -173,7 +196,7 @@ async def _check_hint(check: CheckRun, facts: LogFacts) -> None:
     if hint is not None and facts.digests.get(hint.seq) == hint.digest:
         return
     if hint is not None:
-        if hint.seq > facts.newest:  # a commit that was published while this check went on
+        if hint.seq > facts.newest or hint.seq < facts.unchanged:  # published since, or not read
             later = await BranchLog(check.store, facts.branch).entry(hint.seq)
             if later is not None and later.digest == hint.digest:
                 return
@@ -186,11 +209,20 @@ async def _check_hint(check: CheckRun, facts: LogFacts) -> None:
     )
 
 
-def check_foreign(check: CheckRun) -> None:
-    """Verify what entries cite of other branches, once all logs are read."""
+async def check_foreign(check: CheckRun) -> None:
+    """Verify citations of other branches, once all logs are read."""
     for path, branch, seq, digest in check.foreign:
         facts = check.logs.get(branch)
         if facts is None:
             check.findings.add(path, f"it cites branch {branch!r}, which does not exist")
-        elif seq > facts.newest or (digest and facts.digests.get(seq, digest) != digest):
+        elif seq > facts.newest or (digest and await _digest(check, facts, seq, digest) != digest):
             check.findings.add(path, f"it cites {branch}@{seq}, which is another entry or none")
+
+
+async def _digest(check: CheckRun, facts: LogFacts, seq: int, cited: str) -> str:
+    """Return an entry's digest; the cited one if it is unreadable, which was reported before."""
+    if seq not in facts.digests and 0 <= seq < facts.unchanged:
+        entry = await _entry(check, BranchLog(check.store, facts.branch), seq)
+        if entry is not None:
+            facts.digests[seq] = entry.digest
+    return facts.digests.get(seq, cited)

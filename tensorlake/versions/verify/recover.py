@@ -1,13 +1,13 @@
 """Recovery of chunk locations when the index pages with them are lost.
 
-Two sources, the surer first:
+Two sources, the more reliable one first:
 
     older versions   their pages and tails name the same rows, unless a commit since updated them
     directories      each pack ends with a list of its chunks; a transaction that only appended to a
                      tensor wrote them in the order of its rows, which the row ids name
 
-Nothing is guessed: where a transaction's chunks do not hold exactly the rows that it appended, what
-it wrote cannot be placed, and the rows stay lost.
+Nothing is guessed: if a transaction's chunks do not contain exactly the rows that it appended, they
+cannot be placed, and the rows stay lost.
 """
 
 from __future__ import annotations
@@ -32,18 +32,24 @@ from tensorlake.format import (
     RowIdRuns,
     Schema,
     header_rows,
-    read_directory,
     read_header,
 )
 from tensorlake.storage import Store, runtime
 from tensorlake.versions.log.state import table_of
+from tensorlake.versions.packs.directory import stored_directory
 from tensorlake.versions.packs.reader import PackReader
 from tensorlake.versions.rows.ranges import Ranges, intersect, known_union, no_ranges
 
-__all__ = ["Found", "covering", "lost_rows", "rows_updated_since", "salvage_from_packs", "without"]
+__all__ = [
+    "Found",
+    "chunks_written",
+    "covering",
+    "lost_rows",
+    "rows_updated_since",
+    "salvage_from_packs",
+    "without",
+]
 
-DIRECTORY_NBYTES = 64 << 10
-TRAILER_NBYTES = 24
 FIXED_HEADER_NBYTES = 64
 READS_AT_ONCE = 16
 
@@ -52,7 +58,7 @@ L = TypeVar("L", bound=LeafTable)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Physical rows [start, stop) of a tensor, whose chunks were found again."""
+    """Physical rows [start, stop) of a tensor whose chunks were recovered."""
 
     start: int
     stop: int
@@ -60,7 +66,7 @@ class Found:
 
 
 async def lost_rows(root: Root[L], packs: PackReader) -> Ranges:
-    """Which rows of a tree lie below pages that cannot be read: a range a page, in order."""
+    """Return the rows of a tree below unreadable pages: one range per page, in order."""
     table = root.leaf_type
     lost: list[tuple[int, int]] = []
     level: list[tuple[int, PageRef]] = _placed(root.children, 0)
@@ -88,9 +94,9 @@ def _placed(refs: Sequence[PageRef], base: int) -> list[tuple[int, PageRef]]:
 
 
 def covering(pages: Ranges, found: Sequence[Found]) -> list[Found]:
-    """Join what was found page by page; pages that are not found whole are left out.
+    """Join the recovered parts by page; pages not recovered completely are left out.
 
-    A page that cannot be read cannot be cut either.
+    An unreadable page cannot be replaced in part.
     """
     whole: list[Found] = []
     for start, stop in pages.tolist():
@@ -104,7 +110,7 @@ def covering(pages: Ranges, found: Sequence[Found]) -> list[Found]:
 
 
 def without(ranges: Ranges, removed: Ranges) -> Ranges:
-    """Keep what lies in the first set only.
+    """Return the parts of the first set that the second does not cover.
 
     >>> without(np.array([[0, 9]]), np.array([[2, 4]])).tolist()
     [[0, 2], [4, 9]]
@@ -117,7 +123,7 @@ def without(ranges: Ranges, removed: Ranges) -> Ranges:
 
 
 def rows_updated_since(newer: Sequence[Entry], tensor_id: str) -> Ranges | None:
-    """The rows of a tensor that some commits updated; None where that is not known."""
+    """Return the rows of a tensor that some commits updated; None if unknown."""
     since = [entry.changes for entry in newer]
     for changes in since:
         touched = any(change.get("tensor") == tensor_id for change in changes.schema)
@@ -137,9 +143,9 @@ async def salvage_from_packs(
 
     Args:
         tensor_id: The tensor.
-        wanted: Physical rows that no index names any more, and that were never updated.
-        row_ids: Where each physical row was born.
-        commits: The branch's commits; those whose transaction is not among them are left.
+        wanted: Physical rows that no index references any more, and that were never updated.
+        row_ids: The origin of each physical row.
+        commits: The branch's commits; rows of other transactions are left out.
         packs: Reads packs.
     """
     by_txid = {entry.txid: entry for entry in commits}
@@ -169,23 +175,40 @@ async def salvage_from_packs(
 
 
 async def _chunks_appended(tensor_id: str, born: Entry, packs: PackReader) -> Extents | None:
-    """The chunks that one transaction wrote for the rows it appended; None unless they fit."""
+    """Return the chunks that a transaction wrote for its appended rows; None unless they match."""
     spec = Schema.from_json(born.schema or {}).by_id(tensor_id)
     if spec is None:
         return None
+    return await chunks_written(
+        tensor_id, born.changes.append, txid=born.txid, read_as=spec.read_as, packs=packs
+    )
+
+
+async def chunks_written(
+    what: str, rows: int, *, txid: str, read_as: int, packs: PackReader
+) -> Extents | None:
+    """The chunks that one transaction wrote for a tensor or a part; None unless they have ``rows``.
+
+    Args:
+        what: Id of the tensor, or of the part of a column group.
+        rows: How many rows the transaction added.
+        txid: The transaction.
+        read_as: The encoding of its chunks.
+        packs: Reads packs.
+    """
     parts: list[Extents] = []
-    for pack in await _packs_of_transaction(born.txid, packs.store):
+    for pack in await _packs_of_transaction(txid, packs.store):
         directory = await _directory(pack, packs.store)
         if directory is None:
             return None
-        blobs = [blob for blob in directory if blob.what == tensor_id]
-        read = [partial(_extent, pack, blob, packs, spec.read_as) for blob in blobs]
+        blobs = [blob for blob in directory if blob.what == what]
+        read = [partial(_extent, pack, blob, packs, read_as) for blob in blobs]
         for one in await runtime.gather_bounded(read, limit=READS_AT_ONCE):
             if one is None:
                 return None
             parts.append(one)
     extents = Extents.concat(parts)
-    return extents if extents.num_rows == born.changes.append else None
+    return extents if extents.num_rows == rows else None
 
 
 async def _packs_of_transaction(txid: str, store: Store) -> list[PackId]:
@@ -201,14 +224,8 @@ async def _directory(pack: PackId, store: Store) -> tuple[PackedBlob, ...] | Non
     meta = await store.head(pack.path)
     if meta is None:
         return None
-    size = meta.nbytes
-    nbytes = min(size, DIRECTORY_NBYTES)
     try:
-        tail = memoryview(await store.get_range(pack.path, size - nbytes, size))
-        needed = int.from_bytes(tail[-16:-8], "little") + TRAILER_NBYTES
-        if nbytes < needed <= size:
-            tail = memoryview(await store.get_range(pack.path, size - needed, size))
-        return read_directory(tail, where=pack.path)
+        return await stored_directory(store, pack, meta.nbytes)
     except CorruptionError:
         return None
 
@@ -216,7 +233,7 @@ async def _directory(pack: PackId, store: Store) -> tuple[PackedBlob, ...] | Non
 async def _extent(
     pack: PackId, blob: PackedBlob, packs: PackReader, read_as: int
 ) -> Extents | None:
-    """The extent of a whole chunk, as its header describes it; None when that is damaged."""
+    """Return the extent of a whole chunk from its header; None if that is damaged."""
     try:
         fixed = memoryview(
             await packs.store.get_range(pack.path, blob.offset, blob.offset + FIXED_HEADER_NBYTES)

@@ -1,13 +1,13 @@
-"""Repairing: the descriptor from its second put, hints, an entry from its hint, index pages.
+"""Repair the descriptor from its second copy, hints, an entry from its hint, and index pages.
 
-Nothing is deleted, and nothing is invented. Recovered parts are published as a commit of kind
-``repair``; rows whose chunks cannot be found again keep the reference that is broken, so reading
-them fails as before, and everything else works.
+Nothing is deleted, and nothing is guessed. Recovered parts are published as a commit of kind
+``repair``; rows whose chunks cannot be found keep the broken reference, so reading them fails as
+before, and everything else works.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from tensorlake.format import (
     DESCRIPTOR,
     DESCRIPTORS,
     Changes,
+    ColumnGroup,
     Descriptor,
     Entry,
     Extents,
@@ -25,6 +26,7 @@ from tensorlake.format import (
     Root,
     RowIdRuns,
     RowSegments,
+    column_groups,
     delete_rows,
     descriptor_path,
     entry_path,
@@ -41,10 +43,18 @@ from tensorlake.versions.packs.reader import PackReader, loaded
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.refs.copy_claim import refuse_unfinished
 from tensorlake.versions.refs.descriptors import second_puts
-from tensorlake.versions.rows.ranges import Ranges, clip, distinct, known_ranges, rows_in
+from tensorlake.versions.rows.ranges import (
+    Ranges,
+    clip,
+    distinct,
+    intersect,
+    known_ranges,
+    rows_in,
+)
 from tensorlake.versions.transaction.publish import Draft, Publication, publish
 from tensorlake.versions.verify.recover import (
     Found,
+    chunks_written,
     covering,
     lost_rows,
     rows_updated_since,
@@ -57,7 +67,7 @@ __all__ = ["Repair", "repair_dataset"]
 SHOWN = 3
 
 OLDER_MAX = 4096
-"""How many entries back the rows of a lost page are looked for."""
+"""Number of older entries in which the rows of a lost page are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +77,7 @@ class Repair:
     Attributes:
         object: The damaged object's path, or a version.
         what: The action taken, or why none was possible.
-        is_recovered: Which of the two.
+        is_recovered: Whether it was repaired.
     """
 
     object: str
@@ -82,7 +92,7 @@ def repair_dataset(store: Store, *, author: str | None = None) -> list[Repair]:
     """Repair every branch that has not ended; return the actions. Not on the storage loop.
 
     Raises:
-        DatasetNotFoundError: A copy is under way there: what it lacks is yet to come.
+        DatasetNotFoundError: A copy is under way there: missing parts will still be copied.
     """
     done = runtime.run(_repair_descriptor(store))
     branches = runtime.run(readable_branch_names(store))
@@ -102,7 +112,7 @@ def repair_dataset(store: Store, *, author: str | None = None) -> list[Repair]:
 
 
 async def _repair_descriptor(store: Store) -> list[Repair]:
-    """Restore the descriptor from its second put, or the second put from the descriptor."""
+    """Restore the descriptor from its second copy, or the second copy from the descriptor."""
     data = await store.get(DESCRIPTOR)
     if data is None:
         await refuse_unfinished(store)
@@ -110,7 +120,7 @@ async def _repair_descriptor(store: Store) -> list[Repair]:
     try:
         whole = None if data is None else Descriptor.from_bytes(data)
     except UnsupportedFeatureError:
-        return []  # of a later version: check() says which
+        return []  # of a newer version, which check() reports
     except CorruptionError:
         whole = None
     if data is not None and whole is not None:
@@ -163,14 +173,14 @@ async def _entry_from_hint(log: BranchLog, hint: Entry, data: bytes) -> list[Rep
         return []
     before = _parsed(await log.store.get(entry_path(log.branch, hint.seq - 1)), path)
     if hint.seq > 0 and (before is None or before.digest != hint.prev):
-        return []  # a hint from elsewhere
+        return []  # a hint of another dataset or branch
     if found is None:
         try:
             await log.store.put_if_absent(path, data)
         except ObjectExistsError:
             return []
     else:
-        await log.store.put(path, data)  # the very bytes that stood here, by their digest
+        await log.store.put(path, data)  # the lost bytes, as the digest shows
     return [Repair(path, "written again from the hint, which is a copy of it", is_recovered=True)]
 
 
@@ -187,7 +197,7 @@ def _repair_indexes(log: BranchLog, head: Entry, author: str | None) -> list[Rep
         members["author"] = author
 
     def prepare(head: Entry, since: Sequence[Entry]) -> Draft:
-        del since  # what is lost is found out on each head
+        del since  # the lost parts are determined on each head
 
         async def build(sink: PageSink) -> State | None:
             del sink  # the stage
@@ -200,7 +210,7 @@ def _repair_indexes(log: BranchLog, head: Entry, author: str | None) -> list[Rep
         check_writable(head, url=log.store.url)
         head = runtime.run(loaded(head, packs))
     except UnsupportedFeatureError:
-        return []  # only read here: check() says which feature it is
+        return []  # check() reports the feature
     except (CorruptionError, SnapshotExpiredError) as error:
         first = str(error).splitlines()[0]
         what = f"parts of the entry cannot be read: {first}; an older version may be whole"
@@ -212,7 +222,7 @@ def _repair_indexes(log: BranchLog, head: Entry, author: str | None) -> list[Rep
 
 @dataclass(slots=True)
 class _Mending:
-    """The mending of one head."""
+    """The repair of one head."""
 
     log: BranchLog
     packs: PackReader
@@ -221,7 +231,7 @@ class _Mending:
     done: list[Repair]
 
     async def mended(self) -> State | None:
-        """The head's state with what could be found again; None when nothing was."""
+        """Return the head's state with the recovered parts; None if there are none."""
         state = state_of(self.head)
         older = await self._older()
         row_ids = await self._row_ids(state, older)
@@ -240,9 +250,12 @@ class _Mending:
                         self.packs.pages,
                         self.stage,
                     )
-        is_changed = row_ids is not None or rows is not None
+        groups = await self._groups(state, older)
+        is_changed = row_ids is not None or rows is not None or groups is not state.groups
         is_changed |= any(roots[id_] is not root for id_, root in state.roots.items())
-        return replace(state, roots=roots, rows=rows or state.rows) if is_changed else None
+        if not is_changed:
+            return None
+        return replace(state, roots=roots, rows=rows or state.rows, groups=groups)
 
     def _note(self, name: str, lost: Ranges, edits: Sequence[Found]) -> None:
         total = int((lost[:, 1] - lost[:, 0]).sum())
@@ -258,8 +271,68 @@ class _Mending:
             )
             self.done.append(Repair(version, what, is_recovered=False))
 
+    async def _groups(self, state: State, older: Sequence[Entry]) -> Mapping[str, ColumnGroup]:
+        """The column groups; lost rows of a part are as in older versions, for parts only grow."""
+        groups = dict(state.groups)
+        for name, group in state.groups.items():
+            for part, root in group.roots.items():
+                lost = await lost_rows(root, self.packs)
+                if not len(lost):
+                    continue
+                found = await self._in_older_groups(name, part, lost, older)
+                edits = covering(lost, found)
+                self._note(f"{name}/{part}", lost, edits)
+                if edits:
+                    changed = [(one.start, one.stop, one.extents) for one in edits]
+                    whole = await tree.replace(root, changed, self.packs.pages, self.stage)
+                    roots = {**groups[name].roots, part: whole}
+                    groups[name] = group.with_roots(roots, group.rows)
+        is_changed = any(groups[name] is not group for name, group in state.groups.items())
+        return groups if is_changed else state.groups
+
+    async def _in_older_groups(
+        self, name: str, part: str, lost: Ranges, older: Sequence[Entry]
+    ) -> list[Found]:
+        """Look for rows of a part in older versions, then in the packs of who wrote them."""
+        missing, found = lost, list[Found]()
+        newer = self.head
+        for entry in older:
+            if newer.changes.rewrite or not len(missing):
+                break  # before, the part's rows may be others
+            group = column_groups(newer.indexes, where=f"entry {newer.seq}")[name]
+            before = column_groups(entry.indexes, where=f"entry {entry.seq}").get(name)
+            root = None if before is None else before.roots.get(part)
+            start = 0 if root is None else root.rows
+            if root is not None:
+                here = without(clip(missing, start), await lost_rows(root, self.packs))
+                for first, stop in here.tolist():
+                    extents = await table_of(root, self.packs.pages, first, stop)
+                    if await self._are_there(extents):
+                        found.append(Found(first, stop, extents))
+                        missing = without(missing, np.array([[first, stop]]))
+            new = intersect(missing, np.array([[start, group.rows]]))
+            spec = group.parts().by_id(part)
+            if len(new) and spec is not None:
+                written = await chunks_written(
+                    part,
+                    group.rows - start,
+                    txid=newer.txid,
+                    read_as=spec.read_as,
+                    packs=self.packs,
+                )
+                if written is not None:
+                    found += [
+                        Found(first, stop, written.slice_rows(first - start, stop - start))
+                        for first, stop in new.tolist()
+                    ]
+                    missing = without(missing, new)
+            if root is None:
+                break
+            newer = entry
+        return found
+
     async def _older(self) -> list[Entry]:
-        """The entries before the head, newest first, as far as they can be read and used."""
+        """Return the readable, usable entries before the head, newest first."""
         found: list[Entry] = []
         lowest = max(fence_of(self.head).expired_before, self.head.seq - OLDER_MAX, 0)
         for seq in range(self.head.seq - 1, lowest - 1, -1):
@@ -315,7 +388,7 @@ class _Mending:
         return True
 
     async def _row_ids(self, state: State, older: Sequence[Entry]) -> Root[RowIdRuns] | None:
-        """Row ids as they were, and those that commits since gave to what they appended."""
+        """Return an older version's row ids, and those of rows appended by commits since."""
         if not len(await lost_rows(state.row_ids, self.packs)):
             return None
         newer = await self._newer_than_whole("row_ids", older)
@@ -331,7 +404,7 @@ class _Mending:
         return root
 
     async def _rows(self, state: State, older: Sequence[Entry]) -> Root[RowSegments] | None:
-        """The row selection as it was, with the deletes and appends of commits since."""
+        """Return an older row selection, with the deletes and appends of commits since."""
         if not len(await lost_rows(state.rows, self.packs)):
             return None
         newer = await self._newer_than_whole("rows", older)
@@ -357,7 +430,7 @@ class _Mending:
     async def _newer_than_whole(
         self, name: str, older: Sequence[Entry]
     ) -> tuple[Root[Any], list[Entry], int] | None:
-        """The newest whole tree of older versions, and the commits since, oldest first."""
+        """Return the newest intact tree of older versions, and the commits since, oldest first."""
         since = [self.head]
         for entry in older:
             if any(one.changes.rewrite for one in since):

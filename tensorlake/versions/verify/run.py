@@ -1,4 +1,4 @@
-"""A check under way: what it has seen, and what it remembers to compare with."""
+"""The state of a check: its findings, and facts to compare later ones with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tensorlake.versions.log.findings import Findings
 from tensorlake.versions.packs.reader import PackReader
 from tensorlake.versions.reachability import PageKey
 from tensorlake.versions.verify.bytes import RangeVerifier
+from tensorlake.versions.verify.mark import Mark
 
 __all__ = ["RERUN", "UPGRADE", "CheckRun", "LogFacts", "add_unsupported"]
 
@@ -28,11 +29,15 @@ class LogFacts:
     is_ended: bool = False
     digests: dict[int, str] = field(default_factory=dict[int, str])
     commits: int = 0
+    unchanged: int = (
+        -1
+    )  # the newest entry that an earlier check verified and that is listed unchanged
+    listed: str = ""
 
 
 @dataclass(slots=True)
 class CheckRun:
-    """A check under way."""
+    """The state of a check."""
 
     store: Store
     packs: PackReader
@@ -44,11 +49,15 @@ class CheckRun:
     )  # (path, branch, seq, digest) cited from another branch
     seen: set[PageKey] = field(default_factory=set[PageKey])
     referenced: set[PackId] = field(default_factory=set[PackId])
+    mark: Mark | None = None  # of an earlier check, usable
+    is_unsure: bool = False  # whether something here is known only to a newer tensorlake
     entries: int = 0
     versions: int = 0
+    unchanged: int = 0
 
 
 def add_unsupported(check: CheckRun, path: str, error: UnsupportedFeatureError) -> None:
-    """Note an object that only a newer tensorlake understands."""
+    """Record an object that only a newer tensorlake can read."""
     first = str(error).splitlines()[0]
+    check.is_unsure = True
     check.findings.add(path, first, severity="warning", advice=UPGRADE)

@@ -1,4 +1,4 @@
-"""Verifying one version: its body, and every page and chunk that it refers to."""
+"""Verify one version: its body, and every page and chunk that it references."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorlake.errors import (
 )
 from tensorlake.format import Entry, Schema, StatisticsTable, Summaries
 from tensorlake.types import ClassLabel
-from tensorlake.versions.log.state import coverage_faults
+from tensorlake.versions.log.state import coverage_faults, group_faults
 from tensorlake.versions.reachability import Reference, Unreadable, iter_references
 from tensorlake.versions.rows.class_names import class_names
 from tensorlake.versions.verify.bytes import MissingPack, describe
@@ -35,10 +35,12 @@ async def check_version(check: CheckRun, entry: Entry, version: str, path: str) 
             await take(check, reference, version)
     except UnsupportedFeatureError as error:
         add_unsupported(check, path, error)
+    except CorruptionError as error:
+        check.findings.add_error(path, error)
 
 
 def noting(check: CheckRun, version: str) -> Callable[[Unreadable], None]:
-    """Make what notes the pages of a version that cannot be read."""
+    """Return a function that records the unreadable pages of a version."""
 
     def note(unreadable: Unreadable) -> None:
         reference = unreadable.reference
@@ -60,9 +62,9 @@ def noting(check: CheckRun, version: str) -> Callable[[Unreadable], None]:
 
 
 async def take(check: CheckRun, reference: Reference, version: str) -> None:
-    """Verify a range that a version needs, now or with others."""
+    """Verify a range that a version needs, now or in a batch."""
     check.referenced.add(reference.pack)
-    # Pages of chunk indexes were read, and verified, to list what they refer to.
+    # Pages of chunk indexes were already read and verified when their references were listed.
     is_read = reference.kind == "page" and reference.what not in {"rows", "row_ids"}
     await check.ranges.add(reference, version, is_read=is_read)
 
@@ -72,12 +74,12 @@ async def _body_faults(check: CheckRun, entry: Entry, version: str) -> list[str]
         try:
             entry = await entry.load(check.packs, where=version)
         except (CorruptionError, SnapshotExpiredError):
-            return []  # iter_references says which page
+            return []  # iter_references reports the page
     return body_faults(entry) or _code_faults(entry, Schema.from_json(entry.schema or {}))
 
 
 def _code_faults(entry: Entry, schema: Schema) -> list[str]:
-    """Say which tensors have class codes beyond their names, as far as statistics tell."""
+    """List tensors whose statistics show class codes beyond their names."""
     faults: list[str] = []
     for spec in schema.tensors:
         known = len(class_names(spec))
@@ -99,9 +101,9 @@ def _highest(statistics: Summaries[StatisticsTable]) -> int:
 
 
 def body_faults(entry: Entry) -> list[str]:
-    """Say what is wrong with a body whose pages are loaded, without reading its trees."""
+    """List the faults of a body whose pages are loaded, without reading its trees."""
     try:
         schema = Schema.from_json(entry.schema or {})
     except (SchemaError, InvalidInputError) as error:
         return [f"its schema cannot be read: {str(error).splitlines()[0]}"]
-    return coverage_faults(entry, schema)
+    return coverage_faults(entry, schema) + group_faults(entry)

@@ -1,35 +1,86 @@
-"""Packs stored in a folder that a power failure may still destroy.
+"""Packs on their way into the store: in memory, then stored and, in a folder, not yet durable.
 
-    add ──► unsynced ──sync──► durable: removed
-                │
-                └── failed, or interrupted ──► doubted ──read_back──► unsent, to be sent under
-                another name
+Their life cycle:
 
-They are synced together, which costs one flush instead of one each; their memory is freed once they
-are written. When a sync fails, it is unknown which bytes are on disk, and the system may report
-success for the next one: so they are read back, compared with their checksums, and written again.
+    UnsentPack, in memory ──put──► in the store ──► durable at once        (object stores; one pack)
+            ▲                           │
+            │                           └► UnsyncedPack ──sync──► durable  (packs of a folder)
+            └─ under another name ── read back ◄── doubted ◄── failed, or interrupted ┘
+
+Packs of a folder are synced together, which costs one flush instead of one each; their memory is
+freed once they are written. When a sync fails, it is unknown which bytes are on disk, and the
+system may report success for the next one: so they are read back, compared with their checksums,
+and written again.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 
 from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError
 from tensorlake.format import PackedBlob, PackId, PackWriter
-from tensorlake.storage import Store, runtime
-from tensorlake.versions.packs.in_memory import UnsentPack
+from tensorlake.storage import Buffer, Store, runtime
 
-__all__ = ["UnsyncedPack", "UnsyncedPacks"]
+__all__ = ["UnsentPack", "UnsyncedPack", "UnsyncedPacks"]
 
 UNSYNCED_NBYTES = 256 << 20
 """Maximum stored packs of a folder that are not durable; beyond it the older half is synced, which
 the system has been writing since they were stored."""
+
+
+@dataclass(slots=True)
+class UnsentPack:
+    """The bytes of a pack that is not stored yet."""
+
+    id: PackId
+    writer: PackWriter
+    is_tried: bool = False
+    """Whether its name was sent before: it must not be sent again, whatever the outcome."""
+    is_durable: bool = False
+    """Whether it was stored durably."""
+    blobs: list[tuple[int, tuple[Buffer, ...], str]] = field(
+        default_factory=list[tuple[int, tuple[Buffer, ...], str]]
+    )
+    """Offset, bytes and tensor of each; in one list, so that interrupts leave them consistent."""
+
+    @classmethod
+    def empty(cls, pack: PackId) -> UnsentPack:
+        """Begin a pack."""
+        return cls(pack, PackWriter(pack.txid, pack.n))
+
+    def add(self, pieces: tuple[Buffer, ...], *, what: str, checksum: int | None = None) -> int:
+        """Place a blob and return its offset."""
+        offset = self.writer.add(pieces, what=what, checksum=checksum)
+        self.blobs.append((offset, pieces, what))
+        return offset
+
+    def read(self, offset: int, nbytes: int) -> Buffer:
+        """Read bytes of one blob."""
+        which = bisect_right(self.blobs, offset, key=itemgetter(0)) - 1
+        start, pieces, _ = self.blobs[which]
+        whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        begin = offset - start
+        return memoryview(whole)[begin : begin + nbytes]
+
+    def without_pages(self, new_id: PackId) -> UnsentPack:
+        """Return the same chunks at the same offsets under another name.
+
+        Pages are always last in a pack, so dropping them moves no chunk. They reference their own
+        pack and must be rebuilt.
+        """
+        copy = UnsentPack.empty(new_id)
+        for _, pieces, what in self.blobs:
+            if what != "page":
+                copy.add(pieces, what=what)
+        return copy
 
 
 @dataclass(frozen=True, slots=True)

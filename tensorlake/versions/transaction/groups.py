@@ -1,0 +1,158 @@
+"""Staged changes of column groups: how they are published, and how they move to a newer entry.
+
+The working state has the groups as staged; a group that is not the base's own object was changed.
+If it continues the base's (the same parts, more rows), its new rows are appended to what the entry
+published after has; otherwise it replaces that. Another commit of the same group is a conflict,
+whatever the policy: one side's rows would be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.format import (
+    ColumnGroup,
+    Extents,
+    PageReader,
+    PageSink,
+    Root,
+    TensorSpec,
+    tree,
+)
+from tensorlake.types import Column
+from tensorlake.versions.log.state import State, table_of
+from tensorlake.versions.packs.writer import PackStage
+from tensorlake.versions.rows.conflict_rules import Conflict
+
+__all__ = [
+    "NetGroup",
+    "applied_groups",
+    "changed_groups",
+    "extended",
+    "group_conflicts",
+    "net_groups",
+    "settled_groups",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NetGroup:
+    """The change of one group.
+
+    Attributes:
+        group: The group as staged; its roots may have scratch pages.
+        is_append: Whether it continues the base's group.
+        added: By part id, the extents of its new rows, packs cited by their final names.
+    """
+
+    group: ColumnGroup
+    is_append: bool
+    added: Mapping[str, Extents]
+
+
+def changed_groups(working: State, base: State) -> list[str]:
+    """Name the groups that were staged, created or dropped."""
+    if working.groups is base.groups:
+        return []
+    names = dict.fromkeys((*base.groups, *working.groups))
+    return [name for name in names if working.groups.get(name) is not base.groups.get(name)]
+
+
+def extended(
+    group: ColumnGroup,
+    columns: Mapping[str, Column],
+    store: Callable[[TensorSpec, Column], Extents],
+) -> ColumnGroup:
+    """Add rows to a group, one column for each part, by name; ``store`` makes the chunks.
+
+    Raises:
+        InvalidInputError: The columns do not match the parts, or differ in length.
+    """
+    parts = {spec.name: spec for spec in group.parts().tensors}
+    counts = {name: len(column) for name, column in columns.items()}
+    if set(counts) != set(parts) or len({*counts.values()}) != 1:
+        raise InvalidInputError(
+            f"columns of {counts!r} rows were given to a group with the parts {list(parts)!r}"
+            "\ngive one column for each part, all of one length"
+        )
+    (count,) = {*counts.values()}
+    if count == 0:
+        return group
+    roots = {
+        spec.id: tree.grown(group.roots[spec.id], store(spec, columns[name]))
+        for name, spec in parts.items()
+    }
+    return group.with_roots(roots, group.rows + count)
+
+
+async def settled_groups(
+    state: State, before: State, pages: PageReader, sink: PageSink
+) -> Mapping[str, ColumnGroup]:
+    """Bring the tails of changed groups to the size that a log entry has room for."""
+    groups = dict(state.groups)
+    for name in changed_groups(state, before):
+        if name in groups:
+            group = groups[name]
+            roots = {
+                part: await tree.settled(root, pages, sink) for part, root in group.roots.items()
+            }
+            groups[name] = group.with_roots(roots, group.rows)
+    return groups
+
+
+async def net_groups(
+    working: State, base: State, pages: PageReader, stage: PackStage
+) -> dict[str, NetGroup | None]:
+    """Take the changes of groups out of the working state; None for a group that was dropped."""
+    net: dict[str, NetGroup | None] = {}
+    for name in changed_groups(working, base):
+        group, before = working.groups.get(name), base.groups.get(name)
+        if group is None:
+            net[name] = None
+            continue
+        is_append = before is not None and group.continues(before)
+        start = before.rows if before is not None and is_append else 0
+        added: dict[str, Extents] = {}
+        if group.rows > start:
+            for part, root in group.roots.items():
+                table = await table_of(root, pages, start, group.rows)
+                added[part] = stage.with_final_ids(table)
+        net[name] = NetGroup(group, is_append, added)
+    return net
+
+
+async def applied_groups(
+    net: Mapping[str, NetGroup | None], to: State, pages: PageReader, sink: PageSink
+) -> Mapping[str, ColumnGroup]:
+    """Apply changes of groups to those of a state; pages go to ``sink``."""
+    if not net:
+        return to.groups
+    groups = dict(to.groups)
+    for name, change in net.items():
+        if change is None:
+            groups.pop(name, None)
+            continue
+        roots: dict[str, Root[Extents]] = {}
+        for part in change.group.roots:
+            root = to.groups[name].roots[part] if change.is_append else Root.of(Extents.empty())
+            new = change.added.get(part)
+            roots[part] = root if new is None else await tree.append(root, new, pages, sink)
+        groups[name] = change.group.with_roots(roots, change.group.rows)
+    return groups
+
+
+def group_conflicts(working: State, base: State, head: State) -> tuple[Conflict, ...]:
+    """List the groups that were staged on ``base`` and that ``head`` has otherwise."""
+    return tuple(
+        Conflict("group", description=f"both changed the column group {name!r}")
+        for name in changed_groups(working, base)
+        if not _is_same(base.groups.get(name), head.groups.get(name))
+    )
+
+
+def _is_same(one: ColumnGroup | None, other: ColumnGroup | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one is other or one.to_json() == other.to_json()
