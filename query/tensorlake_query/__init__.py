@@ -1,7 +1,7 @@
 """TQL, the tensor query language: parse, check, plan and run queries over any columns.
 
 The engine knows nothing of storage; it runs over a `ColumnSource`, and imports numpy and msgspec.
-The first text that is parsed imports Lark; a query with REGEXP imports pyarrow.
+The first query that is parsed imports Lark; REGEXP, and work on many texts, import pyarrow.
 
     compiled = compile_query("WHERE label = 'cat' ORDER BY score DESC LIMIT 10", source.schema)
     result = compiled.run(source)
@@ -34,7 +34,9 @@ from tensorlake_query.values.source import (
     RaggedBatch,
     ReadCost,
     RunSource,
+    SourceBatch,
     Tables,
+    TextBatch,
     UniformBatch,
 )
 
@@ -60,7 +62,9 @@ __all__ = [
     "RaggedBatch",
     "ReadCost",
     "RunSource",
+    "SourceBatch",
     "Tables",
+    "TextBatch",
     "UniformBatch",
     "ast",
     "compile_query",

@@ -25,7 +25,7 @@ MAX_BATCH_ROWS = 1 << 18  # of numbers of FULL_NBYTES; more of narrower ones: a 
 FULL_NBYTES = 4
 FIRST_BATCH_ROWS = 1 << 13  # of a scan, which LIMIT may end there; the next ones grow
 BATCH_GROWTH = 4
-MEDIA_NBYTES = 1 << 19  # a decoded picture of unknown size
+MEDIA_NBYTES = 1 << 19  # a decoded image of unknown size
 RAGGED_SIZE = 16  # elements along a dimension that differs by row
 OBJECT_NBYTES = 128
 # of what is computed for a batch, in units of one operation on one number: a function of the user,

@@ -22,7 +22,6 @@ from tensorlake_query.values.group_keys import Groups, by_group
 from tensorlake_query.values.lineage import lineage_of
 from tensorlake_query.values.memory import JSON_FACTOR, charge, current, working
 from tensorlake_query.values.source import (
-    Batch,
     CodedSource,
     ColumnSource,
     ColumnType,
@@ -30,9 +29,11 @@ from tensorlake_query.values.source import (
     IntArray,
     ObjectBatch,
     RunSource,
+    SourceBatch,
     UniformBatch,
 )
 from tensorlake_query.values.stacks import element_at, stacked
+from tensorlake_query.values.texts import texts_of
 from tensorlake_query.values.vectors import (
     POSITION_NBYTES,
     RowError,
@@ -53,7 +54,7 @@ from tensorlake_query.values.vectors import (
 Answer = Callable[[Any, "SourceReader"], object]
 
 
-FIRST_ROWS = 512  # read first, at most, of a column whose samples differ in size; of pictures one
+FIRST_ROWS = 512  # read first, at most, of a column whose samples differ in size; of images one
 FIRST_NBYTES = 16 << 20  # that they take, by a guess
 RAGGED_SIZE = 16
 STEP_NBYTES = 32 << 20  # read together when their size is known, at least
@@ -120,7 +121,7 @@ class SourceReader:
         return self._counted(name, self.source.read(name, rows), len(rows))[0]
 
     def _column(self, name: str, rows: IntArray) -> Vector:
-        def read(start: int, stop: int) -> Batch:
+        def read(start: int, stop: int) -> SourceBatch:
             is_all = (start, stop) == (0, len(rows))
             return self.source.read(name, rows if is_all else rows[start:stop])
 
@@ -136,7 +137,7 @@ class SourceReader:
             charge((stop - start) * each)
             return self._counted(name, read_run(name, start, stop), stop - start)[0]
 
-        def read(first: int, last: int) -> Batch:
+        def read(first: int, last: int) -> SourceBatch:
             return read_run(name, start + first, start + last)
 
         return self._in_steps(name, stop - start, read)
@@ -150,7 +151,9 @@ class SourceReader:
         charge(nbytes)
         return vector
 
-    def _in_steps(self, name: str, num_rows: int, read: Callable[[int, int], Batch]) -> Vector:
+    def _in_steps(
+        self, name: str, num_rows: int, read: Callable[[int, int], SourceBatch]
+    ) -> Vector:
         """Read samples that differ in size, and charge them: before, as far as sizes are known.
 
         Few are read first, and then as many together as the sizes seen until then allow.
@@ -175,7 +178,7 @@ class SourceReader:
         with working(0 if len(parts) == 1 else sum(map(nbytes_of, parts))):
             return concatenated(parts)
 
-    def _counted(self, name: str, batch: Batch, num_rows: int) -> tuple[Vector, int]:
+    def _counted(self, name: str, batch: SourceBatch, num_rows: int) -> tuple[Vector, int]:
         """Return samples in the form that their type asks for, and the memory they take."""
         column_type = self._schema[name]
         vector = from_batch(batch, column_type)
@@ -241,7 +244,9 @@ class Meter:
         Raises:
             QueryLimitError: it is more than the limit.
         """
-        if vector.values.dtype == object:
+        if texts_of(vector.values) is not None:
+            nbytes = vector.values.nbytes
+        elif vector.values.dtype == object:
             values = vector.values.tolist()
             nbytes = (
                 sum(map(len, values))
@@ -267,7 +272,7 @@ class Meter:
 def held_by(reader: Reader) -> int:
     """Return the bytes that a reader holds for as long as it is: of the rows that a step made."""
     match reader:
-        case GroupReader() | WindowReader() | UngroupReader():
+        case GroupReader() | SlotReader() | WindowReader() | UngroupReader():
             return reader.nbytes
         case _:
             return 0
@@ -285,7 +290,7 @@ def _sample_nbytes(column_type: ColumnType) -> int:
 
 def _first_rows(column_type: ColumnType) -> int:
     """Return how many samples to read before anything is known of their size."""
-    if column_type.shape.count(None) > 1:  # a picture, a mask: few stored bytes may be a large one
+    if column_type.shape.count(None) > 1:  # an image, a mask: few stored bytes may be a large one
         return 1
     guessed = _sample_nbytes(column_type) if column_type.dtype is not None else 1
     return max(min(FIRST_ROWS, FIRST_NBYTES // guessed), 1)
@@ -360,6 +365,42 @@ class GroupReader:
         counts = self._counts[groups]
         starts = starts_of(self._counts)[groups]
         return self._of_all[np.repeat(starts, counts) + numbered(counts)]
+
+
+class SlotReader:
+    """Groups of which nothing is asked but their keys and aggregates."""
+
+    def __init__(self, slots: Mapping[str, Vector], reader: Reader) -> None:
+        self._slots = slots
+        self._reader = reader
+
+    @property
+    def nbytes(self) -> int:
+        """Values held for the groups."""
+        return sum(map(deep_nbytes_of, self._slots.values()))
+
+    @property
+    def base(self) -> SourceReader:
+        """The source underneath."""
+        return self._reader.base
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return the slot's values of some groups."""
+        return take(self._slots[name], rows)
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return the shapes of the values."""
+        return _shapes_of(self._slots[name], rows)
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return None: a group is not a row."""
+        del rows
+        return None
+
+    def source_column(self, name: str) -> str | None:
+        """Return None: a slot is not a column of the source."""
+        del name
+        return None
 
 
 class WindowReader:

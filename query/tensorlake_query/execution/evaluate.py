@@ -74,6 +74,14 @@ class Known(Struct):
             {name: cut(vector) for name, vector in self.shapes.items()},
         )
 
+    def only(self, names: frozenset[str]) -> "Known":
+        """Return what is known of some columns, still held here."""
+        columns = {name: each for name, each in self.columns.items() if name in names}
+        codes = {name: each for name, each in self.codes.items() if name in names}
+        shapes = {name: each for name, each in self.shapes.items() if name in names}
+        vectors = (*columns.values(), *codes.values(), *shapes.values())
+        return Known(hold("a column"), columns, codes, shapes, self, sum(map(nbytes_of, vectors)))
+
 
 class Scope:
     """Some rows, and the columns that have been read for them."""
@@ -128,20 +136,25 @@ class Scope:
                 self._known.shapes[name] = self.reader.shapes(name, self.rows)
         return self._known.shapes[name]
 
-    def take(self, positions: IntArray) -> "Scope":
-        """Return the scope of some of the rows, with what has been read of them."""
-        rows = self._numbers(positions)
-        if not self._known.nbytes:
+    def numbers(self, positions: IntArray) -> IntArray:
+        """Return the numbers of some of the rows."""
+        return self.rows[positions]
+
+    def take(self, positions: IntArray, needed: frozenset[str] | None = None) -> "Scope":
+        """Return the scope of some of the rows, with what has been read of the needed columns."""
+        rows = self.numbers(positions)
+        known = self._known if needed is None else self._known.only(needed)
+        if not known.nbytes:
             return Scope(self.reader, rows, self.text)
         held = hold("rows that are kept")
         share = len(positions) / max(len(self), 1)
         try:
-            held.add(int(self._known.nbytes * share))
+            held.add(int(known.nbytes * share))
             with collecting(None):
-                known = self._known.cut(held, partial(take, positions=positions))
+                taken = known.cut(held, partial(take, positions=positions))
         except TooMuchMemoryError:
-            known = None  # what is needed of them is read again
-        return Scope(self.reader, rows, self.text, known)
+            taken = None  # what is needed of them is read again
+        return Scope(self.reader, rows, self.text, taken)
 
     def forget(self) -> None:
         """Forget what has been read."""
@@ -165,9 +178,6 @@ class Scope:
 
     def _read_codes(self, name: str) -> Vector:
         return self.column(name)
-
-    def _numbers(self, positions: IntArray) -> IntArray:
-        return self.rows[positions]
 
     def _part(self, start: int, stop: int, known: Known) -> "Scope":
         return Scope(self.reader, self.rows[start:stop], self.text, known)
@@ -194,6 +204,10 @@ class RunScope(Scope):
             self._rows = np.arange(self._start, self._stop)
         return self._rows
 
+    def numbers(self, positions: IntArray) -> IntArray:
+        """Return the numbers of some of the rows; the others' are not listed."""
+        return positions + self._start
+
     def _read(self, name: str) -> Vector:
         if name in self._known.codes:
             return super()._read(name)
@@ -201,9 +215,6 @@ class RunScope(Scope):
 
     def _read_codes(self, name: str) -> Vector:
         return self._source.codes(name, self._start, self._stop)
-
-    def _numbers(self, positions: IntArray) -> IntArray:
-        return positions + self._start
 
     def _part(self, start: int, stop: int, known: Known) -> Scope:
         first = self._start

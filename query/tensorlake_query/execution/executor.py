@@ -5,13 +5,19 @@ A step reads the columns that no step before it has read, for the rows that reac
 milliseconds of work, and between them the deadline is checked.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 from msgspec import structs
 
 from tensorlake_query.binding.set_operation import kept_rows
+from tensorlake_query.execution.aggregation import (
+    Grouping,
+    TooSparseError,
+    is_streamed,
+    streamed_exprs,
+)
 from tensorlake_query.execution.batches import (
     BATCH_GROWTH,
     FIRST_BATCH_ROWS,
@@ -21,8 +27,9 @@ from tensorlake_query.execution.batches import (
     sample_nbytes,
     values_of,
 )
-from tensorlake_query.execution.columns import Reader, SourceReader, held_by
+from tensorlake_query.execution.columns import Reader, SlotReader, SourceReader, held_by
 from tensorlake_query.execution.evaluate import RunScope, Scope
+from tensorlake_query.execution.filters import needed_above, passing
 from tensorlake_query.execution.joins import Pairs, all_pairs, matching_pairs, with_unmatched
 from tensorlake_query.execution.operators import (
     aggregated,
@@ -34,7 +41,12 @@ from tensorlake_query.execution.operators import (
     windowed,
 )
 from tensorlake_query.execution.run import ROW_NBYTES, Run
-from tensorlake_query.execution.subqueries import CombinedSource, JoinSource, ResultSource
+from tensorlake_query.execution.subqueries import (
+    CombinedSource,
+    JoinSource,
+    ResultSource,
+    row_numbers_of,
+)
 from tensorlake_query.functions.scalar.membership import Members
 from tensorlake_query.functions.text.search import WORDS_COST, Corpus
 from tensorlake_query.planning.plan import (
@@ -61,13 +73,14 @@ from tensorlake_query.planning.plan import (
     Ungroup,
     Window,
     chain,
+    expressions,
 )
-from tensorlake_query.planning.zone_maps import candidate_ranges
+from tensorlake_query.planning.zone_maps import ZonesByBound, best_first, candidate_ranges
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import Bound, CorpusRef, QueryRef
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.order import Ordering
-from tensorlake_query.values.source import ColumnSource, IntArray, UniformBatch
+from tensorlake_query.values.source import ColumnSource, IntArray
 from tensorlake_query.values.vectors import Vector, concatenated, deep_nbytes_of, nbytes_of, take
 
 MAX_PAIRS = 1_000_000  # tested together where a join has no key
@@ -100,7 +113,7 @@ class Executor:
         source = self._opened_relation(relation)
         reader = SourceReader(source, self._run.meter, self.answer)
         self._run.readers.append(reader)
-        block = _Block(self._run, reader)
+        block = _Block(self._run, reader, needed_above(statement))
         scope = block.joined(statement.plan.input)
         return ResultSource(statement.plan.outputs, scope)
 
@@ -190,11 +203,13 @@ class Executor:
                 self._columns(source, [pair[number] for pair in joined.keys])
                 for number, source in enumerate(sources)
             ]
-            pairs = matching_pairs(sides[0], sides[1], sizes, self._run.check_made)
+            work = partial(matching_pairs, *sides, sizes, self._run.check_made)
+            pairs = self._run.watched(sum(sizes), work)
             pairs = self._tested(joined, sources, pairs)
         else:
             pairs = self._crossed(joined, sources, sizes)
-        return with_unmatched(pairs, joined.kind, sizes)
+        work = partial(with_unmatched, pairs, joined.kind, sizes)
+        return self._run.watched(len(pairs[0]) + sum(sizes), work)
 
     def _crossed(
         self, joined: Joined, sources: tuple[ColumnSource, ColumnSource], sizes: tuple[int, int]
@@ -243,7 +258,7 @@ class Executor:
     ) -> IntArray:
         sizes = sides[0].num_rows, sides[1].num_rows
         if combined.by_identity:
-            left, right = ([_row_numbers(side)] for side in sides)
+            left, right = ([row_numbers_of(side)] for side in sides)
         elif combined.op == "UNION" and combined.keeps_all:
             left, right = [], []
         else:
@@ -251,21 +266,21 @@ class Executor:
             both = {name: self._all(whole, name) for name in combined.schema}
             places = np.arange(sizes[0]), np.arange(sizes[0], sum(sizes))
             left, right = ([take(each, rows) for each in both.values()] for rows in places)
-        return kept_rows(combined.op, left, right, sizes, keeps_all=combined.keeps_all)
-
-
-def _row_numbers(side: ResultSource) -> Vector:
-    lineage = side.lineage()
-    assert lineage is not None, "both sides are rows of one source"
-    return UniformBatch(lineage.rows(np.arange(side.num_rows)))
+        work = partial(kept_rows, combined.op, left, right, sizes, keeps_all=combined.keeps_all)
+        return self._run.watched(sum(sizes), work)
 
 
 class _Block:
     """One chain of steps over one source."""
 
-    def __init__(self, run: Run, reader: SourceReader) -> None:
+    def __init__(
+        self, run: Run, reader: SourceReader, needed: Mapping[int, frozenset[str]] | None = None
+    ) -> None:
         self._run = run
         self._reader = reader
+        self._needed = needed or {}
+        self._ordering: Ordering | None = None  # the one that is being made, and its zones
+        self._zones: ZonesByBound | None = None
 
     def joined(self, plan: Plan) -> Scope:
         """Return all rows of a step as one scope, in order."""
@@ -314,11 +329,33 @@ class _Block:
                 yield from self.stream(step)
             case Sort() | TopK():
                 yield self._checked(self._sorted(plan))
+            case Aggregate() if is_streamed(plan, self._needed.get(id(plan))):
+                yield self._checked(self._aggregated(plan))
             case _:
                 scope = self.joined(plan.input)
                 with np.errstate(all="ignore"):  # as in `evaluate`: what NumPy gives is the answer
                     made = self._held_of_all(plan, scope)
                 yield self._checked(made)
+
+    def _aggregated(self, plan: Aggregate) -> Scope:
+        """Return one row a group, made batch by batch."""
+        grouping = Grouping(plan)
+        exprs = streamed_exprs(plan)
+        parts = self._parts(plan.input, exprs)
+        work = partial(values_of, exprs, check=self._run.deadline.check)
+        try:
+            with self._run.step(OPERATORS[Aggregate]), np.errstate(all="ignore"):
+                for piece, values in self._run.workers.mapped(work, parts, exprs):
+                    grouping.add(values.vectors, len(piece))
+                    values.held.drop()
+                slots = {f"#{number}": each for number, each in enumerate(grouping.slots())}
+        except TooSparseError:
+            slots = None
+        if slots is None:
+            return self._held_of_all(plan, self.joined(plan.input))
+        reader = SlotReader(slots, self._reader)
+        self._run.keep(held_by(reader))
+        return Scope(reader, np.arange(grouping.count), self._run.text)
 
     def _held_of_all(
         self,
@@ -340,20 +377,25 @@ class _Block:
         run = self._run
         match plan:
             case Expand():
-                return expanded(plan, scope, run.check_made)
+                return run.watched(len(scope), partial(expanded, plan, scope, run.check_made))
             case Aggregate():
-                return aggregated(plan, scope, self._values)
+                columns = self._values(expressions(plan), scope)
+                return run.watched(len(scope), partial(aggregated, plan, scope, columns))
             case Ungroup():
                 return ungrouped(plan, scope, self._values, run.check_made)
             case Window():
-                return windowed(plan, scope, self._values)
+                columns = [self._values(call.expressions, scope) for call in plan.calls]
+                return run.watched(len(scope), partial(windowed, plan, scope, columns))
             case Distinct(_, exprs):
-                return scope.take(distinct_rows(self._values(exprs, scope), len(scope)))
+                work = partial(distinct_rows, self._values(exprs, scope), len(scope))
+                return scope.take(run.watched(len(scope), work))
             case Arrange(_, exprs):
-                return scope.take(arranged(self._values(exprs, scope), len(scope)))
+                work = partial(arranged, self._values(exprs, scope), len(scope))
+                return scope.take(run.watched(len(scope), work))
             case Sample():
                 weights = self._values([plan.weight], scope)[0]
-                return scope.take(sampled(plan, weights, scope, run.text))
+                work = partial(sampled, plan, weights, scope, run.text)
+                return scope.take(run.watched(len(scope), work))
 
     def _checked(self, scope: Scope) -> Scope:
         """Pass on what a step made of all rows at once; the time may be up by now."""
@@ -368,10 +410,14 @@ class _Block:
         return (piece for scope in self.stream(step) for piece in pieces(scope, exprs, self._run))
 
     def _kept(self, plan: Filter) -> Iterator[Scope]:
-        exprs = (plan.predicate,)
+        filters = [plan]
+        while isinstance(filters[-1].input, Filter) and self._run.counts is None:
+            filters.append(filters[-1].input)  # counted, each is a step of its own
+        exprs = tuple(each.predicate for each in reversed(filters))
+        needed = self._needed.get(id(plan))
         found = self._run.workers.mapped(
-            partial(_passing, plan.predicate, self._run.deadline.check),
-            self._parts(plan.input, exprs),
+            partial(passing, exprs, self._run.deadline.check, needed),
+            self._parts(filters[-1].input, exprs),
             exprs,
         )
         return (kept for _, kept in found if kept is not None)
@@ -383,7 +429,12 @@ class _Block:
         largest = max((sample_nbytes(schema[name]) for name in plan.columns), default=1)
         step = rows_of(largest)
         size = min(FIRST_BATCH_ROWS, step)
-        for start, stop in candidate_ranges(plan.prunable, reader.source).tolist():
+        ranges = candidate_ranges(plan.prunable, reader.source)
+        if self._zones is not None:
+            ranges = self._zones.ordered(ranges)
+        for start, stop in ranges.tolist():
+            if self._is_beyond(start):
+                continue
             first = start
             while first < stop:
                 run.deadline.check(first, num_rows)
@@ -395,9 +446,16 @@ class _Block:
                 size = min(size * BATCH_GROWTH, step)
         run.deadline.check(num_rows, num_rows)
 
+    def _is_beyond(self, row: int) -> bool:
+        """Tell whether no row of this one's zone can be among the first of an order."""
+        if self._zones is None or self._ordering is None or self._ordering.bound is None:
+            return False
+        return self._zones.is_beyond(row, self._ordering.bound)
+
     def _sorted(self, plan: Sort | TopK) -> Scope:
         limit = plan.count if isinstance(plan, TopK) else None
-        ordering = Ordering(plan.keys, limit)
+        self._zones = best_first(plan, self._reader.source)
+        ordering = self._ordering = Ordering(plan.keys, limit, by_row=self._zones is not None)
         reader = None
         exprs = [key.expr for key in plan.keys]
         parts = self._parts(plan.input, exprs)
@@ -405,9 +463,16 @@ class _Block:
         with self._run.step("ORDER BY"):
             for piece, values in self._run.workers.mapped(work, parts, exprs):
                 reader = piece.reader
-                ordering.add(piece.rows, values.vectors, values.held.nbytes)
+                vectors, nbytes = values.vectors, values.held.nbytes
+                reaching = ordering.reaching(vectors[0])
+                if reaching is None:
+                    ordering.add(piece.rows, vectors, nbytes)
+                elif len(reaching):
+                    nbytes = nbytes * len(reaching) // len(piece)
+                    vectors = [take(vector, reaching) for vector in vectors]
+                    ordering.add(piece.numbers(reaching), vectors, nbytes)
                 values.held.drop()
-            rows = ordering.rows()
+            rows = self._run.watched(ordering.num_rows, ordering.rows)
         if reader is None:
             return self._no_rows(plan.input)
         return Scope(reader, rows, self._run.text)
@@ -432,15 +497,3 @@ class _Block:
                 count -= stop - start
                 if count == 0:
                     return
-
-
-def _passing(predicate: Bound, check: Callable[[int, int], None], piece: Scope) -> Scope | None:
-    """Return the rows of a batch where a condition is true, neither false nor NULL."""
-    condition = values_of([predicate], piece, check).vectors[0]
-    is_true = np.asarray(condition.values, np.bool_)
-    if condition.valid is not None:
-        is_true = is_true & condition.valid
-    kept = np.flatnonzero(is_true)
-    if len(kept) == len(is_true):
-        return piece
-    return piece.take(kept) if len(kept) else None

@@ -7,7 +7,7 @@ import numpy as np
 from tensorlake_query.binding.sampling import checked_weights, drawn
 from tensorlake_query.execution.columns import GroupReader, UngroupReader, WindowReader
 from tensorlake_query.execution.evaluate import Scope
-from tensorlake_query.planning.plan import Aggregate, Expand, Sample, Ungroup, Window, expressions
+from tensorlake_query.planning.plan import Aggregate, Expand, Sample, Ungroup, Window
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import Bound, ColumnRef, span_of
 from tensorlake_query.values.group_keys import by_group, group_rows
@@ -36,10 +36,8 @@ def expanded(plan: Expand, scope: Scope, check_made: Callable[[int], None]) -> S
     return Scope(scope.reader, rows, scope.text)
 
 
-def aggregated(plan: Aggregate, scope: Scope, values: Values) -> Scope:
-    """Return one row a group."""
-    exprs = expressions(plan)
-    columns = values(exprs, scope)
+def aggregated(plan: Aggregate, scope: Scope, columns: Sequence[Vector]) -> Scope:
+    """Return one row a group; `columns` are the values of the plan's expressions."""
     keys, arguments = columns[: len(plan.keys)], iter(columns[len(plan.keys) :])
     groups = group_rows(keys, len(scope))
     slots = [*groups.keys]
@@ -86,11 +84,11 @@ def ungrouped(
     return Scope(reader, np.arange(len(rows)), scope.text)
 
 
-def windowed(plan: Window, scope: Scope, values: Values) -> Scope:
-    """Return the same rows, with the values of window functions beside them."""
+def windowed(plan: Window, scope: Scope, columns: Sequence[Sequence[Vector]]) -> Scope:
+    """Return the same rows beside the values of window functions, from those of their arguments."""
     slots = {
-        f"#w{number}": call.evaluate(values(call.expressions, scope), len(scope))
-        for number, call in enumerate(plan.calls)
+        f"#w{number}": call.evaluate(vectors, len(scope))
+        for number, (call, vectors) in enumerate(zip(plan.calls, columns, strict=True))
     }
     return Scope(WindowReader(scope.reader, scope.rows, slots), np.arange(len(scope)), scope.text)
 

@@ -3,17 +3,22 @@
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Self
+from functools import partial
+from threading import current_thread, main_thread
+from typing import Self, TypeVar
 
 from msgspec import Struct, field, structs
 
 from tensorlake_query.execution.columns import Meter, SourceReader
 from tensorlake_query.execution.evaluate import Scope
+from tensorlake_query.execution.watching import WATCHED_ROWS, watched
 from tensorlake_query.execution.workers import Workers
 from tensorlake_query.planning.plan import Plan
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryLimitError, joined
 from tensorlake_query.values.memory import Account, Held, TooMuchMemoryError, charge, collecting
+
+Made = TypeVar("Made")
 
 ROW_NBYTES = 8  # of a row's number
 MADE_NBYTES = 40  # of a row while it is made: its number, where it comes from, how often
@@ -177,6 +182,18 @@ class Run(Struct):
             span=error.place or ast.Span(0, len(self.text)),
             hint=joined("narrow it with WHERE or LIMIT", self.advice),
         )
+
+    def watched(self, num_rows: int, work: Callable[[], Made]) -> Made:
+        """Do work on all rows at once; a timeout, or Ctrl-C, does not wait for its end.
+
+        Args:
+            num_rows: how many rows it is about.
+            work: reads nothing from a source, and calls no function of the user.
+        """
+        is_waited_for = self.deadline.stop is None and self.deadline.cancelled is None
+        if num_rows < WATCHED_ROWS or (is_waited_for and current_thread() is not main_thread()):
+            return work()
+        return watched(work, partial(self.deadline.check, 0, num_rows), self.memory)
 
     def check_made(self, num_rows: int, before: int = 0) -> None:
         """Raise before a step makes more rows out of those it has than may be held.

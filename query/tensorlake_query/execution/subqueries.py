@@ -191,7 +191,11 @@ class JoinSource:
         def read(rows: IntArray) -> Vector:
             return from_batch(source.read(name, rows), source.schema[name])
 
-        repeats = is_ragged(source.schema[name]) or source.schema[name].dtype is None
+        column_type = source.schema[name]
+        repeats = is_ragged(column_type) or column_type.dtype is None
+        if known.all() and not repeats and not column_type.shape and source.num_rows < len(there):
+            whole = read(np.arange(source.num_rows))  # each row is wanted more than once, about
+            return _as_type(take(whole, there), joined_type)
         if known.all():
             return _as_type(taken_once(read, there) if repeats else read(there), joined_type)
         found = taken_once(read, there[known]) if repeats else read(there[known])
@@ -278,6 +282,13 @@ class CombinedSource:
         picks[on_left] = np.arange(num_left)
         picks[~on_left] = num_left + np.arange(len(rows) - num_left)
         return (there[on_left], there[~on_left] - boundary), picks
+
+
+def row_numbers_of(side: ResultSource) -> Vector:
+    """Return which rows of its source a result's rows are."""
+    lineage = side.lineage()
+    assert lineage is not None, "both sides are rows of one source"
+    return UniformBatch(lineage.rows(np.arange(side.num_rows)))
 
 
 def _as_type(vector: Vector, column_type: ColumnType) -> Vector:

@@ -11,14 +11,14 @@ from tensorlake_query.functions.array import (
 )
 from tensorlake_query.functions.array import points as places
 from tensorlake_query.functions.registry import Function
-from tensorlake_query.functions.scalar import conditional, math, rows
+from tensorlake_query.functions.scalar import choices, conditional, dates, math, rows
 from tensorlake_query.functions.text import search
 from tensorlake_query.functions.text import strings as text
 from tensorlake_query.functions.window.windows import WINDOWS
 
 _GROUPS = (
     shape, rows, reductions, elements, math, text, search, similarity, tokens, geometry, places,
-    conditional,
+    conditional, choices, dates,
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {
     function.name: function for group in _GROUPS for function in group.FUNCTIONS

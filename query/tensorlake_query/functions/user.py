@@ -56,6 +56,8 @@ def _answer_type(dtype: str, shape: tuple[int, ...]) -> ColumnType:
         return TEXT
     if dtype == "json":
         return JSON
+    if not isinstance(dtype, str | type | np.dtype):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        raise TypeError(f"a dtype is named by a string, got {type(dtype).__name__}")
     known = np.dtype(dtype)
     if known.kind not in "biuf":
         raise ValueError(f"a function gives numbers, booleans, text or JSON, not {dtype!r}")

@@ -3,6 +3,9 @@
 `candidate_ranges` turns a condition and the source's statistics into half-open row ranges outside
 of which the condition cannot be true. It only ever errs by keeping too much: a column without
 statistics, a zone without bounds, or a form it does not know keeps everything.
+
+`best_first` orders the zones of a top-k by what they may have: those that come after the rows found
+are beyond its bound, and are not read.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorlake_query.planning.plan import Filter, Plan, Scan, TopK, chain
 from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Apply, Bound, ColumnRef, Constant
 from tensorlake_query.values.source import (
@@ -22,6 +26,63 @@ from tensorlake_query.values.source import (
 
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _Bounds = tuple[AnyArray, AnyArray]
+
+
+class ZonesByBound:
+    """Zones of the first key of an order, and the best value that a row in each may have."""
+
+    def __init__(self, starts: IntArray, best: AnyArray, may_lead: BoolArray, sign: int) -> None:
+        self._starts = starts
+        self._best = best
+        self._may_lead = may_lead  # NULLs first, NaN, or unknown bounds
+        self._sign = sign
+
+    def ordered(self, ranges: IntArray) -> IntArray:
+        """Return ranges of rows cut at the zones, the best zone first."""
+        edges = np.unique(np.concatenate([self._starts, ranges.reshape(-1)]))
+        is_inside = np.zeros(len(edges) - 1, np.bool_)
+        for first, last in np.searchsorted(edges, ranges).tolist():
+            is_inside[first:last] = True
+        pieces = np.stack([edges[:-1], edges[1:]], axis=1)[is_inside]
+        places = np.empty(len(self._best), np.int64)
+        places[np.argsort(self._best, kind="stable")] = np.arange(len(places))
+        zones = self._zones(pieces[:, 0])
+        order = np.lexsort((-self._sign * places[zones], ~self._may_lead[zones]))
+        return pieces[order]
+
+    def is_beyond(self, row: int, bound: AnyArray) -> bool:
+        """Tell whether no row of the zone of a row reaches a bound."""
+        zone = int(self._zones(np.array([row]))[0])
+        if self._may_lead[zone]:
+            return False
+        best = self._best[zone]
+        return bool(best < bound if self._sign > 0 else best > bound)
+
+    def _zones(self, rows: IntArray) -> IntArray:
+        return np.searchsorted(self._starts, rows, "right") - 1
+
+
+def best_first(plan: Plan, source: ColumnSource) -> ZonesByBound | None:
+    """Return the zones of the column that a top-k of a scan is ordered by; None if unknown."""
+    if not isinstance(plan, TopK) or not isinstance(plan.keys[0].expr, ColumnRef):
+        return None
+    *steps, scan = chain(plan.input)
+    key, column = plan.keys[0], plan.keys[0].expr
+    is_plain = isinstance(scan, Scan) and all(isinstance(step, Filter) for step in steps)
+    if not is_plain or column.type.shape or column.type.dtype is None:
+        return None
+    statistics = source.statistics(column.name)
+    if statistics is None or not len(statistics.minimum):
+        return None
+    best = statistics.maximum if key.descending else statistics.minimum
+    if best.dtype.kind not in "iuf":
+        return None
+    may_lead = ~statistics.known
+    if best.dtype.kind == "f":
+        may_lead |= np.isnan(best)
+    if key.nulls_first:
+        may_lead |= statistics.null_count > 0
+    return ZonesByBound(statistics.starts, best, may_lead, 1 if key.descending else -1)
 
 
 def is_prunable(expr: Bound) -> bool:

@@ -28,6 +28,20 @@ class Token(Struct, frozen=True):
     span: Span
 
 
+class Condition(Struct, frozen=True):
+    """`FILTER (WHERE condition)` of an aggregate, until its call is made."""
+
+    expr: ast.Expr
+    span: Span
+
+
+# Aggregates that skip NULLs: a row that FILTER leaves out has one. FIRST takes them.
+FILTERED = frozenset({
+    "COUNT", "SUM", "AVG", "MIN", "MAX", "STD", "STDDEV", "VAR", "MEDIAN", "QUANTILE", "HISTOGRAM",
+    "ANY_VALUE", "ARRAY_AGG",
+})  # fmt: skip
+
+
 # A rule's parts are untyped at this border; each method knows from its grammar rule what it gets.
 Children = list[Any]
 
@@ -180,9 +194,12 @@ class ExpressionBuilder:
         args: list[ast.Expr | ast.Star | ast.Weighted] = []
         named: list[ast.Named] = []
         over: ast.Over | None = None
+        condition: Condition | None = None
         for argument in _nodes(arguments):
             if isinstance(argument, ast.Over):
                 over = argument
+            elif isinstance(argument, Condition):
+                condition = argument
             elif isinstance(argument, ast.Named):
                 named.append(argument)
             elif args and _spells_axis(argument):  # Deep Lake's axis=0
@@ -192,7 +209,31 @@ class ExpressionBuilder:
             else:
                 args.append(argument)
         is_distinct = _has(arguments, "DISTINCT")
+        if condition is not None:
+            args[:1] = [self._filtered(name, args, named, condition)]
         return ast.Call(name.text.upper(), tuple(args), tuple(named), is_distinct, over, span=span)
+
+    def filter(self, span: Span, children: Children) -> Condition:
+        return Condition(children[0], span)
+
+    def _filtered(
+        self,
+        name: Token,
+        args: list[ast.Expr | ast.Star | ast.Weighted],
+        named: list[ast.Named],
+        condition: Condition,
+    ) -> ast.Expr:
+        """Return what an aggregate with FILTER is of: CASE WHEN condition THEN its argument END."""
+        if name.text.upper() not in FILTERED or named or not args:
+            hint = f"these take it: {', '.join(sorted(FILTERED))}"
+            if name.text.upper() == "FIRST":
+                hint = "ANY_VALUE takes the first value that is not NULL"
+            raise self.fail(f"{name.text.upper()} takes no FILTER", condition.span, hint)
+        given, span = args[0], condition.span
+        if isinstance(given, ast.Weighted):
+            raise self.fail("an aggregate takes no weights", given.span)
+        counted = ast.Literal(1, span=given.span) if isinstance(given, ast.Star) else given
+        return ast.Case(None, (ast.When(condition.expr, counted, span=span),), None, span=span)
 
     def over(self, span: Span, children: Children) -> ast.Over:
         return ast.Over(children[0], children[1], span=span)

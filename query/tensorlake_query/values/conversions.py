@@ -73,6 +73,12 @@ def is_text_constant(expr: Bound) -> bool:
     return isinstance(expr, Constant) and isinstance(expr.value, str)
 
 
+def encoded_constant(expr: Bound) -> bytes | None:
+    """Return a known text as UTF-8; of half a surrogate pair, as no stored text has it."""
+    value = expr.value if isinstance(expr, Constant) else None
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else None
+
+
 def converted(
     expr: Bound, kernel: Kernel, column_type: ColumnType, *, cost: float = JSON_COST
 ) -> Bound:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.source import AnyArray, IntArray, UniformBatch
+from tensorlake_query.values.texts import numbered_texts, texts_of
 from tensorlake_query.values.vectors import Vector, as_ragged, counts_of, length_of, take
 
 # of a row that is grouped: its codes, its group, the first of its code; while its key is found
@@ -19,6 +20,7 @@ CODE_NBYTES = 16
 SORTED_NBYTES = 40
 TEXT_KEY_NBYTES = 120  # a place in a list and in a dict
 ARRAY_KEY_NBYTES = 320  # beside what is in it: a tuple of its shape and its bytes
+MANY_TEXTS = 4096  # from so many on pyarrow numbers them, which takes 0.1 s to import
 DENSE_MIN = 1 << 12  # so many numbers may be left unused where there are fewer rows
 
 
@@ -86,6 +88,9 @@ def codes_of(vector: Vector) -> tuple[IntArray, int]:
     if not isinstance(vector, UniformBatch) or values.ndim > 1:
         with working(2 * values.nbytes + length_of(vector) * ARRAY_KEY_NBYTES):
             ranks, count = _numbered(_array_keys(vector))
+    elif (texts := texts_of(values)) is not None and len(texts) >= MANY_TEXTS:
+        with working(texts.nbytes + len(texts) * CODE_NBYTES):
+            ranks, count = numbered_texts(texts)
     elif values.dtype == object:
         with working(len(values) * TEXT_KEY_NBYTES):
             ranks, count = _numbered([json_key(each) for each in values.tolist()])

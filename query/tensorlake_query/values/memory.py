@@ -48,7 +48,12 @@ class Account:
     limit: int | None = None
     held: int = 0
     most: int = 0
+    is_closed: bool = False
     _lock: Lock = field(default_factory=Lock)
+
+    def close(self) -> None:
+        """Let no more bytes be taken: the run has ended, and work in progress is to stop."""
+        self.is_closed = True
 
     def change(self, nbytes: int, operator: str) -> None:
         """Take bytes, or give them back.
@@ -58,6 +63,8 @@ class Account:
         """
         with self._lock:
             held = self.held + nbytes
+            if nbytes > 0 and self.is_closed:
+                raise TooMuchMemoryError(operator, nbytes, self.held, 0)
             if nbytes > 0 and self.limit is not None and held > self.limit:
                 raise TooMuchMemoryError(operator, nbytes, self.held, self.limit)
             self.held = held

@@ -2,7 +2,8 @@
 
 `ordered` sorts any number of keys at once. `Ordering` collects rows batch by batch; with a `limit`
 it keeps only the rows that can still be among the first, and gives the same rows in the same order
-as sorting them all.
+as sorting them all. Once it has as many numbers as it needs, the last of them is a bound: most rows
+of a batch are dropped by one comparison, and whole zones by theirs.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from msgspec import Struct
 from tensorlake_query.values.bound import Bound
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.source import AnyArray, IntArray
+from tensorlake_query.values.texts import ranked_texts, texts_of
 from tensorlake_query.values.vectors import Vector, concatenated, take, valid_of
 
 # A top-k buffer is cut when it holds so many times what is needed: a row is then sorted O(1) times.
@@ -34,16 +36,24 @@ class SortKey(Struct, frozen=True):
 class Ordering:
     """Rows with their sort keys, in the order they came."""
 
-    def __init__(self, keys: Sequence[SortKey], limit: int | None) -> None:
+    def __init__(self, keys: Sequence[SortKey], limit: int | None, *, by_row: bool = False) -> None:
+        """Begin without rows; `by_row`: ties are in the order of row numbers, not of batches."""
         self._keys = keys
+        self._by_row = by_row
         self._limit = limit
         self._rows: list[IntArray] = []
         self._vectors: list[Sequence[Vector]] = []
         self._held = 0
         self._nbytes = 0
+        self._bound: AnyArray | None = None  # of the first key: a number beyond which none counts
+
+    @property
+    def bound(self) -> AnyArray | None:
+        """The number that the first key of a row must reach to count; None while any may."""
+        return self._bound
 
     def add(self, rows: IntArray, vectors: Sequence[Vector], nbytes: int) -> None:
-        """Take in a batch of rows and one vector for each key, which take `nbytes`."""
+        """Add a batch of rows and one vector for each key, which take `nbytes`."""
         charge(rows.nbytes + nbytes)
         self._nbytes += rows.nbytes + nbytes
         self._rows.append(rows)
@@ -52,12 +62,28 @@ class Ordering:
         if self._limit is not None and self._held > max(KEPT_FACTOR * self._limit, KEPT_LEAST):
             self._cut(self._limit)
 
+    @property
+    def num_rows(self) -> int:
+        """How many rows are held."""
+        return self._held
+
     def rows(self) -> IntArray:
         """Return the rows in order, at most the limit."""
         if not self._rows:
             return np.zeros(0, np.int64)
         self._cut(self._limit)
         return self._rows[0]
+
+    def reaching(self, column: Vector) -> IntArray | None:
+        """Return which rows of a batch may count, by their first key; None where all may."""
+        if self._bound is None:
+            return None
+        key = self._keys[0]
+        compare = np.greater_equal if key.descending else np.less_equal
+        reaches = compare(column.values, self._bound)  # false of NaN
+        if column.valid is not None:
+            reaches = reaches | ~column.valid if key.nulls_first else reaches & column.valid
+        return np.flatnonzero(reaches)
 
     def _cut(self, limit: int | None) -> None:
         num_rows = self._held
@@ -73,10 +99,25 @@ class Ordering:
         kept = None if limit is None else _candidates(columns[0], self._keys[0], limit)
         if kept is not None:
             rows, columns = rows[kept], [take(column, kept) for column in columns]
+        if self._by_row and (rows[1:] < rows[:-1]).any():  # ties are in the order of the rows
+            before = np.argsort(rows, kind="stable")
+            rows, columns = rows[before], [take(column, before) for column in columns]
         order = ordered(columns, self._keys)[:limit]
         self._rows = [rows[order]]
         self._vectors = [[take(column, order) for column in columns]]
         self._held = len(order)
+        self._bound = _bound_of(self._vectors[0][0], limit)
+
+
+def _bound_of(column: Vector, limit: int | None) -> AnyArray | None:
+    """Return the last of the first `limit` values, if all are there and it is a number."""
+    values = column.values
+    if not limit or len(values) < limit or values.dtype.kind not in "iufb":
+        return None
+    if column.valid is not None and not column.valid[-1]:
+        return None
+    last = values[-1]
+    return None if last != last else last  # noqa: PLR0124 - NaN
 
 
 def ordered(
@@ -127,7 +168,9 @@ def _values(column: Vector, *, descending: bool) -> AnyArray:
     """Return numbers that sort as the values do, all NULLs as one and all NaNs as one."""
     values = column.values
     hidden = None if column.valid is None else ~column.valid
-    if values.dtype == object:
+    if (texts := texts_of(values)) is not None and len(texts):
+        values = ranked_texts(texts)[0]  # a NULL is empty
+    elif values.dtype == object:
         if hidden is not None:  # what lies under a NULL may be of any type
             values = np.where(hidden, values[~hidden][0] if not hidden.all() else "", values)
         _, values = np.unique(values, return_inverse=True)

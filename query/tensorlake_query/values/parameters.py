@@ -45,8 +45,15 @@ def parameter_value(value: object, expr: ast.Parameter, text: str) -> Constant:
             array = np.array(None)
         if array.dtype.kind in "biuf":
             return Constant(array, number(array.dtype, array.shape), expr, weak=weak)
+    if isinstance(value, int):
+        raise QueryTypeError(
+            f"the parameter ${expr.name} is an integer that does not fit in 64 bits",
+            text=text,
+            span=expr.span,
+            hint="give it as a float",
+        )
     raise QueryTypeError(
-        f"the parameter ${expr.name} is {type(value).__name__}, which has no place in a query",
+        f"unsupported type of the parameter ${expr.name}: {type(value).__name__}",
         text=text,
         span=expr.span,
         hint="give a number, a boolean, a string, bytes, a dict, or an array of numbers",

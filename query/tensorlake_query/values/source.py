@@ -7,6 +7,7 @@ rows, read by row number. A lake, a server, an Arrow table, or plain numpy array
     UniformBatch      n samples of one shape          values (n, *shape)
     RaggedBatch       n samples of differing shapes   values flat, shapes (n, ndim)
     ObjectBatch       text, decoded JSON, bytes       values list, None where NULL
+    TextBatch         text, as UTF-8                  content and offsets, as in Arrow
     ColumnStatistics  zone maps: bounds per run of rows, used to skip runs that cannot match
 
 A NULL is a whole sample: `valid[i]` is False (or the object is None). Arrays have no NULL elements.
@@ -72,7 +73,21 @@ class ObjectBatch:
     nbytes: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TextBatch:
+    """One text a sample, as a source may have it: UTF-8 end to end, Arrow's layout.
+
+    Row i is `content[offsets[i]:offsets[i + 1]]`; NULLs are empty.
+    """
+
+    content: npt.NDArray[np.uint8]
+    offsets: IntArray
+    valid: BoolArray | None = None
+
+
 Batch = UniformBatch | RaggedBatch | ObjectBatch
+SourceBatch = Batch | TextBatch
+"""The samples of a source; a result has texts as objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +122,7 @@ class ColumnSource(Protocol):
         """How many rows there are; row numbers are 0 … num_rows − 1."""
         ...
 
-    def read(self, column: str, rows: IntArray) -> Batch:
+    def read(self, column: str, rows: IntArray) -> SourceBatch:
         """Return the samples of `rows`, in that order (rows may repeat); media comes decoded."""
         ...
 
@@ -124,7 +139,7 @@ class ColumnSource(Protocol):
 class RunSource(Protocol):
     """A source that reads consecutive rows by their range, without a list of row numbers."""
 
-    def read_run(self, column: str, start: int, stop: int) -> Batch:
+    def read_run(self, column: str, start: int, stop: int) -> SourceBatch:
         """Return the samples of rows `start` … `stop` − 1, as `read` does."""
         ...
 
@@ -133,7 +148,7 @@ class RunSource(Protocol):
 class CodedSource(Protocol):
     """A source that keeps class codes narrower than it hands them out: comparing them is faster."""
 
-    def read_codes(self, column: str, start: int, stop: int) -> Batch:
+    def read_codes(self, column: str, start: int, stop: int) -> SourceBatch:
         """Return the class codes of rows `start` … `stop` − 1, one each, of any integer dtype."""
         ...
 

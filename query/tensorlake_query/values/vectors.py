@@ -1,6 +1,7 @@
 """The executor's vectors: one value per row, held as arrays.
 
-    UniformBatch   the type's shape is known: values (n, *shape); text, JSON, bytes are object (n,)
+    UniformBatch   the type's shape is known: values (n, *shape); text, JSON, bytes are object (n,),
+                   or text is `Texts`, which is like such an array
     RaggedBatch    some dimension differs by row: flat values and shapes (n, ndim)
 
 Which of the two follows from the type alone, never from the values. All ragged work goes through
@@ -27,8 +28,11 @@ from tensorlake_query.values.source import (
     IntArray,
     ObjectBatch,
     RaggedBatch,
+    SourceBatch,
+    TextBatch,
     UniformBatch,
 )
+from tensorlake_query.values.texts import Texts, joined_texts, texts_of
 from tensorlake_query.values.types import is_ragged
 
 Vector = UniformBatch | RaggedBatch
@@ -56,8 +60,10 @@ class RowError(Exception):
         self.position = position
 
 
-def from_batch(batch: Batch, column_type: ColumnType) -> Vector:
+def from_batch(batch: SourceBatch, column_type: ColumnType) -> Vector:
     """Bring what a source returned into the form its type asks for."""
+    if isinstance(batch, TextBatch):
+        return UniformBatch(Texts(batch.content, batch.offsets).as_array(), batch.valid)
     if isinstance(batch, ObjectBatch):
         if column_type.shape:
             return _texts(batch)
@@ -101,7 +107,7 @@ def nbytes_of(vector: Vector) -> int:
 
 def deep_nbytes_of(vector: Vector) -> int:
     """Return what a vector takes with its texts; each row of texts is looked at."""
-    if vector.values.dtype != object:
+    if vector.values.dtype != object or texts_of(vector.values) is not None:
         return nbytes_of(vector)
     return nbytes_of(vector) + objects_nbytes(python_values(vector.values))
 
@@ -267,7 +273,8 @@ def take(vector: Vector, positions: IntArray) -> Vector:
     """Return the rows at `positions`, in that order."""
     valid = None if vector.valid is None else vector.valid[positions]
     if isinstance(vector, UniformBatch):
-        charge(len(positions) * math.prod(vector.values.shape[1:]) * vector.values.itemsize)
+        if texts_of(vector.values) is None:  # texts know what they take
+            charge(len(positions) * math.prod(vector.values.shape[1:]) * vector.values.itemsize)
         return UniformBatch(vector.values[positions], valid)
     counts = counts_of(vector.shapes)
     starts = starts_of(counts)[positions]
@@ -311,6 +318,9 @@ def concatenated(vectors: Sequence[Vector]) -> Vector:
     valid = None
     if any(vector.valid is not None for vector in vectors):
         valid = np.concatenate([valid_of(vector) for vector in vectors])
+    texts = [each for vector in vectors if (each := texts_of(vector.values)) is not None]
+    if len(texts) == len(vectors):
+        return UniformBatch(joined_texts(texts).as_array(), valid)
     values = np.concatenate([vector.values for vector in vectors])
     ragged = [vector for vector in vectors if isinstance(vector, RaggedBatch)]
     if ragged:

@@ -1,4 +1,4 @@
-"""Across rows: COUNT, SUM, AVG, MIN, MAX, FIRST, ANY_VALUE, over all rows or over each group.
+"""Across rows: COUNT, SUM, AVG, MIN, MAX, FIRST, ANY_VALUE, ARRAY_AGG, over all rows or a group's.
 
 NULLs do not count. Without any value COUNT is 0 and the others are NULL. SUM of integers is int64
 (uint64), of floats float64; AVG is float64; MIN and MAX keep the type, and skip NaN unless there is
@@ -8,19 +8,34 @@ take anything, the others refuse arrays: ARRAY_SUM and its kin aggregate within 
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from msgspec import Struct, structs
 
+from tensorlake_query.functions.aggregate.accumulators import (
+    Accumulator,
+    Counts,
+    Extremes,
+    Sums,
+)
 from tensorlake_query.functions.aggregate.distributions import bind_distribution, present
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.operators import presence_of, required_number
 from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Bound, show
 from tensorlake_query.values.group_keys import DENSE_MIN, by_group, codes_of
-from tensorlake_query.values.source import AnyArray, ColumnType, IntArray, UniformBatch
+from tensorlake_query.values.source import (
+    AnyArray,
+    ColumnType,
+    IntArray,
+    RaggedBatch,
+    UniformBatch,
+)
+from tensorlake_query.values.stacks import stacked_type
+from tensorlake_query.values.texts import ranked_texts, texts_of
 from tensorlake_query.values.types import INT, describe, number
-from tensorlake_query.values.vectors import Vector, constant, take, valid_of
+from tensorlake_query.values.vectors import Vector, constant, object_array, take, valid_of
 
 # (values of the rows or None, group of each row, number of groups) → one value a group
 Compute = Callable[[Vector | None, IntArray, int], Vector]
@@ -29,23 +44,28 @@ WITHIN_SAMPLE = {
     "SUM": "ARRAY_SUM", "AVG": "ARRAY_MEAN", "MIN": "ARRAY_MIN", "MAX": "ARRAY_MAX",
     "STD": "ARRAY_STD",
 }  # fmt: skip
+PLAIN = ("VAR", "STDDEV", "MEDIAN", "FIRST", "ANY_VALUE", "ARRAY_AGG")
 USAGES = {
     "COUNT": "COUNT(*), COUNT(x) or COUNT(DISTINCT x)",
     "QUANTILE": "QUANTILE(x, 0.9)",
     "HISTOGRAM": "HISTOGRAM(x, bins) or HISTOGRAM(x, bins, low, high)",
-    **{name: f"{name}(x)" for name in (*WITHIN_SAMPLE, "VAR", "MEDIAN", "FIRST", "ANY_VALUE")},
+    **{name: f"{name}(x)" for name in (*WITHIN_SAMPLE, *PLAIN)},
 }
 AGGREGATES = frozenset(USAGES)
 _ARGUMENTS = {"QUANTILE": {2}, "HISTOGRAM": {2, 4}}
 
 
 class AggregateCall(Struct, frozen=True):
-    """One aggregate of a query; `argument` None is `COUNT(*)`."""
+    """One aggregate of a query; `argument` None is `COUNT(*)`.
+
+    `accumulate` begins one that is made batch by batch; None where it looks at all rows at once.
+    """
 
     argument: Bound | None
     compute: Compute
     type: ColumnType
     syntax: ast.Call
+    accumulate: Callable[[], Accumulator] | None = None
 
 
 def is_aggregate(node: ast.Node) -> bool:
@@ -70,11 +90,15 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
         return AggregateCall(site.args[0], _count_distinct, INT, syntax)
     if syntax.distinct:
         call = bind_aggregate(site, ast.with_fields(syntax, distinct=False))
-        return structs.replace(call, compute=_of_distinct(call.compute), syntax=syntax)
+        compute = _of_distinct(call.compute)
+        return structs.replace(call, compute=compute, syntax=syntax, accumulate=None)
     if name == "COUNT":
         counts_all = is_star or not site.args[0].type.nullable
-        return AggregateCall(None if counts_all else presence_of(site.args[0]), _count, INT, syntax)
+        present_in = None if counts_all else presence_of(site.args[0])
+        return AggregateCall(present_in, _count, INT, syntax, Counts)
     argument = site.args[0]
+    if name == "ARRAY_AGG":
+        return _bind_collected(site, argument, syntax)
     if name in {"FIRST", "ANY_VALUE"}:
         return _bind_first(argument, syntax)
     if argument.type.shape:
@@ -92,7 +116,8 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
         return AggregateCall(argument, compute, column_type, syntax)
     argument = required_number(site, argument)
     if name == "AVG":
-        return AggregateCall(argument, _average, number("float64", nullable=True), syntax)
+        means = partial(Sums, np.dtype(np.float64), is_mean=True)
+        return AggregateCall(argument, _average, number("float64", nullable=True), syntax, means)
     kind = np.dtype(argument.type.dtype).kind
     dtype = np.dtype({"f": np.float64, "u": np.uint64}.get(kind, np.int64))
 
@@ -102,7 +127,8 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
         np.add.at(sums, groups, values.astype(dtype, copy=False))
         return UniformBatch(sums, np.bincount(groups, minlength=num_groups) > 0)
 
-    return AggregateCall(argument, total, number(dtype, nullable=True), syntax)
+    sums = partial(Sums, dtype, is_mean=False)
+    return AggregateCall(argument, total, number(dtype, nullable=True), syntax, sums)
 
 
 def _bind_first(argument: Bound, syntax: ast.Call) -> AggregateCall:
@@ -125,6 +151,31 @@ def _bind_first(argument: Bound, syntax: ast.Call) -> AggregateCall:
         return replace(chosen, valid=valid)
 
     return AggregateCall(argument, first, column_type, syntax)
+
+
+def _bind_collected(site: Site, argument: Bound, syntax: ast.Call) -> AggregateCall:
+    """Bind ARRAY_AGG: the values of each group that are not NULL, in the order of their rows."""
+    if argument.type.shape:
+        raise site.fail(
+            f"{show(argument)} is {describe(argument.type)}; ARRAY_AGG collects single values",
+            hint=f"write SELECT {show(argument)} GROUP BY …, which stacks arrays of one shape",
+        )
+    column_type = stacked_type(argument.type)
+
+    def collected(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+        assert vector is not None, "ARRAY_AGG has an argument"
+        valid = np.flatnonzero(valid_of(vector))
+        groups = groups[valid]
+        counts = np.bincount(groups, minlength=num_groups).astype(np.int64)
+        samples = take(vector, valid[by_group(groups, num_groups)])
+        if argument.type.dtype is not None:
+            return RaggedBatch(samples.values, counts[:, None])
+        stops = np.cumsum(counts)
+        values = samples.values.tolist()
+        runs = zip((stops - counts).tolist(), stops.tolist(), strict=True)
+        return UniformBatch(object_array([values[start:stop] for start, stop in runs]))
+
+    return AggregateCall(argument, collected, column_type, syntax)
 
 
 def _of_distinct(compute: Compute) -> Compute:
@@ -188,7 +239,12 @@ def _bind_extreme(site: Site, argument: Bound, syntax: ast.Call) -> AggregateCal
             result[is_filled] = ufunc.reduceat(values[order], starts)
         return UniformBatch(result, is_filled)
 
-    return AggregateCall(argument, extreme, replace(argument.type, nullable=True), syntax)
+    accumulate = None
+    if argument.type.dtype is not None:
+        dtype = np.dtype(argument.type.dtype)
+        accumulate = partial(Extremes, dtype, extreme_ufunc(dtype, is_min=is_min))
+    column_type = replace(argument.type, nullable=True)
+    return AggregateCall(argument, extreme, column_type, syntax, accumulate)
 
 
 def extreme_ufunc(dtype: np.dtype[np.generic], *, is_min: bool) -> np.ufunc:
@@ -200,7 +256,12 @@ def extreme_ufunc(dtype: np.dtype[np.generic], *, is_min: bool) -> np.ufunc:
 
 def _extreme_text(values: AnyArray, groups: IntArray, num_groups: int, *, is_min: bool) -> AnyArray:
     result = np.full(num_groups, "", object)
-    distinct, ranks = np.unique(values, return_inverse=True)
+    texts = texts_of(values)
+    if texts is not None:
+        ranks, known = ranked_texts(texts)
+        distinct = object_array(known)
+    else:
+        distinct, ranks = np.unique(values, return_inverse=True)
     if len(distinct):
         best = np.full(num_groups, len(distinct) - 1 if is_min else 0, np.int64)
         (np.minimum if is_min else np.maximum).at(best, groups, ranks)

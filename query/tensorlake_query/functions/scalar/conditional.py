@@ -2,7 +2,8 @@
 
 CASE takes the first arm whose condition is true; without ELSE the rest is NULL. Its results must be
 of one kind: all numbers (of their common dtype), all text, all booleans. CAST of text that is
-not a number, or of a float that an integer cannot hold, is NULL.
+not a number, or of a float that an integer cannot hold, is NULL. Times
+become text in ISO 8601, in UTC.
 """
 
 import json
@@ -32,12 +33,14 @@ from tensorlake_query.values.vectors import (
     concatenated,
     counts_of,
     made_texts,
+    object_array,
     python_values,
     take,
     valid_of,
 )
 
 INT_BITS = 63
+MOMENT_NBYTES = 256  # of a time as text, while it is made
 MAX_NUMBER_TEXT = (
     300  # characters; no 64-bit number needs more, and Python converts long ones slowly
 )
@@ -257,6 +260,17 @@ def _bind_to_text(site: Site) -> Bound:
     text = as_text(operand) if operand.type.kind != "json" else None
     if text is not None:
         return site.apply(lambda vectors, _num_rows: vectors[0], text.type, args=(text,))
+    unit = operand.type.timestamp_unit
+    if unit is not None and not operand.type.shape:
+
+        def moments(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+            values = vectors[0].values.astype(np.int64).astype(f"datetime64[{unit}]")
+            charge(len(values) * MOMENT_NBYTES)
+            made = (text + "Z" for text in np.datetime_as_string(values).tolist())
+            return UniformBatch(object_array(list(made)))
+
+        column_type = replace(TEXT, nullable=operand.type.nullable)
+        return site.apply(moments, column_type, cost=TEXT_COST)
     if operand.type.shape or operand.type.kind == "bytes":
         raise site.fail(f"cannot cast {show(operand)}, {describe(operand.type)}, to TEXT")
 

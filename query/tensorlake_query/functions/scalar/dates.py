@@ -1,19 +1,20 @@
-"""EXTRACT: a part of a moment, in UTC; EPOCH and the rest of an interval."""
+"""EXTRACT and DATE_TRUNC: a part of a moment, and its begin, in UTC; EPOCH of an interval."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tensorlake_query.functions.registry import Site
+from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.syntax.errors import joined, listed, nearest
-from tensorlake_query.values.bound import Bound, show
+from tensorlake_query.values.bound import Bound, Constant, show
 from tensorlake_query.values.source import AnyArray, UniformBatch
 from tensorlake_query.values.times import PER_SECOND, is_time
 from tensorlake_query.values.types import FLOAT, INT, describe
 from tensorlake_query.values.vectors import Vector
 
 DAY, HOUR, MINUTE = 86_400, 3600, 60
+WEEK_DAYS = 7
 _THURSDAY = 4  # the day of the week of 1 January 1970, from Sunday
 
 
@@ -81,3 +82,74 @@ def bind_extract(site: Site, part: str) -> Bound:
         return UniformBatch(compute(seconds).astype(np.int64), vectors[0].valid)
 
     return site.apply(kernel, replace(INT, nullable=operand.type.nullable), cost=8.0)
+
+
+def _week(seconds: AnyArray) -> AnyArray:
+    days = np.floor_divide(seconds, DAY)
+    return (days - (days + _THURSDAY - 1) % WEEK_DAYS) * DAY  # to its Monday
+
+
+def _of_calendar(unit: str) -> Callable[[AnyArray], AnyArray]:
+    def truncate(seconds: AnyArray) -> AnyArray:
+        begin = _date(seconds).astype(f"datetime64[{unit}]").astype("datetime64[D]")
+        return begin.astype(np.int64) * DAY
+
+    return truncate
+
+
+def _quarter(seconds: AnyArray) -> AnyArray:
+    months = _date(seconds).astype("datetime64[M]").astype(np.int64)
+    begin = (months - months % 3).astype("datetime64[M]").astype("datetime64[D]")
+    return begin.astype(np.int64) * DAY
+
+
+def _of_seconds(length: int) -> Callable[[AnyArray], AnyArray]:
+    return lambda seconds: seconds - seconds % length
+
+
+TRUNCATIONS: dict[str, Callable[[AnyArray], AnyArray]] = {
+    "YEAR": _of_calendar("Y"),
+    "QUARTER": _quarter,
+    "MONTH": _of_calendar("M"),
+    "WEEK": _week,
+    "DAY": _of_seconds(DAY),
+    "HOUR": _of_seconds(HOUR),
+    "MINUTE": _of_seconds(MINUTE),
+    "SECOND": _of_seconds(1),
+}
+
+
+def _bind_truncated(site: Site) -> Bound:
+    given, moment = site.args
+    part = given.value if isinstance(given, Constant) else None
+    truncate = TRUNCATIONS.get(part.upper()) if isinstance(part, str) else None
+    if truncate is None:
+        known = [each.lower() for each in TRUNCATIONS]
+        raise site.fail(
+            f"no part {part!r} of a time",
+            at=given,
+            hint=joined(nearest(str(part), known), listed("parts", known)),
+        )
+    unit = moment.type.timestamp_unit
+    if unit is None or moment.type.shape:
+        shown = f"{show(moment)} is {describe(moment.type)}"
+        raise site.fail(f"DATE_TRUNC takes a time, and {shown}", at=moment)
+    per_second = PER_SECOND[unit]
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        values = vectors[1].values.astype(np.int64)
+        seconds = np.floor_divide(values, per_second)
+        return UniformBatch(truncate(seconds) * per_second, vectors[1].valid)
+
+    return site.apply(kernel, replace(moment.type, dtype="int64"), cost=8.0)
+
+
+FUNCTIONS = (
+    Function(
+        "DATE_TRUNC",
+        "DATE_TRUNC('month', time)",
+        "The begin of the year, quarter, month, week (Monday), day, hour, minute or second.",
+        (2, 2),
+        _bind_truncated,
+    ),
+)

@@ -1,4 +1,6 @@
-"""Element by element: ABS, SQRT, EXP, LOG, POW, FLOOR, CEIL, ROUND, CLIP, LOGICAL_AND, LOGICAL_OR.
+"""Element by element: ABS, SIGN, SQRT, EXP, LOG, POW, MOD, SIN, COS, TAN, FLOOR, CEIL, ROUND, CLIP.
+
+LOGICAL_AND and LOGICAL_OR are AND and OR of arrays.
 
 Integers give float64 where the answer is not whole. The rest is NumPy's: the square root of −1 is
 NaN, the logarithm of 0 is −inf, and ROUND goes to the even neighbour at .5.
@@ -56,6 +58,14 @@ def _bind_power(site: Site) -> Bound:
     return bind_arithmetic(site, "^")
 
 
+def _bind_remainder(site: Site) -> Bound:
+    return bind_arithmetic(site, "%")
+
+
+def _sign(values: AnyArray) -> AnyArray:
+    return values if values.dtype.kind == "b" else np.sign(values)
+
+
 def _bind_logical(role: str) -> Callable[[Site], Bound]:
     def bind(site: Site) -> Bound:
         return bind_logic(site, role)
@@ -86,6 +96,11 @@ FUNCTIONS = (
         (2, 2),
         _bind_logical("or"),
     ),
+    Function("MOD", "MOD(x, y)", "Remainder of x / y, as x % y.", (2, 2), _bind_remainder),
+    Function("SIGN", "SIGN(x)", "-1, 0 or 1, by the sign of x.", (1, 1), _bind(_sign, 1)),
+    Function("SIN", "SIN(x)", "Sine of x radians.", (1, 1), _bind_real(np.sin, 8)),
+    Function("COS", "COS(x)", "Cosine of x radians.", (1, 1), _bind_real(np.cos, 8)),
+    Function("TAN", "TAN(x)", "Tangent of x radians.", (1, 1), _bind_real(np.tan, 8)),
     Function("ABS", "ABS(x)", "Absolute value.", (1, 1), _bind(_abs, 1)),
     Function("SQRT", "SQRT(x)", "Square root.", (1, 1), _bind_real(np.sqrt, 4)),
     Function("EXP", "EXP(x)", "e to the power x.", (1, 1), _bind_real(np.exp, 8)),

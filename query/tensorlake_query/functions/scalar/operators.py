@@ -6,6 +6,7 @@ labels by name against names and by code against numbers, JSON values by the typ
 (NULL where the value has another type).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import add
@@ -14,6 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from tensorlake_query.functions.registry import Site
+from tensorlake_query.functions.text.matching import compared, equal_to
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryNameError, joined, listed, nearest
 from tensorlake_query.values.bound import (
@@ -25,11 +27,19 @@ from tensorlake_query.values.bound import (
     show,
     syntax_of,
 )
-from tensorlake_query.values.conversions import as_condition, as_number, as_text, converted, is_null
+from tensorlake_query.values.conversions import (
+    as_condition,
+    as_number,
+    as_text,
+    converted,
+    encoded_constant,
+    is_null,
+)
 from tensorlake_query.values.group_keys import json_key
 from tensorlake_query.values.source import AnyArray, ColumnType, TimeUnit, UniformBatch
+from tensorlake_query.values.texts import texts_of
 from tensorlake_query.values.times import PER_SECOND, in_unit, is_time, moment_of_text, untimed
-from tensorlake_query.values.types import BOOL, TEXT, broadcast, describe, number
+from tensorlake_query.values.types import BOOL, FLOAT, TEXT, broadcast, describe, number
 from tensorlake_query.values.vectors import (
     Vector,
     elementwise,
@@ -140,8 +150,16 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
             return site.apply(texts_kernel, column_type, args=args, cost=TEXT_COST, role="compare")
 
         is_json = left.type.kind == "json"
+        literal = encoded_constant(right)
 
         def object_kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+            texts = texts_of(vectors[0].values)
+            if texts is not None and literal is not None and op in {"=", "!="}:
+                found = equal_to(texts, literal)
+                return UniformBatch(~found if op == "!=" else found)
+            others = texts_of(vectors[1].values)
+            if texts is not None and others is not None:
+                return UniformBatch(compared(texts, others, op))
             sides = [_json_keys(each.values) if is_json else each.values for each in vectors]
             return UniformBatch(np.asarray(compare(*sides), np.bool_))
 
@@ -149,7 +167,7 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
         return site.apply(
             object_kernel, column_type, args=(left, right), cost=TEXT_COST, role="compare"
         )
-    left, right = adapted([left, right])
+    left, right = adapted([_in_64_bits(left, right), _in_64_bits(right, left)])
     shape = _common_shape(site, [left, right])
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
@@ -157,6 +175,20 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
 
     column_type = ColumnType("bool", "bool", shape, nullable=nullable)
     return site.apply(kernel, column_type, args=(left, right), role="compare")
+
+
+def _in_64_bits(side: Bound, other: Bound) -> Bound:
+    """Replace an integer of more than 64 bits, which every 64-bit integer compares with alike."""
+    value = side.value if isinstance(side, Constant) else None
+    if not isinstance(side, Constant) or not isinstance(value, int) or -(2**63) <= value < 2**64:
+        return side
+    beyond = math.inf if value > 0 else -math.inf
+    is_integer = (other.type.dtype or "float64").startswith(("int", "uint"))
+    try:
+        near = beyond if is_integer else float(value)
+    except OverflowError:
+        near = beyond
+    return structs.replace(side, value=near, type=FLOAT)
 
 
 def _json_keys(values: AnyArray) -> AnyArray:

@@ -5,6 +5,10 @@ backslash takes the next literally. A pattern is cut at its runs into pieces of 
 searched one after the other from left to right, so that no pattern can take more than (length of
 the text × length of the pattern) steps. REGEXP finds a match anywhere in the text, on the RE2 in
 pyarrow, whose time is linear in the text whatever the pattern is.
+
+A stored column is searched as bytes: for the literals at the ends of a LIKE pattern, and for
+the longest one between. Where the rows that have them may still not match, few of them are tested
+one by one, and many by RE2.
 """
 
 import re
@@ -16,15 +20,27 @@ import numpy as np
 
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.operators import TEXT_COST, required_text
+from tensorlake_query.functions.text.matching import (
+    ascii_lowered,
+    containing,
+    ending,
+    equal_to,
+    only_some,
+    starting,
+)
 from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Bound, Constant, show
 from tensorlake_query.values.conversions import is_null
 from tensorlake_query.values.source import BoolArray, UniformBatch
+from tensorlake_query.values.texts import Texts, booleans, large_strings, texts_of
 from tensorlake_query.values.types import BOOL, describe
 from tensorlake_query.values.vectors import Vector, python_values
 
 Matcher = Callable[[str], bool]
 Matching = Callable[[Sequence[str]], BoolArray]
+BytesMatching = Callable[[Texts], BoolArray]
+
+TESTED_SHARE = 8  # of the rows: where fewer than one in so many are left, each is tested alone
 
 _INVALID = "Invalid regular expression: "  # what pyarrow puts before RE2's words
 
@@ -45,24 +61,29 @@ def bind_like(site: Site, syntax: ast.Like) -> Bound:
         raise site.fail(f"{form} needs one text per row, and {shown}", at=operand)
     folds = form == "ILIKE"
     if form == "REGEXP":
-        found = _regexp(site, pattern.value, pattern)
-    elif form == "GLOB":
-        found = _each(like_matcher(pattern.value, run="*", one="?"))
+        found, found_in_bytes = _regexp(site, pattern.value, pattern)
     else:
-        found = _each(like_matcher(pattern.value.lower() if folds else pattern.value))
+        run, one = ("*", "?") if form == "GLOB" else ("%", "_")
+        wanted = pattern.value.lower() if folds else pattern.value
+        found = _each(like_matcher(wanted, run=run, one=one))
+        found_in_bytes = _bytes_matching(wanted, run, one)
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
-        texts = python_values(vectors[0].values)
-        if folds:
-            texts = [text.lower() for text in texts]
-        matched = found(texts)
+        values = vectors[0].values
+        texts = texts_of(values)
+        if texts is not None and not (folds and not texts.is_ascii):
+            matched = found_in_bytes(ascii_lowered(texts) if folds else texts)
+        elif folds:
+            matched = found([text.lower() for text in python_values(values)])
+        else:
+            matched = found(python_values(values))
         return UniformBatch(~matched if negated else matched)
 
     column_type = replace(BOOL, nullable=operand.type.nullable)
     return site.apply(kernel, column_type, args=(operand, pattern), cost=2 * TEXT_COST, role="like")
 
 
-def _regexp(site: Site, pattern: str, at: Bound) -> Matching:
+def _regexp(site: Site, pattern: str, at: Bound) -> tuple[Matching, BytesMatching]:
     import pyarrow as pa
     from pyarrow import compute
 
@@ -82,8 +103,82 @@ def _regexp(site: Site, pattern: str, at: Bound) -> Matching:
         except UnicodeEncodeError:  # half of a surrogate pair: RE2 sees one character
             encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
             array = pa.array(encoded, pa.large_binary()).view(pa.large_string())
-        return match(array, pattern).to_numpy(zero_copy_only=False)
+        return booleans(match(array, pattern))
 
+    def found_in_bytes(texts: Texts) -> BoolArray:
+        return booleans(match(large_strings(texts), pattern))
+
+    return found, found_in_bytes
+
+
+def _bytes_matching(pattern: str, run: str, one: str) -> BytesMatching:
+    """Return the test that a LIKE pattern stands for, of texts as bytes."""
+    pieces = _pieces(pattern, run, one)
+    head, tail = _literal(pieces[0]), _literal(pieces[-1][::-1])[::-1]
+    middle = [piece for piece in pieces[1:-1] if piece]
+    is_plain = not any(None in piece for piece in pieces)
+    if is_plain and len(pieces) == 1:
+        return lambda texts: equal_to(texts, _encoded(head))
+    if is_plain and not middle:
+        return lambda texts: _between(texts, head, tail)
+    if is_plain and len(middle) == 1 and not head and not tail:
+        return lambda texts: containing(texts, _encoded(_literal(middle[0])))
+    literals = [literal for piece in pieces for literal in _literals(piece)]
+    longest = max(literals, key=len)
+    matches = like_matcher(pattern, run=run, one=one)
+    expression = "(?s)\\A" + ".*".join(map(_expression, pieces)) + "\\z"
+
+    def found(texts: Texts) -> BoolArray:
+        candidates = _between(texts, head, tail) if head or tail else None
+        if longest not in {head, tail}:
+            has_longest = containing(texts, _encoded(longest))
+            candidates = has_longest if candidates is None else candidates & has_longest
+        if candidates is None:
+            candidates = np.ones(len(texts), np.bool_)
+        few = only_some(texts, candidates, matches, len(texts) // TESTED_SHARE)
+        return _by_expression(texts, expression, matches) if few is None else few
+
+    return found
+
+
+def _by_expression(texts: Texts, expression: str, matches: Matcher) -> BoolArray:
+    """Match by RE2; one by one where the expression is more than it takes."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    match = cast("Any", compute).match_substring_regex  # Any: pyarrow ships no types
+    try:
+        return booleans(match(large_strings(texts), expression))
+    except (pa.ArrowInvalid, UnicodeEncodeError):
+        return np.fromiter(map(matches, texts.tolist()), np.bool_, len(texts))
+
+
+def _between(texts: Texts, head: str, tail: str) -> BoolArray:
+    """Tell which texts begin and end with literals that do not overlap."""
+    first, last = _encoded(head), _encoded(tail)
+    found = texts.lengths >= len(first) + len(last)
+    if first:
+        found &= starting(texts, first)
+    return found & ending(texts, last) if last else found
+
+
+def _encoded(literal: str) -> bytes:
+    return literal.encode("utf-8", "surrogatepass")  # half of a pair, which no stored text has
+
+
+def _literal(piece: Sequence[str | None]) -> str:
+    """Return the known characters that a piece begins with."""
+    return _literals(piece)[0]
+
+
+def _literals(piece: Sequence[str | None]) -> list[str]:
+    """Return the runs of known characters in a piece, between those left open."""
+    found = [""]
+    for character in piece:
+        if character is None:
+            found.append("")
+        else:
+            found[-1] += character
     return found
 
 
@@ -120,20 +215,23 @@ def like_matcher(pattern: str, *, run: str = "%", one: str = "_") -> Matcher:
     return matches
 
 
-def _pieces(pattern: str, run: str, one: str) -> list[list[str]]:
-    """Cut a pattern at its runs; a piece is a list of one regular expression a character."""
-    pieces: list[list[str]] = [[]]
+def _pieces(pattern: str, run: str, one: str) -> list[list[str | None]]:
+    """Cut a pattern at its runs; a piece is a list of characters, None for any one."""
+    pieces: list[list[str | None]] = [[]]
     characters = iter(pattern)
     for character in characters:
         if character == run:
             pieces.append([])
         elif character == one:
-            pieces[-1].append(".")
+            pieces[-1].append(None)
         else:
-            literal = next(characters, "\\") if character == "\\" else character
-            pieces[-1].append(re.escape(literal))
+            pieces[-1].append(next(characters, "\\") if character == "\\" else character)
     return pieces
 
 
-def _compiled(piece: Sequence[str]) -> re.Pattern[str]:
-    return re.compile("".join(piece), re.DOTALL)
+def _expression(piece: Sequence[str | None]) -> str:
+    return "".join("." if character is None else re.escape(character) for character in piece)
+
+
+def _compiled(piece: Sequence[str | None]) -> re.Pattern[str]:
+    return re.compile(_expression(piece), re.DOTALL)

@@ -1,4 +1,4 @@
-"""Text: LOWER, UPPER, TRIM, SUBSTR, REPLACE, SPLIT, KEYS, CONTAINS."""
+"""Text: LOWER, UPPER, TRIM, SUBSTR, LEFT, RIGHT, CONCAT, REPLACE, SPLIT, KEYS, CONTAINS."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,11 +13,13 @@ from tensorlake_query.functions.scalar.operators import (
     required_number,
     required_text,
 )
+from tensorlake_query.functions.text.matching import containing
 from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Bound, Constant, show
-from tensorlake_query.values.conversions import JSON_COST, is_text_constant
+from tensorlake_query.values.conversions import JSON_COST, encoded_constant, is_text_constant
 from tensorlake_query.values.memory import charge, objects_nbytes
 from tensorlake_query.values.source import BoolArray, RaggedBatch, UniformBatch
+from tensorlake_query.values.texts import texts_of
 from tensorlake_query.values.types import BOOL, TEXT, TEXTS, describe
 from tensorlake_query.values.vectors import Vector, made_texts, object_array, python_values
 
@@ -61,8 +63,12 @@ def _bind_contains(site: Site) -> Bound:
         return _bind_json_contains(site)
     container = required_text(site, container)
     value = required_text(site, value)
+    known = encoded_constant(value)
 
     def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:
+        packed = texts_of(vectors[0].values)
+        if packed is not None and known is not None:
+            return UniformBatch(containing(packed, known))
         texts, wanted = (python_values(vector.values) for vector in vectors)
         if is_text_constant(value) and wanted:
             needle = wanted[0]
@@ -135,6 +141,50 @@ def _substring(text: str, start: int, length: int | None = None) -> str:
     return text[first:] if length is None else text[first : first + max(length, 0)]
 
 
+def _first_characters(text: str, count: int) -> str:
+    """Return `count` characters, or all but the last ones where it is negative."""
+    return text[:count]
+
+
+def _last_characters(text: str, count: int) -> str:
+    """Return the last `count` characters, or all but the first ones where it is negative."""
+    return text[max(len(text) - count, 0) :] if count >= 0 else text[-count:]
+
+
+def _bind_joined(site: Site) -> Bound:
+    """Bind CONCAT: each value as text, and NULL as none."""
+    casts = (ast.Cast(arg, "text", span=arg.span) for arg in ast.operands(site.syntax))
+    args = [
+        arg if arg.type.kind == "text" else site.bind(cast)
+        for arg, cast in zip(site.args, casts, strict=True)
+    ]
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        columns: list[list[str]] = []
+        for vector in vectors:
+            texts = python_values(vector.values)
+            if vector.valid is not None:
+                texts = [text if ok else "" for text, ok in zip(texts, vector.valid, strict=True)]
+            columns.append(texts)
+        made = made_texts(_joined, *columns, longest=_sum, exact=_sum_of_lengths)
+        return UniformBatch(made)
+
+    cost = TEXT_COST * len(args)
+    return site.apply(kernel, replace(TEXT, nullable=False), args=args, strict=False, cost=cost)
+
+
+def _joined(*texts: str) -> str:
+    return "".join(texts)
+
+
+def _sum(*lengths: int) -> int:
+    return sum(lengths)
+
+
+def _sum_of_lengths(*texts: str) -> int:
+    return sum(map(len, texts))
+
+
 def _longest_replaced(text: int, _old: int, new: int) -> int:
     return (text + 1) * (new + 1)  # an empty part stands before and after each character
 
@@ -203,6 +253,27 @@ FUNCTIONS = (
         "Text with one part replaced by another.",
         (3, 3),
         _bind_per_text(str.replace, longest=_longest_replaced, exact=_length_replaced),
+    ),
+    Function(
+        "LEFT",
+        "LEFT(text, n)",
+        "The first n characters; all but the last ones where n is negative.",
+        (2, 2),
+        _bind_per_text(_first_characters, numbers=(1,)),
+    ),
+    Function(
+        "RIGHT",
+        "RIGHT(text, n)",
+        "The last n characters; all but the first ones where n is negative.",
+        (2, 2),
+        _bind_per_text(_last_characters, numbers=(1,)),
+    ),
+    Function(
+        "CONCAT",
+        "CONCAT(x, …)",
+        "Values as text, one after another; NULL adds nothing.",
+        (1, 64),
+        _bind_joined,
     ),
     Function("SPLIT", "SPLIT(text, separator)", "The parts of a text.", (2, 2), _bind_split),
     Function("KEYS", "KEYS(json)", "The keys of a JSON object.", (1, 1), _bind_keys),

@@ -11,9 +11,10 @@ from tensorlake_query.values.source import ColumnType
 # Guessed share of rows that a condition keeps. Only their order matters: equality before ranges
 # before the rest.
 SELECTIVITY = {"=": 0.1, "in": 0.2, "is null": 0.1, "range": 0.4, "other": 0.6}
-MEDIA_COST = 1e6  # decoding a picture, against one arithmetic operation on one element
+MEDIA_COST = 1e6  # decoding an image, against one arithmetic operation on one element
 READ_COST = 1.0  # a byte read, in the same unit
 OBJECT_NBYTES = 128
+FEW_CLASSES = 256
 RAGGED_SIZE = 16
 MAX_FILTERS = 64  # of one AND: each is a generator that runs inside the next
 
@@ -87,6 +88,8 @@ def _read_cost(column_type: ColumnType) -> float:
         return MEDIA_COST
     if column_type.dtype is None:
         return READ_COST * OBJECT_NBYTES
+    if column_type.names is not None and len(column_type.names) <= FEW_CLASSES:
+        return READ_COST * _size(column_type)  # compared as narrow as they are kept
     return READ_COST * np.dtype(column_type.dtype).itemsize * _size(column_type)
 
 

@@ -1,0 +1,184 @@
+"""GROUP BY batch by batch: keys of few possible values find their group in a table.
+
+Each key's values become codes by a table of what lies between the least and the largest seen; the
+codes of all keys together are a place in a table of groups, which are numbered as they appear. So
+nothing is sorted, no row is kept, and each batch is over in milliseconds. Integers, booleans and
+class labels have such tables, as far as these stay small (`TooSparseError`: the caller groups all
+rows at once instead, by `group_rows`).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorlake_query.functions.aggregate.accumulators import Accumulator
+from tensorlake_query.planning.plan import Aggregate
+from tensorlake_query.values.bound import Bound, CodesRef, ColumnRef
+from tensorlake_query.values.memory import charge
+from tensorlake_query.values.source import ColumnType, IntArray, UniformBatch
+from tensorlake_query.values.vectors import Vector, concatenated, constant, take
+
+MAX_PLACES = 1 << 22  # of all tables: 32 MiB
+GROUP_NBYTES = 64  # of a group: its places in the tables, its keys
+
+
+class TooSparseError(Exception):
+    """The keys have more possible values than a table takes."""
+
+
+def is_streamed(plan: Aggregate, needed: frozenset[str] | None) -> bool:
+    """Tell whether an aggregation can be made batch by batch.
+
+    Args:
+        plan: the aggregation.
+        needed: columns that later steps use; None: perhaps all.
+    """
+    return (
+        needed is not None
+        and all(name.startswith("#") for name in needed)  # others are stacks of the groups' rows
+        and all(call.accumulate is not None for call in plan.calls)
+        and all(_has_table(key.type) for key in plan.keys)
+    )
+
+
+def _has_table(column_type: ColumnType) -> bool:
+    if column_type.shape or column_type.dtype is None:
+        return False
+    return np.dtype(column_type.dtype).kind in "iub" and column_type.dtype != "uint64"
+
+
+def streamed_exprs(plan: Aggregate) -> tuple[Bound, ...]:
+    """Return what is computed of each row; labels as narrow as they are kept."""
+    keys = (
+        CodesRef(key.name, key.type, key.syntax)
+        if isinstance(key, ColumnRef) and key.type.kind == "label"
+        else key
+        for key in plan.keys
+    )
+    return (*keys, *(call.argument for call in plan.calls if call.argument is not None))
+
+
+class Grouping:
+    """The groups of an aggregation, and its aggregates so far."""
+
+    def __init__(self, plan: Aggregate) -> None:
+        self._plan = plan
+        self._columns = [_Codes() for _ in plan.keys]
+        self._numbers = np.full(1, -1)  # the group of each combination of codes
+        self._capacities = [1] * len(plan.keys)
+        self._keys: list[list[Vector]] = [[] for _ in plan.keys]
+        self._accumulators: list[Accumulator] = [
+            call.accumulate() for call in plan.calls if call.accumulate is not None
+        ]
+        self.count = 0 if plan.keys else 1
+
+    def add(self, vectors: Sequence[Vector], num_rows: int) -> None:
+        """Add a batch: the values of `streamed_exprs`.
+
+        Raises:
+            TooSparseError: the keys have too many possible values.
+        """
+        keys, arguments = vectors[: len(self._keys)], iter(vectors[len(self._keys) :])
+        groups = self._groups(keys) if keys else np.zeros(num_rows, np.int64)
+        for call, accumulator in zip(self._plan.calls, self._accumulators, strict=True):
+            argument = None if call.argument is None else next(arguments)
+            accumulator.add(argument, groups, self.count)
+
+    def slots(self) -> list[Vector]:
+        """Return the keys of each group, and the aggregates."""
+        if not self._plan.keys:
+            nothing = np.zeros(0, np.int64)
+            for call, accumulator in zip(self._plan.calls, self._accumulators, strict=True):
+                none = None if call.argument is None else constant(None, call.argument.type, 0)
+                accumulator.add(none, nothing, 1)
+        keys: list[Vector] = []
+        for key, parts in zip(self._plan.keys, self._keys, strict=True):
+            made = concatenated(parts) if parts else constant(None, key.type, 0)
+            dtype = np.dtype(key.type.dtype)
+            keys.append(UniformBatch(made.values.astype(dtype, copy=False), made.valid))
+        return [*keys, *(each.result() for each in self._accumulators)]
+
+    def _groups(self, keys: Sequence[Vector]) -> IntArray:
+        """Return the group of each row; new ones are numbered as they appear."""
+        codes = [column.of(key) for column, key in zip(self._columns, keys, strict=True)]
+        self._make_room([column.count for column in self._columns])
+        place = codes[0]
+        for code, capacity in zip(codes[1:], self._capacities[1:], strict=True):
+            place = place * capacity + code
+        groups = self._numbers[place]
+        if not len(groups) or groups.min() >= 0:
+            return groups
+        fresh = np.flatnonzero(groups < 0)
+        places, first = np.unique(place[fresh], return_index=True)
+        by_appearance = np.argsort(first, kind="stable")
+        charge(len(places) * GROUP_NBYTES)
+        self._numbers[places[by_appearance]] = self.count + np.arange(len(places))
+        self.count += len(places)
+        rows = fresh[first[by_appearance]]
+        for parts, key in zip(self._keys, keys, strict=True):
+            parts.append(take(key, rows))
+        return self._numbers[place]
+
+    def _make_room(self, counts: Sequence[int]) -> None:
+        """Let the table of groups have a place for each combination of codes."""
+        if all(count <= have for count, have in zip(counts, self._capacities, strict=True)):
+            return
+        wanted = [
+            have if count <= have else 1 << (count - 1).bit_length()
+            for count, have in zip(counts, self._capacities, strict=True)
+        ]
+        places = int(np.prod(wanted, dtype=np.float64))
+        if places > MAX_PLACES:
+            raise TooSparseError
+        charge(places * self._numbers.itemsize)
+        numbers = np.full(wanted, -1)
+        numbers[tuple(map(slice, self._capacities))] = self._numbers.reshape(self._capacities)
+        self._numbers, self._capacities = numbers.reshape(-1), wanted
+
+
+class _Codes:
+    """Codes of a key's values: 0 is NULL, the others are numbered as they appear."""
+
+    def __init__(self) -> None:
+        self._low = 0
+        self._table = np.zeros(0, np.int64)
+        self.count = 1
+
+    def of(self, vector: Vector) -> IntArray:
+        """Return the code of each row.
+
+        Raises:
+            TooSparseError: the values lie too far apart.
+        """
+        values = vector.values
+        if values.dtype == np.bool_:
+            values = values.view(np.uint8)
+        known = values if vector.valid is None else values[vector.valid]
+        if not len(known):
+            return np.zeros(len(values), np.int64)
+        self._cover(int(known.min()), int(known.max()))
+        if vector.valid is not None:
+            values = np.where(vector.valid, values, values.dtype.type(known[0]))
+        place = values if not self._low else values.astype(np.int64) - self._low
+        codes = self._table[place]
+        if codes.min() == 0:
+            fresh = np.unique(place[codes == 0])
+            self._table[fresh] = self.count + np.arange(len(fresh))
+            self.count += len(fresh)
+            codes = self._table[place]
+        return codes if vector.valid is None else np.where(vector.valid, codes, 0)
+
+    def _cover(self, low: int, high: int) -> None:
+        if len(self._table) and self._low <= low and high < self._low + len(self._table):
+            return
+        before = self._table
+        if len(before):
+            low, high = min(low, self._low), max(high, self._low + len(before) - 1)
+        low = min(low, 0) if low > 0 and high < MAX_PLACES // 2 else low  # then it is not taken off
+        if high - low >= MAX_PLACES:
+            raise TooSparseError
+        charge((high - low + 1) * before.itemsize)
+        self._table = np.zeros(high - low + 1, np.int64)
+        if len(before):
+            self._table[self._low - low : self._low - low + len(before)] = before
+        self._low = low

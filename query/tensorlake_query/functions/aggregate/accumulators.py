@@ -1,0 +1,124 @@
+"""Aggregates that are made batch by batch: partial results that grow with the groups, and merge.
+
+An accumulator has one place for each group. Batches add to it in any number; two of them, over the
+same groups, merge into what one would have made of both. NULLs do not count.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from tensorlake_query.values.memory import charge
+from tensorlake_query.values.source import AnyArray, IntArray, UniformBatch
+from tensorlake_query.values.vectors import Vector, valid_of
+
+EXACT_FLOATS = 1 << 53  # integers up to here are floats, and so are their sums
+
+
+class Accumulator(Protocol):
+    """An aggregate of each group."""
+
+    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+        """Add rows: their values, None where only rows count, and their groups."""
+        ...
+
+    def result(self) -> Vector:
+        """Return one value for each group."""
+        ...
+
+
+class Counts:
+    """COUNT(*) and COUNT(x)."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(0, np.int64)
+
+    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+        """Count rows, or the values that are not NULL."""
+        if vector is not None and vector.valid is not None:
+            groups = groups[vector.valid]
+        self._counts = _grown(self._counts, num_groups, 0)
+        self._counts += np.bincount(groups, minlength=num_groups)
+
+    def result(self) -> Vector:
+        """Return the counts."""
+        return UniformBatch(self._counts)
+
+
+class Sums:
+    """SUM, in the dtype of the answer, and AVG."""
+
+    def __init__(self, dtype: np.dtype[np.generic], *, is_mean: bool) -> None:
+        self._counts = np.zeros(0, np.int64)
+        self._sums = np.zeros(0, dtype)
+        self._is_mean = is_mean
+
+    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+        """Add values that are not NULL."""
+        values, groups = _present(vector, groups)
+        self._counts = _grown(self._counts, num_groups, 0)
+        self._sums = _grown(self._sums, num_groups, 0)
+        self._counts += np.bincount(groups, minlength=num_groups)
+        if self._sums.dtype.kind == "f" or _is_exact(values):
+            sums = np.bincount(groups, values, num_groups)
+            self._sums += sums.astype(self._sums.dtype, copy=False)
+        else:
+            np.add.at(self._sums, groups, values.astype(self._sums.dtype, copy=False))
+
+    def result(self) -> Vector:
+        """Return the sums or means; NULL of no value."""
+        sums = self._sums / np.maximum(self._counts, 1) if self._is_mean else self._sums
+        return UniformBatch(sums, self._counts > 0)
+
+
+class Extremes:
+    """MIN or MAX of numbers; a number takes precedence over NaN."""
+
+    def __init__(self, dtype: np.dtype[np.generic], ufunc: np.ufunc) -> None:
+        self._values = np.zeros(0, dtype)
+        self._is_filled = np.zeros(0, np.bool_)
+        self._ufunc = ufunc
+
+    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+        """Compare values that are not NULL with those found before."""
+        values, groups = _present(vector, groups)
+        self._values = _grown(self._values, num_groups, 0)
+        self._is_filled = _grown(self._is_filled, num_groups, 0)
+        if num_groups == 1 and len(values):
+            found = np.array([self._ufunc.reduce(values)], self._values.dtype)
+            places = np.zeros(1, np.int64)
+        else:
+            found, places = values, groups
+        fresh = ~self._is_filled[places]
+        self._values[places[fresh]] = found[fresh]  # any of them: all are compared below
+        self._is_filled[places] = True
+        self._ufunc.at(self._values, places, found.astype(self._values.dtype, copy=False))
+
+    def result(self) -> Vector:
+        """Return the extremes; NULL of no value."""
+        return UniformBatch(self._values, self._is_filled)
+
+
+def _present(vector: Vector | None, groups: IntArray) -> tuple[AnyArray, IntArray]:
+    assert vector is not None, "only COUNT(*) has no argument"
+    if vector.valid is None:
+        return vector.values, groups
+    valid = valid_of(vector)
+    return vector.values[valid], groups[valid]
+
+
+def _is_exact(values: AnyArray) -> bool:
+    """Tell whether a sum of integers is exact in floats, in any order."""
+    if not len(values):
+        return True
+    return max(abs(int(values.min())), abs(int(values.max()))) * len(values) < EXACT_FLOATS
+
+
+def _grown(values: AnyArray, count: int, fill: int) -> AnyArray:
+    """Return values with places for as many groups; their number doubles, to be O(1) a group."""
+    if count <= len(values):
+        return values
+    charge((count - len(values)) * values.itemsize)
+    made = np.full(count, fill, values.dtype)
+    made[: len(values)] = values
+    return made

@@ -1,0 +1,138 @@
+"""Looking for text in UTF-8 bytes: `Texts` without making a string of each row.
+
+A literal is found by masks over the bytes of many rows at once: the byte of it that is rarest in a
+sample first, then the others where that one is. Places become rows by a search among the offsets.
+Blocks fit a core's cache.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tensorlake_query.values.memory import working
+from tensorlake_query.values.source import BoolArray, IntArray
+from tensorlake_query.values.texts import ByteArray, Texts, booleans, large_strings
+
+BLOCK_NBYTES = 1 << 17  # of content looked at together
+SAMPLE_NBYTES = 1 << 12  # of content that tells which byte is rare
+FEW = 16  # of a block: where fewer places than one in so many are left, they are looked at alone
+MASK_NBYTES = 3 * BLOCK_NBYTES
+ROW_NBYTES = 32  # of a row that is compared: its place, what is left
+
+
+def containing(texts: Texts, literal: bytes) -> BoolArray:
+    """Tell which texts have a literal in them."""
+    found = np.zeros(len(texts), np.bool_)
+    if not literal:
+        found[:] = True
+        return found
+    offsets, size = texts.offsets, len(literal)
+    order = _rarest_first(texts.own, literal)
+    first, last = int(offsets[0]), int(offsets[-1]) - size + 1
+    with working(MASK_NBYTES + len(texts)):
+        for start in range(first, last, BLOCK_NBYTES):
+            stop = min(start + BLOCK_NBYTES, last)
+            places = _places(texts.content, literal, order, start, stop)
+            if len(places):
+                rows = np.searchsorted(offsets, places, "right") - 1
+                found[rows[places + size <= offsets[rows + 1]]] = True
+    return found
+
+
+def starting(texts: Texts, literal: bytes) -> BoolArray:
+    """Tell which texts begin with a literal."""
+    return _at(texts, literal, texts.offsets[:-1], texts.lengths >= len(literal))
+
+
+def ending(texts: Texts, literal: bytes) -> BoolArray:
+    """Tell which texts end with a literal."""
+    return _at(texts, literal, texts.offsets[1:] - len(literal), texts.lengths >= len(literal))
+
+
+def equal_to(texts: Texts, literal: bytes) -> BoolArray:
+    """Tell which texts are a literal."""
+    return _at(texts, literal, texts.offsets[:-1], texts.lengths == len(literal))
+
+
+def among(texts: Texts, literals: Sequence[bytes]) -> BoolArray:
+    """Tell which texts are one of some literals."""
+    found = np.zeros(len(texts), np.bool_)
+    for literal in literals:
+        found |= equal_to(texts, literal)
+    return found
+
+
+def compared(texts: Texts, other: Texts, op: str) -> BoolArray:
+    """Compare texts with others, row by row, in the order of code points."""
+    from pyarrow import compute
+
+    functions = {
+        "=": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
+        ">=": "greater_equal",
+    }  # fmt: skip
+    call = compute.call_function
+    return booleans(call(functions[op], [large_strings(texts), large_strings(other)]))
+
+
+def ascii_lowered(texts: Texts) -> Texts:
+    """Return texts of ASCII in lower case."""
+    own = texts.own
+    with working(2 * len(own)):
+        is_upper = own - np.uint8(ord("A")) < ord("Z") - ord("A") + 1
+        lowered = own + (is_upper.view(np.uint8) << np.uint8(5))
+    return Texts(lowered, texts.offsets - texts.offsets[0])
+
+
+def only_some(
+    texts: Texts, candidates: BoolArray, matches: Callable[[str], bool], most: int
+) -> BoolArray | None:
+    """Test the candidates one by one; None where they are more than `most`."""
+    rows = np.flatnonzero(candidates)
+    if len(rows) > most:
+        return None
+    found = np.zeros(len(texts), np.bool_)
+    kept = [matches(text) for text in texts.take(rows).tolist()]
+    found[rows] = np.array(kept, np.bool_)
+    return found
+
+
+def _at(texts: Texts, literal: bytes, places: IntArray, candidates: BoolArray) -> BoolArray:
+    """Tell which candidates have a literal at their place; its last byte tells most apart."""
+    found = np.zeros(len(texts), np.bool_)
+    with working(len(texts) * ROW_NBYTES):
+        rows = np.flatnonzero(candidates)
+        starts = places[rows]
+        for number in range(len(literal) - 1, -1, -1):
+            if not len(rows):
+                break
+            kept = texts.content[starts + number] == literal[number]
+            if not kept.all():
+                rows, starts = rows[kept], starts[kept]
+        found[rows] = True
+    return found
+
+
+def _rarest_first(content: ByteArray, literal: bytes) -> list[int]:
+    """Return the places in a literal, that of the byte which is rarest in the content first."""
+    step = max(len(content) // SAMPLE_NBYTES, 1)
+    counts = np.bincount(content[::step], minlength=256)
+    return sorted(range(len(literal)), key=lambda place: int(counts[literal[place]]))
+
+
+def _places(
+    content: ByteArray, literal: bytes, order: Sequence[int], start: int, stop: int
+) -> IntArray:
+    """Return where a literal begins, of the places from `start` up to `stop`."""
+    first = order[0]
+    mask = content[start + first : stop + first] == literal[first]
+    for number, place in enumerate(order[1:], 1):
+        count = int(np.count_nonzero(mask))
+        if count * FEW < stop - start:
+            places = np.flatnonzero(mask) + start
+            for later in order[number:]:
+                if not len(places):
+                    break
+                places = places[content[places + later] == literal[later]]
+            return places
+        mask &= content[start + place : stop + place] == literal[place]
+    return np.flatnonzero(mask) + start

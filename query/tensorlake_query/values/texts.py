@@ -1,0 +1,195 @@
+"""Texts as arrays: UTF-8 end to end and offsets, which is Arrow's layout.
+
+    content   c a t d o g      offsets   0 3 3 6      rows   'cat', '', 'dog'
+
+`Texts` takes the place of a one-dimensional object array in a vector, so that any kernel may ask it
+for Python strings; kernels that know it (`texts_of`) work on the bytes. Slices share the content.
+UTF-8 sorts as its code points do, so bytes compare as texts do. `large_strings` is a view for
+pyarrow: nothing is copied.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake_query.values.memory import charge
+from tensorlake_query.values.source import AnyArray, BoolArray, IntArray
+
+ByteArray = npt.NDArray[np.uint8]
+
+OBJECT_NBYTES = 64  # of a Python string and the reference to it, beside its characters
+PLACE_NBYTES = 8  # of a byte that is copied by its place
+DENSE_SHARE = 16  # of rows: from one in so many on, copying by a mask over all bytes costs less
+REPEATED_NBYTES = 1 << 20  # that may be copied of texts that repeat, beside all of them once
+LONG_TEXT = 64  # bytes from which copying text after text costs less than listing their places
+
+
+class Texts:
+    """Texts of some rows; a NULL is empty."""
+
+    __slots__ = ("content", "offsets")
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(object)  # Any: what it holds as an array
+    ndim: ClassVar[int] = 1
+    itemsize: ClassVar[int] = 8
+
+    def __init__(self, content: ByteArray, offsets: IntArray) -> None:
+        self.content = content
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: Any) -> Any:  # Any: as an array is indexed
+        if isinstance(index, slice):
+            start, stop, step = cast("slice", index).indices(len(self))
+            if step == 1:
+                return Texts(self.content, self.offsets[start : max(stop, start) + 1])
+            return self._chosen(np.arange(start, stop, step))
+        if isinstance(index, np.ndarray):
+            array = cast("AnyArray", index)
+            return self._chosen(np.flatnonzero(array) if array.dtype == np.bool_ else array)
+        row = index + len(self) if index < 0 else index
+        return self.content[self.offsets[row] : self.offsets[row + 1]].tobytes().decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tolist())
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> AnyArray:
+        del dtype, copy
+        made = np.empty(len(self), object)
+        made[:] = self.tolist()
+        return made
+
+    def __getattr__(self, name: str) -> Any:  # Any: the rest of what an array has
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(np.asarray(self), name)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of rows."""
+        return (len(self),)
+
+    @property
+    def strides(self) -> tuple[int]:
+        """Those of an array of references."""
+        return (self.itemsize,)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the texts and their offsets."""
+        return int(self.offsets[-1] - self.offsets[0]) + self.offsets.nbytes
+
+    @property
+    def lengths(self) -> IntArray:
+        """The bytes of each text."""
+        return np.diff(self.offsets)
+
+    @property
+    def own(self) -> ByteArray:
+        """The bytes of these rows alone."""
+        return self.content[int(self.offsets[0]) : int(self.offsets[-1])]
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether each byte is a character."""
+        own = self.own
+        return not len(own) or int(own.max()) < 128  # noqa: PLR2004 - the first that is not ASCII
+
+    def tolist(self) -> list[str]:
+        """Return Python strings."""
+        charge(len(self) * OBJECT_NBYTES + self.nbytes)
+        whole = self.own.tobytes()
+        bounds = pairwise((self.offsets - self.offsets[0]).tolist())
+        if self.is_ascii:
+            text = whole.decode("ascii")
+            return [text[start:stop] for start, stop in bounds]
+        return [whole[start:stop].decode() for start, stop in bounds]
+
+    def _chosen(self, rows: IntArray) -> "Texts | AnyArray":
+        """Return the texts at these positions; long ones that repeat as one string each."""
+        if int(self.lengths[rows].sum()) > 2 * self.nbytes + REPEATED_NBYTES:
+            return np.asarray(self)[rows]
+        return self.take(rows)
+
+    def take(self, rows: IntArray) -> "Texts":
+        """Return the texts at these positions, copied end to end."""
+        lengths = self.lengths[rows]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        total = int(offsets[-1])
+        charge(total + offsets.nbytes)
+        if len(rows) * DENSE_SHARE > len(self) and _ascends(rows):
+            is_taken = np.zeros(len(self), np.bool_)
+            is_taken[rows] = True
+            return Texts(self.own[np.repeat(is_taken, self.lengths)], offsets)
+        starts = self.offsets[:-1][rows]
+        if total >= LONG_TEXT * len(rows):
+            pairs = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+            parts = [self.content[start:stop] for start, stop in pairs]
+            return Texts(np.concatenate([self.content[:0], *parts]), offsets)
+        charge(total * PLACE_NBYTES)
+        places = np.repeat(starts - offsets[:-1], lengths) + np.arange(total)
+        charge(-total * PLACE_NBYTES)
+        return Texts(self.content[places], offsets)
+
+    def as_array(self) -> AnyArray:
+        """Return it as the array whose place it takes."""
+        return cast("AnyArray", self)
+
+
+def texts_of(values: AnyArray) -> Texts | None:
+    """Return the values of a vector as texts, if they are; None where they are an array."""
+    given = cast("object", values)
+    return given if isinstance(given, Texts) else None
+
+
+def joined_texts(parts: Sequence[Texts]) -> Texts:
+    """Return texts, one part after another."""
+    lengths = np.concatenate([part.lengths for part in parts])
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return Texts(np.concatenate([part.own for part in parts]), offsets)
+
+
+def large_strings(texts: Texts) -> Any:  # Any: pyarrow ships no types
+    """Return texts as a pyarrow array, which shares their memory."""
+    import pyarrow as pa
+
+    array = cast("Any", pa.LargeStringArray)
+    offsets = np.ascontiguousarray(texts.offsets, np.int64)
+    content = np.ascontiguousarray(texts.content)
+    return array.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(content))
+
+
+def numbered_texts(texts: Texts) -> tuple[IntArray, int]:
+    """Number the distinct texts as they appear; return a number for each row, and how many."""
+    encoded = large_strings(texts).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def ranked_texts(texts: Texts) -> tuple[IntArray, list[str]]:
+    """Return the rank of each text among the distinct ones, and those in order."""
+    from pyarrow import compute
+
+    encoded = large_strings(texts).dictionary_encode()
+    order = compute.call_function("array_sort_indices", [encoded.dictionary]).to_numpy()
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks[encoded.indices.to_numpy()], encoded.dictionary.take(order).to_pylist()
+
+
+def booleans(array: Any) -> BoolArray:  # Any: of pyarrow
+    """Return a pyarrow array of booleans without NULL as one of NumPy's."""
+    bits = np.frombuffer(array.buffers()[1], np.uint8)
+    start: int = array.offset
+    stop = start + len(array)
+    return np.unpackbits(bits, count=stop, bitorder="little")[start:].view(np.bool_)
+
+
+def _ascends(rows: IntArray) -> bool:
+    return bool((rows[1:] > rows[:-1]).all()) and (not len(rows) or int(rows[0]) >= 0)
