@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlake.dataset import IngestReport, SkippedItem
 from tensorlake.errors import no_such_name
-from tensorlake.ingest.arrays.arrays import huggingface, numpy, torch
+from tensorlake.ingest.arrays.arrays import numpy, torch
+from tensorlake.ingest.arrays.huggingface import huggingface
 from tensorlake.ingest.arrays.idx import idx
 from tensorlake.ingest.tables.arrow import arrow, parquet
 from tensorlake.ingest.tables.json_lines import jsonl
@@ -42,7 +43,11 @@ __all__ = [
 
 _AS_TABLE = "its tables come as Arrow, tl.ingest.arrow(table, url), or as Parquet"
 _AS_ARRAYS = "its arrays are columns: ds.extend({name: array})"
-_AS_TORCH = "its rows come as those of any torch dataset: tl.ingest.torch(StreamingDataset(…), url)"
+_AS_TORCH = "read it through its torch dataset: tl.ingest.torch(StreamingDataset(…), url)"
+_AS_TORCH_DATASET = (
+    "read the files it was made from, or a torch dataset: tl.ingest.torch(dataset, url)"
+)
+_AS_RECORDS = "parse the records into columns: ds.extend({name: values})"
 _AS_VOLUMES = "volumes are arrays of a tensor tl.Array('int16', (None, None, None))"
 _LATER = {
     "audio": "waveforms are arrays of a tensor tl.Array('int16', (None,))",
@@ -50,6 +55,9 @@ _LATER = {
     **dict.fromkeys(("dicom", "nifti"), _AS_VOLUMES),
     **dict.fromkeys(("hdf5", "zarr"), _AS_ARRAYS),
     **dict.fromkeys(("litdata", "mds"), _AS_TORCH),
+    "ffcv": _AS_TORCH_DATASET,
+    "pack": "rows of one length are packed when they are read: ds.torch(collate=…)",
+    "tfrecord": _AS_RECORDS,
     "video": "frames are samples of a tensor tl.Sequence(tl.Image('jpeg'))",
 }
 """Formats of a later version, and how to ingest them today."""

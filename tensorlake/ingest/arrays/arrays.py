@@ -1,4 +1,4 @@
-"""Arrays and datasets in memory: NumPy files, torch datasets, Hugging Face datasets."""
+"""Arrays and datasets in memory: NumPy files, torch datasets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Any, Unpack, cast
 import numpy as np
 from xxhash import xxh3_64_hexdigest
 
-from tensorlake.dataset import SHAPES, VALUES, Dataset, infer_types, picture_type, values_of
-from tensorlake.errors import InvalidInputError
-from tensorlake.errors import shown as shown_value
+from tensorlake.dataset import SHAPES, VALUES, Dataset, image_type
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.ingest.engine.found_files import source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
@@ -32,11 +31,9 @@ from tensorlake.types import (
     only_regular,
 )
 
-__all__ = ["huggingface", "numpy", "torch"]
+__all__ = ["numpy", "torch"]
 
 _ZIP_MAGIC = b"PK"
-ROWS_AT_ONCE = 1024
-"""Rows of a table that are asked for together."""
 
 
 @shows_options
@@ -57,6 +54,9 @@ def numpy(
         schema: Types in place of Array and Scalar, by name.
         **options: See `IngestOptions`.
 
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
     Raises:
         InvalidInputError: A file is not NumPy's, or the arrays have different numbers of rows.
 
@@ -74,8 +74,8 @@ def numpy(
             raise InvalidInputError(message, tensor=name, actual=())
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:
-        shown = ", ".join(f"{name}: {length:,}" for name, length in lengths.items())
-        message = f"the arrays have different numbers of rows ({shown}), or there is none"
+        described = ", ".join(f"{name}: {length:,}" for name, length in lengths.items())
+        message = f"the arrays have different numbers of rows ({described}), or there is none"
         raise InvalidInputError(message, lengths=lengths)
     types = {name: _array_type(name, array) for name, array in arrays.items()}
     types |= {name: as_type(one) for name, one in (schema or {}).items()}
@@ -129,6 +129,9 @@ def torch(
             that the dataset gives the same samples again: of such an object only type and length
             are known. Other samples of the same type and length are therefore taken for the same,
             and ``mode="append"`` appends whatever it is given.
+
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
 
     Raises:
         InvalidInputError: The dataset has no length, or samples without names.
@@ -200,66 +203,6 @@ def torch(
     return run_ingest(source, dst, **one_reader)
 
 
-@shows_options
-def huggingface(
-    dataset: Any,
-    dst: str | PathLike[str],
-    *,
-    schema: Mapping[str, Any] | None = None,
-    **options: Unpack[IngestOptions],
-) -> Dataset:
-    """Ingest a ``datasets.Dataset``: images as stored, with class names.
-
-    Args:
-        dataset: One split; for a ``DatasetDict`` pass ``dataset["train"]``.
-        dst: Path or URL of the dataset.
-        schema: Types in place of those that follow from its features, by name.
-        **options: See `IngestOptions`.
-
-    Raises:
-        InvalidInputError: The object is not such a dataset.
-
-    Example:
-        >>> import tensorlake as tl
-        >>> from datasets import Dataset
-        >>> reviews = Dataset.from_dict({"text": ["good", "bad"], "stars": [5, 1]})
-        >>> tl.ingest.huggingface(reviews, "memory://doc-huggingface")["stars"][:]
-        array([5, 1])
-    """
-    if not hasattr(dataset, "with_format") or not hasattr(dataset, "features"):
-        message = (
-            f"{type(dataset).__name__} is not a Hugging Face dataset\npass one split of a dataset"
-        )
-        raise InvalidInputError(message, actual=type(dataset).__name__)
-    rows = dataset.with_format("arrow")
-    first = rows[0 : min(ROWS_AT_ONCE, len(rows))]
-    inferred = infer_types(first, is_whole=len(rows) <= ROWS_AT_ONCE)
-    types = inferred | {name: as_type(one) for name, one in (schema or {}).items()}
-    mark = str(getattr(dataset, "_fingerprint", ""))
-    size = max(1, first.nbytes // max(1, len(first)))
-
-    def load(items: Sequence[int]) -> dict[str, Any]:
-        table = rows[items[0] : items[-1] + 1]
-        return {name: values_of(table, name, one) for name, one in types.items()}
-
-    source = Source(
-        kind="huggingface",
-        schema=types,
-        items=range(len(rows)),
-        sizes=[size] * len(rows),
-        name=lambda row: f"{mark}[{row}]",
-        load=load,
-        row_name=lambda items, row: f"row {items[row]}",
-        stamp=lambda _: mark,
-        file=lambda _: "the dataset",
-        unit="dataset",
-        settings=given_settings(schema),
-        has_identity=bool(mark),
-    )
-    one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
-    return run_ingest(source, dst, **one_reader)
-
-
 def _read_arrays(
     src: str | PathLike[str] | Mapping[str, Any], files: SourceFiles
 ) -> dict[str, np.ndarray]:
@@ -272,7 +215,7 @@ def _read_arrays(
 
 def _given_array(name: str, values: Any) -> np.ndarray:
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give any mapping
-        raise InvalidInputError(f"an array is named by a string, got {shown_value(name)}")
+        raise InvalidInputError(f"an array is named by a string, got {shown(name)}")
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
@@ -284,7 +227,7 @@ def _given_array(name: str, values: Any) -> np.ndarray:
 _NO_OBJECTS = "give arrays of numbers, booleans or strings; rows of other values: ds.extend(rows)"
 
 
-def _read_file(path: Path, shown: str) -> dict[str, np.ndarray]:
+def _read_file(path: Path, described: str) -> dict[str, np.ndarray]:
     try:
         with open(path, "rb", opener=only_regular) as file:
             start = file.read(len(np.lib.format.MAGIC_PREFIX))
@@ -292,34 +235,36 @@ def _read_file(path: Path, shown: str) -> dict[str, np.ndarray]:
             raise ValueError("it does not begin as .npy and .npz do")  # noqa: TRY301 - told below
         loaded: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
-        raise InvalidInputError(f"no file {shown!r} to ingest", src=shown) from error
+        raise InvalidInputError(f"no file {shown(described)} to ingest", src=described) from error
     except IsADirectoryError as error:
-        message = f"{shown!r} is a folder\ngive a .npy or .npz file"
-        raise InvalidInputError(message, src=shown) from error
+        message = f"{shown(described)} is a folder\ngive a .npy or .npz file"
+        raise InvalidInputError(message, src=described) from error
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         if "allow_pickle" in str(error) or "Python objects" in str(error):
             message = (
-                f"{shown!r} holds Python objects, and unpickling them could run any code"
+                f"{shown(described)} holds Python objects, and unpickling them could run any code"
                 f"\n{_NO_OBJECTS}"
             )
-            raise InvalidInputError(message, src=shown) from error
+            raise InvalidInputError(message, src=described) from error
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InvalidInputError(f"{shown!r} is not NumPy's: {reason}", src=shown) from error
+        raise InvalidInputError(
+            f"{shown(described)} is not NumPy's: {reason}", src=described
+        ) from error
     if isinstance(loaded, np.ndarray):
         return {"data": loaded}
     with loaded:
-        return {name: _member(loaded, name, shown) for name in loaded.files}
+        return {name: _member(loaded, name, described) for name in loaded.files}
 
 
-def _member(archive: Mapping[str, np.ndarray], name: str, shown: str) -> np.ndarray:
+def _member(archive: Mapping[str, np.ndarray], name: str, described: str) -> np.ndarray:
     try:
         return archive[name]
     except (ValueError, EOFError, OSError, zlib.error, zipfile.BadZipFile) as error:
         reason = str(error) or type(error).__name__
         if "allow_pickle" in reason:
             reason = "it holds Python objects, and unpickling them could run any code"
-        message = f"{name!r} of {shown!r} cannot be read: {reason}\n{_NO_OBJECTS}"
-        raise InvalidInputError(message, src=shown, item=name) from error
+        message = f"{name!r} of {described!r} cannot be read: {reason}\n{_NO_OBJECTS}"
+        raise InvalidInputError(message, src=described, item=name) from error
 
 
 def _reunited(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray | Ragged]:
@@ -363,9 +308,14 @@ def _named(sample: Any, names: Sequence[str] | None) -> dict[str, Any]:
         return dict(cast("Mapping[str, Any]", sample))
     values: list[Any] = list(sample) if isinstance(sample, tuple | list) else [sample]
     is_list = isinstance(names, Sequence) and not isinstance(names, str)
-    if names is None or not is_list or len(names) != len(values):
+    if (
+        names is None
+        or not is_list
+        or len(names) != len(values)
+        or not all(isinstance(name, str) for name in names)  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+    ):
         raise InvalidInputError(
-            f"samples have {len(values)} values, names are {names!r}"
+            f"samples have {len(values)} values, names are {shown(names)}"
             "\nname them: names=('image', 'label')",
             expected=len(values),
             actual=names,
@@ -375,7 +325,7 @@ def _named(sample: Any, names: Sequence[str] | None) -> dict[str, Any]:
 
 def _value_type(name: str, value: Any) -> SampleType:
     if hasattr(value, "getbands"):  # a PIL image
-        return picture_type(name, value)
+        return image_type(name, value)
     if isinstance(value, str):
         return Text()
     array = np.asarray(value)

@@ -53,6 +53,9 @@ def idx(
         names: Class names by code; default "0", "1", ….
         **options: See `IngestOptions`.
 
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
     Raises:
         InvalidInputError: A file is not IDX, is cut short, or the two differ in length.
 

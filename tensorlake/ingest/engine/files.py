@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from tensorlake.dataset import MemoryBlocks
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Buffer, opened_at_once, refuse_special
 
-__all__ = ["FileReader", "unreadable_file", "walk_files"]
+__all__ = ["FileReader", "is_folder", "unreadable_file", "walk_files"]
 
 READ_NBYTES = 1 << 20
 
@@ -39,10 +40,21 @@ class FileReader:
 def unreadable_file(path: str, error: OSError) -> InvalidInputError:
     """Return the error for a file that the system does not let us read."""
     message = (
-        f"{path!r} cannot be read: {error.strerror or error}"
-        "\nmend it, or leave it out: on_error='skip'"
+        f"{path!r} cannot be read: {error.strerror or error}\nfix it, or skip it: on_error='skip'"
     )
     return InvalidInputError(message, src=path, item=path)
+
+
+def is_folder(path: str) -> bool:
+    """Whether a local path is a folder.
+
+    Raises:
+        InvalidInputError: The system refuses the path: its name is too long, say.
+    """
+    try:
+        return Path(path).is_dir()
+    except OSError as error:
+        raise unreadable_file(path, error) from error
 
 
 def walk_files(folder: str, *, follow_links: bool) -> Iterator[str]:
@@ -54,7 +66,7 @@ def walk_files(folder: str, *, follow_links: bool) -> Iterator[str]:
 
     def refuse(error: OSError) -> None:
         path = str(error.filename)
-        message = f"the folder {path!r} cannot be read: {error.strerror}\nmend it, or move it away"
+        message = f"the folder {path!r} cannot be read: {error.strerror}\nfix it, or move it away"
         raise InvalidInputError(message, src=path) from error
 
     for at, _, names in os.walk(folder, onerror=refuse, followlinks=follow_links):

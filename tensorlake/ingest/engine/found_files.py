@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,11 +14,15 @@ from typing import cast
 
 from tensorlake.dataset import COMPRESSED
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.ingest.engine.files import walk_files
+from tensorlake.ingest.engine.files import is_folder, walk_files
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
 from tensorlake.storage import place_text, public_url
 
-__all__ = ["Piece", "find_files", "names_below", "source_path"]
+__all__ = ["Piece", "expand_braces", "find_files", "names_below", "source_path"]
+
+BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}")
+MAX_EXPANDED = 1_000_000
+"""Names that braces may expand to: more shards than any dataset has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +73,41 @@ def find_files(
     missing = next((path for path in found if files.nbytes(path) is None), None)
     if missing is not None or not found:
         named = public_url(missing or (str(src) if isinstance(src, str | PathLike) else shown(src)))
-        is_folder = missing is None and (is_url(named) or Path(named).is_dir())
-        what = f"no file *{ending} in {named!r}" if is_folder else f"no file {named!r}"
+        of_folder = missing is None and (is_url(named) or is_folder(named))
+        what = f"no file *{ending} in {named!r}" if of_folder else f"no file {named!r}"
         message = f"{what} to ingest\npass a file, a folder or a pattern"
         raise InvalidInputError(message, src=named)
     return found
+
+
+def expand_braces(text: str) -> list[str]:
+    """Return the names that braces expand to, as in a shell: numbers, or alternatives.
+
+    >>> expand_braces("s3://b/{train,val}-{08..10}.tar")[1:4]
+    ['s3://b/train-09.tar', 's3://b/train-10.tar', 's3://b/val-08.tar']
+
+    Raises:
+        InvalidInputError: They expand to more than a million names, or for none.
+    """
+    found = BRACES.search(text)
+    if found is None:
+        return [text]
+    first, last, listed = found.groups()
+    if listed is not None:
+        parts = listed.split(",")
+    else:
+        numbers = range(int(first), int(last) + 1)
+        if not 0 < len(numbers) <= MAX_EXPANDED:
+            message = f"{found[0]!r} of {public_url(text)!r} expands to {len(numbers):,} names"
+            raise InvalidInputError(
+                f"{message}\nwrite {{000..127}}, at most {MAX_EXPANDED:,} names"
+            )
+        parts = [str(number).zfill(len(first)) for number in numbers]
+    ends = expand_braces(text[found.end() :])
+    if len(parts) * len(ends) > MAX_EXPANDED:
+        message = f"the braces of {public_url(text)!r} expand to {len(parts) * len(ends):,} names"
+        raise InvalidInputError(f"{message}\ngive at most {MAX_EXPANDED:,} names")
+    return [f"{text[: found.start()]}{part}{end}" for part in parts for end in ends]
 
 
 def names_below(paths: Iterable[str]) -> dict[str, str]:
@@ -89,7 +124,7 @@ def names_below(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _local(path: str, ending: str) -> list[str]:
-    if Path(path).is_dir():
+    if is_folder(path):
         found = walk_files(path, follow_links=False)
         return [one for one in found if one.endswith(_endings(ending))]
     return glob(path, recursive=True) if has_magic(path) else [path]  # noqa: PTH207 - patterns as users write them

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 
 from tensorlake.dataset import with_options
 from tensorlake.errors import InvalidInputError, SchemaError, shown
-from tensorlake.quantities import check_flags, is_whole_number
+from tensorlake.quantities import check_flags, checked_integer
 from tensorlake.storage import Durability
 
 __all__ = ["DEFAULTS", "IngestOptions", "Mode", "OnError", "shows_options"]
@@ -27,7 +27,7 @@ class IngestOptions(TypedDict, total=False):
             "append" adds to a dataset that exists; items that are there already are refused.
         on_error: "raise" (default) stops at the first item that cannot be taken; "skip" leaves it
             out and lists it in the report; "quarantine" also puts it into ``<dst>-quarantine``.
-        commit_every: Source bytes a commit, such as "8GiB" (default).
+        commit_every: Source bytes per commit, an integer or a string such as "8GiB" (default).
         workers: Threads that read ahead.
         dry_run: Write nothing: the dataset returned is in memory, with the schema and three rows.
         progress: Whether to show progress on stderr; None (default): on a terminal.
@@ -38,7 +38,7 @@ class IngestOptions(TypedDict, total=False):
 
     mode: Mode
     on_error: OnError
-    commit_every: str
+    commit_every: int | str
     workers: int | None
     dry_run: bool
     progress: bool | None
@@ -46,6 +46,9 @@ class IngestOptions(TypedDict, total=False):
     durability: Durability
     token: str | None
 
+
+WORKERS_LIMIT: Final = 1024
+"""Threads that read ahead, at most."""
 
 DEFAULTS: Final[IngestOptions] = {
     "mode": "create",
@@ -83,10 +86,8 @@ def _check(given: Mapping[str, Any]) -> None:
                 f"{name}={shown(value)}: give one of {known}", argument=name, actual=value
             )
     workers = given.get("workers")
-    if workers is not None and (not is_whole_number(workers) or workers < 1):
-        raise InvalidInputError(
-            f"workers={shown(workers)}: give a number of threads, 1 or more", argument="workers"
-        )
+    if workers is not None:
+        checked_integer(workers, name="workers", least=1, most=WORKERS_LIMIT)
     check_flags(dry_run=given.get("dry_run"), progress=given.get("progress"))
     schema = given.get("schema")
     if schema is not None and (

@@ -7,14 +7,16 @@ items are ingested, and each invalid item is reported with its reason.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic
+from itertools import chain
+from typing import Any
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.source import Item, LoadedRows, Refused, Source
+from tensorlake.storage import parallel_map
 
-__all__ = ["LoadedItems", "Reading"]
+__all__ = ["LoadedItems", "read_ahead"]
 
 STAGED_NBYTES = 8 << 20
 """Source bytes read, checked and staged together: whole-column conversion, bounded memory."""
@@ -38,8 +40,15 @@ class LoadedItems:
         return cls(items, loaded)
 
 
-class Reading(Generic[Item]):
-    """Read a batch; iterate once.
+def read_ahead(
+    source: Source[Item],
+    batch: range,
+    *,
+    pool: ThreadPoolExecutor,
+    ahead: int,
+    is_strict: bool,
+) -> Iterator[LoadedItems]:
+    """Read a batch; its first pieces are begun with the call.
 
     Args:
         source: The source.
@@ -47,49 +56,20 @@ class Reading(Generic[Item]):
         pool: Threads that load.
         ahead: Number of pieces to read ahead.
         is_strict: Whether an item that cannot be loaded is an error.
+
+    Raises:
+        InvalidInputError: An item cannot be loaded, and ``is_strict`` is set.
     """
 
-    def __init__(
-        self,
-        source: Source[Item],
-        batch: range,
-        *,
-        pool: ThreadPoolExecutor,
-        ahead: int,
-        is_strict: bool,
-    ) -> None:
-        self._source = source
-        self._pool = pool
-        self._pieces = list(source.cut(batch, STAGED_NBYTES))
-        self._ahead = ahead
-        self._is_strict = is_strict
-        self._begun = [self._begin(piece) for piece in self._pieces[:ahead]]
-
-    def __iter__(self) -> Iterator[LoadedItems]:
-        """Yield the pieces in order.
-
-        Raises:
-            InvalidInputError: An item cannot be loaded, and ``is_strict`` is set.
-        """
-        for at, piece in enumerate(self._pieces):
-            begun = self._begun.pop(0)
-            error = begun.exception()
-            if at + self._ahead < len(self._pieces):
-                self._begun.append(self._begin(self._pieces[at + self._ahead]))
-            if isinstance(error, InvalidInputError) and not self._is_strict:
-                yield from map(self._loaded_alone, piece)
-            else:
-                yield LoadedItems.of(piece, begun.result())
-
-    def _begin(self, piece: range) -> Future[Mapping[str, Any] | LoadedRows]:
-        return self._pool.submit(self._load, piece)
-
-    def _load(self, piece: range) -> Mapping[str, Any] | LoadedRows:
-        return self._source.load(self._source.items[piece.start : piece.stop])
-
-    def _loaded_alone(self, item: int) -> LoadedItems:
-        alone = range(item, item + 1)
+    def load(piece: range) -> list[LoadedItems]:
         try:
-            return LoadedItems.of(alone, self._load(alone))
+            return [LoadedItems.of(piece, source.load(source.items[piece.start : piece.stop]))]
         except InvalidInputError as error:
-            return LoadedItems(alone, {}, error)
+            if is_strict:
+                raise
+            if len(piece) == 1:
+                return [LoadedItems(piece, {}, error)]
+        return [loaded for item in piece for loaded in load(range(item, item + 1))]
+
+    pieces = source.cut(batch, STAGED_NBYTES)
+    return chain.from_iterable(parallel_map(load, pieces, pool=pool, ahead=ahead))

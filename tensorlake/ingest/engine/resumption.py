@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from tensorlake.dataset import Commit, Dataset
-from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.ingest.engine.options import Mode
 from tensorlake.ingest.engine.provenance import (
     MEMBER,
@@ -102,12 +102,12 @@ def check_skipped(dataset: Dataset, source: Source[Item], skipped: Skipped) -> N
     if not skipped.count:
         return
     names = list(dict.fromkeys(item.item for item in skipped.named))
-    shown = f" ({_named(names, skipped.count)})" if names else ""
+    displayed = f" ({_named(names, skipped.count)})" if names else ""
     were = "was" if skipped.count == 1 else "were"
     first = f"\nthe first: {skipped.named[0].reason}" if names else ""
     raise InvalidInputError(
         f"{plural(skipped.count, 'item')} of {_called(source)} {were} left out of"
-        f" {dataset.url!r} by an earlier call{shown}{first}"
+        f" {dataset.url!r} by an earlier call{displayed}{first}"
         "\nto continue without them: on_error='skip' or 'quarantine'; to include them: fix them,"
         f" and {_apart(dataset, source)}; to ingest all of it anew: {_deletion(dataset)},"
         " or another URL",
@@ -124,7 +124,7 @@ def class_additions(dataset: Dataset, source: Source[Item]) -> str:
         here, there = as_type(kind), dataset.schema.get(name)
         if isinstance(here, ClassLabel) and isinstance(there, ClassLabel) and there.names:
             new = [one for one in here.names if one not in there.names]
-            additions += [f"ds[{name!r}].add_names({new!r})"] if new else []
+            additions += [f"ds[{name!r}].add_names({shown(new)})"] if new else []
     if not additions:
         return ""
     return f"ds = tl.open({dataset.url!r}); {'; '.join(additions)}; ds.commit()"
@@ -243,12 +243,12 @@ def _check_settings(dataset: Dataset, source: Source[Item], run: Run) -> None:
     differing = [name for name in {**now, **then} if now.get(name) != then.get(name)]
     if not differing:
         return
-    shown = "; ".join(
+    displayed = "; ".join(
         f"{name}={now.get(name, _NOTHING)[0]} here, {then.get(name, _NOTHING)[0]} then"
         for name in differing
     )
     raise InvalidInputError(
-        f"{dataset.url!r} was ingested with other arguments: {shown}{_advice(dataset, source)}",
+        f"{dataset.url!r} was ingested with other arguments: {displayed}{_advice(dataset, source)}",
         dataset=dataset.url,
         arguments=differing,
     )
@@ -317,9 +317,9 @@ def _described(found: Differences, unit: str, run: Run, count: int) -> str:
 
 def _named(paths: Sequence[str], count: int | None = None) -> str:
     """Name the first of ``count`` paths; ``count`` may exceed the known paths."""
-    shown = ", ".join(repr(path) for path in paths[:NAMED_MAX])
+    displayed = ", ".join(repr(path) for path in paths[:NAMED_MAX])
     is_more = (count or len(paths)) > min(len(paths), NAMED_MAX)
-    return f"{shown}, …" if is_more else shown
+    return f"{displayed}, …" if is_more else displayed
 
 
 def _called(source: Source[Item]) -> str:

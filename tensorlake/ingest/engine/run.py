@@ -34,11 +34,12 @@ from tensorlake.errors import (
     InvalidInputError,
     TensorlakeError,
     UnknownClassError,
+    shown,
 )
 from tensorlake.ingest.engine.options import IngestOptions, Mode, OnError
 from tensorlake.ingest.engine.provenance import MEMBER, Note
 from tensorlake.ingest.engine.quarantine import Quarantine
-from tensorlake.ingest.engine.readahead import LoadedItems, Reading
+from tensorlake.ingest.engine.readahead import LoadedItems, read_ahead
 from tensorlake.ingest.engine.resumption import (
     Start,
     check_skipped,
@@ -70,7 +71,7 @@ def run_ingest(
     *,
     mode: Mode = "create",
     on_error: OnError = "raise",
-    commit_every: str = "8GiB",
+    commit_every: int | str = "8GiB",
     workers: int | None = None,
     progress: bool | None = None,
     dry_run: bool = False,
@@ -95,7 +96,7 @@ def run_ingest(
             remain.
     """
     if on_error not in {"raise", "skip", "quarantine"}:
-        message = f"on_error must be 'raise', 'skip' or 'quarantine', got {on_error!r}"
+        message = f"on_error must be 'raise', 'skip' or 'quarantine', got {shown(on_error)}"
         raise InvalidInputError(message, actual=on_error)
     unknown = sorted(open_arguments.keys() - IngestOptions.__annotations__.keys())
     if unknown:
@@ -106,8 +107,6 @@ def run_ingest(
         )
         raise TypeError(message)
     threads = DEFAULT_WORKERS if workers is None else workers
-    if threads < 1:
-        raise InvalidInputError(f"workers must be >= 1, got {workers}")
     size = parse_nbytes(commit_every, name="commit_every", least=1)
     if dry_run:
         return _dry_run(source, on_error=on_error)
@@ -122,7 +121,9 @@ def run_ingest(
         ThreadPoolExecutor(threads, thread_name_prefix="tensorlake-ingest") as pool,
         Progress(what, total=total, rows=rows_known, shown=progress) as bar,
     ):
-        reading = partial(Reading, source, pool=pool, ahead=threads, is_strict=on_error == "raise")
+        reading = partial(
+            read_ahead, source, pool=pool, ahead=threads, is_strict=on_error == "raise"
+        )
         is_new = mode == "create" and not exists(url, **_place(open_arguments))
         # Creating a durable dataset takes a while; the disk can read the first batch meanwhile.
         begun = {one: reading(one) for one in islice(source.cut(everything, size), int(is_new))}
@@ -163,6 +164,7 @@ def run_ingest(
                 session_of(dataset).commit(
                     CommitRequest(message, key=key, meta={MEMBER: note.to_json()})
                 )
+                report.commits.append(dataset.version)
                 noted, unnoted = batch.stop, []
             report.rows += rows
             report.nbytes += source.nbytes(batch)
@@ -209,7 +211,7 @@ def _destination(
     if mode == "append":
         return open_dataset(url, **open_arguments)
     if mode != "create":
-        raise InvalidInputError(f"mode must be 'create' or 'append', got {mode!r}")
+        raise InvalidInputError(f"mode must be 'create' or 'append', got {shown(mode)}")
     if is_new:
         return create(url, source.schema, **open_arguments)
     try:

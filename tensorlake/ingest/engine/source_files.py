@@ -161,7 +161,10 @@ class SourceFiles:
         """Return the size of a file; None if it does not exist."""
         if not is_url(path):
             file = Path(path)
-            return file.stat().st_size if file.is_file() else None
+            try:
+                return file.stat().st_size if file.is_file() else None
+            except OSError as error:
+                raise unreadable_file(path, error) from error
         folder, _, name = path.rpartition("/")
         if not name or folder.endswith("/"):  # a store or a bucket, not a file
             return None

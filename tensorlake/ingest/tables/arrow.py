@@ -1,7 +1,8 @@
 """Ingestion of Arrow tables, DataFrames and Parquet; each column becomes a tensor.
 
-Types follow the columns (`write/arrow_types.py`) unless ``schema`` overrides them. Parquet is read
-one row group at a time; rows are sorted by file name, and by row group within a file.
+Types follow the columns (`write/arrow_types.py`) unless ``schema`` overrides them; structs of
+classes, as Hugging Face writes them, are divided (`nested.py`). Parquet is read one row group at a
+time; rows are sorted by file name, and by row group within a file.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import LoadedRows, Source, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.tables.nested import unnested
 from tensorlake.types import SampleType, as_type
 
 __all__ = ["arrow", "column_types", "parquet"]
@@ -52,6 +54,9 @@ def arrow(
         schema: Types in place of those that follow from the columns, by name.
         **options: See `IngestOptions`.
 
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
     Example:
         >>> import pyarrow as pa
         >>> import tensorlake as tl
@@ -60,7 +65,7 @@ def arrow(
         >>> ds["vector"][1].tolist()
         [3.0, 4.0]
     """
-    table = as_table(src)
+    table = unnested(as_table(src), schema or ())
     types = column_types(table, schema)
     starts = range(0, table.num_rows, ROWS_AT_ONCE)
     digest = xxh3_64_hexdigest(_content_digest(table))
@@ -103,6 +108,9 @@ def parquet(
         schema: Types in place of those that follow from the columns, by name.
         **options: See `IngestOptions`.
 
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
     Raises:
         InvalidInputError: There is no such file, or one is not Parquet.
 
@@ -142,10 +150,11 @@ def parquet(
     def read(piece: Piece) -> Arrow:
         try:
             with files.open(piece.path) as file:
-                return pq.ParquetFile(file).read_row_group(piece.start, columns=columns)
+                group = pq.ParquetFile(file).read_row_group(piece.start, columns=columns)
         except (pa.ArrowException, OSError) as error:
             message = f"row group {piece.start} of {piece.path!r} cannot be read: {error}"
             raise InvalidInputError(message, src=piece.path, item=piece.name) from error
+        return unnested(group, schema or ())
 
     check_pieces("parquet", pieces)
     first = _first(pieces, read, is_strict=options.get("on_error", "raise") == "raise")

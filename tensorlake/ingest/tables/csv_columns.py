@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorlake.dataset import is_float
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 
 __all__ = ["changed_values", "may_change_numbers", "type_of_text"]
 
@@ -77,7 +77,8 @@ def changed_values(name: str, settled: Arrow, text: Arrow) -> dict[str, str]:
     codes = text.filter(pc.match_substring_regex(text, _CODE)).to_pylist()
     wrong = {
         value: (
-            f"column {name!r} has {value!r} after the first and last lines had numbers, and would"
+            f"column {name!r} has {shown(value)} after the first and last"
+            " lines had numbers, and would"
             f" become another text\nsay what it is: schema={{{name!r}: tl.Text()}} for codes, or"
             f" {{{name!r}: 'int64'}}"
         )
@@ -135,7 +136,7 @@ def _rounded(name: str, value: str) -> InvalidInputError:
 
 def _with_comma(name: str, value: str) -> InvalidInputError:
     return InvalidInputError(
-        f"column {name!r} has numbers with commas, such as {value!r}"
+        f"column {name!r} has numbers with commas, such as {shown(value)}"
         f"\nif they are decimal commas: decimal=','; to keep the text: schema={{{name!r}:"
         " tl.Text()}",
         column=name,

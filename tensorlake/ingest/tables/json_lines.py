@@ -24,7 +24,7 @@ from typing import Any, NoReturn, Unpack, cast
 import msgspec
 
 from tensorlake.dataset import Dataset, SkippedItem, type_of_column
-from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.ingest.engine.found_files import Piece, find_files
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
@@ -83,6 +83,9 @@ def jsonl(
         tokens: Name of the tensor of its tokens: uint16 if the tokenizer's vocabulary fits, else
             uint32, unless ``schema`` specifies the type.
         **options: See `IngestOptions`.
+
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
 
     Raises:
         InvalidInputError: There is no such file, a line is not a JSON object, a member has values
@@ -440,4 +443,4 @@ def _kind(value: Any) -> str:
         case dict():
             return "an object"
         case _:
-            return f"{value!r}".lower()
+            return f"{shown(value)}".lower()

@@ -78,6 +78,9 @@ def csv(
         schema: Types by column name; they override the inferred ones.
         **options: See `IngestOptions`.
 
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
     Raises:
         InvalidInputError: There is no such file, a line has another number of values, or the text
             is of another encoding.
@@ -92,10 +95,10 @@ def csv(
     """
     _check_text(delimiter=delimiter, decimal=decimal, encoding=encoding)
     if len(delimiter) != 1:
-        message = f"delimiter={delimiter!r}: give one character"
+        message = f"delimiter={shown(delimiter)}: give one character"
         raise InvalidInputError(message, actual=delimiter)
     if len(decimal) != 1 or decimal == delimiter:
-        message = f"decimal={decimal!r}: give one character, other than the delimiter"
+        message = f"decimal={shown(decimal)}: give one character, other than the delimiter"
         raise InvalidInputError(message, actual=decimal)
     _check_encoding(encoding)
     files = SourceFiles(options.get("storage_options"))
@@ -293,12 +296,12 @@ class _Table:
             told = f"{name}{', ' if error.message.startswith('column') else ': '}{error.message}"
             raise InvalidInputError(told, **{**error.facts, "item": name})
         try:
-            shown: str | bytes = record.decode().rstrip("\r\n")
+            described: str | bytes = record.decode().rstrip("\r\n")
         except UnicodeDecodeError:
-            shown = record
+            described = record
         column = error.facts.get("column")
         reason = error.message.splitlines()[0]
-        refused.append((SkippedItem(name, reason, column), {"line": shown}))
+        refused.append((SkippedItem(name, reason, column), {"line": described}))
 
 
 def _united(types: Sequence[Arrow]) -> Arrow:
@@ -326,7 +329,7 @@ def _check_encoding(encoding: str) -> None:
         is_by_bytes = False
     if not is_by_bytes:
         message = (
-            f"encoding={encoding!r}: give one whose line breaks are single bytes,"
+            f"encoding={shown(encoding)}: give one whose line breaks are single bytes,"
             " such as 'utf-8', 'latin-1' or 'cp1252'"
         )
         raise InvalidInputError(message, actual=encoding)
@@ -369,7 +372,7 @@ def _header(
     if wrong is not None:
         message = (
             f"the first line of {path!r} has {wrong}"
-            "\nmend it; where it is of values already, name the columns: names=[…]"
+            "\nfix it; if the first line is data, name the columns: names=[…]"
         )
         raise InvalidInputError(message, src=path)
     return names, len(line)
@@ -380,7 +383,7 @@ def _given_names(names: object) -> list[str]:
     given = list(cast("Sequence[Any]", names)) if is_list else []
     wrong = _wrong_names(given) if all(isinstance(one, str) for one in given) else "no text"
     if not given or wrong is not None:
-        message = f"names={names!r:.80}: give a list of different column names"
+        message = f"names={shown(names)}: give a list of different column names"
         raise InvalidInputError(message, actual=names)
     return given
 

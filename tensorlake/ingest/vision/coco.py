@@ -28,6 +28,7 @@ from tensorlake.storage import public_url
 from tensorlake.types import (
     Array,
     BBox,
+    Buffer,
     ClassLabel,
     Image,
     InstanceMask,
@@ -67,9 +68,14 @@ def coco(
         masks: Whether segmentations are filled and stored.
         **options: See `IngestOptions`.
 
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
     Raises:
         InvalidInputError: The file is not in COCO format, an image is missing or damaged, or an
-            object has an unlisted category. Such images can be left out: see ``on_error``.
+            object has an unlisted category, no ``bbox``, or a number that float32 cannot hold; an
+            image has another size than the file gives it, or a name outside of ``images``. Such
+            images can be left out: see ``on_error``.
 
     Example:
         >>> import json
@@ -104,10 +110,13 @@ def coco(
     stamps = [files.stamp(path) for path in paths]
     schema, columns = _captions(file) if _has_captions(file) else _objects(file, masks=masks)
     read_files = files.reader(folder)
+    image_type = Image(codec_of_files(image.file_name for image in file.images))
 
     def load(batch: Sequence[int]) -> dict[str, Any]:
         rows = range(batch[0], batch[-1] + 1)
         read = read_files(paths[rows.start : rows.stop], sizes[rows.start : rows.stop])
+        for at, sample in zip(rows, read, strict=True):
+            _check_size(image_type, sample, file.images[at])
         ids = [image.id for image in file.images[rows.start : rows.stop]]
         return {"image": read, "image_id": ids} | {
             name: values(rows) for name, values in columns.items()
@@ -117,10 +126,9 @@ def coco(
     def stamp(row: int) -> tuple[str, str]:
         return stamps[row], file.digest_of(row)
 
-    codec = codec_of_files(image.file_name for image in file.images)
     source = Source(
         kind="coco",
-        schema={"image": Image(codec), **schema},
+        schema={"image": image_type, **schema},
         items=range(len(paths)),
         sizes=sizes,
         name=lambda row: file.images[row].file_name.rpartition("/")[2],
@@ -162,6 +170,7 @@ def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
         "annotation_id": Array("int64", (None,), per="boxes"),
         "image_id": "int64",
     }
+    file.check_numbers()
     columns: dict[str, Callable[[range], Any]] = {
         "boxes": file.boxes().of,
         "label": file.codes().of,
@@ -224,7 +233,40 @@ def _bad_images(
     return bad
 
 
+def _check_size(image_type: Image, sample: Buffer, image: CocoImage) -> None:
+    """Refuse an image of another size than the file gives it: outlines would be filled wrongly."""
+    if not image.height and not image.width:
+        return
+    try:
+        height, width, _ = image_type.parse_shape(sample)
+    except ValueError:  # damaged: the error of the tensor names the item and the reason
+        return
+    if (height, width) != (image.height, image.width):
+        raise InvalidInputError(
+            f"{image.file_name!r} is {width} × {height}, but image {image.id} of the COCO file is"
+            f" {image.width} × {image.height} (width × height)"
+            "\ncorrect the file, whose annotations may be of another size, too, or leave the image"
+            " out: on_error='skip'",
+            item=image.file_name,
+            expected=(image.width, image.height),
+            actual=(width, height),
+        )
+
+
+def _is_outside(name: str) -> bool:
+    """Whether a name leads out of the folder that it is relative to."""
+    parts = name.replace("\\", "/").split("/")
+    return not parts[0] or ".." in parts or parts[0].endswith(":")
+
+
 def _size_of(path: str, image: CocoImage, listed: Mapping[str, int] | None) -> int:
+    if _is_outside(image.file_name):
+        raise InvalidInputError(
+            f"image {image.id} of the COCO file is named {image.file_name!r}, which is outside of"
+            " the folder of images\npass the folder of all images, and names relative to it",
+            src=image.file_name,
+            item=image.file_name,
+        )
     try:
         return os.stat(path).st_size if listed is None else listed[path]  # noqa: PTH116 - as above
     except (FileNotFoundError, KeyError) as error:

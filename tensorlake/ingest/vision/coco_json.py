@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from xxhash import xxh3_64_hexdigest
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
 from tensorlake.storage import public_url
 from tensorlake.types import Ragged, RaggedColumn, offsets_of
@@ -32,6 +32,7 @@ Side = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Box = tuple[float, float, float, float]
 NOTHING = msgspec.Raw(b"null")
 _EMPTY = (b"", b"null")
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 T = TypeVar("T")
 
 
@@ -45,12 +46,12 @@ class CocoImage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Annotation(msgspec.Struct, frozen=True, gc=False):
-    """An object of an image, or a caption; missing members are None or 0."""
+    """An object of an image, or a caption; missing members are UNSET, None or 0."""
 
     image_id: Int64
     id: Int64 = 0
     category_id: Int64 | None = None
-    bbox: Box = (0.0, 0.0, 0.0, 0.0)
+    bbox: Box | msgspec.UnsetType = msgspec.UNSET
     area: float = 0.0
     iscrowd: UInt8 | bool = 0
     segmentation: msgspec.Raw = NOTHING  # JSON that is parsed where masks are filled
@@ -147,8 +148,19 @@ class CocoFile:
         numbers = map(attrgetter(member), self.annotations)
         return self.table(np.fromiter(numbers, dtype, len(self.annotations)))
 
+    def check_numbers(self) -> None:
+        """Refuse annotations without a box, and numbers that float32 cannot hold.
+
+        Raises:
+            InvalidInputError: It names the first such annotation.
+        """
+        for one in self.annotations:
+            problem = _number_problem(one)
+            if problem is not None:
+                raise self.wrong(one, problem[0])
+
     def boxes(self) -> Table:
-        """Return the boxes, as corners."""
+        """Return the boxes, as corners; their numbers were checked before."""
         each = list(map(attrgetter("bbox"), self.annotations))
         xywh = np.array(each, np.float32).reshape(-1, 4)
         return self.table(np.concatenate((xywh[:, :2], xywh[:, :2] + xywh[:, 2:]), axis=1))
@@ -225,7 +237,10 @@ class CocoFile:
             has_size = image.height > 0 and image.width > 0
             for one in self.annotations[bounds[row] : bounds[row + 1]]:
                 what = None
-                if one.category_id not in known:
+                numbers = _number_problem(one)
+                if numbers is not None:
+                    what = numbers
+                elif one.category_id not in known:
                     what = f"category {one.category_id!r}, which the file does not list", "label"
                 elif points is not None and len(one.keypoints or ()) not in (0, 3 * points):
                     count = len(one.keypoints or ())
@@ -240,7 +255,8 @@ class CocoFile:
     def digest_of(self, row: int) -> str:
         """Return a digest of an image and its annotations, independent of indentation."""
         start, stop = self.offsets[row : row + 2].tolist()
-        content = msgspec.json.encode((self.images[row], self.annotations[start:stop]))
+        objects = [_as_first_digested(one) for one in self.annotations[start:stop]]
+        content = msgspec.json.encode((self.images[row], objects))
         return xxh3_64_hexdigest(content.translate(None, b" \t\r\n"))
 
     def wrong(self, annotation: Annotation, what: str) -> InvalidInputError:
@@ -261,42 +277,68 @@ def read_coco(path: str, files: SourceFiles, *, is_strict: bool = True) -> CocoF
     Raises:
         InvalidInputError: The file is not a COCO file; the message names the position.
     """
-    shown = public_url(path)
-    document, wrong = _parsed(path, files, shown, is_strict=is_strict)
+    described = public_url(path)
+    document, wrong = _parsed(path, files, described, is_strict=is_strict)
     images, annotations = document.images, document.annotations
     if images is None or annotations is None:
         lacks = "'images'" if images is None else "'annotations'"
-        raise InvalidInputError(f"{shown!r} is not a COCO file: it lacks {lacks}", src=shown)
+        raise InvalidInputError(
+            f"{described!r} is not a COCO file: it lacks {lacks}", src=described
+        )
     if not images:
-        raise InvalidInputError(f"{shown!r} lists no images", src=shown)
+        raise InvalidInputError(f"{described!r} lists no images", src=described)
     if any(one.segments_info is not None for one in annotations):
         raise InvalidInputError(
-            f"{shown!r} contains panoptic segments, whose masks are separate images"
+            f"{described!r} contains panoptic segments, whose masks are separate images"
             "\npass a file of instances, keypoints or captions",
-            src=shown,
+            src=described,
         )
     ids = np.fromiter((image.id for image in images), np.int64, len(images))
     order = np.argsort(ids, kind="stable")
     twice = np.flatnonzero(np.diff(ids[order]) == 0)
     if len(twice):
         pair = [images[at].file_name for at in order[twice[0] : twice[0] + 2]]
-        message = f"{shown!r} lists two images {ids[order[twice[0]]]}: {pair[0]!r}, {pair[1]!r}"
-        raise InvalidInputError(message, src=shown)
+        message = (
+            f"{described!r} lists two images {ids[order[twice[0]]]}:"
+            f" {shown(pair[0])}, {shown(pair[1])}"
+        )
+        raise InvalidInputError(message, src=described)
     wanted = np.fromiter(map(attrgetter("image_id"), annotations), np.int64, len(annotations))
     rows = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
     is_stray = ids[rows] != wanted
-    by_picture = np.argsort(np.where(is_stray, len(ids), rows), kind="stable")
+    by_image = np.argsort(np.where(is_stray, len(ids), rows), kind="stable")
     stop = len(annotations) - int(np.count_nonzero(is_stray))
     return CocoFile(
-        shown,
+        described,
         images,
-        _taken(annotations, by_picture[:stop]),
+        _taken(annotations, by_image[:stop]),
         offsets_of(np.bincount(rows[~is_stray], minlength=len(ids))),
         sorted(document.categories or (), key=attrgetter("id")),
-        _taken(annotations, by_picture[stop:]),
+        _taken(annotations, by_image[stop:]),
         wrong.annotations,
         wrong.images,
     )
+
+
+def _number_problem(one: Annotation) -> tuple[str, str] | None:
+    """Return why the numbers of an annotation cannot be stored, and the tensor they are for."""
+    if one.bbox is msgspec.UNSET:
+        return "no 'bbox'", "boxes"
+    x, y, width, height = one.bbox
+    if not all(abs(edge) <= _FLOAT32_MAX for edge in (x, y, width, height, x + width, y + height)):
+        return f"the bbox {[*one.bbox]}, which float32 cannot hold", "boxes"
+    if abs(one.area) > _FLOAT32_MAX:
+        return f"the area {one.area}, which float32 cannot hold", "area"
+    if not all(abs(number) <= _FLOAT32_MAX for number in one.keypoints or ()):
+        return "keypoints that float32 cannot hold", "keypoints"
+    return None
+
+
+def _as_first_digested(one: Annotation) -> Annotation:
+    """Return an annotation with zeros for a missing box, as digests have had it always."""
+    if one.bbox is not msgspec.UNSET:
+        return one
+    return msgspec.structs.replace(one, bbox=(0.0, 0.0, 0.0, 0.0))
 
 
 def _is_outline(segmentation: msgspec.Raw) -> bool:
@@ -309,11 +351,11 @@ def _taken(items: Sequence[T], positions: np.ndarray) -> list[T]:
 
 
 def _parsed(
-    path: str, files: SourceFiles, shown: str, *, is_strict: bool
+    path: str, files: SourceFiles, described: str, *, is_strict: bool
 ) -> tuple[_Document, _Wrong]:
     if not is_url(path) and Path(path).is_dir():
-        message = f"{shown!r} is a folder\npass the JSON file first, then the folder of images"
-        raise InvalidInputError(message, src=shown)
+        message = f"{described!r} is a folder\npass the JSON file first, then the folder of images"
+        raise InvalidInputError(message, src=described)
     content = files.content(path)
     try:
         return _decoded(content), _Wrong()
@@ -321,9 +363,11 @@ def _parsed(
         parts = None if is_strict else _parts(content)
         if parts is not None:
             return _decoded_singly(parts)
-        raise InvalidInputError(f"{shown!r} is not a COCO file: {error}", src=shown) from error
+        raise InvalidInputError(
+            f"{described!r} is not a COCO file: {error}", src=described
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{shown!r} is not JSON: {error}", src=shown) from error
+        raise InvalidInputError(f"{described!r} is not JSON: {error}", src=described) from error
 
 
 def _decoded(content: bytes) -> _Document:

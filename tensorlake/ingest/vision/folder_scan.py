@@ -9,20 +9,20 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Sequence
 
-from tensorlake.dataset import PICTURE_ENDINGS
+from tensorlake.dataset import IMAGE_ENDINGS
 from tensorlake.errors import InvalidInputError
 
 __all__ = ["SEEN_ENDINGS", "check_classes", "is_split", "is_stored", "outer_folders"]
 
 SPLITS = frozenset(("train", "training", "val", "valid", "validation", "dev", "test", "testing"))
-# Pictures by their names, of kinds that no codec here stores: told, never passed over.
+# Images by their names, of kinds that no codec here stores: told, never passed over.
 _OTHER_ENDINGS = frozenset(
     (
         *(".gif", ".bmp", ".heic", ".heif", ".jxl", ".svg", ".ico", ".psd", ".tga", ".exr"),
         *(".ppm", ".pgm", ".pbm", ".pnm", ".dng", ".cr2", ".nef", ".arw"),
     )
 )
-SEEN_ENDINGS = frozenset(PICTURE_ENDINGS) | _OTHER_ENDINGS
+SEEN_ENDINGS = frozenset(IMAGE_ENDINGS) | _OTHER_ENDINGS
 
 
 def is_split(folder: str) -> bool:
@@ -32,7 +32,7 @@ def is_split(folder: str) -> bool:
 
 def is_stored(ending: str) -> bool:
     """Whether files whose names end so can be stored."""
-    return ending in PICTURE_ENDINGS
+    return ending in IMAGE_ENDINGS
 
 
 def outer_folders(folders: Collection[tuple[str, ...]]) -> int:
@@ -47,7 +47,7 @@ def outer_folders(folders: Collection[tuple[str, ...]]) -> int:
         if len(here) > 1 or is_split(next(iter(here))):
             return depth
         depth += 1
-    return 0  # pictures lie in the innermost: it is their class
+    return 0  # images lie in the innermost: it is their class
 
 
 def check_classes(names: Sequence[str], shown: str) -> None:

@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
-from tensorlake.dataset import PICTURE_ENDINGS, Dataset, SkippedItem, codec_of_files
+from tensorlake.dataset import IMAGE_ENDINGS, Dataset, SkippedItem, codec_of_files
 from tensorlake.errors import InvalidInputError, MissingTensorError
 from tensorlake.ingest.engine.files import unreadable_file
 from tensorlake.ingest.engine.found_files import source_path
@@ -43,7 +43,7 @@ _FOREIGN = "is an image of an unsupported format"
 _OUTSIDE = "is outside the folders of the other images"
 
 
-class _Picture(NamedTuple):  # made in a third of a frozen dataclass's time, once a file
+class _ImageFile(NamedTuple):  # made in a third of a frozen dataclass's time, once a file
     path: str  # plain text: making a Path costs as much as reading the file
     nbytes: int
     parts: tuple[str, ...]  # folders below the source, outermost first
@@ -73,6 +73,9 @@ def images(
         schema: Types by tensor name; they override the inferred ones.
         labels: Whether folders are classes; an image outside them is then an error, or left out.
         **options: See `IngestOptions`.
+
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
 
     Raises:
         InvalidInputError: There are no images, one is outside the folders of the others, or one is
@@ -112,36 +115,36 @@ def _source(
     *,
     labels: bool,
     is_strict: bool,
-) -> Source[_Picture]:
+) -> Source[_ImageFile]:
     left_out: list[SkippedItem] = []
     found, is_zip = _found(folder, files, None if is_strict else left_out)
     shown = public_url(folder)
-    pictures = sorted(found, key=itemgetter(0))
+    images = sorted(found, key=itemgetter(0))
     if is_zip:
-        pictures = _without_outer(pictures)
-    if not pictures:
+        images = _without_outer(images)
+    if not images:
         raise InvalidInputError(
-            f"no images in {shown!r}\nsupported suffixes: {', '.join(PICTURE_ENDINGS)}", src=shown
+            f"no images in {shown!r}\nsupported suffixes: {', '.join(IMAGE_ENDINGS)}", src=shown
         )
-    foreign = [p for p in pictures if not is_stored(_ending(p.path))]
+    foreign = [p for p in images if not is_stored(_ending(p.path))]
     if foreign:
-        pictures = [p for p in pictures if is_stored(_ending(p.path))]
-        if is_strict or not pictures:
+        images = [p for p in images if is_stored(_ending(p.path))]
+        if is_strict or not images:
             raise _is_foreign(foreign, shown)
-    inside = [p for p in pictures if p.parts]
+    inside = [p for p in images if p.parts]
     has_split = bool(inside) and all(is_split(p.parts[0]) for p in inside)
     depth = 1 if has_split else 0
-    has_label = labels and any(len(p.parts) > depth for p in pictures)
-    pictures, outside = _by_depth(pictures, depth + has_label)
+    has_label = labels and any(len(p.parts) > depth for p in images)
+    images, outside = _by_depth(images, depth + has_label)
     if outside and is_strict:
-        raise _is_outside(pictures, outside, depth, shown)
-    types: dict[str, Any] = {"image": Image(codec_of_files(p.path for p in pictures))}
+        raise _is_outside(images, outside, depth, shown)
+    types: dict[str, Any] = {"image": Image(codec_of_files(p.path for p in images))}
     if has_label:
-        classes = sorted({p.parts[depth] for p in pictures})
+        classes = sorted({p.parts[depth] for p in images})
         check_classes(classes, shown)
         types["label"] = ClassLabel(classes)
     if has_split:
-        types["split"] = ClassLabel(sorted({p.parts[0] for p in pictures}))
+        types["split"] = ClassLabel(sorted({p.parts[0] for p in images}))
     layers = ["split"] * has_split + ["class"] * has_label
     unknown = [name for name in schema or {} if name not in types]
     if unknown:
@@ -149,7 +152,7 @@ def _source(
         raise InvalidInputError(message, src=shown, expected=[*types])
     read = files.reader(folder)
 
-    def load(batch: Sequence[_Picture]) -> dict[str, Any]:
+    def load(batch: Sequence[_ImageFile]) -> dict[str, Any]:
         paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
         contents = _read_members(folder, files, paths) if is_zip else read(paths, sizes)
         columns: dict[str, Any] = {"image": contents}
@@ -162,8 +165,8 @@ def _source(
     return Source(
         kind="images",
         schema={**types, **(schema or {})},
-        items=pictures,
-        sizes=[picture.nbytes for picture in pictures],
+        items=images,
+        sizes=[image.nbytes for image in images],
         name=_name,
         load=load,
         place=Path(shown).name,
@@ -173,29 +176,31 @@ def _source(
             *(SkippedItem(_name(p), _FOREIGN) for p in foreign),
         ],
         takes_schema=True,
-        stamp=lambda picture: f"{picture.nbytes}:{picture.stamp}",
+        stamp=lambda image: f"{image.nbytes}:{image.stamp}",
         unit="image",
         settings=given_settings(schema, labels=labels),
         apart=f", in a folder that holds {' and '.join(layers)} folders" if layers else "",
     )
 
 
-def _name(picture: _Picture) -> str:
-    return "/".join((*picture.parts, picture.path.rpartition(os.sep)[2].rpartition("/")[2]))
+def _name(image: _ImageFile) -> str:
+    return "/".join((*image.parts, image.path.rpartition(os.sep)[2].rpartition("/")[2]))
 
 
-def _by_depth(pictures: Sequence[_Picture], depth: int) -> tuple[list[_Picture], list[_Picture]]:
+def _by_depth(
+    images: Sequence[_ImageFile], depth: int
+) -> tuple[list[_ImageFile], list[_ImageFile]]:
     """Split images into those at least ``depth`` folders deep, and the others."""
-    inside = [p for p in pictures if len(p.parts) >= depth]
-    return inside, [p for p in pictures if len(p.parts) < depth]
+    inside = [p for p in images if len(p.parts) >= depth]
+    return inside, [p for p in images if len(p.parts) < depth]
 
 
-def _is_foreign(foreign: Sequence[_Picture], shown: str) -> InvalidInputError:
+def _is_foreign(foreign: Sequence[_ImageFile], shown: str) -> InvalidInputError:
     kinds = ", ".join(sorted({_ending(p.path) for p in foreign}))
     few = plural(len(foreign), "file")
     return InvalidInputError(
         f"{_name(foreign[0])!r} of {shown!r} {_FOREIGN} ({few}: {kinds})"
-        f"\nsupported suffixes: {', '.join(PICTURE_ENDINGS)}; convert them, or leave them out:"
+        f"\nsupported suffixes: {', '.join(IMAGE_ENDINGS)}; convert them, or leave them out:"
         " on_error='skip'",
         src=shown,
         item=_name(foreign[0]),
@@ -203,11 +208,11 @@ def _is_foreign(foreign: Sequence[_Picture], shown: str) -> InvalidInputError:
 
 
 def _is_outside(
-    pictures: Sequence[_Picture], outside: Sequence[_Picture], depth: int, shown: str
+    images: Sequence[_ImageFile], outside: Sequence[_ImageFile], depth: int, shown: str
 ) -> InvalidInputError:
-    at = min(depth, len(pictures[0].parts) - 1)
-    folders = ", ".join(repr(name) for name in sorted({p.parts[at] for p in pictures})[:3])
-    few = f"{plural(len(outside), 'picture')} of {len(outside) + len(pictures):,}"
+    at = min(depth, len(images[0].parts) - 1)
+    folders = ", ".join(repr(name) for name in sorted({p.parts[at] for p in images})[:3])
+    few = f"{plural(len(outside), 'image')} of {len(outside) + len(images):,}"
     return InvalidInputError(
         f"{_name(outside[0])!r} of {shown!r} {_OUTSIDE} (such as {folders}); so do {few}"
         "\nput each into its folder, or leave them out: on_error='skip'; if folders are not"
@@ -219,7 +224,7 @@ def _is_outside(
 
 def _found(
     folder: str, files: SourceFiles, left_out: list[SkippedItem] | None
-) -> tuple[Iterator[_Picture], bool]:
+) -> tuple[Iterator[_ImageFile], bool]:
     """Return the images of a folder or a zip file, and whether it is a zip file."""
     shown = public_url(folder)
     if files.nbytes(folder) is not None:
@@ -240,13 +245,13 @@ def _found(
     return _walk(folder, (), left_out), False
 
 
-def _walk_store(folder: str, files: SourceFiles) -> Iterator[_Picture]:
+def _walk_store(folder: str, files: SourceFiles) -> Iterator[_ImageFile]:
     start = folder.rstrip("/") + "/"
     for path, nbytes in files.list(folder).items():
         *parts, name = path.removeprefix(start).split("/")
         is_hidden = any(part.startswith(".") for part in (*parts, name))
         if not is_hidden and _ending(name) in SEEN_ENDINGS:
-            yield _Picture(path, nbytes, tuple(parts), files.stamp(path))
+            yield _ImageFile(path, nbytes, tuple(parts), files.stamp(path))
 
 
 def _walk(
@@ -254,7 +259,7 @@ def _walk(
     parts: tuple[str, ...],
     left_out: list[SkippedItem] | None,
     above: tuple[str, ...] = (),
-) -> Iterator[_Picture]:
+) -> Iterator[_ImageFile]:
     above = (*above, os.path.realpath(folder))
     try:
         listed = os.scandir(folder)
@@ -274,7 +279,7 @@ def _walk(
                     continue  # a link to where we are would never end
                 yield from _walk(entry.path, (*parts, name), left_out, above)
             elif _ending(name) in SEEN_ENDINGS:
-                yield _Picture(entry.path, *_size_and_time(entry, parts))
+                yield _ImageFile(entry.path, *_size_and_time(entry, parts))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -296,7 +301,7 @@ def _size_and_time(
 
 def _members(
     file: str, files: SourceFiles, left_out: list[SkippedItem] | None
-) -> Iterator[_Picture]:
+) -> Iterator[_ImageFile]:
     shown = public_url(file)
     with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
         counts = Counter(member.filename for member in archive.infolist())
@@ -317,12 +322,12 @@ def _members(
                     raise InvalidInputError(reason, src=shown, item=member.filename)
                 left_out.append(SkippedItem(member.filename, reason))
                 continue
-            yield _Picture(member.filename, member.file_size, tuple(parts), member.CRC)
+            yield _ImageFile(member.filename, member.file_size, tuple(parts), member.CRC)
 
 
-def _without_outer(pictures: list[_Picture]) -> list[_Picture]:
-    depth = outer_folders({p.parts for p in pictures})
-    return [p._replace(parts=p.parts[depth:]) for p in pictures] if depth else pictures
+def _without_outer(images: list[_ImageFile]) -> list[_ImageFile]:
+    depth = outer_folders({p.parts for p in images})
+    return [p._replace(parts=p.parts[depth:]) for p in images] if depth else images
 
 
 def _path_in(name: str) -> list[str]:

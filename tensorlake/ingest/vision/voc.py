@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tensorlake.dataset import PICTURE_ENDINGS, Dataset, SkippedItem, codec_of_files
+from tensorlake.dataset import IMAGE_ENDINGS, Dataset, SkippedItem, codec_of_files
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
@@ -33,7 +33,7 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture:
+class _ImageFile:
     path: str
     nbytes: int
     objects: tuple[_Object, ...]
@@ -67,6 +67,9 @@ def voc(
         dst: Path or URL of the dataset.
         **options: See `IngestOptions`.
 
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
     Raises:
         InvalidInputError: A folder is missing, or an annotation is not VOC's.
 
@@ -88,12 +91,12 @@ def voc(
     files = SourceFiles(options.get("storage_options"))
     left_out: list[SkippedItem] = []
     is_strict = options.get("on_error", "raise") == "raise"
-    pictures = _pictures(root, files, None if is_strict else left_out)
-    names = sorted({one.name for picture in pictures for one in picture.objects})
-    has_masks = all(picture.mask is not None for picture in pictures)
-    sets = sorted({name for picture in pictures for name in picture.sets})
+    images = _image_files(root, files, None if is_strict else left_out)
+    names = sorted({one.name for image in images for one in image.objects})
+    has_masks = all(image.mask is not None for image in images)
+    sets = sorted({name for image in images for name in image.sets})
     schema: dict[str, Any] = {
-        "image": Image(codec_of_files(picture.path for picture in pictures)),
+        "image": Image(codec_of_files(image.path for image in images)),
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel(names, per="boxes"),
         "difficult": Array("uint8", (None,)),
@@ -104,47 +107,49 @@ def voc(
         schema["mask"] = SegmentMask(of="image", ignore=_BORDER)
     read = files.reader(root)
 
-    def load(batch: Sequence[_Picture]) -> dict[str, Any]:
+    def load(batch: Sequence[_ImageFile]) -> dict[str, Any]:
         flags = [
-            np.array([one.flags for one in picture.objects], np.uint8).reshape(-1, 2)
-            for picture in batch
+            np.array([one.flags for one in image.objects], np.uint8).reshape(-1, 2)
+            for image in batch
         ]
         columns: dict[str, Any] = {
             "image": read([one.path for one in batch], [one.nbytes for one in batch]),
             "boxes": [
-                np.array([one.box for one in picture.objects], np.float32).reshape(-1, 4)
-                for picture in batch
+                np.array([one.box for one in image.objects], np.float32).reshape(-1, 4)
+                for image in batch
             ],
-            "label": [[one.name for one in picture.objects] for picture in batch],
+            "label": [[one.name for one in image.objects] for image in batch],
             "difficult": [each[:, 0] for each in flags],
             "truncated": [each[:, 1] for each in flags],
-            "sets": [list(picture.sets) for picture in batch],
+            "sets": [list(image.sets) for image in batch],
         }
         if has_masks:
-            columns["mask"] = files.contents([picture.mask or "" for picture in batch])
+            columns["mask"] = files.contents([image.mask or "" for image in batch])
         return columns
 
     source = Source(
         kind="voc",
         schema=schema,
-        items=pictures,
-        sizes=[picture.nbytes for picture in pictures],
-        name=lambda picture: _path(picture).name,
+        items=images,
+        sizes=[image.nbytes for image in images],
+        name=lambda image: _path(image).name,
         load=load,
         place=Path(public_url(root)).name,
         left_out=left_out,
-        stamp=lambda picture: picture.stamp,
-        file=lambda picture: picture.name,
+        stamp=lambda image: image.stamp,
+        file=lambda image: image.name,
         unit="image",
     )
     return run_ingest(source, dst, **options)
 
 
-def _path(picture: _Picture) -> PurePath:
-    return PurePath(picture.path)
+def _path(image: _ImageFile) -> PurePath:
+    return PurePath(image.path)
 
 
-def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None) -> list[_Picture]:
+def _image_files(
+    root: str, files: SourceFiles, left_out: list[SkippedItem] | None
+) -> list[_ImageFile]:
     """Return images with their objects; invalid annotations are errors, or ``left_out``."""
     shown = public_url(root)
     sizes = {
@@ -165,7 +170,7 @@ def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None)
     nothing = ("", 0)
     annotations = [sizes.get(annotation, nothing)[0] for _, annotation in found]
     contents = iter(files.contents([path for path in annotations if path]))
-    pictures: list[_Picture] = []
+    images: list[_ImageFile] = []
     for (name, _), annotation in zip(found, annotations, strict=True):
         (path, nbytes), stem = sizes[name], PurePath(name).stem
         content = next(contents) if annotation else None
@@ -182,15 +187,15 @@ def _pictures(root: str, files: SourceFiles, left_out: list[SkippedItem] | None)
         if folder not in (_FOLDER, name):  # beside their annotations
             of_sets = [folder]
         stamp = (files.stamp(path), mask and files.stamp(mask), objects, of_sets)
-        pictures.append(_Picture(path, nbytes, objects, mask, tuple(of_sets), name, stamp))
-    if not pictures:
+        images.append(_ImageFile(path, nbytes, objects, mask, tuple(of_sets), name, stamp))
+    if not images:
         raise InvalidInputError(f"no image of {shown!r} has a VOC annotation", src=shown)
-    return pictures
+    return images
 
 
 def _found(sizes: Mapping[str, tuple[str, int]]) -> list[tuple[str, str]]:
     """Return names of images, each with that of its annotation, which may be beside it."""
-    names = [name for name in sizes if PurePath(name).suffix.lower() in PICTURE_ENDINGS]
+    names = [name for name in sizes if PurePath(name).suffix.lower() in IMAGE_ENDINGS]
     listed = [name for name in names if PurePath(name).parent.as_posix() == _FOLDER]
     if listed or any(name.startswith(f"{_FOLDER}/") for name in sizes):
         return [(name, f"Annotations/{PurePath(name).stem}.xml") for name in listed]

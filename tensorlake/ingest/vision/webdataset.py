@@ -24,7 +24,7 @@ import numpy as np
 
 from tensorlake.dataset import (
     EMPTY_ROW,
-    PICTURE_ENDINGS,
+    IMAGE_ENDINGS,
     SCHEMA_KEYWORD,
     Dataset,
     SkippedItem,
@@ -32,7 +32,7 @@ from tensorlake.dataset import (
     split_member,
 )
 from tensorlake.errors import InvalidInputError
-from tensorlake.ingest.engine.found_files import find_files, names_below
+from tensorlake.ingest.engine.found_files import expand_braces, find_files, names_below, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
@@ -99,10 +99,14 @@ def webdataset(
     and its like become integers, ``txt`` Text, ``json`` Json, ``npy`` arrays, all others Bytes.
 
     Args:
-        src: A tar file, a folder, a pattern such as ``"shards/*.tar"``, or a list of files.
+        src: A tar file, a folder, a pattern such as ``"shards/*.tar"`` or
+            ``"shards/{000000..000127}.tar"``, or a list of files.
         dst: Path or URL of the dataset.
         schema: Types in place of those, by field; with ``ClassLabel`` a ``cls`` is a code.
         **options: See `IngestOptions`.
+
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
 
     Raises:
         InvalidInputError: A file is not a whole tar file, or samples have different fields.
@@ -121,7 +125,7 @@ def webdataset(
     is_strict = options.get("on_error", "raise") == "raise"
     samples: list[_Sample] = []
     written: set[str | None] = set()
-    for path in find_files(src, ".tar", files):
+    for path in _shards(src, files):
         found, header = _index(path, files, None if is_strict else left_out)
         samples += found
         written.add(header)
@@ -129,7 +133,7 @@ def webdataset(
         raise InvalidInputError(f"no sample in {str(src)!r}", src=str(src))
     fields = _own_fields(written, samples)
     if fields is None:
-        samples, mixed = _with_pictures_as_one(samples)
+        samples, mixed = _with_images_as_one(samples)
         samples = _of_the_same_fields(samples, None if is_strict else left_out)
         types = _types(samples, files, schema or {}, mixed, is_strict=is_strict)
         fields = {name: (one, (name,)) for name, one in types.items()} | {"key": (Text(), ())}
@@ -193,6 +197,16 @@ def _declared(fields: _Fields, schema: Mapping[str, Any]) -> _Fields:
         raise InvalidInputError(message, fields=[*fields])
     given = {tensors[name]: as_type(one) for name, one in schema.items()}
     return {name: (given.get(name, kind), names) for name, (kind, names) in fields.items()}
+
+
+def _shards(
+    src: str | PathLike[str] | Sequence[str | PathLike[str]], files: SourceFiles
+) -> list[str]:
+    """List the tar files of a source; braces in its name are expanded unless a file has it."""
+    if not isinstance(src, str | PathLike) or files.nbytes(source_path(src)) is not None:
+        return find_files(src, ".tar", files)
+    parts = expand_braces(source_path(src))
+    return [path for part in parts for path in find_files(part, ".tar", files)]
 
 
 def _index(
@@ -322,14 +336,14 @@ def _types(
     raise AssertionError  # there is a last sample
 
 
-def _with_pictures_as_one(samples: list[_Sample]) -> tuple[list[_Sample], frozenset[str]]:
+def _with_images_as_one(samples: list[_Sample]) -> tuple[list[_Sample], frozenset[str]]:
     """Merge images whose suffixes differ between samples into one field; return such fields."""
     sets = {sample.fields for sample in samples}
     common = frozenset[str].intersection(*sets)
     names = {
         field: (field.rpartition(".")[0] or "image")
         for field in frozenset[str].union(*sets) - common
-        if f".{field.rpartition('.')[2]}" in PICTURE_ENDINGS
+        if f".{field.rpartition('.')[2]}" in IMAGE_ENDINGS
     }
     if len(sets) == 1 or {frozenset(names.get(one, one) for one in each) for each in sets} != {
         common | set(names.values())

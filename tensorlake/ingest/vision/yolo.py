@@ -21,8 +21,8 @@ from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 
-from tensorlake.dataset import PICTURE_ENDINGS, Dataset, codec_of_files
-from tensorlake.errors import InvalidInputError, missing_extra
+from tensorlake.dataset import IMAGE_ENDINGS, Dataset, codec_of_files
+from tensorlake.errors import InvalidInputError, missing_extra, shown
 from tensorlake.ingest.engine.found_files import source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
@@ -42,11 +42,11 @@ _DETECT_VALUES = 5
 _BEYOND_ANY_SHARE = 1.5
 _SPLITS = ("train", "val", "test")
 _ABOVE = "../"
-_ANY_PICTURE = Image("any")
+_ANY_IMAGE = Image("any")
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture:
+class _ImageFile:
     path: str
     nbytes: int
     labels: str
@@ -87,6 +87,9 @@ def yolo(
             the first line, where "obb" and a "segment" of four points give the same result.
         **options: See `IngestOptions`.
 
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
     Raises:
         InvalidInputError: A file is missing, or a line is not of the task.
 
@@ -104,22 +107,22 @@ def yolo(
     """
     files = SourceFiles(options.get("storage_options"))
     layout = _read_layout(source_path(src), files)
-    pictures = [
-        picture
+    images = [
+        image
         for split, folders in layout.splits.items()
         for folder in dict.fromkeys(folders)
-        for picture in _pictures(folder, split, files)
+        for image in _image_files(folder, split, files)
     ]
-    if not pictures:
-        shown = public_url(str(src))
-        raise InvalidInputError(f"no images in the folders of {shown!r}", src=shown)
-    kind = task or _guess_task(layout, pictures, files)
+    if not images:
+        described = public_url(str(src))
+        raise InvalidInputError(f"no images in the folders of {described!r}", src=described)
+    kind = task or _guess_task(layout, images, files)
     if kind == "pose" and layout.points is None:
-        shown = public_url(str(src))
-        message = f"{shown!r} names no kpt_shape, which task='pose' needs"
-        raise InvalidInputError(message, src=shown)
+        described = public_url(str(src))
+        message = f"{described!r} names no kpt_shape, which task='pose' needs"
+        raise InvalidInputError(message, src=described)
     schema: dict[str, Any] = {
-        "image": Image(codec_of_files(picture.path for picture in pictures)),
+        "image": Image(codec_of_files(image.path for image in images)),
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel(list(layout.names.values()), per="boxes"),
         "split": ClassLabel([*layout.splits]),
@@ -130,12 +133,12 @@ def yolo(
         schema["keypoints"] = Keypoints(of="image")
     read = files.reader(layout.root)
 
-    def load(batch: Sequence[_Picture]) -> dict[str, Any]:
+    def load(batch: Sequence[_ImageFile]) -> dict[str, Any]:
         contents = read([one.path for one in batch], [one.nbytes for one in batch])
         labels = files.contents([one.labels for one in batch])
         objects = [
-            _read_objects(picture, content, _lines(picture.labels, text), kind, layout)
-            for picture, content, text in zip(batch, contents, labels, strict=True)
+            _read_objects(image, content, _lines(image.labels, text), kind, layout)
+            for image, content, text in zip(batch, contents, labels, strict=True)
         ]
         columns: dict[str, Any] = {
             "image": contents,
@@ -152,13 +155,13 @@ def yolo(
     source = Source(
         kind=f"yolo-{kind}",
         schema=schema,
-        items=pictures,
-        sizes=[picture.nbytes for picture in pictures],
-        name=lambda picture: f"{picture.split}/{PurePath(picture.path).name}",
+        items=images,
+        sizes=[image.nbytes for image in images],
+        name=lambda image: f"{image.split}/{PurePath(image.path).name}",
         load=load,
         place=PurePath(public_url(str(src))).name,
-        stamp=lambda picture: picture.stamp,
-        file=lambda picture: f"{picture.split}/{picture.name}",
+        stamp=lambda image: image.stamp,
+        file=lambda image: f"{image.split}/{image.name}",
         unit="image",
         settings={"names": dict(layout.names)},
     )
@@ -174,12 +177,12 @@ class _Objects:
 
 
 def _read_objects(
-    picture: _Picture, content: Any, lines: list[tuple[int, str]], task: Task, layout: _Layout
+    image: _ImageFile, content: Any, lines: list[tuple[int, str]], task: Task, layout: _Layout
 ) -> _Objects:
     try:
-        height, width, _ = _ANY_PICTURE.parse_shape(content)
+        height, width, _ = _ANY_IMAGE.parse_shape(content)
     except ValueError:
-        height = width = 1  # the picture itself is refused, with its reason, when it is staged
+        height = width = 1  # the image itself is refused, with its reason, when it is staged
     scale = np.array([width, height], dtype=np.float64)
     count, values_each = layout.points or (0, 3)
     code_of = {number: code for code, number in enumerate(layout.names)}
@@ -188,22 +191,22 @@ def _read_objects(
     outlines: list[np.ndarray] = []
     points = np.zeros((len(lines), count, 3), dtype=np.float32)
     for at, (number, text) in enumerate(lines):
-        values = _numbers(text, picture.labels, number)
-        codes.append(_code(values[0], code_of, picture.labels, number))
+        values = _numbers(text, image.labels, number)
+        codes.append(_code(values[0], code_of, image.labels, number))
         rest = values[1:]
         if task == "obb" and len(rest) != _CORNERS_VALUES:
-            raise _bad_line(picture.labels, number, "the corners of a box: class x y x y x y x y")
+            raise _bad_line(image.labels, number, "the corners of a box: class x y x y x y x y")
         if task in _OUTLINED:
             if len(rest) < 6 or len(rest) % 2:  # noqa: PLR2004 - three points
-                raise _bad_line(picture.labels, number, "an outline: class x y x y x y …")
-            _check_shares(rest, picture.labels, number)
+                raise _bad_line(image.labels, number, "an outline: class x y x y x y …")
+            _check_shares(rest, image.labels, number)
             outline = rest.reshape(-1, 2) * scale
             outlines.append(outline)
             boxes[at] = [*outline.min(axis=0), *outline.max(axis=0)]
             continue
         if len(rest) != _BOX + count * values_each * (task == "pose"):
-            raise _bad_line(picture.labels, number, f"of task {task!r}")
-        _check_shares(rest[:_BOX], picture.labels, number)
+            raise _bad_line(image.labels, number, f"of task {shown(task)}")
+        _check_shares(rest[:_BOX], image.labels, number)
         centre, size = rest[:2] * scale, rest[2:4] * scale
         boxes[at] = [*(centre - size / 2), *(centre + size / 2)]
         if task == "pose":
@@ -271,53 +274,53 @@ def _lines(file: str, content: bytes | None) -> list[tuple[int, str]]:
     try:
         text = bytes(content).decode()
     except UnicodeDecodeError as error:
-        shown = public_url(file)
-        raise InvalidInputError(f"{shown!r} is not text: {error}", src=shown) from error
+        described = public_url(file)
+        raise InvalidInputError(f"{described!r} is not text: {error}", src=described) from error
     return [(at, line) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
-def _guess_task(layout: _Layout, pictures: Sequence[_Picture], files: SourceFiles) -> Task:
+def _guess_task(layout: _Layout, images: Sequence[_ImageFile], files: SourceFiles) -> Task:
     if layout.points is not None:
         return "pose"
-    first = next((line for one in pictures if (line := _first_line(one, files))), None)
+    first = next((line for one in images if (line := _first_line(one, files))), None)
     is_box = first is None or len(first.split()) == _DETECT_VALUES
     return "detect" if is_box else "segment"
 
 
-def _first_line(picture: _Picture, files: SourceFiles) -> str | None:
+def _first_line(image: _ImageFile, files: SourceFiles) -> str | None:
     """Return the first line of an image's labels; invalid files are reported later."""
     try:
-        lines = _lines(picture.labels, *files.contents([picture.labels]))
+        lines = _lines(image.labels, *files.contents([image.labels]))
     except InvalidInputError:
         return None
     return lines[0][1] if lines else None
 
 
-def _pictures(folder: str, split: str, files: SourceFiles) -> list[_Picture]:
+def _image_files(folder: str, split: str, files: SourceFiles) -> list[_ImageFile]:
     """Return the images of a split, sorted by path; labels are found under ``labels``."""
     found = files.below(folder)
     if not found and (is_url(folder) or not Path(folder).is_dir()):
-        shown = public_url(folder)
-        message = f"no folder {shown!r}, which the YAML file names as {split!r}"
-        raise InvalidInputError(message, src=shown)
+        described = public_url(folder)
+        message = f"no folder {described!r}, which the YAML file names as {split!r}"
+        raise InvalidInputError(message, src=described)
     if is_url(folder):
         files.list(_labels_of(f"{folder.rstrip('/')}/_.jpg").rpartition("/")[0])  # with their times
     return [
-        _picture(path, nbytes, folder, split, files)
+        _image(path, nbytes, folder, split, files)
         for path, nbytes in found.items()
-        if PurePath(path).suffix.lower() in PICTURE_ENDINGS
+        if PurePath(path).suffix.lower() in IMAGE_ENDINGS
     ]
 
 
-def _picture(path: str, nbytes: int, folder: str, split: str, files: SourceFiles) -> _Picture:
+def _image(path: str, nbytes: int, folder: str, split: str, files: SourceFiles) -> _ImageFile:
     labels = _labels_of(path)
     name = path[len(folder) :].lstrip("/")
-    return _Picture(path, nbytes, labels, split, name, (files.stamp(path), files.stamp(labels)))
+    return _ImageFile(path, nbytes, labels, split, name, (files.stamp(path), files.stamp(labels)))
 
 
-def _labels_of(picture: str) -> str:
-    separator = "/" if is_url(picture) else os.sep
-    parts = f"{picture.rpartition('.')[0]}.txt".split(separator)
+def _labels_of(image: str) -> str:
+    separator = "/" if is_url(image) else os.sep
+    parts = f"{image.rpartition('.')[0]}.txt".split(separator)
     for at in range(len(parts) - 1, -1, -1):
         if parts[at] == "images":
             parts[at] = "labels"
@@ -335,10 +338,10 @@ def _yaml_file(src: str, files: SourceFiles) -> str:
     at = len(folder) + 1
     found = [path for path in inside if path.endswith(endings) and "/" not in path[at:]]
     if len(found) != 1:
-        shown = public_url(src)
+        described = public_url(src)
         many = plural(len(found), "YAML file")
-        message = f"{shown!r} holds {many}\nname the one to ingest, such as data.yaml"
-        raise InvalidInputError(message, src=shown)
+        message = f"{described!r} holds {many}\nname the one to ingest, such as data.yaml"
+        raise InvalidInputError(message, src=described)
     return found[0]
 
 

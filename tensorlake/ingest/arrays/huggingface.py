@@ -1,0 +1,279 @@
+"""Hugging Face datasets: one split, a dict of splits, or streams of either.
+
+A stream is read once, into Arrow files in a temporary folder, since an ingestion must know its rows
+before it commits the first. Structs that hold classes or media become a tensor per field
+(`tables/nested.py`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+from xxhash import xxh3_64
+
+from tensorlake.dataset import Dataset, infer_types, values_of
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
+from tensorlake.ingest.engine.run import run_ingest
+from tensorlake.ingest.engine.source import Source, given_settings, part_of
+from tensorlake.ingest.tables.nested import unnested
+from tensorlake.types import ClassLabel, as_type
+
+__all__ = ["huggingface"]
+
+Arrow = Any  # pyarrow ships no types
+
+ROWS_AT_ONCE = 1024
+"""Rows of a table that are asked for together."""
+
+STREAM_ROWS = 256
+"""Rows of a stream that are asked for together: of images some 25 MB."""
+
+SPLIT = "split"
+"""The tensor of a row's split."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A split whose rows can be read by number.
+
+    Attributes:
+        name: Its name; "" for a dataset by itself.
+        num_rows: Number of rows.
+        read: Reads rows [start, stop) into an Arrow table.
+        mark: A string that changes with the rows; "" if they have none.
+        features: Its features; None if the dataset does not know them.
+    """
+
+    name: str
+    num_rows: int
+    read: Callable[[int, int], Arrow]
+    mark: str
+    features: Mapping[str, Any] | None
+
+    @property
+    def first(self) -> Arrow:
+        """Its first rows, by which types are chosen."""
+        return self.read(0, min(ROWS_AT_ONCE, self.num_rows))
+
+
+@shows_options
+def huggingface(
+    dataset: Any,
+    dst: str | PathLike[str],
+    *,
+    schema: Mapping[str, Any] | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a ``datasets.Dataset``: images as stored, with class names.
+
+    Classes keep their names at any depth: a list of classes is a ``ClassLabel`` of many, and a
+    struct, or a list of structs, that holds classes or media becomes a tensor for each field
+    (``objects/category``). Other structs become ``Json``. A class of -1 is NULL.
+
+    Args:
+        dataset: A ``Dataset``, an ``IterableDataset``, or a ``DatasetDict`` of either: its splits
+            follow each other, and the tensor ``split`` has their names. A stream is copied to this
+            machine's temporary folder first.
+        dst: Path or URL of the dataset.
+        schema: Types in place of those that follow from its features, by name.
+        **options: See `IngestOptions`.
+
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
+    Raises:
+        InvalidInputError: The object is not such a dataset, or its splits have different features.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> from datasets import Dataset
+        >>> reviews = Dataset.from_dict({"text": ["good", "bad"], "stars": [5, 1]})
+        >>> tl.ingest.huggingface(reviews, "memory://doc-huggingface")["stars"][:]
+        array([5, 1])
+    """
+    most = STREAM_ROWS if options.get("dry_run") else None
+    with tempfile.TemporaryDirectory(prefix="tensorlake-") as folder:
+        if isinstance(dataset, Mapping):
+            given = cast("Mapping[Any, Any]", dataset)
+            splits = [
+                _split(one, str(name), Path(folder, str(at)), most)
+                for at, (name, one) in enumerate(given.items())
+            ]
+        else:
+            splits = [_split(dataset, "", Path(folder, "0"), most)]
+        source = _source(splits, schema, has_splits=isinstance(dataset, Mapping))
+        one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
+        return run_ingest(source, dst, **one_reader)
+
+
+def _source(
+    splits: Sequence[_Split], schema: Mapping[str, Any] | None, *, has_splits: bool
+) -> Source[int]:
+    import pyarrow as pa
+
+    if not splits:
+        raise InvalidInputError("the dataset has no splits to ingest")
+    for one in splits[1:]:
+        _check_same(splits[0], one)
+    counts = [one.num_rows for one in splits]
+    stops = [*accumulate(counts)]
+    given = {name: as_type(one) for name, one in (schema or {}).items()}
+    try:
+        first = pa.concat_tables([one.first for one in splits], promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        message = f"the splits have columns of different types: {error}"
+        raise InvalidInputError(f"{message}\n{_CAST}") from error
+    whole = unnested(first, given)
+    types = infer_types(whole, is_whole=max(counts) <= ROWS_AT_ONCE) | given
+    if has_splits:
+        if SPLIT in whole.column_names:
+            raise InvalidInputError(
+                f"the dataset has a column {SPLIT!r}, which is to be the split of each row"
+                f"\nrename it: dataset.rename_column({SPLIT!r}, 'part'), or pass one split:"
+                f" dataset[{splits[0].name!r}]",
+                tensor=SPLIT,
+            )
+        types |= {SPLIT: given.get(SPLIT) or ClassLabel([one.name for one in splits])}
+
+    def load(items: Sequence[int]) -> dict[str, Any]:
+        tables: list[Arrow] = []
+        names: list[str] = []
+        for one, stop in zip(splits, stops, strict=True):
+            start = stop - one.num_rows
+            low, high = max(items[0], start), min(items[-1] + 1, stop)
+            if low < high:
+                tables.append(one.read(low - start, high - start))
+                names += [one.name] * (high - low)
+        table = unnested(pa.concat_tables(tables, promote_options="permissive"), given)
+        columns = {
+            name: values_of(table, name, one)
+            for name, one in types.items()
+            if not has_splits or name != SPLIT
+        }
+        return columns | ({SPLIT: names} if has_splits else {})
+
+    def of_split(row: int) -> tuple[_Split, int]:
+        part, own = part_of(row, counts)
+        return splits[part], own
+
+    def name(row: int) -> str:
+        one, own = of_split(row)
+        return f"{one.mark}[{own}]"
+
+    def row_name(items: Sequence[int], row: int) -> str:
+        one, own = of_split(items[row])
+        return f"row {own} of {one.name!r}" if has_splits else f"row {own}"
+
+    return Source(
+        kind="huggingface",
+        schema=types,
+        items=range(sum(counts)),
+        sizes=[max(1, first.nbytes // max(1, len(first)))] * sum(counts),
+        name=name,
+        load=load,
+        row_name=row_name,
+        stamp=lambda row: of_split(row)[0].mark,
+        file=lambda _: "the dataset",
+        unit="dataset",
+        settings=given_settings(
+            schema, splits=[one.name for one in splits] if has_splits else None
+        ),
+        has_identity=all(one.mark for one in splits),
+    )
+
+
+_CAST = "give all one type: dataset = dataset.cast(features)"
+
+
+def _check_same(first: _Split, other: _Split) -> None:
+    """Refuse splits with different columns, or columns of different features."""
+    theirs = [
+        dict(one.features) if one.features is not None else dict.fromkeys(one.first.column_names)
+        for one in (first, other)
+    ]
+    if first.features is None or other.features is None:
+        theirs = [dict.fromkeys(one) for one in theirs]
+    ours, others = theirs
+    apart = [
+        name
+        for name in dict.fromkeys((*ours, *others))
+        if name not in ours or name not in others or ours[name] != others[name]
+    ]
+    if apart:
+        raise InvalidInputError(
+            f"the split {other.name!r} has other features than {first.name!r}:"
+            f" {', '.join(map(repr, apart))}"
+            f"\n{_CAST}, or pass one split: dataset[{first.name!r}]",
+            columns=apart,
+        )
+
+
+def _split(dataset: Any, name: str, folder: Path, most: int | None) -> _Split:
+    if not hasattr(dataset, "with_format") or not hasattr(dataset, "features"):
+        message = (
+            f"{type(dataset).__name__} is not a Hugging Face dataset\npass a Dataset, an"
+            " IterableDataset, or a DatasetDict"
+        )
+        raise InvalidInputError(message, actual=type(dataset).__name__)
+    rows = dataset.with_format("arrow")
+    if not hasattr(rows, "__len__"):
+        return _of_stream(rows, name, folder, most)
+    mark = str(getattr(dataset, "_fingerprint", ""))
+    return _Split(name, len(rows), lambda start, stop: rows[start:stop], mark, dataset.features)
+
+
+def _of_stream(rows: Any, name: str, folder: Path, most: int | None) -> _Split:
+    """Copy a stream into files, which are then mapped into memory."""
+    import pyarrow as pa
+
+    folder.mkdir()
+    digest = xxh3_64()
+    tables = islice(rows.iter(batch_size=STREAM_ROWS), None if most is None else 1)
+    try:
+        files = [*_written(tables, folder, digest)]
+        if not files:
+            what = f"the split {name!r}" if name else "the stream"
+            raise InvalidInputError(f"{what} has no rows to ingest")
+        parts = [pa.ipc.open_stream(pa.memory_map(str(file))).read_all() for file in files]
+        whole = pa.concat_tables(parts, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        message = f"the stream has rows of different types: {error}"
+        raise InvalidInputError(f"{message}\n{_CAST}") from error
+    mark = digest.hexdigest()
+
+    def read(start: int, stop: int) -> Arrow:
+        return whole.slice(start, stop - start)
+
+    return _Split(name, len(whole), read, mark, rows.features)
+
+
+def _written(tables: Iterator[Arrow], folder: Path, digest: xxh3_64) -> Iterator[Path]:
+    """Write tables into files, one for each run of tables of the same schema."""
+    import pyarrow as pa
+
+    writer: Any = None  # Any: pyarrow ships no types
+    schema: Any = None
+    count = 0
+    try:
+        for table in tables:
+            if writer is None or table.schema != schema:
+                if writer is not None:
+                    writer.close()
+                file = folder / str(count)
+                writer, schema = pa.ipc.new_stream(str(file), table.schema), table.schema
+                count += 1
+                yield file
+            digest.update(str(table.schema).encode())
+            for batch in table.to_batches():
+                digest.update(batch.serialize())
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
