@@ -14,7 +14,7 @@ from tensorlake.loader.engine.benchmark import Epoch, Sample, measure_epochs
 from tensorlake.loader.engine.loader import Loader
 from tensorlake.loader.engine.progress import Progress
 from tensorlake.loader.frameworks.make import make_loader
-from tensorlake.loader.frameworks.server import WireConverter, served_loader, written_batches
+from tensorlake.loader.frameworks.server import served_loader, written_batches
 from tensorlake.loader.plan.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
 from tensorlake.loader.plan.plan import (
     PLAN_VERSION,
@@ -63,7 +63,6 @@ __all__ = [
     "VirtualColumn",
     "VirtualValues",
     "Weight",
-    "WireConverter",
     "build_access_plan",
     "check_columns",
     "check_weights",

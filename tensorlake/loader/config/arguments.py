@@ -7,11 +7,10 @@ ignored.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,15 +18,12 @@ from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_yo
 from tensorlake.loader.config.batch_schema import VALID
 from tensorlake.loader.plan.plan import SEED_STOP, Shuffle
 from tensorlake.loader.runtime.memory import memory_nbytes
-from tensorlake.quantities import is_whole_number, seconds_of
+from tensorlake.quantities import checked_integer, seconds_of
 from tensorlake.storage import usable_cores
 
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
 
 Framework = Literal["numpy", "torch", "jax"]
-# User functions: one row in, one row out; and one batch of the framework's arrays in, anything out.
-RowFunction: TypeAlias = Callable[..., Mapping[str, Any]]
-BatchFunction: TypeAlias = Callable[[dict[str, Any]], Any]
 
 OUR_WORDS = {
     "num_workers": "workers=, which counts decode threads; no worker process is needed",
@@ -35,10 +31,11 @@ OUR_WORDS = {
     "sampler": "shuffle=, and a view for which rows: ds.query(…).torch(…)",
     "batch_sampler": "batch_size=, drop_last= and shuffle=",
     "pin_memory": "device='cuda', which pins and copies ahead",
-    "persistent_workers": "not needed: threads start within a millisecond",
+    "persistent_workers": "workers= alone: threads start within a millisecond",
     "prefetch_factor": "prefetch='256MiB'",
     "worker_init_fn": "transform= with a parameter rng",
     "generator": "seed=",
+    "weights": "a view of rows drawn by weight, view.torch(…), or tl.mix(…) of weighted datasets",
     "shuffle_buffer": "shuffle='window'",
     "world": "world_size=",
 }
@@ -53,8 +50,8 @@ LEAST: dict[str, int] = {
     **dict.fromkeys(("rank", "seed"), 0),
 }
 """The arguments that are counts, with their minimum."""
-BELOW: dict[str, int] = {"seed": SEED_STOP}
-"""Exclusive upper bounds of some of them."""
+MOST: dict[str, int] = {"seed": SEED_STOP - 1}
+"""Upper bounds of some of them."""
 CHOICES: dict[str, tuple[bool | str, ...]] = {
     "shuffle": (True, False, "full", "window"),
     "layout": ("NHWC", "NCHW"),
@@ -76,8 +73,8 @@ class LoaderArguments:
     shuffle: Shuffle = False
     seed: int | None = None
     decode: Mapping[str, Any] | None = None
-    transform: RowFunction | None = None
-    batch_transform: BatchFunction | None = None
+    transform: Callable[..., Mapping[str, Any]] | None = None  # one row in, one row out
+    batch_transform: Callable[[dict[str, Any]], Any] | None = None
     collate: Mapping[str, Any] | None = None
     null: Mapping[str, Any] | None = None
     layout: Literal["NHWC", "NCHW"] = "NHWC"
@@ -136,13 +133,13 @@ def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArg
             taken[name] = _count(name, value) if name in LEAST else _plain(value)
         elif name in OUR_WORDS:
             raise InvalidInputError(
-                f"a loader has no {name!r} (got {value!r})\nuse {OUR_WORDS[name]}",
+                f"a loader has no {name!r} (got {shown(value)})\nuse {OUR_WORDS[name]}",
                 argument=name,
             )
         else:
             slip = did_you_mean(name, known)
             raise InvalidInputError(
-                f"a loader has no {name!r} (got {value!r}){slip}"
+                f"a loader has no {name!r} (got {shown(value)}){slip}"
                 f"\nit takes {', '.join(sorted(known))}",
                 argument=name,
             )
@@ -155,8 +152,8 @@ def _refuse_not_yet(name: str, value: Any) -> None:
     here, instead = NOT_YET[name]
     if value != here:
         raise UnsupportedFeatureError(
-            f"{name}={value!r} is not supported by this version of the loader"
-            f"\nleave it out (the default is {name}={here!r}); {instead}",
+            f"{name}={shown(value)} is not supported by this version of the loader"
+            f"\nleave it out (the default is {name}={shown(here)}); {instead}",
             argument=name,
             actual=value,
         )
@@ -167,7 +164,7 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
         value = getattr(arguments, name)
         if not isinstance(value, bool | str) or value not in allowed:  # 1 is not True here
             raise InvalidInputError(
-                f"{name} is one of {', '.join(map(repr, allowed))}, got {value!r}",
+                f"{name} is one of {', '.join(map(repr, allowed))}, got {shown(value)}",
                 argument=name,
                 actual=value,
             )
@@ -176,7 +173,7 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
         value = getattr(arguments, name)
         if value is not None and not callable(value):
             raise InvalidInputError(
-                f"{name} is a function of a row or batch (a dict), got {value!r}", actual=value
+                f"{name} is a function of a row or batch (a dict), got {shown(value)}", actual=value
             )
     if arguments.sharding is not None and framework != "jax":
         raise InvalidInputError(
@@ -186,7 +183,8 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
         )
     if arguments.device is not None and framework == "numpy":
         raise InvalidInputError(
-            f"device={arguments.device!r}: NumPy arrays are in main memory\nuse ds.torch(device=…)",
+            f"device={shown(arguments.device)}: NumPy arrays are in main"
+            " memory\nuse ds.torch(device=…)",
             actual=arguments.device,
         )
     _ = arguments.prefetch_nbytes, arguments.cache_nbytes  # refuse what cannot be parsed
@@ -197,7 +195,7 @@ def _check_kinds(arguments: LoaderArguments) -> None:
     if arguments.workers is not None and arguments.workers > WORKERS_LIMIT:
         raise InvalidInputError(
             f"workers counts threads that decode, at most {WORKERS_LIMIT}, got"
-            f" {arguments.workers!r}\nleave it out: decoding uses one thread per core",
+            f" {shown(arguments.workers)}\nleave it out: decoding uses one thread per core",
             argument="workers",
             actual=arguments.workers,
         )
@@ -205,14 +203,14 @@ def _check_kinds(arguments: LoaderArguments) -> None:
         value = getattr(arguments, name)
         if not isinstance(value, bool):
             raise InvalidInputError(
-                f"{name} is True or False, got {value!r}", argument=name, actual=value
+                f"{name} is True or False, got {shown(value)}", argument=name, actual=value
             )
     columns: Any = arguments.columns
     is_list = columns is None or (isinstance(columns, Sequence) and not isinstance(columns, str))
     if not is_list or not all(isinstance(name, str) for name in columns or ()):
-        write = f"\nwrite columns=[{columns!r}]" if isinstance(columns, str) else ""
+        write = f"\nwrite columns=[{shown(columns)}]" if isinstance(columns, str) else ""
         raise InvalidInputError(
-            f"columns is a list of names, got {columns!r}{write}",
+            f"columns is a list of names, got {shown(columns)}{write}",
             argument="columns",
             actual=columns,
         )
@@ -222,7 +220,7 @@ def _check_kinds(arguments: LoaderArguments) -> None:
             examples = {"decode": "tl.decode.Resize(224, 224)", "collate": "'pad'", "null": "0"}
             example = examples[name]
             raise InvalidInputError(
-                f"{name} must be a mapping by column name, got {value!r}"
+                f"{name} must be a mapping by column name, got {shown(value)}"
                 f"\nwrite {name}={{'image': {example}}}",
                 argument=name,
                 actual=value,
@@ -248,12 +246,4 @@ def _plain(value: Any) -> Any:
 def _count(name: str, value: Any) -> int | None:
     if value is None:
         return None
-    below = BELOW.get(name, math.inf)
-    if not is_whole_number(value) or not LEAST[name] <= value < below:
-        limit = f" and < 2**{BELOW[name].bit_length() - 1}" if name in BELOW else ""
-        raise InvalidInputError(
-            f"{name} must be an integer >= {LEAST[name]}{limit}, got {value!r}",
-            argument=name,
-            actual=value,
-        )
-    return int(value)
+    return checked_integer(value, name=name, least=LEAST[name], most=MOST.get(name))

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tensorlake.types import SampleType
 
 __all__ = [
+    "IMAGE_NDIM",
     "ROW",
     "VALID",
     "ColumnPlan",
@@ -61,10 +62,12 @@ __all__ = [
     "MakeBatch",
     "Planning",
     "as_stored",
+    "channels_first",
     "plan_columns",
     "valid_column",
 ]
 
+IMAGE_NDIM = 3
 CAST = "end decode={{{name!r}: […]}} with tl.decode.Cast('int32')"
 MakeBatch: TypeAlias = Callable[[], dict[str, Any]]
 """Makes one batch; called once, by the consumer."""
@@ -423,3 +426,18 @@ def _with_companions(
         return column
     is_moved = getattr(boxes.type, "of", None) in moved
     return replace(column, counts_with=items, drops_with=items if is_moved else None)
+
+
+def channels_first(entry: Any) -> Any:  # Any: an entry of a batch
+    """Move the channels of images before their height, without a copy.
+
+    Images are stacked, with other axes before, or listed; entries without pixels stay unchanged.
+    """
+    if isinstance(entry, list):
+        return [_with_channels_first(one, IMAGE_NDIM) for one in cast("list[Any]", entry)]
+    return _with_channels_first(entry, IMAGE_NDIM + 1)
+
+
+def _with_channels_first(value: Any, least_ndim: int) -> Any:
+    is_images = isinstance(value, np.ndarray) and value.ndim >= least_ndim
+    return np.moveaxis(value, -1, -IMAGE_NDIM) if is_images else value

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.errors import CorruptSampleError
+from tensorlake.errors import CorruptSampleError, shown
 from tensorlake.loader.decode import move_boxes
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ def uneven_error(
     """Build the error for a row that an older writer could commit."""
     name, of = column.name, column.counts_with
     return CorruptSampleError(
-        f"row {row}: {name!r} has {len(value)} and {of!r} {len(items)}, of which it is one each"
-        f" (per={of!r})\ngive the row as many: ds[{name!r}][{row}] = …; to train without it:"
+        f"row {row}: {name!r} has {len(value)} and {shown(of)}"
+        f" {len(items)}, of which it is one each"
+        f" (per={shown(of)})\ngive the row as many: ds[{name!r}][{row}] = …; to train without it:"
         " on_error='skip'; to find all: ds.check()",
         tensor=name,
         row=row,

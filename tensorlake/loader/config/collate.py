@@ -27,8 +27,9 @@ from tensorlake.errors import (
     ShapeMismatchError,
     UnsupportedFeatureError,
     did_you_mean,
+    shown,
 )
-from tensorlake.quantities import is_whole_number
+from tensorlake.quantities import checked_integer
 from tensorlake.types import RaggedColumn
 
 __all__ = [
@@ -69,13 +70,11 @@ class Pad:
 
     def __post_init__(self) -> None:
         for name, length in (("to", self.to), ("multiple_of", self.multiple_of)):
-            if length is not None and (not is_whole_number(length) or length < 1):
-                raise InvalidInputError(
-                    f"Pad: {name} must be an integer >= 1, got {length!r}", actual=length
-                )
+            if length is not None:
+                checked_integer(length, name=f"Pad: {name}", least=1)
         if not isinstance(self.value, Number):
             raise InvalidInputError(
-                f"Pad: value is a number, got {self.value!r}", actual=self.value
+                f"Pad: value is a number, got {shown(self.value)}", actual=self.value
             )
 
 
@@ -103,7 +102,8 @@ def check_collate(
         if collate is None or collate == "list" or callable(collate):
             return None if collate is None else _known(name, collate)
         raise InvalidInputError(
-            f"collate={{{name!r}: {collate!r}}}: every sample of {name!r} has the shape {shape}"
+            f"collate={{{name!r}: {shown(collate)}}}: every sample of"
+            f" {name!r} has the shape {shape}"
             f"\nleave {name!r} out of collate: it is stacked",
             tensor=name,
             actual=collate,
@@ -162,7 +162,8 @@ def check_fill(
     """
     if isinstance(collate, Pad) and not _holds(dtype, collate.value):
         raise InvalidInputError(
-            f"collate={{{name!r}: {collate!r}}}: {dtype.name} does not hold {collate.value!r}"
+            f"collate={{{name!r}: {shown(collate)}}}: {dtype.name} does"
+            f" not hold {shown(collate.value)}"
             f"\nfill with another number, or {cast}",
             tensor=name,
             expected=dtype.name,
@@ -265,7 +266,7 @@ def _known(name: str, collate: Any) -> Collate:  # Any: whatever the user gave
             if callable(collate):
                 return collate
             raise InvalidInputError(
-                f"collate={{{name!r}: {collate!r}}} is not known"
+                f"collate={{{name!r}: {shown(collate)}}} is not known"
                 "\ngive 'list', 'pad', 'concat', 'nested', tl.collate.Pad(…) or a function of rows",
                 tensor=name,
                 actual=collate,

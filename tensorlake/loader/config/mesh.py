@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any, Protocol, cast, runtime_checkable
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import is_whole_number
 
 __all__ = ["DeviceMesh", "check_mesh", "place_in_mesh"]
@@ -74,7 +74,7 @@ def place_in_mesh(mesh: Any, *, process: int, num_processes: int) -> tuple[int, 
         sizes, coordinate = _of_device_mesh(mesh)
     else:
         raise InvalidInputError(
-            f"mesh= is sizes by axis name or a torch DeviceMesh, got {mesh!r}"
+            f"mesh= is sizes by axis name or a torch DeviceMesh, got {shown(mesh)}"
             '\nwrite mesh={"dp": 4, "tp": 2}; for a jax.sharding.Mesh give'
             " sharding=NamedSharding(mesh, PartitionSpec(…))",
             argument="mesh",
@@ -105,7 +105,7 @@ def _checked_sizes(mesh: Mapping[Any, Any]) -> dict[str, int]:
         if not isinstance(name, str) or not is_count:
             raise InvalidInputError(
                 "mesh= gives the number of processes along each axis, from 1 on, by its name, got"
-                f' {name!r}: {size!r}\nwrite mesh={{"dp": 4, "tp": 2}}',
+                f' {name!r}: {shown(size)}\nwrite mesh={{"dp": 4, "tp": 2}}',
                 argument="mesh",
                 actual=mesh,
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, ShapeMismatchError, TensorlakeError
+from tensorlake.errors import InvalidInputError, ShapeMismatchError, TensorlakeError, shown
 from tensorlake.loader.config.collate import quoted
 from tensorlake.types import EncodedColumn, Image
 
@@ -65,7 +65,7 @@ def null_column(
 def _plain_image(name: str, sample_type: Image, value: Any, shape: tuple[int, ...] | None) -> Any:
     if not isinstance(value, int | np.integer) or not 0 <= value <= np.iinfo(sample_type.dtype).max:
         raise InvalidInputError(
-            f"null={{{name!r}: {value!r}}}: pixels of {name!r} are {sample_type.dtype}"
+            f"null={{{name!r}: {shown(value)}}}: pixels of {name!r} are {sample_type.dtype}"
             f"\ngive one of its numbers, or an image: null={{{name!r}: 0}}",
             tensor=name,
             actual=value,

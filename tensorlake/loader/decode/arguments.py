@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError
-from tensorlake.quantities import is_whole_number
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.quantities import checked_integer
 
 __all__ = ["SQUARE", "plain_number", "settle_resampling", "settle_size"]
 
@@ -50,14 +50,15 @@ def settle_size(step: Sized, *, is_square: bool) -> None:
     if given["width"] is SQUARE:
         del given["width"]
     for name, side in given.items():
-        if not is_whole_number(side) or not 1 <= side <= MAX_SIDE:
-            kind = type(step).__name__
-            raise InvalidInputError(
-                f"{kind}: {name} must be an integer from 1 to {MAX_SIDE}, got {side!r}"
-                f"\nwrite tl.decode.{kind}(224, 224)",
-                actual=side,
-            )
-        object.__setattr__(step, name, int(side))
+        kind = type(step).__name__
+        checked = checked_integer(
+            side,
+            name=f"{kind}: {name}",
+            least=1,
+            most=MAX_SIDE,
+            advice=f"write tl.decode.{kind}(224, 224)",
+        )
+        object.__setattr__(step, name, checked)
     if is_square and step.width is SQUARE:
         object.__setattr__(step, "width", step.height)
 
@@ -72,7 +73,7 @@ def settle_resampling(step: object) -> None:
         value = getattr(step, name)
         if not isinstance(value, bool | np.bool_):
             raise InvalidInputError(
-                f"{type(step).__name__}: {name} is True or False, got {value!r}", actual=value
+                f"{type(step).__name__}: {name} is True or False, got {shown(value)}", actual=value
             )
         object.__setattr__(step, name, bool(value))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.errors import UnsupportedFeatureError, shown
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.geometry import Placement
@@ -56,7 +56,7 @@ def _to_edges(boxes: NDArray[np.float64], box_format: str) -> NDArray[np.float64
         edges[:, :2] -= edges[:, 2:] / 2
     elif box_format != "xywh":
         raise UnsupportedFeatureError(
-            f"boxes of format {box_format!r} cannot be moved with their image;"
+            f"boxes of format {shown(box_format)} cannot be moved with their image;"
             f" known: {', '.join(sorted(BOX_FORMATS))}",
             actual=box_format,
         )

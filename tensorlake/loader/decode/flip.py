@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.decode.arguments import plain_number
 
 if TYPE_CHECKING:
@@ -35,13 +35,14 @@ class Flip:
         is_number = isinstance(self.probability, Real)
         if not is_number or not 0 <= self.probability <= 1:
             raise InvalidInputError(
-                f"Flip: probability is from 0 to 1, got {self.probability!r}",
+                f"Flip: probability is from 0 to 1, got {shown(self.probability)}",
                 actual=self.probability,
             )
         object.__setattr__(self, "probability", plain_number(self.probability))
         if not isinstance(self.axis, str) or self.axis not in ("horizontal", "vertical"):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
             raise InvalidInputError(
-                f"Flip: axis is 'horizontal' or 'vertical', got {self.axis!r}", actual=self.axis
+                f"Flip: axis is 'horizontal' or 'vertical', got {shown(self.axis)}",
+                actual=self.axis,
             )
 
     def place(self, placement: Placement, draws: Draws) -> Placement:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tensorlake.errors import InvalidInputError
 from tensorlake.loader.decode.arguments import SQUARE, settle_resampling, settle_size
 from tensorlake.loader.decode.geometry import Area
-from tensorlake.quantities import is_whole_number
+from tensorlake.quantities import checked_integer
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.geometry import Placement
@@ -85,12 +84,8 @@ class Letterbox:
     def __post_init__(self) -> None:
         settle_size(self, is_square=True)
         settle_resampling(self)
-        if not is_whole_number(self.fill) or not 0 <= self.fill <= FILL_MAX:
-            raise InvalidInputError(
-                f"Letterbox: fill must be an integer from 0 to {FILL_MAX}, got {self.fill!r}",
-                actual=self.fill,
-            )
-        object.__setattr__(self, "fill", int(self.fill))
+        fill = checked_integer(self.fill, name="Letterbox: fill", most=FILL_MAX)
+        object.__setattr__(self, "fill", fill)
 
     def place(self, placement: Placement, draws: Draws) -> Placement:  # noqa: ARG002 - not random
         """Resize by the smaller of both ratios, then pad evenly."""

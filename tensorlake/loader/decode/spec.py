@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.geometry import Placement
@@ -122,28 +122,29 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
             continue
         if isinstance(step, type) or not isinstance(step, GeometricStep):
             raise InvalidInputError(
-                f"decode of {tensor!r}: {step!r} is not a decode step"
+                f"decode of {tensor!r}: {shown(step)} is not a decode step"
                 f"\ngive one of tl.decode: {', '.join(sorted(STEPS))}, or a list of them",
                 tensor=tensor,
                 actual=step,
             )
         if values:
             raise InvalidInputError(
-                f"decode of {tensor!r}: {step!r} comes after {values[-1]!r}"
+                f"decode of {tensor!r}: {shown(step)} comes after {values[-1]!r}"
                 "\nput steps that move pixels before those that change numbers",
                 tensor=tensor,
                 actual=step,
             )
         if step.resizes and any(before.resizes for before in geometric):
             raise InvalidInputError(
-                f"decode of {tensor!r}: {step!r} is the second step that resizes"
+                f"decode of {tensor!r}: {shown(step)} is the second step that resizes"
                 "\nkeep one: resampling twice costs twice and blurs",
                 tensor=tensor,
                 actual=step,
             )
         if step.resizes and any(isinstance(before, CenterCrop) for before in geometric):
             raise InvalidInputError(
-                f"decode of {tensor!r}: {step!r} comes after a CenterCrop, which may have padded"
+                f"decode of {tensor!r}: {shown(step)} comes after a"
+                " CenterCrop, which may have padded"
                 "\nresize first, then crop",
                 tensor=tensor,
                 actual=step,
@@ -160,7 +161,7 @@ def step_to_json(step: Step) -> dict[str, Any]:
     """
     name = type(step).__name__
     if name not in STEPS:
-        raise UnsupportedFeatureError(f"the step {step!r} has no JSON form", actual=name)
+        raise UnsupportedFeatureError(f"the step {shown(step)} has no JSON form", actual=name)
     arguments = {one.name: getattr(step, one.name) for one in fields(STEPS[name])}
     listed = {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}
     return {"step": name, **listed}
@@ -176,7 +177,8 @@ def step_from_json(value: Mapping[str, Any]) -> Step:
     kind = STEPS.get(str(value.get("step")))
     if kind is None:
         raise UnsupportedFeatureError(
-            f"no decode step is called {value.get('step')!r}; known: {', '.join(sorted(STEPS))}",
+            f"no decode step is called {shown(value.get('step'))}; known:"
+            f" {', '.join(sorted(STEPS))}",
             actual=value.get("step"),
         )
     return kind(**arguments)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake.errors import DTypeMismatchError, InvalidInputError
+from tensorlake.errors import DTypeMismatchError, InvalidInputError, shown
 from tensorlake.loader.decode.arguments import plain_number
 from tensorlake.loader.decode.step import LinearMap
 from tensorlake.types import holds_floats, parse_dtype, widened_dtype
@@ -63,7 +63,7 @@ class Normalize:
         if not (is_finite and is_paired and min(self.std) > 0):
             raise InvalidInputError(
                 f"Normalize: mean and std must be one number per channel, std > 0,"
-                f" got {self.mean!r} and {self.std!r}",
+                f" got {shown(self.mean)} and {shown(self.std)}",
                 actual=(self.mean, self.std),
             )
 

@@ -7,11 +7,11 @@ result.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
-from tensorlake.loader.engine.loader import Loader
 from tensorlake.loader.runtime.stats import LoaderStats
 
 __all__ = ["Epoch", "Sample", "measure_epochs"]
@@ -61,11 +61,30 @@ class Epoch:
         }
 
 
-def measure_epochs(loader: Loader, epochs: int, *, max_batches: int | None = None) -> list[Epoch]:
+class CountedBatches(Protocol):
+    """A loader, or another library's batches with counters."""
+
+    @property
+    def epoch(self) -> int:
+        """Number of the current epoch, or the next."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """Stream an epoch."""
+        ...
+
+    def stats(self) -> LoaderStats:
+        """The counters since the first batch."""
+        ...
+
+
+def measure_epochs(
+    loader: CountedBatches, epochs: int, *, max_batches: int | None = None
+) -> list[Epoch]:
     """Stream ``epochs`` epochs of at most ``max_batches`` batches each.
 
     Args:
-        loader: A loader without other iterators.
+        loader: A loader without other iterators, or batches counted as its are.
         epochs: Number of epochs.
         max_batches: Leave an epoch after this number of batches; None streams it whole.
     """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from tensorlake.loader.config.layout import IMAGE_NDIM
+from tensorlake.loader.config.batch_schema import IMAGE_NDIM
 from tensorlake.quantities import human_nbytes
 
 if TYPE_CHECKING:

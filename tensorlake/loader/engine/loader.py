@@ -20,9 +20,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
-from tensorlake.loader.config.batch_schema import ROW, ColumnPlan, valid_column
+from tensorlake.loader.config.batch_schema import ROW, ColumnPlan, channels_first, valid_column
 from tensorlake.loader.config.converter import Converter
-from tensorlake.loader.config.layout import channels_first
 from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_compare
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
 from tensorlake.loader.engine.iterator import BatchIterator, Pass
@@ -41,7 +40,7 @@ from tensorlake.loader.sources.read_strategy import row_nbytes_of, stored_nbytes
 from tensorlake.loader.sources.remote import check_remote
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
 from tensorlake.loader.stages.batch_contents import Contents
-from tensorlake.quantities import is_whole_number
+from tensorlake.quantities import checked_integer
 from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
@@ -159,12 +158,11 @@ class Loader:
     def skip(self, batches: int) -> None:
         """Skip batches of the current epoch, or of the next if none is left of it."""
         self._end_idle("skip()")
-        if not is_whole_number(batches) or batches < 0:
-            raise InvalidInputError(f"skip() takes a number of batches >= 0, got {batches!r}")
+        batches = checked_integer(batches, name="batches")
         sharding = self._sharding
         if self._is_over(sharding):
             self._place.start(self._place.epoch + 1)
-        rows = int(batches) * sharding.global_batch_size
+        rows = batches * sharding.global_batch_size
         self._place.skip_to(min(self._place.position + rows, self._rows.num_places))
 
     # ---- state

@@ -1,7 +1,7 @@
 """Open a pass: from a loader's parts and position to the object that makes its batches.
 
     decode_on="client"    Pipeline and Assembler: this process reads, gathers and decodes
-                          InMemoryPass: it gathers alone, because all chunks are in memory
+                          and where all chunks are in memory, without threads
     decode_on="server"    RemotePass: a server does, from the state in the request
 
 Nothing runs yet: the pass begins when its iterator starts it. State that outlives a pass (the
@@ -21,7 +21,6 @@ import numpy as np
 
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.decode.rng import takes_rng
-from tensorlake.loader.engine.in_memory import InMemoryPass
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.sharding import ShortBatchWarning
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
@@ -140,11 +139,7 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
     shares = _look_ahead(opening, plan, iter(shares))
     setup = _pipeline_setup(opening, plan)
-    if opening.is_in_memory:
-        in_memory = InMemoryPass(setup, shares)
-        assembler = _assembler(opening, in_memory.pipeline, with_valid=with_valid)
-        return in_memory, partial(in_memory.start, assembler)
-    pipeline = Pipeline(setup, shares)
+    pipeline = Pipeline(setup, shares, is_in_memory=opening.is_in_memory)
     assembler = _assembler(opening, pipeline, with_valid=with_valid)
     return pipeline, partial(pipeline.start, assembler)
 

@@ -9,6 +9,11 @@
                       without waiting for whole chunks
     consumer          takes groups from the queue in plan order and waits for their batches
 
+With all chunks in memory there are no threads: the consumer plans and gathers what it asks for, and
+the threads start at the first missing chunk. Where nothing is read or decoded they only alternate
+with the consumer: over rows of 1 kB (``benchmarks epoch-tokens``, two cores) the handover costs as
+much as planning. Chunks are not pinned then: no other work could drop them.
+
 ``prefetch_nbytes`` bounds all data between fetch and user, in two parts
 (``engine/memory_budget.py``): data fetched and not yet in a batch, and batches made and not yet
 used.
@@ -31,10 +36,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +53,7 @@ from tensorlake.loader.runtime.threads import Task, WorkerThreads
 from tensorlake.loader.sources.batch_group import (
     Group,
     Piece,
-    expect_own,
-    pieces_by_chunk,
+    pieces_of,
     plan_groups,
     shares_by_segment,
 )
@@ -87,6 +92,7 @@ EARLY_SHARE = 3 / 4
 # sparse tensors there are none: planning read 8 to 48 MB of an index, and for 10⁹ rows took a fifth
 # of the processor time, before the first batch, for which all else waits (docs/decisions/0039).
 EARLY_SEGMENTS = 1
+FIRST_BATCHES = 16  # planned before the first by the consumer: planning fewer takes as long
 JOIN_TIMEOUT_S = 30.0  # for a running task: a decode step or a user's transform
 
 
@@ -128,9 +134,15 @@ class PipelineSetup:
 class Pipeline:
     """Threads and queue of one pass over an epoch."""
 
-    def __init__(self, setup: PipelineSetup, shares: Iterable[Share]) -> None:
+    def __init__(
+        self, setup: PipelineSetup, shares: Iterable[Share], *, is_in_memory: bool = False
+    ) -> None:
         self._setup = setup
-        self._shares = shares
+        self._shares = iter(shares)
+        made_here = shares_by_segment(self._shares, row_nbytes=0, first_batches=FIRST_BATCHES)
+        self._segments = made_here if is_in_memory else None  # until a chunk is missing
+        self._assembler: Assembler | None = None  # of the consumer
+        self._turn = threading.RLock()  # held while the consumer makes batches: join() waits for it
         self._is_local = setup.reader.store.is_local
         self.workers = WorkerThreads(
             setup.workers, name="tensorlake-loader", waited=setup.counters.waited
@@ -156,7 +168,10 @@ class Pipeline:
         self._thread: threading.Thread | None = None
 
     def start(self, assembler: Assembler) -> None:
-        """Start planning and fetching."""
+        """Start planning and fetching, unless the consumer does."""
+        if self._segments is not None:
+            self._assembler = replace(assembler, release=_keep)  # without a reference to this
+            return
         self._thread = threading.Thread(
             target=self._run, args=(assembler,), name="tensorlake-loader-plan", daemon=True
         )
@@ -169,6 +184,8 @@ class Pipeline:
             StorageTimeoutError: No batch arrived within the loader's timeout.
             InvalidStateError: The pass was closed meanwhile.
         """
+        if self._segments is not None and (group := self._make_here(self._segments)) is not None:
+            return group.shares, group.batches.take()
         deadline = time.monotonic() + self._setup.timeout_s
         waited = "blocked_s" if self._has_begun else "start_s"
         with self._setup.counters.timed(waited):
@@ -220,6 +237,9 @@ class Pipeline:
 
     def join(self, timeout_s: float = JOIN_TIMEOUT_S) -> bool:
         """Wait until a closed or abandoned pass has ended; return whether it has."""
+        if not self._turn.acquire(timeout=timeout_s):
+            return False
+        self._turn.release()
         thread = self._thread
         if thread is None or not thread.is_alive():
             return True
@@ -227,6 +247,30 @@ class Pipeline:
             return False  # it would wait for itself
         thread.join(2 * timeout_s)  # which itself waits timeout_s for the other threads
         return not thread.is_alive()
+
+    def _make_here(self, segments: Iterator[list[list[Share]]]) -> Group | None:
+        """Make the next batches in this thread; None at the end, or if a chunk is missing."""
+        with self._turn:
+            if self._is_closed:
+                raise closed()
+            try:
+                with self._reads.entered():
+                    segment = next(segments, [])
+                    groups = self._setup.plan_groups(segment) if segment else []
+            except CancelledError:
+                raise closed() from None
+            assert self._assembler is not None, "set by start()"
+            for group in groups:  # one: rows of no bytes are not divided
+                if self._setup.cache.finds({n: rows.used for n, rows in group.tensors.items()}):
+                    self._assembler.begin(group).finish()
+                    return group
+                self._shares = chain(group.shares, self._shares)
+            if not groups:
+                self._arrive(None).settle([])
+                return None
+            self._segments = None
+            self.start(replace(self._assembler, release=self.release))
+            return None
 
     def _run(self, assembler: Assembler) -> None:
         started(self)
@@ -350,7 +394,14 @@ class Pipeline:
     ) -> None:
         """Assemble a group as soon as everything it needs is in memory."""
         assembly = assembler.begin(group)
-        read, awaited, in_memory = self._pieces(group, missing, assembly, in_pieces=in_pieces)
+        read, awaited, in_memory = pieces_of(
+            group,
+            missing,
+            assembly.expect,
+            alone=(*group.by_row, *self._setup.sparse),
+            piece_rows=EARLY_PIECE_ROWS if in_pieces else 0,
+            chunk_rows=0 if self._is_local else CHUNK_PIECE_ROWS,
+        )
         # late gathers need no worker
         submit = partial(self._submit, group, assembly.finish)
         finish = assembly.finish if assembler.is_late else submit
@@ -403,33 +454,6 @@ class Pipeline:
         self._fetcher.go_on()
         self._words.put(None)
 
-    def _pieces(
-        self,
-        group: Group,
-        missing: list[tuple[str, int]],
-        assembly: Assembly,
-        *,
-        in_pieces: bool,
-    ) -> tuple[list[Piece], dict[tuple[str, int], Piece], list[Piece]]:
-        """Divide a group's needs: rows to read, images of awaited chunks, images in memory."""
-        alone = (*group.by_row, *self._setup.sparse)
-        piece_rows = EARLY_PIECE_ROWS if in_pieces else len(group.rows)
-        read = [piece for tensor in alone for piece in expect_own(group, tensor, piece_rows)]
-        if in_pieces:
-            for tensor in alone:
-                assembly.expect(tensor)
-        awaited: dict[tuple[str, int], Piece] = {}
-        in_memory: list[Piece] = []
-        chunks: dict[str, list[int]] = {}
-        for tensor, number in missing:
-            chunks.setdefault(tensor, []).append(number)
-        for tensor, numbers in chunks.items():
-            if not self._is_local and assembly.expect(tensor):
-                coming, here = pieces_by_chunk(group, tensor, numbers, CHUNK_PIECE_ROWS)
-                awaited.update({(tensor, number): piece for number, piece in coming.items()})
-                in_memory.extend(here)
-        return read, awaited, in_memory
-
     def _piece_arrived(
         self,
         assembly: Assembly,
@@ -460,6 +484,11 @@ class Pipeline:
 
 def _nothing() -> None:
     pass
+
+
+def _keep(group: Group, batches: list[dict[str, Any]]) -> None:
+    """Release nothing: no chunk was pinned."""
+    del group, batches
 
 
 def _notify(countdowns: tuple[Countdown, ...]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 
 __all__ = ["JaxConverter", "placed_by"]
 
@@ -91,7 +91,7 @@ def _held_by_process(sharding: Any) -> tuple[dict[int, set[int]], int]:
     """Return which parts of the rows each process's devices hold, and the number of parts."""
     if not isinstance(sharding, jax.sharding.Sharding):
         raise InvalidInputError(
-            f"sharding= is a jax.sharding.Sharding, got {sharding!r}"
+            f"sharding= is a jax.sharding.Sharding, got {shown(sharding)}"
             '\nwrite sharding=NamedSharding(mesh, PartitionSpec("data"))',
             argument="sharding",
             actual=sharding,

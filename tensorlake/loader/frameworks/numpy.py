@@ -10,17 +10,24 @@ __all__ = ["NumpyConverter"]
 
 @dataclass(frozen=True, slots=True)
 class NumpyConverter:
-    """Pass batches through."""
+    """Pass batches through.
 
-    name: str = "numpy"
+    Attributes:
+        turns: N, to make every N-th batch from the state's place on: a server does, for a client.
+        keeps_places: Whether batches keep their size when samples are skipped.
+        presents: Whether text, JSON and similar samples are values, not as stored.
+    """
+
+    turns: int = 1
     keeps_places: bool = False
     presents: bool = True
+    name: str = "numpy"
     placed: tuple[int, int] | None = None
     equal_parts: int = 1
 
     def turn_and_turns(self) -> tuple[int, int]:
-        """Return that this process makes every batch."""
-        return 0, 1
+        """Return that every ``turns``-th batch is made, from the first on."""
+        return 0, self.turns
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Return the batch."""

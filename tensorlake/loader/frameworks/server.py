@@ -8,13 +8,13 @@ stored. No state remains of a stream that has ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import TensorlakeError
 from tensorlake.loader.config.arguments import LoaderArguments, parse_arguments
 from tensorlake.loader.config.batch_schema import VALID
 from tensorlake.loader.engine.loader import Loader
+from tensorlake.loader.frameworks.numpy import NumpyConverter
 from tensorlake.loader.sources.wire import (
     WireColumn,
     wire_columns,
@@ -26,40 +26,25 @@ from tensorlake.loader.sources.wire import (
 if TYPE_CHECKING:
     from tensorlake.loader.sources.rows import OrderedRows
 
-__all__ = ["WireConverter", "served_loader", "written_batches"]
-
-
-@dataclass(frozen=True, slots=True)
-class WireConverter:
-    """Batches in their sent form.
-
-    Attributes:
-        turns: N, to make every N-th batch from the state's place on.
-        keeps_places: Whether batches keep their size when samples are skipped.
-    """
-
-    turns: int = 1
-    keeps_places: bool = False
-    name: str = "numpy"
-    presents: bool = False
-    placed: tuple[int, int] | None = None
-    equal_parts: int = 1
-
-    def turn_and_turns(self) -> tuple[int, int]:
-        """Return that every ``turns``-th batch is made."""
-        return 0, self.turns
-
-    def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return the batch."""
-        return batch
+__all__ = ["served_loader", "written_batches"]
 
 
 def served_loader(
-    rows: OrderedRows, converter: WireConverter, arguments: Mapping[str, Any]
+    rows: OrderedRows,
+    arguments: Mapping[str, Any],
+    *,
+    turns: int = 1,
+    keeps_places: bool = False,
 ) -> Loader:
-    """Make a loader whose batches are sent; `arguments` are those of ``ds.loader()``.
+    """Make a loader whose batches are sent, as stored.
 
     Ranks are the client's: the rank of this process itself does not matter.
+
+    Args:
+        rows: The rows.
+        arguments: Those of ``ds.loader()``.
+        turns: N, to make every N-th batch from the state's place on.
+        keeps_places: Whether batches keep their size when samples are skipped.
 
     Raises:
         InvalidInputError: An argument is impossible.
@@ -67,6 +52,7 @@ def served_loader(
     """
     alone = {"rank": 0, "world_size": 1}
     parsed: LoaderArguments = parse_arguments("numpy", alone | dict(arguments))
+    converter = NumpyConverter(turns, keeps_places, presents=False)
     return Loader(rows, parsed, converter)
 
 

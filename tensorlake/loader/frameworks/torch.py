@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.config.rank_board import (
     answer_workers,
     listen_as_worker,
@@ -274,7 +274,7 @@ def device_of(device: Any) -> torch.device:
         known = torch.device(device)
     except (RuntimeError, TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"device={device!r} is not a torch device\ngive 'cuda', 'cuda:0', 'cpu' or another"
+            f"device={shown(device)} is not a torch device\ngive 'cuda', 'cuda:0', 'cpu' or another"
             " torch.device",
             argument="device",
             actual=device,
@@ -282,7 +282,7 @@ def device_of(device: Any) -> torch.device:
     count = torch.cuda.device_count() if known.type == "cuda" else 0
     if known.type == "cuda" and (known.index or 0) >= count:
         raise InvalidInputError(
-            f"device={device!r}: torch {torch.__version__} finds {count} CUDA devices here"
+            f"device={shown(device)}: torch {torch.__version__} finds {count} CUDA devices here"
             "\nleave device= out for main memory, or install a torch built for CUDA",
             argument="device",
             expected=count,

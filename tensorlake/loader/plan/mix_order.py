@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.plan.plan import Order
 
 __all__ = [
@@ -125,6 +125,6 @@ def _span_of(value: Mapping[str, Any], count: int) -> tuple[int, Sequence[int]]:
 
 def _damaged(value: Mapping[str, Any]) -> InvalidInputError:
     return InvalidInputError(
-        f"{dict(value)!r} is not a mix order\ngive the dict that loader.state_dict() returned",
+        f"{shown(dict(value))} is not a mix order\ngive the dict that loader.state_dict() returned",
         actual=dict(value),
     )

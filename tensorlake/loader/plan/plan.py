@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.plan.shuffle import MAX_SIZE, Permutation, derive_words, permutation_of
+from tensorlake.quantities import checked_integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +109,7 @@ class Order:
         ):
             return cls("window", block, window)
         raise InvalidInputError(
-            f"{dict(value)!r} is not an order; the kinds are 'none', 'full' and 'window'"
+            f"{shown(dict(value))} is not an order; the kinds are 'none', 'full' and 'window'"
             "\nthe state was damaged, or written by a newer tensorlake",
             actual=dict(value),
         )
@@ -182,15 +183,8 @@ class AccessPlan:
 
 def build_access_plan(key: PlanKey, num_rows: int) -> AccessPlan:
     """Order positions 0 … num_rows - 1. No I/O, no clock, no global random state, O(1) memory."""
-    if not 0 <= key.seed < SEED_STOP:
-        raise InvalidInputError(
-            f"seed must be an integer in [0, 2**64), got {key.seed!r}\ngive seed=0 … 2**64 - 1",
-            actual=key.seed,
-        )
-    if not 0 <= key.epoch < SEED_STOP:
-        raise InvalidInputError(
-            f"epoch must be an integer >= 0, got {key.epoch!r}", actual=key.epoch
-        )
+    checked_integer(key.seed, name="seed", most=SEED_STOP - 1)
+    checked_integer(key.epoch, name="epoch", most=SEED_STOP - 1)
     return AccessPlan(key, num_rows)
 
 
@@ -222,7 +216,7 @@ def choose_order(shuffle: Shuffle, *, num_rows: int, row_nbytes: int) -> Order:
         return Order("full")
     if shuffle != "window":
         raise InvalidInputError(
-            f"shuffle is True, False, 'full' or 'window', got {shuffle!r}", actual=shuffle
+            f"shuffle is True, False, 'full' or 'window', got {shown(shuffle)}", actual=shuffle
         )
     block = max(1, BLOCK_NBYTES // row_nbytes)
     return Order("window", block, max(1, WINDOW_NBYTES // (block * row_nbytes)))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.quantities import checked_integer
 
 __all__ = ["Sharding", "Share", "ShortBatchWarning", "check_batch_size", "global_batch_size_of"]
 
@@ -50,14 +51,14 @@ class Sharding:
     def __post_init__(self) -> None:
         if self.world_size < 1 or not 0 <= self.rank < self.world_size:
             raise InvalidInputError(
-                f"rank {self.rank!r} is not one of world_size {self.world_size!r}"
+                f"rank {shown(self.rank)} is not one of world_size {shown(self.world_size)}"
                 "\ngive rank=0 … world_size - 1",
                 expected=self.world_size,
                 actual=self.rank,
             )
         if self.global_batch_size < self.world_size:
             raise InvalidInputError(
-                f"a global batch of {self.global_batch_size!r} rows cannot give each of"
+                f"a global batch of {shown(self.global_batch_size)} rows cannot give each of"
                 f" {self.world_size} ranks a row\nraise batch_size or global_batch_size",
                 expected=self.world_size,
                 actual=self.global_batch_size,
@@ -118,8 +119,8 @@ def check_batch_size(batch_size: int | None, global_batch_size: int | None) -> N
         InvalidInputError: Neither is given, one is below 1, or one is not a multiple of the other.
     """
     for name, value in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
-        if value is not None and value < 1:
-            raise InvalidInputError(f"{name} must be at least 1, got {value!r}", actual=value)
+        if value is not None:
+            checked_integer(value, name=name, least=1)
     if global_batch_size is None and batch_size is None:
         raise InvalidInputError("no batch size is given\nadd batch_size= (rows per rank)")
     if batch_size is not None and global_batch_size is not None and global_batch_size % batch_size:

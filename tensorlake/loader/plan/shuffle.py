@@ -25,6 +25,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorlake.errors import shown
+
 __all__ = ["MAX_SIZE", "Permutation", "derive_words", "permutation_of"]
 
 UInt64Array: TypeAlias = NDArray[np.uint64]
@@ -95,7 +97,7 @@ def permutation_of(
 ) -> Permutation:
     """Derive the permutation of ``size`` values that (seed, epoch, purpose, stream) name."""
     if not 0 <= size <= MAX_SIZE:
-        msg = f"a permutation has 0 to 2⁶² values, got {size!r}"
+        msg = f"a permutation has 0 to 2⁶² values, got {shown(size)}"
         raise ValueError(msg)
     keys = derive_words(ROUNDS, seed=seed, epoch=epoch, purpose=purpose, stream=stream)
     return Permutation(size, keys)

@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError, shown
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder, parse_order
 from tensorlake.loader.plan.plan import PLAN_VERSION, SEED_STOP, Shuffle
-from tensorlake.quantities import is_whole_number
+from tensorlake.quantities import checked_integer, is_whole_number
 
 __all__ = ["LoaderState", "NewerVersionWarning", "Place", "check_state", "checked_epoch"]
 
@@ -77,9 +77,9 @@ class LoaderState:
         if not isinstance(found, str) or found != FORMAT:
             raise InvalidInputError(
                 (
-                    f"not a loader's state: 'format' is {found!r}, expected {FORMAT!r}"
+                    f"not a loader's state: 'format' is {shown(found)}, expected {shown(FORMAT)}"
                     if isinstance(value, Mapping)
-                    else f"a loader's state is a dict, got {type(value).__name__} {value!r:.60}"
+                    else f"a loader's state is a dict, got {type(value).__name__} {shown(value)}"
                 )
                 + "\ngive the dict that loader.state_dict() returned",
                 expected=FORMAT,
@@ -87,7 +87,7 @@ class LoaderState:
             )
         if value.get("plan") != PLAN_VERSION:
             raise UnsupportedFeatureError(
-                f"the state was written for plan version {value.get('plan')!r};"
+                f"the state was written for plan version {shown(value.get('plan'))};"
                 f" this tensorlake orders by plan version {PLAN_VERSION}"
                 "\ncontinue with the tensorlake that wrote it, or start a new epoch",
                 expected=PLAN_VERSION,
@@ -164,11 +164,7 @@ def checked_epoch(epoch: object) -> int:
     Raises:
         InvalidInputError: It is not a valid epoch.
     """
-    if not is_whole_number(epoch) or not 0 <= epoch < SEED_STOP:
-        raise InvalidInputError(
-            f"epoch must be an integer >= 0, got {epoch!r}", argument="epoch", actual=epoch
-        )
-    return int(epoch)
+    return checked_integer(epoch, name="epoch", most=SEED_STOP - 1)
 
 
 def check_state(
@@ -246,7 +242,7 @@ def _members(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _damaged(name: str, expected: str, actual: object) -> InvalidInputError:
     return InvalidInputError(
-        f"the loader's state has {name} = {actual!r}, expected {expected}"
+        f"the loader's state has {name} = {shown(actual)}, expected {expected}"
         "\ngive the dict that loader.state_dict() returned",
         expected=expected,
         actual=actual,

@@ -8,7 +8,7 @@ no Python step runs per row or even per batch. All the mapping is done here, on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -32,8 +32,7 @@ __all__ = [
     "Group",
     "Piece",
     "add_own",
-    "expect_own",
-    "pieces_by_chunk",
+    "pieces_of",
     "plan_groups",
     "shares_by_segment",
 ]
@@ -89,6 +88,43 @@ class Group:
     def valid(self) -> NDArray[np.bool_]:
         """Which rows are valid: all but repeated ones."""
         return np.concatenate([np.full(len(share), share.valid > 0) for share in self.shares])
+
+
+def pieces_of(
+    group: Group,
+    missing: list[tuple[str, int]],
+    expect: Callable[[str], bool],
+    *,
+    alone: tuple[str, ...],
+    piece_rows: int,
+    chunk_rows: int,
+) -> tuple[list[Piece], dict[tuple[str, int], Piece], list[Piece]]:
+    """Divide a group's needs: rows to read, images of awaited chunks, images in memory.
+
+    Args:
+        group: The group.
+        missing: The chunks to load, by tensor and ordinal.
+        expect: Prepares for a tensor that arrives in pieces; returns whether it has images.
+        alone: Tensors that are read by row.
+        piece_rows: Minimum rows of a piece of these; 0: all rows are one, and arrive together.
+        chunk_rows: Rows of a piece in memory; 0: images are decoded when all is in memory.
+    """
+    least = piece_rows or len(group.rows)
+    read = [piece for tensor in alone for piece in expect_own(group, tensor, least)]
+    if piece_rows:
+        for tensor in alone:
+            expect(tensor)
+    awaited: dict[tuple[str, int], Piece] = {}
+    in_memory: list[Piece] = []
+    chunks: dict[str, list[int]] = {}
+    for tensor, number in missing:
+        chunks.setdefault(tensor, []).append(number)
+    for tensor, numbers in chunks.items():
+        if chunk_rows and expect(tensor):
+            coming, here = pieces_by_chunk(group, tensor, numbers, chunk_rows)
+            awaited.update({(tensor, number): piece for number, piece in coming.items()})
+            in_memory.extend(here)
+    return read, awaited, in_memory
 
 
 def expect_own(group: Group, tensor: str, piece_rows: int) -> list[Piece]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorlake.reading import nbytes_in_memory
 from tensorlake.types import Buffer, Column, EncodedColumn, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ __all__ = [
     "GroupRows",
     "LoadedChunk",
     "TensorChunks",
-    "column_nbytes",
     "loaded_chunk",
 ]
 
@@ -253,10 +253,10 @@ def loaded_chunk(column: Column, blob: Buffer, *, is_constant: bool = False) -> 
             nbytes = 0 if _lies_in(rows, blob) else rows.nbytes
             return LoadedChunk(column, rows, None, nbytes, is_constant)
         case RaggedColumn(values=values):
-            nbytes = 0 if _lies_in(values, blob) else column_nbytes(column)
+            nbytes = 0 if _lies_in(values, blob) else nbytes_in_memory(column)
             return LoadedChunk(column, None, column.offsets.tolist(), nbytes, is_constant)
         case EncodedColumn():
-            nbytes = 0 if len(blob) else column_nbytes(column)
+            nbytes = 0 if len(blob) else nbytes_in_memory(column)
             return LoadedChunk(column, None, None, nbytes, is_constant)
 
 
@@ -267,14 +267,3 @@ def _lies_in(values: NDArray[np.generic], blob: Buffer) -> bool:
 def address_of(values: NDArray[np.generic]) -> int:
     """Return the memory address of a C-contiguous array of rows."""
     return values.ctypes.data
-
-
-def column_nbytes(column: Column) -> int:
-    """Return the memory of a column, including its buffers."""
-    match column:
-        case UniformColumn(values=values):
-            return values.nbytes
-        case RaggedColumn(values=values, shapes=shapes):
-            return values.nbytes + shapes.nbytes
-        case EncodedColumn(samples=samples):
-            return sum(map(len, samples)) + 100 * len(samples)

@@ -17,6 +17,7 @@ from tensorlake.errors import (
     StateMismatchError,
     UncommittedChangesError,
     VersionNotFoundError,
+    shown,
 )
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.plan.plan import (
@@ -63,7 +64,7 @@ def rows_of_version(repin: Repin, version: str, *, given: Snapshot) -> tuple[Sel
     except VersionNotFoundError as error:
         raise StateMismatchError(
             f"the state was taken at {version}, but {given.url!r} has no such version:"
-            f"\n   version  recorded {version!r}, given {given.version!r}"
+            f"\n   version  recorded {shown(version)}, given {given.version!r}"
             "\nmake the loader from the dataset that the state was taken of, or start over without"
             " load_state_dict()",
             expected=version,

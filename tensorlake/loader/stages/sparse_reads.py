@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.runtime.shutdown import stopped
 from tensorlake.loader.sources.batch_group import Group, Piece, add_own
-from tensorlake.loader.sources.chunk_cache import column_nbytes
 from tensorlake.loader.sources.damaged_rows import read_rows_alone
+from tensorlake.reading import nbytes_in_memory
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class RowReader:
                     column, lost = read_rows_alone(self._reader, read.piece.tensor, physical)
                 add_own(read.group, read.piece, column, lost)
             count = len(read.piece.rows)
-            self._counters.add(fetched_nbytes=column_nbytes(column), row_reads=count)
+            self._counters.add(fetched_nbytes=nbytes_in_memory(column), row_reads=count)
             read.here()
         except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             read.failed(error)

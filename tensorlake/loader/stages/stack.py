@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.errors import InvalidInputError, RaggedBatchError
+from tensorlake.errors import InvalidInputError, RaggedBatchError, shown
 from tensorlake.loader.config.collate import (
     Collate,
     check_collate,
@@ -100,7 +100,7 @@ class Outputs:
         for row in rows:
             if list(row) != names:
                 raise InvalidInputError(
-                    f"transform returned the names {list(row)!r} after {names!r}"
+                    f"transform returned the names {list(row)!r} after {shown(names)}"
                     "\nreturn the same names for every row",
                     expected=names,
                     actual=list(row),
@@ -159,9 +159,9 @@ def _shape_of(
     shapes = [one.shape for one in arrays] or [(0,)]
     ndims = set(map(len, shapes))
     if len(ndims) > 1 or 0 in ndims:
-        shown = ", ".join(map(str, sorted(set(shapes))[:4]))
+        described = ", ".join(map(str, sorted(set(shapes))[:4]))
         raise RaggedBatchError(
-            f"transform returned {name!r} in the shapes {shown}, and only arrays with the same"
+            f"transform returned {name!r} in the shapes {described}, and only arrays with the same"
             " number of axes can be padded or concatenated\nreturn arrays alike, or give"
             f" collate={{{name!r}: 'list'}}",
             tensor=name,
@@ -189,9 +189,9 @@ def _stacked(name: str, values: list[Any], framework: str) -> Any:
         arrays = [_as_array(one) for one in values]
     shapes = {tuple(one.shape) for one in arrays}
     if len(shapes) > 1:
-        shown = ", ".join(map(str, sorted(shapes)[:4]))
+        described = ", ".join(map(str, sorted(shapes)[:4]))
         raise RaggedBatchError(
-            f"transform returned {name!r} in different shapes, {shown}, which cannot be stacked"
+            f"transform returned {name!r} in different shapes, {described}, which cannot be stacked"
             f"\nreturn one shape, or give collate={{{name!r}: 'list'}} for a ragged column",
             tensor=name,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, SchemaError, TensorNotFoundError
+from tensorlake.errors import InvalidInputError, SchemaError, TensorNotFoundError, shown
 from tensorlake.loader.plan.mix_order import MixStop, Weight
 from tensorlake.loader.sources.mix.reader import MixSource
 from tensorlake.types import SampleType
@@ -70,7 +70,7 @@ def check_weights(weights: Mapping[str, Weight], counts: Mapping[str, int], stop
         elif not is_weight(weight):
             raise InvalidInputError(
                 f"the weight of {name!r} must be a finite number > 0, or a function of the place,"
-                f" got {weight!r}",
+                f" got {shown(weight)}",
                 actual=weight,
             )
         if not counts[name]:

@@ -19,8 +19,13 @@ from numpy.typing import NDArray
 from tensorlake.loader.plan.mix_order import MixStop, Span
 from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan, check_places
 from tensorlake.loader.plan.shuffle import derive_words
-from tensorlake.loader.sources.mix.spans import Spans
-from tensorlake.loader.sources.mix.weights import assign_places, count_taken, places_until, units_of
+from tensorlake.loader.sources.mix.weights import (
+    Spans,
+    assign_places,
+    count_taken,
+    places_until,
+    units_of,
+)
 
 __all__ = ["ENDLESS", "MixPlan", "PlannedSource", "epoch_places", "first_span", "source_seed"]
 

@@ -22,7 +22,7 @@ from tensorlake.loader.sources.mix.plan import (
     first_span,
 )
 from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource, SourceColumn
-from tensorlake.loader.sources.mix.spans import Spans, weights_at
+from tensorlake.loader.sources.mix.weights import Spans, weights_at
 from tensorlake.loader.sources.read_strategy import row_nbytes_of
 from tensorlake.loader.sources.rows import refuse_staged, rows_of_version
 
