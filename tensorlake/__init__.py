@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     )
     from tensorlake.dataset.handles.concat import concat
     from tensorlake.dataset.handles.mix import Mix, mix
-    from tensorlake.dataset.transform.resume import loader_from_state
+    from tensorlake.dataset.transform.loaders import loader_from_state
     from tensorlake.loader import (
         NewerVersionWarning,
         NullColumnWarning,
@@ -121,7 +121,7 @@ _HOMES = {
     ),
     "tensorlake.loader": ("NewerVersionWarning", "NullColumnWarning", "ShortBatchWarning"),
     "tensorlake.dataset.handles.concat": ("concat",),
-    "tensorlake.dataset.transform.resume": ("loader_from_state",),  # likewise
+    "tensorlake.dataset.transform.loaders": ("loader_from_state",),  # likewise
     "tensorlake.dataset.handles.mix": (
         "Mix",
         "mix",

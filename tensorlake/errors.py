@@ -85,7 +85,9 @@ __all__ = [
     "shown_as",
 ]
 
+LINE_CHARACTERS = 16_384  # of a message: a few paths, of up to 4,096 bytes each, and words
 SHOWN_CHARACTERS = 60
+SHOWN_NAME_CHARACTERS = 200  # of a string that is the value itself: names and URLs are copied
 SHOWN_BITS = 256  # of an integer: its digits fit in a line
 
 
@@ -113,6 +115,7 @@ class TensorlakeError(Exception):
             cls.code = _kebab_case(cls.__name__)
 
     def __init__(self, message: str, **facts: Any) -> None:
+        message = _cut(message)
         Exception.__init__(self, message)  # not super(): a foreign base may require more
         self.message = message
         self.facts = facts
@@ -130,6 +133,16 @@ class TensorlakeError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         kind = type(self)
         return (_rebuild, (_HOMES.get(kind, kind), self.message, self.facts))
+
+
+def _cut(message: str) -> str:
+    """Cut lines that no terminal shows whole: a name of 100,000 letters, a list of 1,000."""
+    if len(message) <= LINE_CHARACTERS:
+        return message
+    lines = message.split("\n")
+    return "\n".join(
+        one if len(one) <= LINE_CHARACTERS else f"{one[: LINE_CHARACTERS - 1]}…" for one in lines
+    )
 
 
 _HOMES: dict[type[TensorlakeError], tuple[str, str]] = {}
@@ -322,6 +335,12 @@ class _Shown(reprlib.Repr):
         self.maxdict, self.maxlevel = 4, 3
         self.maxstring = self.maxother = SHOWN_CHARACTERS
 
+    def repr_str(self, x: str, level: int) -> str:
+        longest = SHOWN_NAME_CHARACTERS if level == self.maxlevel else SHOWN_CHARACTERS
+        if len(x) <= longest:
+            return repr(x)
+        return f"{x[: longest - 20]!r}… ({len(x):,} characters)"
+
     def repr_int(self, x: int, level: int) -> str:
         del level
         return repr(x) if x.bit_length() <= SHOWN_BITS else f"<int of {x.bit_length()} bits>"
@@ -355,7 +374,9 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     >>> did_you_mean("lable", ["image", "label"])
     "; did you mean 'label'?"
     """
-    near = difflib.get_close_matches(str(name), list(known), n=1)
+    if not isinstance(name, str) or len(name) > SHOWN_NAME_CHARACTERS:
+        return ""
+    near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

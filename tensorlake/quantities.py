@@ -3,6 +3,7 @@
     human_nbytes(2_710_000)   2.71 MB        parse_nbytes("256MiB", name="prefetch")
     human_time(when, now=…)   2 hours ago    duration_of("90d", what="older_than")
     plural(12_480, "row")     12,480 rows    seconds_of("30min", what="timeout")
+                                             checked_integer(8, name="workers", least=1)
 
 Output has decimal units and three digits; exact numbers of bytes are written out. Input may have
 decimal or binary units. Every argument that is a size is ``int | str``, every duration
@@ -22,6 +23,7 @@ from tensorlake.errors import InvalidInputError, shown
 __all__ = [
     "Duration",
     "check_flags",
+    "checked_integer",
     "duration_of",
     "human_nbytes",
     "human_time",
@@ -40,8 +42,9 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?", re.IGNORECASE)
 _FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12} | {
     f"{letter}i": 1 << 10 * power for power, letter in enumerate("kmgt", start=1)
 }
+_READABLE_BITS: Final = 32
 _MOST_NBYTES: Final = (1 << 63) - 1  # what a file offset holds
-_DURATION = re.compile(r"([0-9]{1,5})\s*(ms|s|min|h|d|w)")
+_DURATION = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,9})?)\s*(ms|s|min|h|d|w)")
 _SPANS: Final = {
     "ms": dt.timedelta(milliseconds=1),
     "s": dt.timedelta(seconds=1),
@@ -82,6 +85,41 @@ def is_whole_number(value: object) -> TypeGuard[int]:
     (True, False, False)
     """
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def checked_integer(
+    value: object, *, name: str, least: int | None = 0, most: int | None = None, advice: str = ""
+) -> int:
+    """Return an integer of Python or NumPy as Python's.
+
+    Args:
+        value: The value.
+        name: Which argument it is, for the error.
+        least: The smallest valid integer; None: any.
+        most: The largest.
+        advice: Added to the error, as its last lines.
+
+    Raises:
+        InvalidInputError: It is not an integer, or not a valid one.
+
+    >>> checked_integer(8, name="workers", least=1)
+    8
+    """
+    lowest, highest = -math.inf if least is None else least, math.inf if most is None else most
+    if is_whole_number(value) and lowest <= value <= highest:
+        return int(value)
+    bounds = f" >= {least}" if most is None else f" from {least} to {_shown_bound(most)}"
+    raise InvalidInputError(
+        f"{name} must be an integer{'' if least is None else bounds}, got {shown(value)}"
+        + (f"\n{advice}" if advice else ""),
+        argument=name,
+        actual=value,
+    )
+
+
+def _shown_bound(most: int) -> str:
+    bits = most.bit_length()
+    return f"2**{bits} - 1" if most == (1 << bits) - 1 and bits > _READABLE_BITS else str(most)
 
 
 def human_nbytes(nbytes: float) -> str:
@@ -157,8 +195,8 @@ def duration_of(span: Duration, *, what: str) -> dt.timedelta:
     """Parse a duration.
 
     Args:
-        span: A number of seconds; a timedelta; or a string, an integer and one of ms, s, min, h, d,
-            w. None of them negative.
+        span: A number of seconds; a timedelta, also NumPy's; or a string, a number and one of ms,
+            s, min, h, d, w. None of them negative.
         what: Which argument it is, for the error.
 
     Raises:
@@ -174,7 +212,7 @@ def duration_of(span: Duration, *, what: str) -> dt.timedelta:
         raise InvalidInputError(
             f"{what}={shown(span)} is not a duration\n"
             "give a number of seconds, a timedelta, or a string with a unit of ms, s, min, h, d, w:"
-            " 1.5, timedelta(minutes=30), '30min', '24h', '90d'",
+            " 1.5, timedelta(minutes=30), '30min', '1.5h', '90d'",
             argument=what,
             actual=span,
         )
@@ -197,10 +235,22 @@ def _read_duration(span: object) -> dt.timedelta | None:
     if isinstance(span, dt.timedelta):
         return span
     try:
+        if type(span).__name__ == "timedelta64":
+            span = _seconds_of_numpy(span)
         if isinstance(span, Real) and not isinstance(span, bool):
             seconds = float(span)
             return dt.timedelta(seconds=seconds) if math.isfinite(seconds) else None
         found = _DURATION.fullmatch(span.strip()) if isinstance(span, str) else None
-        return None if found is None else int(found[1]) * _SPANS[found[2]]
+        return None if found is None else float(found[1]) * _SPANS[found[2]]
     except OverflowError:
         return None  # longer than a timedelta holds
+
+
+def _seconds_of_numpy(span: object) -> object:
+    """Return NaN for one without a unit, or of months, which differ in length."""
+    import numpy as np  # not above: the command line prints its help without NumPy
+
+    if not isinstance(span, np.timedelta64):
+        return span
+    is_span = np.datetime_data(span.dtype)[0] not in {"generic", "Y", "M"}
+    return float(span / np.timedelta64(1, "s")) if is_span else math.nan

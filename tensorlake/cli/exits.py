@@ -11,6 +11,7 @@ system. Anything else is a bug of ours and keeps its traceback.
 
 import functools
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -28,6 +29,8 @@ INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
 
 P = ParamSpec("P")
+_IN_PYTHON = re.compile(r"tl\.ingest\.(\w+)\(('[^']*'), url\)")
+"""Advice of the SDK that a shell has a command for."""
 
 
 def exits_cleanly(command: Callable[P, None]) -> Callable[P, None]:
@@ -57,7 +60,8 @@ def exits_cleanly(command: Callable[P, None]) -> Callable[P, None]:
 def _first_line(error: TensorlakeError) -> str:
     """Prefix the message with name and code; a query's message already has code and position."""
     name = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__[0] != "_")
-    text = str(error)
+    text = _IN_PYTHON.sub(r"tensorlake ingest \1 \2 URL", str(error))
+    text = text.replace("tl.create(url, schema)", "tensorlake ingest KIND SRC URL")
     return f"{name} {text}" if text.startswith("[") else f"{name} [{error.code}]: {text}"
 
 

@@ -4,23 +4,26 @@ Every flag is an argument of the SDK, written with dashes. Options that every co
 ``terms``. A value that cannot be parsed is a usage error whose message shows the expected form.
 """
 
+import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from tensorlake.cli.exits import wrong_usage
+from tensorlake.cli.exits import FAILED, wrong_usage
 
 __all__ = [
     "AsJson",
     "AsJsonLines",
     "At",
     "Columns",
+    "DryRun",
     "EndpointUrl",
     "StorageOptions",
     "Url",
     "Yes",
     "check_one_name",
+    "confirm",
     "delete_option",
     "name_argument",
     "parse_columns",
@@ -29,7 +32,7 @@ __all__ = [
 ]
 
 Url = Annotated[
-    str, typer.Argument(metavar="URL", help="Dataset: a path, or s3:// gs:// az:// memory://.")
+    str, typer.Argument(metavar="URL", help="Dataset: a path, or s3:// gs:// az:// http(s)://.")
 ]
 At = Annotated[
     str | None,
@@ -109,3 +112,21 @@ def parse_date(text: str, *, flag: str) -> datetime:
     except ValueError:
         wrong_usage(f"{flag} expects a date like 2026-01-31, got {text!r}")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
+]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Return if the answer is yes; otherwise end the command without changing anything."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        wrong_usage(
+            f"{question} There is no terminal to ask on: pass --yes, or --dry-run to preview"
+        )
+    if not typer.confirm(question, err=True):
+        print("nothing was changed", file=sys.stderr)
+        raise typer.Exit(FAILED)

@@ -1,4 +1,7 @@
-"""The program ``tensorlake``; each command is in the file of its name."""
+"""The program ``tensorlake``; each command is in the file of its name.
+
+Commands planned for a later version are hidden; each fails with an error that names an alternative.
+"""
 
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -19,7 +22,6 @@ from tensorlake.cli.commands.gc import gc
 from tensorlake.cli.commands.head import head
 from tensorlake.cli.commands.info import info
 from tensorlake.cli.commands.ingest import ingest
-from tensorlake.cli.commands.later import register_later
 from tensorlake.cli.commands.log import log
 from tensorlake.cli.commands.ls import ls
 from tensorlake.cli.commands.merge import merge
@@ -33,6 +35,7 @@ from tensorlake.cli.commands.tag import tag
 from tensorlake.cli.commands.token import token
 from tensorlake.cli.exits import exits_cleanly
 from tensorlake.cli.terms import with_terms
+from tensorlake.errors import UnsupportedFeatureError
 
 __all__ = ["main"]
 
@@ -48,9 +51,25 @@ app = typer.Typer(
 )
 
 
+LATER = {
+    "cache": "this version has no cache on disk to list or clear"
+    "\nloaders cache chunks in memory: ds.torch(cache='4GiB'); loader.close() frees it",
+    "flows": "durable flows are not available before a later version"
+    "\ningest, copy, map and export resume where they stopped: run the same call again",
+}
+"""Commands of a later version: the reason, and the alternative."""
+
+
 def _register(panel: str, *commands: Callable[..., None]) -> None:
     for command in commands:
         app.command(rich_help_panel=panel)(exits_cleanly(with_terms(command)))
+
+
+def _refusal(name: str, why: str) -> Callable[[], None]:
+    def refuse() -> None:
+        raise UnsupportedFeatureError(f"tensorlake {name}: {why}")
+
+    return refuse
 
 
 # --help lists them in this order: that in which a new user needs them.
@@ -65,7 +84,12 @@ app.command(
 )(exits_cleanly(with_terms(serve)))
 app.add_typer(token, rich_help_panel="Serve")
 _register("Maintenance", check, optimize, expire, gc, doctor)
-register_later(app)
+for _name, _why in LATER.items():
+    app.command(
+        _name,
+        hidden=True,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(exits_cleanly(_refusal(_name, _why)))
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 typer passes it by position

@@ -41,7 +41,12 @@ from tensorlake.dataset.remote.sandbox import (
 )
 from tensorlake.dataset.remote.write_session import Work, begin_work
 from tensorlake.dataset.write.arrow_tables import as_table
-from tensorlake.dataset.write.arrow_types import given_sample, infer_types, values_of
+from tensorlake.dataset.write.arrow_types import (
+    given_sample,
+    huggingface_features,
+    infer_types,
+    values_of,
+)
 from tensorlake.dataset.write.file_layouts import (
     COMPRESSED,
     EMPTY_ROW,
@@ -50,11 +55,11 @@ from tensorlake.dataset.write.file_layouts import (
     VALUES,
     split_member,
 )
-from tensorlake.dataset.write.image_endings import PICTURE_ENDINGS, codec_of_files
+from tensorlake.dataset.write.image_endings import IMAGE_ENDINGS, codec_of_files
 from tensorlake.dataset.write.infer_schema import (
+    image_type,
     infer_schema,
     is_float,
-    picture_type,
     type_of_column,
 )
 from tensorlake.dataset.write.schema import change_names
@@ -63,7 +68,7 @@ from tensorlake.storage import WrongClockWarning
 __all__ = [
     "COMPRESSED",
     "EMPTY_ROW",
-    "PICTURE_ENDINGS",
+    "IMAGE_ENDINGS",
     "SCHEMA_KEYWORD",
     "SHAPES",
     "VALUES",
@@ -111,6 +116,8 @@ __all__ = [
     "found_inside",
     "given_sample",
     "has_remains",
+    "huggingface_features",
+    "image_type",
     "infer_schema",
     "infer_types",
     "insert_inside",
@@ -118,7 +125,6 @@ __all__ = [
     "list_datasets",
     "note_condition",
     "open_dataset",
-    "picture_type",
     "query_inside",
     "replay_inside",
     "rowset_of",

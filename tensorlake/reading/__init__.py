@@ -1,12 +1,10 @@
 """Reading versions: snapshots, selections of their rows, and the reader of samples."""
 
-from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
+from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey, nbytes_in_memory
 from tensorlake.reading.index.extent_table import Located
 from tensorlake.reading.index.index import ChunkIndex
-from tensorlake.reading.index.row_map import MATERIALISED_ROWS_MAX
 from tensorlake.reading.reader import Reader
-from tensorlake.reading.selection import Selection
-from tensorlake.reading.snapshot import Snapshot, Zones
+from tensorlake.reading.snapshot import MATERIALISED_ROWS_MAX, Selection, Snapshot, Zones
 
 __all__ = [
     "MATERIALISED_ROWS_MAX",
@@ -18,4 +16,5 @@ __all__ = [
     "Selection",
     "Snapshot",
     "Zones",
+    "nbytes_in_memory",
 ]

@@ -29,14 +29,13 @@ from tensorlake.format import (
 from tensorlake.reading.decode import (
     adapted,
     decoded,
-    holds_codes,
     too_short,
     verified,
     verify_pieces,
 )
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.reading.index.extent_table import ChunkRun
-from tensorlake.storage import Buffer, side_by_side, usable_cores
+from tensorlake.storage import Buffer, parallel_map, usable_cores
 from tensorlake.types import Column, UniformColumn, slice_rows, take
 from tensorlake.versions import PackReader
 
@@ -77,7 +76,7 @@ class Piece:
 def is_filled(spec: TensorSpec, rows: int) -> bool:
     """Return whether a read of `rows` rows of a tensor uses this module."""
     layout = spec.layout
-    if layout.kind is not ChunkKind.UNIFORM or holds_codes(spec.type):
+    if layout.kind is not ChunkKind.UNIFORM or spec.holds_codes:
         return False
     return rows * layout.row_nbytes >= FILLED_NBYTES_MIN
 
@@ -125,14 +124,14 @@ class Filling:
         self._valid: list[tuple[Rows, npt.NDArray[np.bool_]]] = []
         self._is_kept = self._values.nbytes * KEPT_SHARE <= cache.nbytes_max
 
-    def place_at_hand(self, pieces: Sequence[Piece]) -> list[int]:
+    def place_cached(self, pieces: Sequence[Piece]) -> list[int]:
         """Place the pieces that need no request, in threads; return the indices of the others.
 
         Raises:
             CorruptionError: A chunk is damaged.
         """
         shares = _shares(pieces, usable_cores() * SHARES_OF_THREAD)
-        placed = chain.from_iterable(side_by_side(self._place_share, shares))
+        placed = chain.from_iterable(parallel_map(self._place_share, shares))
         return [at for at, is_placed in enumerate(placed) if not is_placed]
 
     def place(self, piece: Piece, blob: Buffer) -> None:

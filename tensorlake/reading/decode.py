@@ -38,7 +38,7 @@ from tensorlake.format import (
 )
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.storage import Buffer
-from tensorlake.types import Column, EncodedColumn, SampleType, UniformColumn, concat, take
+from tensorlake.types import Column, EncodedColumn, UniformColumn, concat, take
 
 if TYPE_CHECKING:
     from tensorlake.reading.index.extent_table import Located
@@ -49,11 +49,9 @@ __all__ = [
     "as_handed_out",
     "decoded",
     "decoded_and_kept",
-    "holds_codes",
     "joined",
     "narrowed",
     "rows_by_chunk",
-    "run_of",
     "salvaged",
     "too_short",
     "verified",
@@ -141,26 +139,21 @@ def salvaged(
 def decoded_and_kept(cache: ChunkCache, spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:
     """Decode a chunk's verified bytes and cache the column, class codes in a narrow dtype."""
     made = decoded(spec, key, blob)
-    column = narrowed(made) if holds_codes(spec.type) else made
+    column = narrowed(made) if spec.holds_codes else made
     cache.keep(key, column)
     return column
 
 
 def adapted(spec: TensorSpec, key: ChunkKey, column: Column) -> Column:
     """Convert a cached column to the tensor's type in this version."""
-    if holds_codes(spec.type):
+    if spec.holds_codes:
         column = widened(column, spec.encoding(key.read_as).element_dtype)
     return spec.adapt(column, key.read_as, where=str(key))
 
 
 def as_handed_out(spec: TensorSpec, column: Column) -> Column:
     """Return samples in the tensor's own dtype: class codes are widened."""
-    return widened(column, spec.layout.element_dtype) if holds_codes(spec.type) else column
-
-
-def holds_codes(sample_type: SampleType) -> bool:
-    """Return whether samples are class codes."""
-    return sample_type.query_kind == "label"
+    return widened(column, spec.layout.element_dtype) if spec.holds_codes else column
 
 
 def narrowed(column: Column) -> Column:
@@ -192,14 +185,6 @@ class Fetched:
 
     places: Sequence[int]
     columns: Callable[[], list[Column]]
-
-
-def run_of(physical: Int64Array) -> tuple[int, int] | None:
-    """Return start and stop of consecutive ascending rows; None for any others."""
-    start, stop = int(physical[0]), int(physical[-1]) + 1
-    if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
-        return None
-    return start, stop
 
 
 def rows_by_chunk(located: Located) -> tuple[list[Int64Array], Int64Array | None]:

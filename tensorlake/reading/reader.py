@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import compress
 from operator import not_
 
@@ -27,7 +27,6 @@ from tensorlake.reading.decode import (
     decoded_and_kept,
     joined,
     rows_by_chunk,
-    run_of,
     salvaged,
     verified,
 )
@@ -35,7 +34,7 @@ from tensorlake.reading.fetch.fetch import CHUNKS_IN_FLIGHT, RowFetches
 from tensorlake.reading.fetch.headers import ChunkHeaders, header_nulls, header_shapes
 from tensorlake.reading.fetch.random_access import SPARSE_ROWS, is_sparse_in, read_random_rows
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
-from tensorlake.reading.index.extent_table import ChunkRun, Located
+from tensorlake.reading.index.extent_table import ChunkRun, Located, run_of
 from tensorlake.reading.index.index import ChunkIndex
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, Store, runtime
@@ -52,8 +51,14 @@ class Reader:
     def __init__(self, snapshot: Snapshot, cache: ChunkCache | None = None) -> None:
         self.snapshot = snapshot
         self._cache = cache or ChunkCache()
-        self._headers = ChunkHeaders(snapshot.packs, self._cache)
-        self._fetches = RowFetches(snapshot.packs, self._cache, self._headers)
+
+    @cached_property
+    def _headers(self) -> ChunkHeaders:
+        return ChunkHeaders(self.snapshot.packs, self._cache)
+
+    @cached_property
+    def _fetches(self) -> RowFetches:
+        return RowFetches(self.snapshot.packs, self._cache, self._headers)
 
     @property
     def store(self) -> Store:
@@ -78,7 +83,7 @@ class Reader:
 
     def look_ahead(self, tensors: Sequence[str], physical: Int64Array) -> None:
         """Read the pages that ``row_nbytes`` and ``locate`` of some rows need, concurrently."""
-        indexes = [index for index in map(self.index, tensors) if not index.is_at_hand]
+        indexes = [index for index in map(self.index, tensors) if not index.is_cached]
         if indexes:
             reads = [partial(index.look_ahead, physical) for index in indexes]
             runtime.run(runtime.gather_bounded(reads, limit=CHUNKS_IN_FLIGHT))
@@ -152,7 +157,8 @@ class Reader:
         if len(physical) == 0:
             column = spec.type.convert([], tensor=tensor)
         else:
-            filled = self._filled(spec, physical) if is_filled(spec, len(physical)) else None
+            is_bulk = len(physical) > 1 and is_filled(spec, len(physical))
+            filled = self._filled(spec, physical) if is_bulk else None
             column = self._joined(spec, physical) if filled is None else filled
         if decode and spec.type.is_media:
             return spec.type.decode(column, tensor=tensor, rows=self.snapshot.rows_of(physical))
@@ -170,7 +176,7 @@ class Reader:
         index = self.index(tensor)
         located = await index.find(physical)
         wanted, order = rows_by_chunk(located)
-        parts = self._parts_at_hand(spec, located, wanted)
+        parts = self._cached_parts(spec, located, wanted)
         missing = [at for at, part in enumerate(parts) if part is None]
         if not missing:
             return partial(joined, parts, [], order)
@@ -185,7 +191,7 @@ class Reader:
         """
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
-        column = None if spec.type.is_media else self._run_at_hand(spec, start, stop)
+        column = None if spec.type.is_media else self._cached_run(spec, start, stop)
         if column is None:
             return self.read(tensor, np.arange(start, stop))
         return as_handed_out(spec, column)
@@ -197,7 +203,7 @@ class Reader:
             CorruptionError: Stored bytes are damaged; the message names the place.
         """
         self.snapshot.check_alive()
-        column = self._run_at_hand(self.snapshot.spec(tensor), start, stop)
+        column = self._cached_run(self.snapshot.spec(tensor), start, stop)
         return self.read(tensor, np.arange(start, stop)) if column is None else column
 
     def shapes(self, tensor: str, physical: Int64Array) -> Int64Array:
@@ -249,7 +255,7 @@ class Reader:
         if len(pieces) == 1:
             return None
         filling = Filling(spec, len(physical), self.snapshot.packs, self._cache)
-        missing = filling.place_at_hand(pieces)
+        missing = filling.place_cached(pieces)
         is_sparse = [located is not None and is_sparse_in(located, wanted, at) for at in missing]
         fetches = [
             partial(self._fetch_into, filling, pieces[at])
@@ -287,10 +293,12 @@ class Reader:
     def _joined(self, spec: TensorSpec, physical: Int64Array) -> Column:
         """Return rows of chunks joined in the requested order; of one chunk a view if possible."""
         run = run_of(physical)
-        at_hand = None if run is None else self._run_at_hand(spec, *run)
-        return self._gather(spec, physical) if at_hand is None else as_handed_out(spec, at_hand)
+        cached = None if run is None else self._cached_run(spec, *run)
+        if cached is None:
+            return self._gather(spec, physical)
+        return as_handed_out(spec, cached) if spec.holds_codes else cached
 
-    def _run_at_hand(self, spec: TensorSpec, start: int, stop: int) -> Column | None:
+    def _cached_run(self, spec: TensorSpec, start: int, stop: int) -> Column | None:
         """Return consecutive rows of chunks that need no request; None for any others.
 
         Class codes stay in their cached dtype. There is no work per row: a scan costs as much as
@@ -301,16 +309,16 @@ class Reader:
             return None
         parts: list[Column] = []
         for run in runs:
-            part = self._slice_at_hand(spec, run)
+            part = self._cached_slice(spec, run)
             if part is None:
                 return None
             parts.append(part)
         return concat(parts)
 
-    def _slice_at_hand(self, spec: TensorSpec, run: ChunkRun) -> Column | None:
+    def _cached_slice(self, spec: TensorSpec, run: ChunkRun) -> Column | None:
         if run.chunk.is_fill:
             return self.fill_column(spec.name, run.stop - run.start)
-        whole = self._whole_at_hand(spec, run.chunk)
+        whole = self._cached_chunk(spec, run.chunk)
         if whole is None:
             return None
         part = slice_rows(whole, run.start, run.stop)
@@ -332,28 +340,29 @@ class Reader:
     def _gather_chunks(self, spec: TensorSpec, located: Located) -> Column:
         """Take each chunk's requested rows, then restore the requested order."""
         wanted, order = rows_by_chunk(located)
-        parts = self._parts_at_hand(spec, located, wanted)
+        parts = self._cached_parts(spec, located, wanted)
         missing = [at for at, part in enumerate(parts) if part is None]
         if not missing:
             return joined(parts, [], order)
         fetches = self._fetches.rows(spec, self.index(spec.name), located, wanted, missing)
         return joined(parts, runtime.run(fetches), order)
 
-    def _parts_at_hand(
+    def _cached_parts(
         self, spec: TensorSpec, located: Located, wanted: list[Int64Array]
     ) -> list[Column | None]:
         return [
-            self._at_hand(spec, key, rows) for key, rows in zip(located.chunks, wanted, strict=True)
+            self._cached_rows(spec, key, rows)
+            for key, rows in zip(located.chunks, wanted, strict=True)
         ]
 
-    def _at_hand(self, spec: TensorSpec, key: ChunkKey, rows: Int64Array) -> Column | None:
+    def _cached_rows(self, spec: TensorSpec, key: ChunkKey, rows: Int64Array) -> Column | None:
         """Return rows of a chunk that needs no request; None when it does."""
         if key.is_fill:
             return self.fill_column(spec.name, len(rows))
-        whole = self._whole_at_hand(spec, key)
+        whole = self._cached_chunk(spec, key)
         return None if whole is None else adapted(spec, key, take(whole, rows))
 
-    def _whole_at_hand(self, spec: TensorSpec, key: ChunkKey) -> Column | None:
+    def _cached_chunk(self, spec: TensorSpec, key: ChunkKey) -> Column | None:
         whole = self._cache.column(key)
         if whole is None:
             blob = self.map_chunk(key)

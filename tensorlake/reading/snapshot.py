@@ -1,13 +1,19 @@
-"""One version, ready to be read: its state, its name, and its indexes.
+"""One version, ready to be read (its state, its name, its indexes), and selections of its rows.
 
 A snapshot is immutable, and creating one reads nothing: a commit or a refresh creates a new one, so
-its cost must not grow with the dataset. The row selection (``index/row_map.py``) and the index of
-each tensor (``index/index.py``) read pages on demand; pages read by an earlier snapshot of the same
-handle are shared.
+its cost must not grow with the dataset. The row selection (``RowMap``) and the index of each tensor
+(``index/index.py``) read pages on demand; pages read by an earlier snapshot of the same handle are
+shared.
+
+A selection is rows × columns of a snapshot: the basis of views, and the input of loaders. A row has
+four numbers, never mixed: *position* in the selection, *row* of the version, *physical row* in the
+branch's axis, and row id. A selection maps the first to the next two, vectorised, and its digest
+identifies it permanently: equal digests mean equal rows of the same version in the same order.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,16 +22,35 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.errors import StaleViewError
-from tensorlake.format import Entry, Extents, Schema, TensorSpec, rows_of
-from tensorlake.reading.index.index import ChunkIndex
-from tensorlake.reading.index.row_map import MATERIALISED_ROWS_MAX, RowMap
+from tensorlake.format import (
+    Entry,
+    Extents,
+    PageReader,
+    Root,
+    RowSegments,
+    Schema,
+    SegmentKind,
+    TensorSpec,
+    physical_rows,
+    rows_of,
+)
+from tensorlake.reading.index.index import ChunkIndex, leaf_count, leaves_touched
 from tensorlake.storage import runtime
-from tensorlake.versions import PackReader, State, state_of
+from tensorlake.versions import PackReader, State, group_state, state_of, table_of
 
-__all__ = ["Snapshot", "Zones"]
+__all__ = ["MATERIALISED_ROWS_MAX", "RowMap", "Selection", "Snapshot", "Zones"]
 
 Int64Array = npt.NDArray[np.int64]
 T = TypeVar("T")
+
+MATERIALISED_ROWS_MAX = 1 << 23
+"""Up to this many rows, the map from row to physical row is cached as one array of 64 MiB."""
+
+MATERIALISED_SHARE = 8
+"""The array is built once one row in this many was looked up: building takes a step per row."""
+
+LOADED_LEAVES_MAX = 2048
+"""A larger selection stays in its tree: these leaves take 256 MiB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +83,8 @@ class Snapshot:
         version: Its name: ``main@12``.
         digest: The log entry's digest; of a working copy, the base's with the change's number.
         is_staged: Whether it shows staged changes, which may still be discarded.
+        schema: The tensors.
+        num_rows: The number of rows of the version.
     """
 
     def __init__(
@@ -72,6 +99,8 @@ class Snapshot:
         before: Snapshot | None = None,
     ) -> None:
         self.state = state
+        self.schema: Schema = state.schema
+        self.num_rows = state.rows.rows
         self.packs = packs
         packs.read_for(version)
         self.version = version
@@ -95,19 +124,9 @@ class Snapshot:
         return cls(state_of(entry), packs, version=version, digest=entry.digest, before=before)
 
     @property
-    def schema(self) -> Schema:
-        """The tensors."""
-        return self.state.schema
-
-    @property
     def url(self) -> str:
         """The dataset's URL."""
         return self.packs.store.url
-
-    @property
-    def num_rows(self) -> int:
-        """The number of rows of the version."""
-        return self.state.num_rows
 
     def retire(self) -> None:
         """Make later reads fail: the staged changes it shows were discarded."""
@@ -131,12 +150,16 @@ class Snapshot:
         Raises:
             TensorNotFoundError: No tensor has this name; the message suggests a similar one.
         """
-        return self.schema[tensor]
+        known = self.schema.by_name
+        return known[tensor] if tensor in known else self.schema[tensor]  # which raises
 
     def physical(self, rows: Int64Array) -> Int64Array:
         """Map rows of the version to physical rows."""
         self.check_alive()
-        return self._row_map.physical(rows)
+        base = self._row_map.known_base
+        if base is None:
+            return self._row_map.physical(rows)
+        return rows + base if base else rows
 
     @property
     def first_physical(self) -> int | None:
@@ -167,6 +190,21 @@ class Snapshot:
             found = self._chunk_indexes.setdefault(tensor_id, made)
         return found
 
+    def group(self, name: str) -> Snapshot | None:
+        """Return the rows of a column group as a snapshot of their own; None without one."""
+        self.check_alive()
+        group = self.state.groups.get(name)
+        if group is None:
+            return None
+        return Snapshot(
+            group_state(group),
+            self.packs,
+            version=self.version,
+            digest=f"{self.digest}/{name}",
+            is_staged=self.is_staged,
+            holds=self._holds,
+        )
+
     def zones(self, tensor: str) -> Zones | None:
         """Return bounds of values by run of rows; None where rows are not in physical order."""
         base = self._row_map.base
@@ -191,6 +229,144 @@ class Snapshot:
             read.close()
         self.check_alive()
         return runtime.run(read)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """Rows of a snapshot, in an order, and some of its columns.
+
+    Attributes:
+        snapshot: The version of the rows.
+        columns: Names of tensors; the digest does not depend on them.
+        rows: Rows of the version by position, int64, may repeat; None for all rows in order.
+    """
+
+    snapshot: Snapshot
+    columns: tuple[str, ...]
+    rows: Int64Array | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """The number of selected rows."""
+        return self.snapshot.num_rows if self.rows is None else len(self.rows)
+
+    @property
+    def digest(self) -> str:
+        """Digest of (version, rows in order), 40 hex digits."""
+        hasher = hashlib.blake2b(self.snapshot.digest.encode(), digest_size=20)
+        if self.rows is not None:
+            hasher.update(np.ascontiguousarray(self.rows, dtype="<i8").tobytes())
+        return hasher.hexdigest()
+
+    def row_numbers(self, positions: Int64Array) -> Int64Array:
+        """Map positions in the selection to rows of the version."""
+        return positions if self.rows is None else self.rows[positions]
+
+    def physical(self, positions: Int64Array) -> Int64Array:
+        """Map positions in the selection to physical rows."""
+        return self.snapshot.physical(self.row_numbers(positions))
+
+    @property
+    def first_physical(self) -> int | None:
+        """The physical row of position 0, if all others follow consecutively; else None."""
+        return self.snapshot.first_physical if self.rows is None else None
+
+    def all_positions(self) -> Int64Array:
+        """List every position, in order."""
+        return np.arange(self.num_rows, dtype=np.int64)
+
+    def with_rows(self, positions: Int64Array) -> Selection:
+        """Select among the selected rows."""
+        return Selection(self.snapshot, self.columns, self.row_numbers(positions))
+
+    def with_columns(self, columns: tuple[str, ...]) -> Selection:
+        """Return the same rows with other columns."""
+        return Selection(self.snapshot, columns, self.rows)
+
+
+class RowMap:
+    """The row selection of a version: from its rows to physical rows. Thread-safe.
+
+    A version that nothing was deleted from or sorted has one segment, in its log entry: a row and
+    its physical row differ by a constant. Any other selection is a tree, and is searched like the
+    index of a tensor (``index/index.py``): in the tree first, and in memory once as many leaves
+    were requested as it has. A small selection that is used repeatedly becomes one array.
+
+    Attributes:
+        root: The root of the row selection.
+        known_base: The physical row of row 0, once it is known that all others follow it.
+    """
+
+    def __init__(self, root: Root[RowSegments], pages: PageReader) -> None:
+        self.root = root
+        self.known_base: int | None = None
+        self._pages = pages
+        self._loaded: RowSegments | None = None
+        self._array: Int64Array | None = None
+        self._leaves_read = 0
+        self._rows_read = 0
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of the version."""
+        return self.root.rows
+
+    @property
+    def base(self) -> int | None:
+        """The physical row of row 0, if all others follow consecutively; else None."""
+        if self.known_base is None:
+            segments = self._segments
+            if segments is not None and _is_run(segments):
+                self.known_base = int(segments.base[0])
+        return self.known_base
+
+    def physical(self, rows: Int64Array) -> Int64Array:
+        """Map rows to physical rows; any order, repeats allowed."""
+        if self._array is not None:
+            return self._array[rows]
+        base = self.base
+        if base is not None:
+            return rows + base if base else rows
+        segments = self._segments
+        if segments is None and self._is_loading_due(rows):
+            segments = self._loaded = runtime.run(table_of(self.root, self._pages))
+        if segments is None:
+            return runtime.run(physical_rows(self.root, rows, self._pages))
+        self._rows_read += len(rows)
+        if self._rows_read * MATERIALISED_SHARE >= self.num_rows <= MATERIALISED_ROWS_MAX:
+            parts = [segments.expand(entry) for entry in range(len(segments))]
+            self._array = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
+            return self._array[rows]
+        return _looked_up(segments, rows)
+
+    @property
+    def _segments(self) -> RowSegments | None:
+        """Return the whole selection if in memory; the tail becomes a table on first use."""
+        if self._loaded is None and not self.root.children:
+            self._loaded = self.root.tail
+        return self._loaded
+
+    def _is_loading_due(self, rows: Int64Array) -> bool:
+        leaves = leaf_count(self.root.children)
+        if leaves > LOADED_LEAVES_MAX:
+            return False
+        if len(rows):
+            self._leaves_read += leaves_touched(rows, leaves, self.root.body_rows)
+        return self._leaves_read >= leaves
+
+
+def _is_run(segments: RowSegments) -> bool:
+    return len(segments) == 1 and segments.kind[0] == SegmentKind.RANGE
+
+
+def _looked_up(segments: RowSegments, rows: Int64Array) -> Int64Array:
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    entry = np.searchsorted(segments.stops, ordered, side="right")
+    starts = segments.stops - segments.rows.astype(np.int64)
+    found = np.empty(len(rows), dtype=np.int64)
+    found[order] = segments.physical_at(entry, ordered - starts[entry])
+    return found
 
 
 def zones_of(extents: Extents, physical: Int64Array) -> Zones | None:

@@ -97,7 +97,8 @@ def _with_codec(sample_type: SampleType, codec: str, tensor: str) -> SampleType:
         return replace(sample_type, codec=codec)
     is_image = isinstance(sample_type, Image)
     raise SchemaError(
-        f"{tensor!r} is {sample_type.describe()} and cannot become one of codec={codec!r}\n"
+        f"{shown(tensor)} is {sample_type.describe()} and cannot"
+        f" become one of codec={shown(codec)}\n"
         + (
             "stored samples stay, so a codec only widens: to 'any'; for another one add a tensor"
             if is_image
@@ -163,7 +164,7 @@ def _with_shape(sample_type: SampleType, shape: tuple[int | None, ...], tensor: 
         reason = "a length may only be left open, as None"
     if reason:
         raise SchemaError(
-            f"{tensor!r} has samples of shape {old} and cannot get {shape}: {reason}\n"
+            f"{shown(tensor)} has samples of shape {old} and cannot get {shown(shape)}: {reason}\n"
             "stored samples stay: for another shape add a tensor and assign to it",
             tensor=tensor,
             expected=old,

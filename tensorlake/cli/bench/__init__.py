@@ -1,1 +1,1 @@
-"""``tensorlake bench``: runs, reports and comparisons."""
+"""``tensorlake bench``: a run, its opponent and its page."""

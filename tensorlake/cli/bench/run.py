@@ -1,11 +1,4 @@
-"""One run of ``tensorlake bench``: its parameters, and how it streams the dataset.
-
-    BenchRun (JSON, by stdin) ─► python -m tensorlake.cli.bench ─► Measured (JSON, to stdout)
-
-Without an opponent the command measures in its own process. In a comparison each contender gets a
-new process, so that neither profits from imports, caches or threads of the other. Credentials are
-passed by stdin: every user of the machine can read a command line.
-"""
+"""One run of ``tensorlake bench``: what it streams, and the results."""
 
 from __future__ import annotations
 
@@ -13,19 +6,15 @@ import hashlib
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tensorlake as tl
+from tensorlake.cli.exits import wrong_usage
 from tensorlake.loader import Epoch, measure_epochs
 
-if TYPE_CHECKING:
-    from tensorlake.types import SampleType
-
-__all__ = ["OURS", "BenchRun", "Measured", "columns_of", "digest_of", "measure_ours"]
-
-OURS = "tensorlake"
+__all__ = ["BenchRun", "Measured", "digest_of", "measure_ours"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +22,14 @@ class BenchRun:
     """Parameters of a run.
 
     Attributes:
-        contender: The loader: ``OURS``, or an opponent.
         query: Query that selects the rows; None: all rows.
+        columns: Columns to stream; None: all.
         side: Side length that images are resized to.
         batches: Number of batches per epoch; None: the whole epoch.
         workers: Threads of our loader, processes of an opponent; None: one per core.
     """
 
     url: str
-    contender: str = OURS
     at: str | None = None
     query: str | None = None
     storage_options: dict[str, str] | None = None
@@ -55,26 +43,37 @@ class BenchRun:
     cache: str = "auto"
 
     @contextmanager
-    def open(self) -> Generator[tl.Dataset | tl.View]:
-        """Open the rows to stream."""
+    def open(self) -> Generator[tuple[tl.Dataset | tl.View, dict[str, Any]]]:
+        """Open the rows to stream, and find loader arguments that work for any dataset."""
         options = self.storage_options
         with tl.open(self.url, self.at, read_only=True, storage_options=options) as ds:
-            yield ds if self.query is None else ds.query(self.query)
+            rows = ds if self.query is None else ds.query(self.query)
+            yield rows, self._arguments(rows)
 
-    def loader_arguments(self, rows: tl.Dataset | tl.View) -> dict[str, Any]:
-        """Return loader arguments that work for any dataset."""
-        types = {name: rows.schema[name] for name in columns_of(rows, self.columns)}
-        masked = {_image_of(one) for one in types.values() if not isinstance(one, tl.BBox)}
+    def _arguments(self, rows: tl.Dataset | tl.View) -> dict[str, Any]:
+        known = rows.schema
+        names = list(known) if self.columns is None else self.columns
+        if unknown := [name for name in names if name not in known]:
+            wrong_usage(f"--columns: no tensor {unknown[0]!r}; known: {', '.join(known)}")
+        types = {name: known[name] for name in names}
+        # of an image with masks: no step resizes both, so neither is resized
+        masked = {
+            getattr(one, "of", None) for one in types.values() if not isinstance(one, tl.BBox)
+        }
         resized = {n for n, one in types.items() if isinstance(one, tl.Image) and n not in masked}
-        listed = [name for name, one in types.items() if _differs(one, is_sized=name in resized)]
+        uneven = [  # samples that cannot be stacked: NULL among them, or shapes that differ
+            name
+            for name, one in types.items()
+            if one.nullable or None in (one.shape[2:] if name in resized else one.shape)
+        ]
         return {
             "batch_size": self.batch_size,
             "shuffle": self.shuffle,
-            "columns": list(types),
+            "columns": names,
             "workers": self.workers,
             "cache": self.cache,
             "decode": {name: tl.decode.Resize(self.side, self.side) for name in sorted(resized)},
-            "collate": dict.fromkeys(listed, "list"),
+            "collate": dict.fromkeys(uneven, "list"),
         }
 
 
@@ -85,49 +84,49 @@ class Measured:
     Attributes:
         plan: The loader's plan, as text.
         epochs: Each epoch with its rate.
-        output: Contents of a batch, by column.
-        digests: Digest of the first batch in stored order, by column: equal for equal output.
-        facts: Facts about the contender: its versions and number of workers.
+        first: Contents and digest of the first batch in stored order, by column.
+        facts: Versions and number of workers, as text.
     """
 
     plan: str
     epochs: list[Epoch]
-    output: dict[str, str] = field(default_factory=dict[str, str])
-    digests: dict[str, str] = field(default_factory=dict[str, str])
-    facts: dict[str, str] = field(default_factory=dict[str, str])
+    first: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    facts: str = ""
+
+    @property
+    def report(self) -> str:
+        """The plan, and the speed and stages of each epoch."""
+        lines = [self.plan]
+        for epoch in self.epochs:
+            first_ms = epoch.first_batch_s * 1000
+            lines.append(
+                f"\nepoch {epoch.number}: {epoch.stats.rows:,} rows in {epoch.seconds:.2f} s,"
+                f" {epoch.rows_per_s:,.0f} rows/s, first batch after {first_ms:,.0f} ms"
+            )
+            lines.append(str(epoch.stats))
+        return "\n".join(lines)
 
 
-def columns_of(rows: tl.Dataset | tl.View, chosen: list[str] | None) -> list[str]:
-    """List the columns to stream: those chosen, or all."""
-    return list(rows.schema) if chosen is None else chosen
+def measure_ours(run: BenchRun, *, is_compared: bool = True) -> Measured:
+    """Stream with our loader; for a comparison as torch tensors, with a digest of the batch."""
+    with run.open() as (rows, arguments):
+        with (rows.torch if is_compared else rows.loader)(**arguments) as loader:
+            plan = loader.explain()
+            epochs = measure_epochs(loader, run.epochs, max_batches=run.batches)
+        if not is_compared:
+            return Measured(plan, epochs)
+        with rows.torch(**dict[str, Any](arguments, shuffle=False)) as loader:
+            first = digest_of(next(iter(loader), {}))
+    return Measured(plan, epochs, first, f"decode threads {epochs[-1].stats.threads}")
 
 
-def measure_ours(run: BenchRun) -> Measured:
-    """Stream with our loader, as torch tensors."""
-    with run.open() as rows:
-        return _measured(run, rows)
-
-
-def _measured(run: BenchRun, rows: tl.Dataset | tl.View) -> Measured:
-    arguments = run.loader_arguments(rows)
-    with rows.torch(**arguments) as loader:
-        plan = loader.explain()
-        measured = measure_epochs(loader, run.epochs, max_batches=run.batches)
-    with rows.torch(**dict[str, Any](arguments, shuffle=False)) as loader:
-        first = next(iter(loader), {})
-    threads = measured[-1].stats.threads if measured else 0
-    digests, output = digest_of(first)
-    return Measured(plan, measured, output, digests, {"decode threads": str(threads)})
-
-
-def digest_of(batch: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """Digest each column of a batch of tensors and lists, and describe it."""
-    digests, output = dict[str, str](), dict[str, str]()
+def digest_of(batch: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Describe each column of a batch of tensors and lists, and digest it."""
+    digested: dict[str, tuple[str, str]] = {}
     for name, value in batch.items():
         digest = hashlib.blake2b(digest_size=16)
-        output[name] = _digested(value, digest)
-        digests[name] = digest.hexdigest()
-    return digests, output
+        digested[name] = _digested(value, digest), digest.hexdigest()
+    return digested
 
 
 def _digested(value: Any, digest: Any) -> str:  # Any: hashlib exports no type for it
@@ -142,14 +141,3 @@ def _digested(value: Any, digest: Any) -> str:  # Any: hashlib exports no type f
     digest.update(f"{array.dtype}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).tobytes())
     return f"{array.dtype} {array.shape}"
-
-
-def _image_of(sample_type: SampleType) -> str | None:
-    """Return the image that a mask belongs to; no step resizes both, so neither is resized."""
-    return getattr(sample_type, "of", None)
-
-
-def _differs(sample_type: SampleType, *, is_sized: bool) -> bool:
-    """Whether samples cannot be stacked: NULL among them, or shapes that differ."""
-    shape = sample_type.shape
-    return sample_type.nullable or None in (shape[2:] if is_sized else shape)

@@ -7,6 +7,8 @@ functions as in our loader, at reduced scale where it does so, and batches are b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from tensorlake.cli.bench.run import Measured, digest_of
 from tensorlake.dataset import rowset_of
-from tensorlake.loader import Epoch, LoaderStats, Sample, decode
+from tensorlake.loader import LoaderStats, decode, measure_epochs
 from tensorlake.storage import usable_cores
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 
@@ -27,15 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["measure_torch"]
 
-SAMPLE_S = 0.05
 
-
+@dataclass(frozen=True)
 class Rows(Dataset[dict[str, Any]]):
     """Read each row on its own, when it is requested."""
 
-    def __init__(self, rows: tl.Dataset | tl.View, columns: tuple[ColumnPlan, ...]) -> None:
-        self.rows = rows
-        self.columns = columns
+    rows: tl.Dataset | tl.View
+    columns: tuple[ColumnPlan, ...]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -114,53 +114,42 @@ class Stack:
         ]
 
 
+class Batches:
+    """The batches of a DataLoader, counted as ``measure_epochs`` expects."""
+
+    def __init__(self, batches: DataLoader[Any]) -> None:
+        self.batches = batches
+        self.epoch = -1
+        self.began = perf_counter()
+        self.count = self.rows = 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        self.epoch += 1
+        for batch in self.batches:
+            self.count, self.rows = self.count + 1, self.rows + len(next(iter(batch.values())))
+            yield batch
+
+    def stats(self) -> LoaderStats:
+        return LoaderStats(wall_s=perf_counter() - self.began, batches=self.count, rows=self.rows)
+
+
 def measure_torch(run: BenchRun) -> Measured:
     """Stream with a DataLoader with worker processes."""
-    with run.open() as rows:
-        return _measure(run, rows)
-
-
-def _measure(run: BenchRun, rows: tl.Dataset | tl.View) -> Measured:
-    with rows.loader(**run.loader_arguments(rows)) as loader:
-        columns = loader.columns  # the loader's plan of each column, for the same decoding
-    dataset, stack = Rows(rows, columns), Stack(columns)
-    workers = run.workers or usable_cores()
-    batches = DataLoader(
-        dataset,
-        batch_size=run.batch_size,
-        shuffle=run.shuffle and len(dataset) > 0,
-        num_workers=workers,
-        collate_fn=stack,
-        persistent_workers=True,
-    )
-    epochs = _measured(batches, run.epochs, run.batches)
-    count = min(run.batch_size, len(dataset))
-    first = stack([dataset[position] for position in range(count)]) if count else {}
-    digests, output = digest_of(first)
-    facts = {"worker processes": str(workers), "torch": str(torch.__version__)}
-    return Measured("", epochs, output, digests, facts)
-
-
-def _measured(batches: DataLoader[Any], epochs: int, most: int | None) -> list[Epoch]:
-    measured: list[Epoch] = []
-    began = perf_counter()
-    for number in range(epochs):
-        started = perf_counter()
-        first_batch_s, rows, counted, last = 0.0, 0, 0, 0
-        count, then = 0, started
-        samples: list[Sample] = []
-        for count, batch in enumerate(batches, start=1):
-            now = perf_counter()
-            rows += len(next(iter(batch.values())))
-            if count == 1:
-                first_batch_s = now - started
-            if now - then >= SAMPLE_S:
-                seen = LoaderStats(wall_s=now - then, batches=count - last, rows=rows - counted)
-                samples.append(Sample(now - began, seen))
-                then, counted, last = now, rows, count
-            if count == most:
-                break
-        seconds = perf_counter() - started
-        stats = LoaderStats(wall_s=seconds, batches=count, rows=rows)
-        measured.append(Epoch(number, seconds, first_batch_s, stats, tuple(samples)))
-    return measured
+    with run.open() as (rows, arguments):
+        with rows.loader(**arguments) as loader:
+            columns = loader.columns  # the loader's plan of each column, for the same decoding
+        dataset, stack = Rows(rows, columns), Stack(columns)
+        workers = run.workers or usable_cores()
+        batches = DataLoader(
+            dataset,
+            batch_size=run.batch_size,
+            shuffle=run.shuffle and len(dataset) > 0,
+            num_workers=workers,
+            collate_fn=stack,
+            persistent_workers=True,
+        )
+        epochs = measure_epochs(Batches(batches), run.epochs, max_batches=run.batches)
+        count = min(run.batch_size, len(dataset))
+        first = stack([dataset[position] for position in range(count)]) if count else {}
+    facts = f"worker processes {workers}, torch {torch.__version__}"
+    return Measured("", epochs, digest_of(first), facts)

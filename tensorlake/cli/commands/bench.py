@@ -1,7 +1,7 @@
 """``tensorlake bench URL``: measure how fast a dataset streams, and name the bottleneck."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -9,10 +9,6 @@ from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import AsJson, At, Columns, Url, parse_columns
 from tensorlake.cli.output import print_json
 from tensorlake.cli.terms import Terms
-
-if TYPE_CHECKING:
-    from tensorlake.cli.bench.contest import Contest
-    from tensorlake.cli.bench.run import BenchRun, Measured
 
 __all__ = ["bench"]
 
@@ -61,7 +57,7 @@ def bench(
 
     Example: tensorlake bench pets.tl --batch-size 64 --epochs 2
     """
-    from tensorlake.cli.bench.run import BenchRun  # lazy: --help does not need it
+    from tensorlake.cli.bench.run import BenchRun, measure_ours  # lazy: --help does not need it
 
     run = BenchRun(
         url=url,
@@ -79,11 +75,22 @@ def bench(
     )
     if html is not None and not html.parent.is_dir():
         wrong_usage(f"--html: folder {str(html.parent)!r} not found")  # before minutes of measuring
-    measured, contest = _measured(run, against)
+    if against is None:
+        contest, measured = None, measure_ours(run, is_compared=False)
+        report = measured.report
+    else:
+        from tensorlake.cli.bench.against import check_opponent, hold_contest
+
+        check_opponent(against, run)
+        contest = hold_contest(run, against)
+        measured = contest.ours
+        report = f"{measured.report}\n\n{contest.report}"
     if html is not None:
         from tensorlake.cli.bench.page import bench_page
 
-        html.write_text(bench_page(url, measured, contest), encoding="utf-8")
+        theirs = {} if contest is None else {contest.opponent: contest.theirs.epochs}
+        page = bench_page(url, report, {"tensorlake": measured.epochs, **theirs})
+        html.write_text(page, encoding="utf-8")
     if as_json:
         document = {
             "url": url,
@@ -91,35 +98,5 @@ def bench(
             "epochs": [epoch.to_json() for epoch in measured.epochs],
         }
         print_json(document | ({} if contest is None else {"against": contest.to_json()}))
-        return
-    print(measured.plan)
-    for epoch in measured.epochs:
-        first_ms = epoch.first_batch_s * 1000
-        print(
-            f"\nepoch {epoch.number}: {epoch.stats.rows:,} rows in {epoch.seconds:.2f} s,"
-            f" {epoch.rows_per_s:,.0f} rows/s, first batch after {first_ms:,.0f} ms"
-        )
-        print(epoch.stats)
-    if contest is not None:
-        contest.print()
-
-
-def _measured(run: "BenchRun", against: str | None) -> "tuple[Measured, Contest | None]":
-    """Measure in this process, or compare with an opponent, each in its own process."""
-    from tensorlake.cli.bench.contest import check_opponent, hold_contest
-    from tensorlake.cli.bench.run import Measured, columns_of
-    from tensorlake.loader import measure_epochs
-
-    if against is not None:
-        check_opponent(against, run.url)
-    with run.open() as rows:
-        known = list(rows.schema)
-        if unknown := [name for name in columns_of(rows, run.columns) if name not in known]:
-            wrong_usage(f"--columns: no tensor {unknown[0]!r}; known: {', '.join(known)}")
-        if against is None:
-            with rows.loader(**run.loader_arguments(rows)) as loader:
-                plan = loader.explain()
-                epochs = measure_epochs(loader, run.epochs, max_batches=run.batches)
-            return Measured(plan, epochs), None
-    contest = hold_contest(run, against)
-    return contest.ours, contest
+    else:
+        print(report)

@@ -4,13 +4,13 @@ import warnings
 from typing import Annotated
 
 from tensorlake.cli.commands.log import commit_document, commit_line
-from tensorlake.cli.confirm import confirm
 from tensorlake.cli.options import (
     AsJson,
     At,
     Url,
     Yes,
     check_one_name,
+    confirm,
     delete_option,
     name_argument,
 )

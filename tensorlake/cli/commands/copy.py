@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 import tensorlake as tl
-from tensorlake.cli.confirm import DryRun
-from tensorlake.cli.options import AsJson, At, parse_storage_options
+from tensorlake.cli.options import AsJson, At, DryRun, parse_storage_options
 from tensorlake.cli.output import print_report
 from tensorlake.cli.terms import Terms
 

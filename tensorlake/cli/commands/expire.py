@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tensorlake.cli.confirm import DryRun, confirm
-from tensorlake.cli.options import AsJson, Url, Yes
+from tensorlake.cli.options import AsJson, DryRun, Url, Yes, confirm
 from tensorlake.cli.output import print_report
 from tensorlake.cli.terms import Terms
 

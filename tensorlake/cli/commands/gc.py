@@ -1,7 +1,6 @@
 """``tensorlake gc URL``: remove data that no version needs."""
 
-from tensorlake.cli.confirm import DryRun, confirm
-from tensorlake.cli.options import AsJson, Url, Yes
+from tensorlake.cli.options import AsJson, DryRun, Url, Yes, confirm
 from tensorlake.cli.output import print_report
 from tensorlake.cli.terms import Terms
 from tensorlake.quantities import human_nbytes

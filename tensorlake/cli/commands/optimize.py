@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tensorlake.cli.confirm import DryRun
-from tensorlake.cli.options import AsJson, At, Url
+from tensorlake.cli.options import AsJson, At, DryRun, Url
 from tensorlake.cli.output import print_report
 from tensorlake.cli.terms import Terms
 

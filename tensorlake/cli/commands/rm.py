@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 import tensorlake as tl
-from tensorlake.cli.confirm import DryRun
 from tensorlake.cli.exits import FAILED, wrong_usage
-from tensorlake.cli.options import Url, Yes
+from tensorlake.cli.options import DryRun, Url, Yes
 from tensorlake.cli.terms import Terms
 from tensorlake.quantities import human_nbytes
 

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from tensorlake.cli.confirm import confirm
 from tensorlake.cli.options import (
     AsJson,
     At,
     Url,
     Yes,
     check_one_name,
+    confirm,
     delete_option,
     name_argument,
     parse_date,

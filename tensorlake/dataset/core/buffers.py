@@ -3,11 +3,11 @@
 A fresh page of 4 KiB costs the kernel about as long as copying it, and many times that where a
 virtual machine must first get it from its host. So data that is read or copied to be stored is
 in a few blocks with huge pages, where the system has them, and a block is reused as soon as nothing
-refers to its contents: the samples of a pack that is stored make room for those of the next.
+references its contents: once a pack is stored, the next one uses its memory.
 
-Columns that hold large arrays are taken a part at a time: what a caller gives is copied before it
-is staged, for the caller may fill its array anew. Copied whole, an array of a gigabyte takes
-another; a part at a time it takes a few blocks. Parts are whole chunks of the largest tensor, so
+Columns of large arrays are processed in parts: a caller's values are copied before they are
+staged, because the caller may refill its array. Copied whole, an array of a gigabyte needs another
+gigabyte; in parts, a few blocks. Parts are whole chunks of the largest tensor, so
 nothing is cut twice. An array that goes straight into packs of a folder takes no memory, and comes
 in larger parts.
 """
@@ -54,7 +54,7 @@ class MemoryBlocks:
         return block
 
     def copy_of(self, values: np.ndarray) -> np.ndarray:
-        """Return an array's values in a block; in memory of their own where they are few.
+        """Copy an array's values to a block; to newly allocated memory if they are few.
 
         >>> MemoryBlocks().copy_of(np.arange(3)).tolist()
         [0, 1, 2]
@@ -80,8 +80,8 @@ class MemoryBlocks:
 def _mapping(nbytes: int) -> mmap.mmap:
     if nbytes < HUGE_PAGE_NBYTES or not hasattr(mmap, "MADV_HUGEPAGE"):
         return mmap.mmap(-1, nbytes)
-    # Whole huge pages: Linux aligns only these to them. Private: what may be shared with a child is
-    # shared memory, which has small pages.
+    # Whole huge pages: Linux aligns only these to them. Private: memory that a child may share has
+    # small pages.
     whole = -(-max(nbytes, BLOCK_NBYTES) // HUGE_PAGE_NBYTES) * HUGE_PAGE_NBYTES
     mapping = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     mapping.madvise(mmap.MADV_HUGEPAGE)
@@ -107,7 +107,7 @@ def parts_of(
 
 
 def _rows_a_part(batch: Mapping[str, Any], schema: Schema, *, fills_packs: bool) -> int | None:
-    """Tell how many rows make a part; None where the batch is taken whole."""
+    """Return the number of rows in a part; None if the batch is not divided."""
     arrays = {name: one for name, one in batch.items() if type(one) is np.ndarray and one.ndim}
     if not arrays or not all(name in arrays or type(one) is list for name, one in batch.items()):
         return None

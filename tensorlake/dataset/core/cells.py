@@ -1,6 +1,6 @@
-"""Comparing cells: where samples lie, and whether two columns hold the same ones.
+"""Compare cells: where samples are stored, and whether two columns have the same ones.
 
-Samples that lie in the same place are the same, so what two versions share is never read.
+Samples stored in the same place are equal, so data shared by two versions is never read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMPARED_AT_ONCE = 4096
 class CellComparison:
     """Compares cells of states of one dataset, the ``CellsDiffer`` of a rebase.
 
-    It keeps a snapshot of each state it has seen, so make one for one comparison of versions.
+    It keeps a snapshot of each state compared, so create one for each comparison of versions.
     """
 
     def __init__(self, packs: PackReader, chunks: ChunkCache) -> None:
@@ -42,7 +42,7 @@ class CellComparison:
     def __call__(
         self, tensor_id: str, a: State, a_rows: Int64Array, b: State, b_rows: Int64Array
     ) -> BoolArray:
-        """Tell for each pair of physical rows whether its two values differ."""
+        """Return for each pair of physical rows whether its two values differ."""
         differs = np.zeros(len(a_rows), dtype=np.bool_)
         if not len(a_rows):
             return differs
@@ -75,7 +75,7 @@ class CellComparison:
 
 
 def places_of(snapshot: Snapshot, tensor_id: str, physical: Int64Array) -> Int64Array:
-    """Where each row's sample lies: (pack, offset, row in the chunk, how it is read)."""
+    """Return the place of each row's sample: (pack, offset, row in the chunk, read_as)."""
     extents = snapshot.extents(tensor_id)
     at = np.searchsorted(extents.stops, physical, side="right")
     starts = extents.stops - extents.rows.astype(np.int64)

@@ -1,7 +1,7 @@
 """Columns that a query computed: values aligned with the positions of a view, on demand.
 
 A column of selected rows is an expression over them until it is read: `take` narrows it to some
-positions, and only for those is anything read or computed. Values computed for all positions are
+positions, and values are read and computed for those only. Values computed for all positions are
 cached. `evaluate_columns` computes several for the same positions, as a loader does.
 """
 
@@ -29,7 +29,7 @@ class Computed:
 
     Attributes:
         type: Type of one value.
-        held: Bytes of the memory it is read from, which several columns may share.
+        held: Bytes of memory that it references, which several columns may share.
     """
 
     __slots__ = ("_batch", "_positions", "_read", "held", "type")
@@ -43,7 +43,7 @@ class Computed:
         positions: Int64Array | None = None,
         held: int = 0,
     ) -> None:
-        """Take all values, or how to compute them for some positions when they are read."""
+        """Accept all values, or a function that computes them for some positions."""
         self.held = held
         self.type = column_type
         self._batch = batch
@@ -52,16 +52,16 @@ class Computed:
 
     @property
     def batch(self) -> tql.Batch:
-        """All values; computed at the first call."""
+        """All values, computed by the first call."""
         if self._batch is None:
-            assert self._read is not None, "it is made of values, or of how to read them"
+            assert self._read is not None, "one of both is given"
             assert self._positions is not None, "likewise"
             self._batch = self._read(self._positions)
         return self._batch
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds itself, about."""
+        """Approximate bytes of memory that only it references."""
         import tensorlake_query as tql
 
         places = 0 if self._positions is None else self._positions.nbytes
@@ -75,7 +75,7 @@ class Computed:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The class names, where the values are codes of classes."""
+        """The class names, if the values are class codes."""
         return self.type.names if self.type.kind == "label" else None
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class Computed:
                 return len(batch.values)
 
     def take(self, positions: Int64Array) -> Computed:
-        """Keep these positions; nothing is computed yet."""
+        """Select these positions; nothing is computed yet."""
         import tensorlake_query as tql
 
         if self._batch is None and self._read is not None and self._positions is not None:
@@ -110,7 +110,7 @@ class Computed:
                 return Computed(self.type, tql.ObjectBatch(kept))
 
     def present(self) -> Any:
-        """Return what a user sees of the column; NULLs make it a list."""
+        """Return the public value of the column; a list if it has NULLs."""
         import tensorlake_query as tql
 
         match self.batch:
@@ -126,7 +126,7 @@ class Computed:
                 return [self.present_one(position) for position in range(len(self))]
 
     def present_one(self, position: int) -> Any:
-        """Return one value, computed alone; None where it is NULL."""
+        """Return one value, computed alone; None if it is NULL."""
         import tensorlake_query as tql
 
         if self._batch is None:
@@ -146,7 +146,7 @@ class Computed:
                 return RaggedColumn(self._meant(values), shapes).sample(position)
 
     def _meant(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Show codes and counts of a unit of time as what they are."""
+        """Convert class codes to names, and counts of a unit of time to times."""
         if self.names is not None:
             return LabelArray(values, self.names)
         if self.type.timestamp_unit is not None:
@@ -162,10 +162,10 @@ class Computed:
 def evaluate_columns(
     computed: Mapping[str, Computed], positions: Int64Array
 ) -> dict[str, tql.Batch]:
-    """Compute columns for some positions of their view, and for no others."""
+    """Compute columns for some positions of their view only."""
     return {name: column.take(positions).batch for name, column in computed.items()}
 
 
 def take_all(computed: Mapping[str, Computed], positions: Int64Array) -> dict[str, Computed]:
-    """Keep the same positions of several columns."""
+    """Select the same positions of several columns."""
     return {name: column.take(positions) for name, column in computed.items()}

@@ -22,10 +22,20 @@ from tensorlake.errors import (
     VersionNotFoundError,
     shown,
 )
-from tensorlake.format import COPYING, DESCRIPTOR, DESCRIPTORS, MAIN, Descriptor, Schema, entry_path
+from tensorlake.format import (
+    COPYING,
+    DESCRIPTOR,
+    DESCRIPTORS,
+    MAIN,
+    Descriptor,
+    Schema,
+    entry_path,
+    head_path,
+)
 from tensorlake.quantities import Duration, duration_of
 from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, place_text, runtime
 from tensorlake.versions import (
+    Background,
     BranchLog,
     Resolved,
     create_dataset,
@@ -64,7 +74,7 @@ def connect_new(
     declared, grace_s = _declared(schema), _grace_s(grace)
     options = _options(storage_options, durability, token)
     store = _open_store(url, options)
-    if isinstance(store, LakeStore):  # the server makes it: where it may lie is its business
+    if isinstance(store, LakeStore):  # the server creates it, and decides where
         types = {spec.name: spec.type.to_json() for spec in declared.tensors}
         runtime.run(store.make_dataset(types, grace=_grace_text(grace, grace_s), exist_ok=exist_ok))
         return _open(store, _resolve(store, None, options), options=options)
@@ -98,7 +108,7 @@ def exists(
     storage_options: Mapping[str, Any] | None = None,
     token: str | None = None,
 ) -> bool:
-    """Tell whether there is a dataset at a URL.
+    """Return whether there is a dataset at a URL.
 
     Example:
         >>> import tensorlake as tl
@@ -115,7 +125,7 @@ def list_datasets(
     storage_options: Mapping[str, Any] | None = None,
     token: str | None = None,
 ) -> list[str]:
-    """Name the datasets under a URL, in order; itself, as ``"."``, when it is one.
+    """List the datasets under a URL, sorted; ``"."`` if the URL itself is one.
 
     Example:
         >>> import tensorlake as tl
@@ -141,9 +151,9 @@ def delete(
     storage_options: Mapping[str, Any] | None = None,
     token: str | None = None,
 ) -> None:
-    """Remove a dataset and everything in it, for good.
+    """Remove a dataset and everything in it, permanently.
 
-    A copy that was stopped, and what a deletion left that was, are removed in the same way.
+    The parts left by an interrupted copy or deletion are removed in the same way.
 
     Args:
         url: Where it is.
@@ -164,30 +174,32 @@ def delete(
     url, confirm = place_text(url, what="url"), place_text(confirm, what="confirm")
     if confirm != url:
         raise InvalidInputError(
-            f"delete({url!r}) removes every version for good; to confirm give confirm={url!r},"
-            f" not {confirm!r}"
+            f"delete({shown(url)}) removes every version for good; to"
+            f" confirm give confirm={shown(url)},"
+            f" not {shown(confirm)}"
         )
     options = _options(storage_options, "fsync", token)
     store = _open_store(url, options)
-    marks = (DESCRIPTOR, *LAST_DELETED)
+    marks = (DESCRIPTOR, *LAST_DELETED, head_path(MAIN))
     if not any(runtime.run(store.head(mark)) is not None for mark in marks):
         raise _not_found(store, options)
     if isinstance(store, LakeStore):
         runtime.run(store.remove_dataset())
         return
+    Background.join_all(store.url)
     runtime.run(_delete(store))
 
 
 def has_remains(
     url: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> bool:
-    """Tell whether ``delete`` finds something at a URL that is not a dataset."""
+    """Return whether ``delete`` would find objects at a URL that is not a dataset."""
     store = _open_store(url, _options(storage_options, "fsync", None))
     return runtime.run(what_remains(store)) is not None
 
 
 def reconnect(place: Place) -> Session:
-    """Open what a pickled handle stood for; credentials come from the environment."""
+    """Open the version of a pickled handle; credentials come from the environment."""
     store = _open_store(place.url, place.options)
     entry = runtime.run(BranchLog(store, place.branch).existing(place.number))
     if entry.digest != place.digest:
@@ -205,7 +217,7 @@ def reconnect(place: Place) -> Session:
 
 def _declared(given: Any) -> Schema:
     if not isinstance(given, Mapping) or not given:
-        raise SchemaError(f"a schema is {{'name': type, …}}, not empty; got {given!r}")
+        raise SchemaError(f"a schema is {{'name': type, …}}, not empty; got {shown(given)}")
     return Schema.new(given)
 
 
@@ -222,7 +234,7 @@ def _check_same(session: Session, declared: Schema) -> None:
 
 
 def _grace_text(grace: Duration, grace_s: int) -> str:
-    """As it goes to a server, which reads five digits: above a day in minutes, rounded up."""
+    """Return the form for a server, which reads five digits: above a day in minutes, rounded up."""
     if isinstance(grace, str):
         return grace
     return f"{grace_s}s" if grace_s <= DAY_S else f"{-(-grace_s // 60)}min"
@@ -302,7 +314,7 @@ def _resolve(
 def _open(
     store: Store, resolved: Resolved, *, options: Mapping[str, Any], read_only: bool = False
 ) -> Session:
-    # Secrets stay out of a pickle: a handle opened elsewhere finds its own credentials.
+    # Pickles contain no secrets: a handle opened elsewhere uses its own credentials.
     public = {"durability": options.get("durability", "fsync")}
     kept = {k: v for k, v in (options.get("storage_options") or {}).items() if k in PUBLIC_OPTIONS}
     options = {**public, "storage_options": kept}
@@ -325,8 +337,8 @@ def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError
         with suppress(TensorlakeError):  # a hint must not hide the error
             around = runtime.run(_list(_open_store(parent, options), depth=1))
     near = difflib.get_close_matches(name, around, n=1)
-    shown = ", ".join(repr(one) for one in around[:SHOWN_AROUND])
-    under = f"(beside it: {shown}); " if around else ""
+    described = ", ".join(repr(one) for one in around[:SHOWN_AROUND])
+    under = f"(beside it: {described}); " if around else ""
     hint = f"did you mean {f'{parent}/{near[0]}'!r}? " if near else ""
     return DatasetNotFoundError(
         f"no tensorlake dataset at {store.url!r}\n{under}{hint}{_how_to_make_one(store)}",
@@ -342,13 +354,13 @@ _IMPORTERS = {
     ".npy": "numpy",
     ".npz": "numpy",
 }
-"""The importer of files by their ending, for the hint where a folder of them is opened."""
+"""The importer for files by their ending, for the hint when a folder of them is opened."""
 _LOOKED_AT = 100
-"""Names of a folder, and of its first folders, that are looked at for the hint."""
+"""Names examined in a folder, and in its first folders, for the hint."""
 
 
 def _how_to_make_one(store: Store) -> str:
-    """Explain how a dataset is made: of the files that are there, if they are of a known kind."""
+    """Explain how to create a dataset: from the files present, if their kind is known."""
     place = Path(store.url)
     found = next(filter(None, map(_IMPORTERS.get, _endings_in(place))), None)
     if found is None:
@@ -371,26 +383,26 @@ LAST_DELETED = (COPYING, entry_path(MAIN, 0))
 
 SHOWN_AROUND = 5
 LIST_DEPTH = 4
-"""How many folders deep datasets are looked for: lakes are shallow, each folder a request."""
+"""Depth of folders searched for datasets: lakes are shallow, and each folder costs a request."""
 
 
 async def _list(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> list[str]:
-    """Name the datasets under a prefix: a folder with a descriptor is one, and not looked into."""
+    """List the datasets under a prefix: folders with a descriptor, which are not searched."""
     if await store.head(f"{prefix}{DESCRIPTOR}") is not None:
         return [prefix.rstrip("/") or "."]
     if depth == 0:
         return []
     folders = await store.folders(prefix)
     if "packs" in folders and await store.head(f"{prefix}{COPYING}") is not None:
-        return []  # a copy under way: none of its folders is looked into
+        return []  # a copy in progress is not searched
     factories = [partial(_list, store, f"{prefix}{folder}/", depth=depth - 1) for folder in folders]
     return [name for found in await runtime.gather_bounded(factories, limit=16) for name in found]
 
 
 async def _delete(store: Store) -> None:
-    # The descriptor first: a delete that dies half-way leaves no dataset that seems whole, nor
-    # one that a repair makes seem so. What marks the remains goes last: delete() goes on there,
-    # create() makes nothing of it.
+    # The descriptor first: an interrupted deletion leaves no dataset that seems intact, or that a
+    # repair could restore. The objects that mark the remains are last: delete() continues there,
+    # and create() is refused.
     for path in [meta.path async for meta in store.list(DESCRIPTORS)]:
         await store.delete(path)
     await store.delete(DESCRIPTOR)

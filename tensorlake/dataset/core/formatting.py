@@ -20,7 +20,7 @@ WHOLE_DIGITS_BELOW = 1e7  # 148393, an area in pixels, and not 1.484e+05
 
 
 def describe_value(value: Any, *, names: Sequence[str] | None = None) -> str:
-    """Write one value on one line: a class by its name, an array by its dtype and shape."""
+    """Format one value on one line: a class by its name, an array by its dtype and shape."""
     if value is None:
         return "NULL"
     names = names or getattr(value, "names", None) or None  # labels that a query computed
@@ -37,7 +37,7 @@ def describe_value(value: Any, *, names: Sequence[str] | None = None) -> str:
 
 
 def describe_sample(sample_type: SampleType, value: Any) -> str:
-    """Write one sample of a tensor on one line: a class by its name, an embedding with its norm.
+    """Format one sample of a tensor on one line: a class by its name, an embedding with its norm.
 
     >>> describe_sample(Embedding(2), np.array([0.6, 0.8], np.float32))
     'float32 (2,) [0.6, 0.8] norm 1.000'
@@ -64,6 +64,6 @@ def _nested(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Write four digits, and none of an exponent while the whole digits fit in a line."""
+    """Format four digits, without an exponent if the integer part fits in a line."""
     short = f"{value:.4g}"
     return f"{value:.0f}" if "e+" in short and abs(value) < WHOLE_DIGITS_BELOW else short

@@ -7,7 +7,7 @@ means the same rows after others were deleted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,14 @@ from tensorlake.errors import (
     ShapeMismatchError,
     TensorNotFoundError,
     did_you_mean,
+    shown,
 )
+from tensorlake.quantities import is_whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["positions_of", "row_position", "unknown_column"]
+__all__ = ["positions_of", "row_position", "slice_bounds", "unknown_column"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -37,7 +39,7 @@ def row_position(row: int, count: int, *, what: str) -> int:
     position = row + count if row < 0 else row
     if not 0 <= position < count:
         raise RowNotFoundError(
-            f"{what} has {count:,} rows, no row {row}\n"
+            f"{what} has {count:,} rows, no row {shown(row)}\n"
             f"rows are 0 to {count - 1}, or -1 from the end",
             row=row,
             expected=count,
@@ -55,9 +57,7 @@ def positions_of(
         InvalidInputError: It names no rows.
     """
     if isinstance(rows, slice):
-        if rows.step == 0:
-            raise InvalidInputError(f"a slice of {what} has the step 0\ngive 1, or leave it out")
-        return np.arange(*rows.indices(count), dtype=np.int64)
+        return np.arange(*slice_bounds(rows, count, what=what), dtype=np.int64)
     try:
         named = np.asarray(rows)
     except ValueError as error:  # lists of different lengths
@@ -73,7 +73,7 @@ def positions_of(
         return np.flatnonzero(named).astype(np.int64)
     if named.size == 0:
         return np.empty(0, dtype=np.int64)
-    if named.ndim != 1 or named.dtype.kind not in "iu":
+    if named.ndim != 1 or named.dtype.kind not in "iu" or _has_booleans(rows):
         raise _no_rows(rows, what)
     positions = named.astype(np.int64)
     positions = np.where(positions < 0, positions + count, positions)
@@ -82,10 +82,43 @@ def positions_of(
     return positions
 
 
+def slice_bounds(rows: slice, count: int, *, what: str) -> tuple[int, int, int]:
+    """Return start, stop and step of a slice of ``count`` items.
+
+    Raises:
+        InvalidInputError: They are not integers, or the step is 0.
+    """
+    if is_whole_number(rows.step) and rows.step == 0:
+        raise InvalidInputError(f"a slice of {what} has the step 0\ngive 1, or leave it out")
+    try:
+        return rows.indices(count)
+    except (TypeError, ValueError) as error:
+        bounds = ":".join("" if one is None else shown(one) for one in _parts(rows))
+        raise InvalidInputError(
+            f"{what} cannot be indexed by [{bounds}]\nthe bounds of a slice are integers",
+            actual=rows,
+        ) from error
+
+
+def _parts(rows: slice) -> tuple[Any, ...]:
+    return (rows.start, rows.stop) if rows.step is None else (rows.start, rows.stop, rows.step)
+
+
+def _has_booleans(rows: Any) -> bool:
+    """Whether a list mixes booleans and integers, which NumPy would read as rows 0 and 1."""
+    is_list = isinstance(rows, list | tuple)
+    return is_list and not {bool, np.bool_}.isdisjoint(map(type, cast("list[Any]", rows)))
+
+
 def _no_rows(rows: Any, what: str) -> InvalidInputError:
+    several = "a slice, a list of integers, a boolean mask, a Predicate or a View"
+    form = (
+        f"give {several}; for one row, a list of its number: [{shown(rows)}]"
+        if is_whole_number(rows)
+        else f"give an integer, {several}"
+    )
     return InvalidInputError(
-        f"{what} cannot be indexed by {type(rows).__name__} {str(rows)[:60]!r}\n"
-        "rows are an int, a slice, a list of ints, a mask of bools, a Predicate or a View",
+        f"{what} cannot be indexed by {type(rows).__name__} {shown(rows)}\n{form}",
         actual=type(rows).__name__,
     )
 
@@ -94,7 +127,7 @@ def unknown_column(name: object, known: Sequence[str]) -> TensorNotFoundError:
     """Build the error, with the nearest known name."""
     hint = did_you_mean(name, known)
     return TensorNotFoundError(
-        f"no column {name!r}{hint}\ncolumns: {', '.join(known) or 'none'}",
+        f"no column {shown(name)}{hint}\ncolumns: {', '.join(known) or 'none'}",
         tensor=name,
         expected=tuple(known),
     )

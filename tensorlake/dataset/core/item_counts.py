@@ -33,8 +33,6 @@ __all__ = [
     "check_batch",
     "check_rows",
     "items_first",
-    "items_of",
-    "paired",
     "uneven_rows",
 ]
 
@@ -46,7 +44,7 @@ ROWS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Uneven:
-    """A row with more or fewer elements than the items that they are one each of.
+    """A row whose number of elements differs from its number of items.
 
     Attributes:
         row: Row of the version, or of the batch.
@@ -69,7 +67,7 @@ class Uneven:
         )
 
     def error(self, call: str, advice: str, *, others: int = 0) -> ShapeMismatchError:
-        """Return it as an error of a call, which has the same of other rows."""
+        """Return the error of a call in which other rows differ, too."""
         more = f", and so in {plural(others, 'other row')}" if others else ""
         return ShapeMismatchError(
             f"row {self.row} of {call}: {self}{more}\n{advice}",
@@ -80,20 +78,8 @@ class Uneven:
         )
 
 
-def items_of(spec: TensorSpec, schema: Schema) -> TensorSpec | None:
-    """Return the tensor whose items a tensor has one element each of; None where there is none."""
-    name = getattr(spec.type, "per", None)
-    return schema[name] if isinstance(name, str) and name in schema.names else None
-
-
-def paired(schema: Schema) -> list[tuple[TensorSpec, TensorSpec]]:
-    """List the tensors declared ``per=``, each with the one it names."""
-    found = [(spec, items_of(spec, schema)) for spec in schema.tensors]
-    return [(spec, items) for spec, items in found if items is not None]
-
-
 def items_first(names: Iterable[str], types: Mapping[str, SampleType]) -> list[str]:
-    """Order tensors that are assigned together: items before what is per them."""
+    """Order tensors that are assigned together: items before tensors ``per`` them."""
     return sorted(names, key=lambda name: getattr(types[name], "per", None) is not None)
 
 
@@ -101,7 +87,7 @@ def check_batch(
     schema: Schema, columns: Mapping[str, Column], rows: Sequence[int] | Int64Array, *, call: str
 ) -> None:
     """Refuse new rows with more or fewer elements than items; columns are by tensor id."""
-    for spec, items in paired(schema):
+    for spec, items in schema.paired:
         if spec.id not in columns or items.id not in columns:
             continue
         counts = counts_in(columns[spec.id], spec.type)
@@ -114,9 +100,9 @@ def check_batch(
 def check_assigned(
     reader: Reader, spec: TensorSpec, positions: Int64Array, column: Column, *, call: str
 ) -> None:
-    """Refuse new elements that are not as many as the items of their rows are now."""
+    """Refuse new elements whose number differs from that of the current items of their rows."""
     schema = reader.snapshot.schema
-    items = items_of(spec, schema)
+    items = next((items for one, items in schema.paired if one.id == spec.id), None)
     if items is None:
         return
     expected = _stored_counts(reader, items, reader.snapshot.physical(positions))
@@ -144,7 +130,7 @@ def check_rows(
         ShapeMismatchError: The first such row, and how many there are.
     """
     nothing = np.empty(0, np.int64)
-    for spec, items in paired(reader.snapshot.schema):
+    for spec, items in reader.snapshot.schema.paired:
         physical = np.union1d(changed.get(spec.id, nothing), changed.get(items.id, nothing))
         rows = reader.snapshot.rows_of(physical)
         wrong = list(_uneven(reader, spec, items, np.sort(rows[rows >= 0])))
@@ -157,12 +143,12 @@ def check_rows(
 def uneven_rows(reader: Reader) -> Iterator[Uneven]:
     """Find every row of a version with more or fewer elements than items."""
     snapshot = reader.snapshot
-    for spec, items in paired(snapshot.schema):
+    for spec, items in snapshot.schema.paired:
         yield from _uneven(reader, spec, items, np.arange(snapshot.num_rows, dtype=np.int64))
 
 
 def counts_in(column: Column, sample_type: SampleType) -> Int64Array:
-    """Return how many items each sample has; −1 where it is NULL, or no list of items."""
+    """Return the number of items of each sample; −1 if it is NULL or not a list of items."""
     match column:
         case UniformColumn():
             length = sample_type.shape[0] if sample_type.shape else None
@@ -175,7 +161,8 @@ def counts_in(column: Column, sample_type: SampleType) -> Int64Array:
             if shapes is not None:
                 counts = shapes[:, 0].astype(np.int64)
             elif count is not None:
-                present = range(len(samples)) if column.valid is None else column.valid.nonzero()[0]
+                valid = column.valid
+                present = range(len(samples)) if valid is None else np.flatnonzero(valid).tolist()
                 for at in present:
                     counts[at] = count(samples[at])
     if column.valid is not None:

@@ -3,7 +3,7 @@
     ingest photos → pets.tl  ━━━━━━━━━━━━━━━───────  68%  17,012/25,000 rows  …
     …  1.8 GB/2.6 GB  612 MB/s  2 skipped  0:00:01
 
-The last line stays: the result, if the call has one.
+The last line remains: the result, if the call has one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Progress:
     Args:
         what: The operation.
         total: Bytes to do.
-        rows: Rows to do, where that is known.
-        shown: True and False decide; None shows it in a terminal or a notebook.
+        rows: Rows to do, if known.
+        shown: Whether it is shown; None: in a terminal or a notebook.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Progress:
         self._result: str | None = None
 
     def advance(self, nbytes: int, rows: int, *, skipped: int = 0) -> None:
-        """Count what was done."""
+        """Count finished bytes and rows."""
         self._done += nbytes
         self._rows += rows
         self._skipped += skipped
@@ -57,7 +57,7 @@ class Progress:
             self._draw(self._line(now))
 
     def finish(self, result: str) -> None:
-        """Say what came of it: the line that stays."""
+        """Print the result, the line that remains."""
         self._result = result
 
     def __enter__(self) -> Self:
@@ -70,7 +70,7 @@ class Progress:
             sys.stderr.flush()
 
     def _draw(self, line: str) -> None:
-        """Write over the line that was there, its end included: a notebook cannot clear one."""
+        """Overwrite the previous line to its end: a notebook cannot clear a line."""
         sys.stderr.write(f"\r{line:<{self._width}}")
         sys.stderr.flush()
         self._width = len(line)
@@ -95,7 +95,7 @@ class Progress:
 
 
 def _clock(seconds: float) -> str:
-    """Hours, minutes and seconds that are left."""
+    """Format the remaining time as hours, minutes and seconds."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 

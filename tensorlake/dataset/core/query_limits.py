@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["QueryLimits"]
 
-UNKNOWN_MEMORY_NBYTES = 16 << 30  # of a machine that does not say what it has
+UNKNOWN_MEMORY_NBYTES = 16 << 30  # if the machine does not report its memory
 CGROUP_LIMITS = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -26,11 +26,11 @@ class QueryLimits:
 
     Attributes:
         timeout_s: Seconds; None: never.
-        max_nbytes: Bytes of samples that are read; None: any number.
-        cancelled: Asked between batches.
-        memory_nbytes: Bytes that are held at once, by the query, and by each later reading of what
-            it computes; None: half of the memory of the machine.
-        advice: How to allow more memory, for the error to say.
+        max_nbytes: Bytes of samples read; None: unlimited.
+        cancelled: Checked between batches.
+        memory_nbytes: Bytes in memory at once, during the query and during each later evaluation
+            of its columns; None: half of the memory of the machine.
+        advice: How to allow more memory, for the error.
     """
 
     timeout_s: float | None = None
@@ -41,7 +41,7 @@ class QueryLimits:
 
     @property
     def most_held_nbytes(self) -> int:
-        """How much memory may be held."""
+        """The memory limit."""
         return half_of_memory() if self.memory_nbytes is None else self.memory_nbytes
 
 

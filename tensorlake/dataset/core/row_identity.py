@@ -1,7 +1,7 @@
 """Matching rows of two snapshots by row id, the permanent identifier of a row.
 
-Row positions move when others are deleted, physical rows are one branch's; a row id (transaction,
-offset) survives both.
+Row positions change when other rows are deleted, and physical rows differ between branches; a row
+id (transaction, offset) never changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RowIds = npt.NDArray[Any]
 
 
 def positions_by_row_id(wanted: Selection, among: Selection) -> Int64Array:
-    """Positions in ``among`` of the rows of ``wanted``, in its order; rows gone are left out."""
+    """Return positions in ``among`` of the rows of ``wanted``, in its order; skip missing ones."""
     return matched_by_row_id(wanted, among)[0]
 
 
@@ -37,8 +37,8 @@ def matched_by_row_id(wanted: Selection, among: Selection) -> tuple[Int64Array, 
     """Find the rows of ``wanted`` in ``among``.
 
     Returns:
-        Positions in ``among``, and the positions in ``wanted`` of the rows they are; both in the
-        order of ``wanted``, rows that are gone left out.
+        Positions in ``among``, and the positions of the same rows in ``wanted``; both in the order
+        of ``wanted``, without missing rows.
     """
     physical = wanted.physical(wanted.all_positions())
     found = physical_of(ids_of(wanted.snapshot, physical), among.snapshot)
@@ -58,16 +58,16 @@ def matched_by_row_id(wanted: Selection, among: Selection) -> tuple[Int64Array, 
 
 
 def ids_of(snapshot: Snapshot, physical: Int64Array) -> RowIds:
-    """Row ids of physical rows, in their order."""
+    """Return the row ids of physical rows, in their order."""
     return runtime.run(row_ids(snapshot.state.row_ids, physical, snapshot.packs.pages))
 
 
 def physical_of(ids: RowIds, snapshot: Snapshot) -> Int64Array:
-    """Physical rows of row ids in a snapshot; -1 where it never had them."""
+    """Return the physical rows of row ids in a snapshot; -1 for unknown ones."""
     return runtime.run(find_rows(snapshot.state.row_ids, ids, snapshot.packs.pages))
 
 
 def row_id_texts(selection: Selection) -> list[str]:
-    """Row ids of a selection as texts ``<txid>:<offset>``."""
+    """Return the row ids of a selection as strings ``<txid>:<offset>``."""
     ids = ids_of(selection.snapshot, selection.physical(selection.all_positions()))
     return [f"{txid_of(one)}:{int(one['offset'])}" for one in ids]

@@ -1,11 +1,11 @@
 """RowSet: rows × columns of one version, the value that everything below the façade takes.
 
-A frozen value of a session, the rows and columns selected of one snapshot, columns that a query
-computed, and what led to them. A ``Dataset`` or ``View`` is a handle around it, and nothing below
-the handles knows them: they show their rows through two attributes, as NumPy's ``__array__`` does.
+A frozen value: a session, selected rows and columns of one snapshot, columns computed by a query,
+and the steps that led to them. A ``Dataset`` or ``View`` is a handle around it. Code below the
+handles reads their rows through two attributes, similar to NumPy's ``__array__``.
 
-    __rowset__    the rows and columns that it shows now; a RowSet shows itself
-    __session__   where it stages changes; only what takes changes, a Dataset, has it
+    __rowset__    its current rows and columns; of a RowSet itself
+    __session__   the session that stages its changes; only a Dataset has one
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.computed import Computed, take_all
 from tensorlake.dataset.core.connect import reconnect
-from tensorlake.dataset.core.indexing import unknown_column
+from tensorlake.dataset.core.indexing import row_position, unknown_column
 from tensorlake.dataset.core.row_identity import row_id_texts
 from tensorlake.dataset.core.session import Place, Session
 from tensorlake.dataset.core.steps import ColumnsStep, QueryStep, Steps
@@ -83,7 +83,7 @@ class HasDatasets(HasSession, Protocol[DatasetT_co]):
     """An object that accepts changes, and makes handles of its own kind."""
 
     def __dataset__(self, session: Session) -> DatasetT_co:
-        """Make a handle on a session; this one, where the session is its own."""
+        """Make a handle on a session, or return this one if the session is its own."""
         ...
 
 
@@ -92,12 +92,12 @@ class RowSet:
     """Rows and columns of one version.
 
     Attributes:
-        session: Whose version it is.
+        session: The session of the version.
         selection: The rows, and the stored columns.
         computed: Columns that a query computed, by name.
         steps: Steps that led to it, for replay; None if rows were chosen by hand.
         tql: The query it came from, in canonical form; None if it is not a query.
-        name: The name it was saved under, if it was.
+        name: The name it was saved under, if any.
         explanation: Prints the query plan.
         has_rows: Whether it consists of rows of the dataset; False for an aggregate.
     """
@@ -122,12 +122,12 @@ class RowSet:
 
     @property
     def url(self) -> str:
-        """Where the dataset is."""
+        """URL of the dataset."""
         return self.session.store.url
 
     @property
     def version(self) -> str:
-        """The version read; with staged changes, the one that they are based on."""
+        """The version read; with staged changes, their base version."""
         return self.selection.snapshot.version
 
     @property
@@ -153,11 +153,20 @@ class RowSet:
 
     @property
     def held_nbytes(self) -> int:
-        """Bytes that it keeps in memory for as long as it is kept, about."""
+        """Approximate bytes of memory that it references."""
         rows = self.selection.rows
         own = sum(one.nbytes for one in self.computed.values())
         shared = max((one.held for one in self.computed.values()), default=0)
         return own + shared + (0 if rows is None else rows.nbytes)
+
+    def position(self, row: int, what: Callable[[], str]) -> int:
+        """Return the position of a row, negative ones counting from the end.
+
+        Raises:
+            RowNotFoundError: There is no such row; ``what`` names these rows in the message.
+        """
+        count = len(self)
+        return row if 0 <= row < count else row_position(row, count, what=what())
 
     def reader(self) -> Reader:
         """Make a reader of the snapshot."""
@@ -166,7 +175,7 @@ class RowSet:
     def read(
         self, name: str, positions: Int64Array | None = None, *, decode: bool = True
     ) -> Column:
-        """Read a stored column of some rows; None: of all."""
+        """Read a stored column of some rows; None: all rows."""
         if positions is None:
             positions = self.selection.all_positions()
         return self.reader().read(name, self.selection.physical(positions), decode=decode)
@@ -188,7 +197,7 @@ class RowSet:
         return lengths
 
     def take(self, positions: Int64Array) -> RowSet:
-        """Keep the rows at some positions, chosen by hand."""
+        """Select rows by position; not a step that can be replayed."""
         return self._taken(positions, None)
 
     def _taken(self, positions: Int64Array, steps: Steps | None) -> RowSet:
@@ -209,12 +218,12 @@ class RowSet:
         )
 
     def take_step(self, positions: Int64Array, tql: str) -> RowSet:
-        """Keep the rows at some positions, which a query over these finds as well."""
+        """Select rows by position, recorded as a query that finds the same rows."""
         steps = None if self.steps is None else (*self.steps, QueryStep(tql, {}))
         return self._taken(positions, steps)
 
     def with_columns(self, names: Sequence[str]) -> RowSet:
-        """Keep some of the columns.
+        """Select some of the columns.
 
         Raises:
             TensorNotFoundError: One of them does not exist.
@@ -234,7 +243,7 @@ class RowSet:
         )
 
     def column_batches(self) -> Iterator[dict[str, StoredColumn]]:
-        """Read all rows in batches of stored columns, as ``extend`` of another one takes them."""
+        """Read all rows in batches of stored columns, in the form that ``extend`` accepts."""
         selection, reader, types = self.selection, self.reader(), self.schema
         for start in range(0, selection.num_rows, BATCH_ROWS):
             positions = np.arange(start, min(selection.num_rows, start + BATCH_ROWS))
@@ -260,20 +269,19 @@ class RowSet:
 def reopen_rows(
     place: Place, columns: tuple[str, ...], rows: Int64Array | None, made: dict[str, Any]
 ) -> RowSet:
-    """Open rows and columns again, as unpickling does."""
+    """Open pickled rows and columns."""
     session = reconnect(place)
     return RowSet(session, Selection(session.committed, columns, rows), **made)
 
 
 def everything(session: Session) -> RowSet:
-    """All rows and tensors that a session shows now, staged changes included."""
+    """Return all current rows and tensors of a session, including staged changes."""
     snapshot = session.snapshot()
-    names = tuple(spec.name for spec in snapshot.schema.tensors)
-    return RowSet(session, Selection(snapshot, names), steps=())
+    return RowSet(session, Selection(snapshot, snapshot.schema.names), steps=())
 
 
 def rowset_of(rows: HasRows) -> RowSet:
-    """Return the rows and columns that a Dataset or View shows now; they stay as they are."""
+    """Return the current rows and columns of a Dataset or View, which do not change afterwards."""
     return rows.__rowset__
 
 
@@ -283,10 +291,10 @@ def has_rows(value: object) -> bool:
 
 
 def session_of(dataset: HasSession) -> Session:
-    """Return the session of a Dataset, which its reads and changes go through."""
+    """Return the session of a Dataset."""
     return dataset.__session__
 
 
 def writer_of(rows: HasRows) -> Session | None:
-    """Return where a handle stages changes; None for what takes none, such as a View."""
+    """Return the session that stages a handle's changes; None for read-only rows such as a View."""
     return getattr(rows, "__session__", None)

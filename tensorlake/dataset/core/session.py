@@ -3,11 +3,16 @@
 A session is shared by a ``Dataset`` and the views made from it. Reads go through ``snapshot()``:
 the committed version, or the transaction's working copy while changes are staged. Staging is under
 one lock; reads may come from any thread.
+
+Every 64th commit begins a compaction in the background, which publishes an entry that changes
+nothing. The next call that changes the dataset or moves the handle waits for it, and changes staged
+then are based on that entry: a handle never loses a race to its own compaction.
 """
 
 from __future__ import annotations
 
 import os
+import time
 import warnings
 import weakref
 from collections.abc import Mapping
@@ -16,12 +21,15 @@ from typing import Any
 
 from tensorlake.dataset.core.buffers import MemoryBlocks
 from tensorlake.dataset.core.cells import CellComparison
-from tensorlake.dataset.core.item_counts import check_rows, paired
-from tensorlake.errors import InvalidStateError, ReadOnlyError
-from tensorlake.format import Entry
+from tensorlake.dataset.core.item_counts import check_rows
+from tensorlake.errors import InvalidInputError, InvalidStateError, ReadOnlyError
+from tensorlake.format import ColumnGroup, Entry, Schema
 from tensorlake.reading import ChunkCache, Reader, Snapshot
 from tensorlake.storage import ForkLock, LocalStore, Store, runtime
+from tensorlake.types import Column
 from tensorlake.versions import (
+    COMPACTED_EVERY,
+    Background,
     BranchLog,
     CommitKeys,
     CommitRequest,
@@ -33,6 +41,8 @@ from tensorlake.versions import (
     Transaction,
     check_writable,
     commit_under,
+    compact_in_background,
+    extended,
     loaded,
     move_transaction,
     publish_transaction,
@@ -95,19 +105,20 @@ class Session:
         self.packs.read_for(f"{resolved.branch}@{resolved.entry.seq}")
         self.chunks = chunks or ChunkCache()
         self.log = BranchLog(store, self.branch, follows_hint=self.mirror_of is not None)
-        self._keys = CommitKeys(self.log)
+        self._keys: CommitKeys | None = None  # made with the first commit under a key
         self.lock = ForkLock()
         self._head = self._loaded(resolved.entry)
+        self._seen = time.monotonic()
+        """When the head was last seen in the store."""
         self._committed = self._snapshot_of(self._head)
         self._transaction: Transaction | None = None
         self._working: Snapshot | None = None
-        self.blocks = (
-            MemoryBlocks()
-        )  # what is staged is copied to them; given up when it is no longer
+        self._blocks: MemoryBlocks | None = None
         self._when_dropped: weakref.finalize[Any, Any] | None = None
         """Warns where the handle, or the interpreter, ends before what is staged is committed."""
         self._changes_seen = 0
         self._is_committing = False
+        self._compaction: Background | None = None
         self.reads: tuple[str, ...] = ()
         """Names of columns from which the staged changes are computed."""
         self.is_closed = False
@@ -121,6 +132,13 @@ class Session:
     def committed(self) -> Snapshot:
         """The version of the handle, without staged changes."""
         return self._committed
+
+    @property
+    def blocks(self) -> MemoryBlocks:
+        """Blocks that staged data is copied to; given up when it is no longer staged."""
+        if self._blocks is None:
+            self._blocks = MemoryBlocks()
+        return self._blocks
 
     @property
     def transaction(self) -> Transaction | None:
@@ -182,7 +200,7 @@ class Session:
         Raises:
             ReadOnlyError: The handle cannot write.
         """
-        self.check_open()
+        self._refuse_closed()
         if not self.is_writable:
             advice = f"a branch is writable: ds.branch('fix', at={self.name!r})"
             if self.mirror_of is not None:
@@ -195,7 +213,10 @@ class Session:
             )
         if self._is_committing:
             raise InvalidStateError("a commit of this handle is under way in another thread")
-        check_writable(self._head, url=self.store.url)
+        if self._transaction is None:
+            self._stand_on_compaction()
+        if self._head.features.write:
+            check_writable(self._head, url=self.store.url)
         if self._transaction is None:
             if isinstance(self.store, LocalStore):
                 self.store.check_writable()  # elsewhere it would cost a request
@@ -203,10 +224,11 @@ class Session:
                 self.store, self._head, self.packs, self._committed.state
             )
             self._when_dropped = weakref.finalize(
-                self, _warn_of_loss, self.store.url, self._transaction, os.getpid()
+                self, _warn_of_loss, self.store, self._transaction, os.getpid()
             )
-            schema = self._committed.schema
-            self._transaction.reads = frozenset(schema[name].id for name in self.reads)
+            if self.reads:
+                schema = self._transaction.schema
+                self._transaction.reads = frozenset(schema[name].id for name in self.reads)
         if self._transaction.doubt.seq is not None:
             raise InvalidStateError(
                 f"whether the last commit on this handle of {self.store.url!r} was published is"
@@ -215,6 +237,52 @@ class Session:
                 txid=self._transaction.txid,
             )
         return self._transaction
+
+    def group(self, name: str) -> Reader | None:
+        """Return a reader of a column group as staged, or as committed; None without one."""
+        found = self.snapshot().group(name)
+        return None if found is None else self.reader(found)
+
+    def stage_group(
+        self,
+        name: str,
+        kind: str,
+        columns: Mapping[str, Column],
+        *,
+        types: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Stage rows of a column group, which the commit publishes with everything else staged.
+
+        Args:
+            name: The group.
+            kind: Its kind, which must be that of the group that rows are added to.
+            columns: One column for each part, by name.
+            types: Types of the parts: the columns then replace the group, if there is one. None
+                adds rows to it.
+            parameters: JSON of the kind, with ``types`` alone.
+
+        Raises:
+            InvalidInputError: There is no such group of that kind to add rows to, or the columns
+                do not match its parts.
+        """
+        with self.lock:
+            staging = self.staging()
+            known = staging.working().groups.get(name)
+            if types is not None:
+                known = ColumnGroup.empty(kind, Schema.new(types), parameters)
+            elif known is None or known.kind != kind:
+                raise InvalidInputError(
+                    f"{self.store.url!r} has no column group {name!r} of the kind {kind!r}"
+                    "\ngive the types of its parts to create it",
+                    name=name,
+                )
+            staging.stage_group(name, extended(known, columns, staging.store_column))
+
+    def drop_group(self, name: str) -> None:
+        """Stage that a column group is gone."""
+        with self.lock:
+            self.staging().stage_group(name, None)
 
     def commit(self, request: CommitRequest) -> Entry:
         """Publish what is staged; the head when nothing is, the first commit when ``key`` is known.
@@ -232,6 +300,7 @@ class Session:
                 newest = (
                     self._head if transaction else runtime.run(self.log.newest_from(self._head))
                 )
+                self._keys = self._keys or CommitKeys(self.log)
                 known = runtime.run(self._keys.find(newest, request.key))
                 if known is not None:
                     self.discard()
@@ -245,14 +314,19 @@ class Session:
                 transaction,
                 self.log,
                 request,
-                differ=self._comparison(),
+                differ=self._comparison,
                 verify=self._refuse_uneven,
+                seen=self._seen,
             )
         finally:
             self._is_committing = False
         with self.lock:
             self._stand_on(published.entry, published.state)
-            self._keys.note_published(published.entry)
+            if self._keys is not None:
+                self._keys.note_published(published.entry)
+            is_own = published.entry.txid == transaction.txid
+            if is_own and published.entry.seq % COMPACTED_EVERY == 0:
+                self._compaction = compact_in_background(self.log, self.packs, published)
         return published.entry
 
     def discard(self) -> None:
@@ -302,14 +376,14 @@ class Session:
                 differ=self._comparison(),
                 on_conflict=on_conflict,
             )
-            self._head, self._working = transaction.base, None
+            self._head, self._seen, self._working = transaction.base, time.monotonic(), None
             self._committed = self._snapshot_of(self._head)
             if not transaction.has_changes:
                 self._end_transaction()
 
     def _refuse_uneven(self, transaction: Transaction) -> None:
         """Refuse rows with more labels than boxes, or fewer, where either was assigned."""
-        if not paired(transaction.schema) or not (assigned := transaction.assigned()):
+        if not transaction.schema.paired or not (assigned := transaction.assigned()):
             return
         working = Snapshot(
             transaction.working(),
@@ -331,7 +405,7 @@ class Session:
         return CellComparison(self.packs, self.chunks)
 
     def close(self) -> None:
-        """Give the handle back; warn when staged changes are lost by it."""
+        """Close the handle; warn when staged changes are lost by it."""
         if self.is_closed:
             return
         if self.transaction is not None:
@@ -342,13 +416,15 @@ class Session:
                 stacklevel=3,
             )
             self.discard()
+        if self._compaction is not None:
+            self._compaction.join()
         self.is_closed = True
 
     def _stand_on(self, entry: Entry, state: State | None = None) -> None:
         # Snapshots of the working copy stay readable: they hold the transaction.
         before = self._working or self._committed
         self._end_transaction()
-        self._head = entry
+        self._head, self._seen = entry, time.monotonic()
         self._committed = (
             self._snapshot_of(entry, before=before)
             if state is None
@@ -361,11 +437,18 @@ class Session:
             )
         )
 
+    def _stand_on_compaction(self) -> None:
+        """Move to the entry of this handle's own compaction, if it is the next one."""
+        compacted = None if self._compaction is None else self._compaction.join()
+        if compacted is not None and compacted.entry.prev == self._head.digest:
+            self._stand_on(compacted.entry, compacted.state)
+        self._compaction = None
+
     def _end_transaction(self) -> None:
         if self._when_dropped is not None:
             self._when_dropped.detach()
         self._transaction, self._working, self._when_dropped = None, None, None
-        self.blocks = MemoryBlocks()
+        self._blocks = None
 
     def _snapshot_of(self, entry: Entry, *, before: Snapshot | None = None) -> Snapshot:
         if entry.kind != "commit":
@@ -378,22 +461,30 @@ class Session:
     def check_open(self) -> None:
         """Refuse what changes the dataset, or moves the handle, once it was closed.
 
+        Else wait for the compaction that the last commit began: what such a call finds then does
+        not depend on how long that takes.
+
         Raises:
             InvalidStateError: It was.
         """
+        self._refuse_closed()
+        if self._compaction is not None:
+            self._compaction.join()
+
+    def _refuse_closed(self) -> None:
         if self.is_closed:
             raise InvalidStateError(
                 f"this handle of {self.store.url!r} is closed; open the dataset again with tl.open"
             )
 
 
-def _warn_of_loss(url: str, transaction: Transaction, pid: int) -> None:
+def _warn_of_loss(store: Store, transaction: Transaction, pid: int) -> None:
     """Say that a handle ended with staged changes; a forked copy of it loses nothing."""
     if transaction.has_changes and pid == os.getpid():
         warnings.warn_explicit(  # no line of the user's is at fault: the handle just ended
-            f"the last handle of {url!r} ended with staged changes, which are gone;"
+            f"the last handle of {store.url!r} ended with staged changes, which are gone;"
             " call ds.commit() or ds.discard() before, or use: with tl.open(…) as ds",
             UncommittedChangesWarning,
-            filename=url,
+            filename=store.url,
             lineno=0,
         )

@@ -1,7 +1,7 @@
 """The steps from a version to a view, so that they can be replayed elsewhere.
 
-A step is a query over the answer of the one before, or a choice of columns. Rows that were chosen
-by hand (a slice, a mask, a sample) are not a step: they mean nothing in another version.
+A step is a query over the result of the previous one, or a selection of columns. Rows chosen by
+hand (a slice, a mask, a sample) are not a step: their positions have no meaning in another version.
 
     {"tql": "SELECT * WHERE score > $low", "params": {"low": 0.5}}
     {"columns": ["image", "label"]}
@@ -45,7 +45,7 @@ def steps_to_json(steps: Steps) -> list[dict[str, Any]]:
     """Write steps as JSON.
 
     Raises:
-        InvalidInputError: A parameter is of a kind that JSON does not know.
+        InvalidInputError: A parameter has no JSON form.
     """
     return [
         {"columns": list(step.names)}

@@ -1,8 +1,8 @@
-"""Stored samples on their way into another dataset.
+"""Stored samples, copied into another dataset.
 
 Between tensors of one type they are copied as stored: nothing is decoded, and no image is encoded
-again. Otherwise they are values like any other, converted and checked by the new type; class
-labels go by name, because codes mean nothing elsewhere.
+again. Otherwise they are converted and checked by the new type like other values; class labels are
+matched by name, because codes differ between datasets.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class StoredColumn:
         return len(self.column)
 
     def converted(self, wanted: SampleType, *, tensor: str, row_start: int, call: str) -> Column:
-        """Bring the samples to another tensor's type.
+        """Convert the samples to another tensor's type.
 
         Raises:
-            InvalidInputError: One of them does not fit it.
+            InvalidInputError: A sample does not match it.
         """
         has_nulls = self.column.valid is not None and not self.column.valid.all()
         if _without_null(self.sample_type) == _without_null(wanted) and (

@@ -25,11 +25,13 @@ def members_of(group: str, names: Iterable[str]) -> tuple[str, ...]:
     >>> members_of("a", ["a/x", "ab", "a/b/y", "a"])
     ('a/x', 'a/b/y')
     """
+    if not isinstance(group, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        return ()
     return tuple(name for name in names if name.startswith(f"{group}/"))
 
 
 def completions(names: Iterable[str]) -> list[str]:
-    """Return what brackets complete to: each tensor, and before its fields each group.
+    """Return completions for brackets: each tensor, and each group before its fields.
 
     >>> completions(["image", "a/x", "a/b/y"])
     ['image', 'a', 'a/x', 'a/b', 'a/b/y']
@@ -42,7 +44,7 @@ def completions(names: Iterable[str]) -> list[str]:
 
 
 def expand_names(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Put in the place of each group its tensors; other names stay, known or not.
+    """Replace each group by its tensors; keep other names, existing or not.
 
     Raises:
         InvalidInputError: It is not a list of strings.
@@ -77,7 +79,7 @@ def nested(group: str, members: Sequence[str], value_of: Callable[[str], Any]) -
 
 
 def flattened(batch: Mapping[str, Any], names: Sequence[str], *, call: str) -> Mapping[str, Any]:
-    """Return columns by tensor, where some were given by group.
+    """Return columns by tensor; some may be given by group.
 
     Args:
         batch: Samples by the name of a tensor or of a group.
@@ -149,7 +151,7 @@ def _no_dict(
     group: str, fields: Sequence[str], given: Any, *, row: int, call: str
 ) -> InvalidInputError:
     return InvalidInputError(
-        f"row {row} of {call}: {group!r} is a group of {', '.join(map(repr, fields))},"
+        f"row {row} of {call}: {shown(group)} is a group of {', '.join(map(repr, fields))},"
         f" got {type(given).__name__}\ngive a dict of these for each row (of sequences a list of"
         " dicts), or one of columns",
         tensor=group,
@@ -161,7 +163,7 @@ def _uneven(
     group: str, one: Mapping[str, Any], first: Mapping[str, Any], *, row: int, call: str
 ) -> MissingTensorError:
     return MissingTensorError(
-        f"row {row} of {call}: {group!r} has the fields {sorted(one)}, where another"
+        f"row {row} of {call}: {shown(group)} has the fields {sorted(one)}, where another"
         f" has {sorted(first)}\ngive all the same fields (None for NULL)",
         tensor=group,
         row=row,

@@ -31,8 +31,8 @@ WORDS = {
     "keys": "the columns are ds.tensors, their types ds.schema",
     "features": "the schema is ds.schema",
     "dtypes": "the types are ds.schema",
-    "info": "what it is, is print(ds), or with sizes ds.summary()",
-    "describe": "what it is, is print(ds), or with sizes ds.summary(full=True)",
+    "info": "a description is print(ds), or with sizes ds.summary()",
+    "describe": "a description is print(ds), or with sizes ds.summary(full=True)",
     "num_rows": "the number of rows is len(ds)",
     "count_rows": "the number of rows is len(ds), or ds.count()",
     "shape": "rows are len(ds), columns ds.tensors, a tensor's shape ds['image'].shape",
@@ -47,7 +47,7 @@ WORDS = {
     "to_polars": "polars takes it as it is: polars.from_arrow(ds.to_arrow())",
     **dict.fromkeys(("to_json", "write_json"), "JSON lines are ds.to_jsonl(path)"),
     "write_csv": "a CSV file is ds.to_csv(path)",
-    "to_list": "rows are: for row in ds; a whole column is ds['x'][:]",
+    "to_list": "rows are: for row in ds; a column is ds['x'].to_list(), for a tensor 'x'",
     "to_dict": "a whole column is ds['x'][:], all of them ds.to_arrow().to_pydict()",
     "numpy": "a whole column is ds['x'][:], for a tensor 'x'",
     "save": "changes are published by ds.commit(message); a View is named by view.save(name)",
@@ -95,6 +95,11 @@ WORDS = {
     "copy": "another store gets it by tl.copy(ds.url, url)",
     "push_to_hub": "another store gets it by tl.copy(ds.url, url); files are ds.to_parquet(path)",
     "train_test_split": "parts are ds.split({'train': 0.9, 'val': 0.1})",
+    "unnest": "lists become rows by ds.map(fn, schema=…, to=url): fn may return a list of rows",
+    "run": "queries are ds.query('…'), functions over rows ds.map(fn, schema=…)",
+    "runs": "commits are ds.log(); a version is named by ds.tag(name)",
+    "lint": "damage is found by ds.check()",
+    "to_tensorflow": "tf.data.Dataset.from_generator takes the NumPy batches of ds.loader(…)",
     "visualize": "a browser shows it: ds.show()",
 }
 _EXACT = "exact answers are ds.query('ORDER BY COSINE_SIMILARITY(vec, $q) DESC LIMIT 10', q=…)"
@@ -104,7 +109,7 @@ LATER: dict[str, str] = {
     "tensorflow": "tf.data.Dataset.from_generator takes the NumPy batches of ds.loader(…)",
     "windows": "cut windows of samples in ds.torch(transform=…)",
 }
-"""Words of ours that a later version has, and what does here."""
+"""Names of a later version, and their substitutes in this one."""
 ON_VIEWS: dict[str, str] = dict.fromkeys(
     ("append", "extend", "commit", "delete", "upsert", "add_tensor", "discard", "transaction"),
     "a View is frozen at its version: write to the dataset that it is of",
@@ -118,13 +123,13 @@ ON_MIXES = (
 
 @shown_as(UnsupportedFeatureError)
 class _LaterWordError(UnsupportedFeatureError, AttributeError):
-    """A word that a later version has: also what ``hasattr`` expects of one that is not there."""
+    """The error for a name of a later version; an ``AttributeError``, for ``hasattr``."""
 
 
 def no_such(holder: object, name: str) -> AttributeError:
     """Build the error for a name that an object does not have.
 
-    A word that a later version has is an ``UnsupportedFeatureError``, too.
+    For a name of a later version it is also an ``UnsupportedFeatureError``.
     """
     kind = type(holder)
     if name in LATER:
@@ -139,7 +144,7 @@ def no_such(holder: object, name: str) -> AttributeError:
 
 
 def hint_for(kind: type, name: str) -> str | None:
-    """Say what a name that ``kind`` does not have is called here; None when nothing is near."""
+    """Return the hint for a name that ``kind`` does not have; None if nothing is near."""
     if kind.__name__ == "Mix" and not name.startswith("_"):
         return ON_MIXES
     word = WORDS.get(name) or (ON_VIEWS.get(name) if kind.__name__ == "View" else None)

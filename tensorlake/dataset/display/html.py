@@ -7,10 +7,17 @@
 
 At most `READ_NBYTES_MAX` bytes of chunks are read; samples beyond that are described, not read.
 Nothing here raises: an error is shown in place of the sample.
+
+The HTML is safe to keep in a notebook: escaped, bounded, without scripts or other hosts. A `Page`
+takes parts in the order of their worth and leaves out those that would make it larger than
+`HTML_NBYTES_MAX`, so the head is always there, and images are included as far as there is room.
+Styles are inline, since notebook viewers drop style sheets. Names and values come from untrusted
+data, so every string passes `escaped`, and addresses are always ``data:``.
 """
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +26,6 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.formatting import describe_sample, describe_value
 from tensorlake.dataset.core.rowset import everything
-from tensorlake.dataset.display.page import FAINT, Page, escaped, picture, safely, table
 from tensorlake.dataset.display.repr import TENSORS_SHOWN, dataset_head, tensor_cells, view_repr
 from tensorlake.dataset.display.thumbnails import corners, thumbnail
 from tensorlake.errors import TensorlakeError
@@ -34,6 +40,15 @@ if TYPE_CHECKING:
 __all__ = ["READ_NBYTES_MAX", "dataset_html", "row_html", "tensor_html", "view_html"]
 
 Int64Array = npt.NDArray[np.int64]
+
+HTML_NBYTES_MAX = 200_000
+"""design: face.md, Notebook."""
+
+TEXT_CHARACTERS_MAX = 200
+"""Limit of one name or value."""
+
+CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:top;white-space:nowrap"
+FAINT = "opacity:0.6"
 
 READ_NBYTES_MAX = 16 << 20
 """Bytes of chunks: two of images, or one and one of each of eight columns."""
@@ -58,9 +73,9 @@ def dataset_html(session: Session) -> str:
         name = next((name for name, one in view.schema.items() if isinstance(one, Image)), None)
         if name is not None and len(view):
             physical = _first(view, THUMBNAILS)
-            pictures = _Cells(view.reader()).of(name, view.schema, physical, side=SMALL_SIDE)
-            for one in pictures if pictures[0] != pictures[-1] else pictures[:1]:
-                page.add(one)  # one picture, or one reason, is not told eight times
+            images = _Cells(view.reader()).of(name, view.schema, physical, side=SMALL_SIDE)
+            for one in images if images[0] != images[-1] else images[:1]:
+                page.add(one)  # a single image or error is shown once
         return str(page)
 
     return safely(make, what="the dataset")
@@ -97,7 +112,7 @@ def view_html(view: RowSet) -> str:
 
 
 def tensor_html(name: str, head: Callable[[], str], shown: Callable[[], RowSet]) -> str:
-    """Show a tensor under a line of text, of the rows that ``shown`` gives."""
+    """Show a tensor below a line of text, for the rows that ``shown`` returns."""
 
     def make() -> str:
         view = shown()
@@ -133,8 +148,8 @@ def row_html(
             for name in columns[: 4 * TENSORS_SHOWN]
         }
         for name, value in values.items():
-            is_picture = isinstance(types.get(name), Image)
-            page.add(table([[f"<b>{escaped(name)}</b>", value]]) if is_picture else "")
+            is_image = isinstance(types.get(name), Image)
+            page.add(table([[f"<b>{escaped(name)}</b>", value]]) if is_image else "")
         rest = [
             [f"<b>{escaped(name)}</b>", value]
             for name, value in values.items()
@@ -152,7 +167,7 @@ def _first(view: RowSet, count: int) -> Int64Array:
 
 
 class _Cells:
-    """Samples as HTML, while there are bytes left to read."""
+    """Yield samples as HTML, within the limit of bytes to read."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -172,7 +187,7 @@ class _Cells:
         if isinstance(kind, Image) and isinstance(column, EncodedColumn):
             boxes = self._boxes(name, types, physical)
             return [
-                _picture(kind, column, at, side, None if boxes is None else boxes[at])
+                _image(kind, column, at, side, None if boxes is None else boxes[at])
                 for at in range(len(column))
             ]
         return [_value(kind, column, at) for at in range(len(column))]
@@ -196,13 +211,13 @@ class _Cells:
         drawn: list[list[npt.NDArray[np.float32]]] = [[] for _ in physical]
         for name, one in found:
             column = self._reader.read(name, physical)
-            assert isinstance(column, RaggedColumn), "each row has as many boxes as it has"
+            assert isinstance(column, RaggedColumn), "the number of boxes varies by row"
             for at, boxes in enumerate(drawn):
                 boxes.append(corners(column.sample(at).reshape(-1, 4), one.format))
         return [np.concatenate(boxes) for boxes in drawn]
 
 
-def _picture(
+def _image(
     kind: Image,
     column: EncodedColumn,
     at: int,
@@ -218,7 +233,7 @@ def _picture(
         data = thumbnail(kind, sample, shape, side=side, boxes=boxes)
     except (TensorlakeError, ValueError) as error:
         return escaped(f"{told}: {str(error).splitlines()[0]}")
-    return escaped(f"{told}, too large to be shown") if data is None else picture(data, told=told)
+    return escaped(f"{told}, too large to be shown") if data is None else image(data, told=told)
 
 
 def _value(kind: SampleType, column: Any, at: int) -> str:
@@ -226,3 +241,63 @@ def _value(kind: SampleType, column: Any, at: int) -> str:
         is_null = column.valid is not None and not column.valid[at]
         return escaped("NULL" if is_null else human_nbytes(len(column.samples[at])))
     return escaped(describe_sample(kind, kind.present_one(column, at)))
+
+
+class Page:
+    """Parts of HTML, within a limit of size."""
+
+    def __init__(self, head: str) -> None:
+        self._parts = [f"<div style='font-family:monospace'>{head}"]
+        self._end = "</div>"
+        self._nbytes = len(self._parts[0].encode()) + len(self._end)
+
+    def add(self, part: str) -> bool:
+        """Add a part if it fits."""
+        nbytes = len(part.encode())
+        if self._nbytes + nbytes > HTML_NBYTES_MAX:
+            return False
+        self._parts.append(part)
+        self._nbytes += nbytes
+        return True
+
+    def __str__(self) -> str:
+        return "".join([*self._parts, self._end])
+
+
+def escaped(text: object, *, limit: int = TEXT_CHARACTERS_MAX) -> str:
+    """Escape text for HTML; truncate a long one.
+
+    >>> escaped("<b>&'")
+    '&lt;b&gt;&amp;&#x27;'
+    """
+    whole = str(text)
+    cut = whole if len(whole) <= limit else f"{whole[:limit]}…"
+    shown = "".join(
+        one if one.isprintable() or one == "\n" else "\N{REPLACEMENT CHARACTER}" for one in cut
+    )
+    return html.escape(shown)
+
+
+def table(rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> str:
+    """Make a table of HTML cells with a head of text."""
+    top = "".join(f"<th style='{CELL}'>{escaped(one)}</th>" for one in head)
+    lines = [f"<tr>{top}</tr>"] if head else []
+    lines += [
+        "<tr>" + "".join(f"<td style='{CELL}'>{cell}</td>" for cell in row) + "</tr>"
+        for row in rows
+    ]
+    return f"<table style='border-collapse:collapse'>{''.join(lines)}</table>"
+
+
+def image(data: str, *, told: str) -> str:
+    """Return an ``<img>`` of a data URI, with an alternative text."""
+    return f"<img src='{data}' alt='{escaped(told)}' title='{escaped(told)}' style='margin:2px'>"
+
+
+def safely(make: Callable[[], str], *, what: str) -> str:
+    """Return HTML, or the error in its place: displaying an object must never end a session."""
+    try:
+        return make()
+    except Exception as error:  # noqa: BLE001 - any error is shown in the object's place
+        told = f"{what} cannot be shown: {type(error).__name__}: {error}"
+        return str(Page(f"<div>{escaped(told, limit=2000)}</div>"))

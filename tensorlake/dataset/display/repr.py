@@ -42,12 +42,12 @@ QUERY_CHARACTERS_SHOWN = 200
 
 
 def dataset_repr(session: Session) -> str:
-    """Describe a dataset: no data read, one line a tensor."""
+    """Describe a dataset without reading data, with one line per tensor."""
     return "\n".join([dataset_head(session), *_tensor_lines(session.snapshot())])
 
 
 def dataset_head(session: Session) -> str:
-    """Say which dataset it is, at which version, and how many rows it has."""
+    """Describe the dataset, its version and its number of rows."""
     snapshot = session.snapshot()
     transaction = session.transaction
     rows = plural(snapshot.num_rows, "row")
@@ -59,7 +59,7 @@ def dataset_head(session: Session) -> str:
 
 
 def tensor_cells(snapshot: Snapshot) -> list[tuple[str, str, str, str]]:
-    """Name, type, shape and dtype of the first tensors."""
+    """Describe the first tensors by name, type, shape and dtype."""
     return [
         (spec.name, spec.type.describe(), _shape(spec), str(spec.type.dtype or ""))
         for spec in snapshot.schema.tensors[:TENSORS_SHOWN]
@@ -98,7 +98,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def view_repr(view: RowSet) -> str:
-    """Describe a view: of what, how many rows, from which query."""
+    """Describe a view: its version, number of rows and query."""
     selection = view.selection
     total = selection.snapshot.num_rows
     what = "View" if view.name is None else f"View {view.name!r}"
@@ -122,9 +122,9 @@ class TensorSummary:
 
     Attributes:
         shape: Shapes of its samples: ``32–500 × 64–640 × 3``.
-        stored_nbytes: Bytes of the chunks that this version shows.
-        nulls: How many rows are NULL; where a chunk that has some is shown in part, at most.
-        values: Range or classes, where statistics know them.
+        stored_nbytes: Bytes of the chunks that this version references.
+        nulls: Number of NULL rows; an upper bound if a chunk with NULLs is referenced in part.
+        values: Range or classes, if statistics record them.
     """
 
     name: str
@@ -153,7 +153,7 @@ class Summary:
     tensors: tuple[TensorSummary, ...]
     views: tuple[str, ...] = ()
     old_nbytes: int = 0
-    """Bytes of packs beside this version: older versions, and the index."""
+    """Bytes of packs that this version does not reference: older versions, and the index."""
     advice: str = ""
     """Possible improvement by ``optimize``, if any."""
 
@@ -200,7 +200,7 @@ class Summary:
         )
 
     def to_pandas(self) -> Any:
-        """Give the table of tensors as a DataFrame."""
+        """Return the table of tensors as a DataFrame."""
         from dataclasses import asdict
 
         import pandas as pd
@@ -218,7 +218,7 @@ def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def summarize(session: Session, *, full: bool) -> Summary:
-    """Read the index of every tensor; with ``full`` also labels, and lengths of what varies."""
+    """Read the index of every tensor; with ``full`` also labels, and lengths that vary."""
     rows, head = everything(session), session.head
     snapshot = rows.selection.snapshot
     tensors = tuple(_summary_of(rows, spec, full=full) for spec in snapshot.schema.tensors)
@@ -241,7 +241,7 @@ def summarize(session: Session, *, full: bool) -> Summary:
 
 
 def _advice(snapshot: Snapshot, head: Entry) -> str:
-    """Say what ``optimize`` would do, where there is enough of it."""
+    """Describe the effect of ``optimize``, if it is worthwhile."""
     state = snapshot.state
     small = sum(small_chunks(spec, snapshot.extents(spec.id)) for spec in state.schema.tensors)
     dead = state.physical - state.num_rows - dropped_before(head)
@@ -288,7 +288,7 @@ def _summary_of(rows: RowSet, spec: TensorSpec, *, full: bool) -> TensorSummary:
 
 
 def _shape_range(spec: TensorSpec, extents: Extents) -> str:
-    """Shapes of samples: a length where all agree, a range where they do not."""
+    """Describe shapes of samples: one length where all agree, else a range."""
     shape = spec.type.shape
     lows, highs = _shape_bounds(spec, extents)
     parts: list[str] = []
@@ -345,7 +345,7 @@ def _mean_nbytes(stored: int, rows: int) -> str:
 
 
 def _lengths(rows: RowSet, spec: TensorSpec) -> str:
-    """How long samples of varying length are, and how many have none."""
+    """Describe the lengths of samples that vary, and the number of empty ones."""
     lengths = rows.shapes(spec.name)[:, 0]
     empty = int(np.count_nonzero(lengths == 0))
     told = f"mean {lengths.mean():.3g} a row" if len(lengths) else ""
@@ -367,11 +367,11 @@ CLASSES_SHOWN = 4
 
 
 QUERY_SHOWN = 60
-"""Characters of the query of a saved view in the list of them."""
+"""Characters of a saved view's query in the list of views."""
 
 
 def views_text(session: Session) -> str:
-    """Describe the saved views of a dataset, a line each."""
+    """Describe the saved views of a dataset, one line each."""
     found = sorted(versioning.views(session).items())
     cells = [(name, plural(one.rows.rows, "row"), one.version, _shown(one)) for name, one in found]
     widths = [max((len(row[at]) for row in cells), default=0) for at in range(3)]

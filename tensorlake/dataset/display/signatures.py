@@ -1,35 +1,21 @@
 """Signatures of public calls: what ``help()``, completion and ``inspect.signature`` show.
 
-A call that refuses unknown names in words takes ``**arguments``, and shows its parameters by a
-declaration (`declares`) or by a TypedDict of options (`with_options`). Functions that are methods
-of several classes are shown as methods of each (`shows_methods`).
+A call that shares its options with other calls, and has its own error for unknown names, takes
+``**options`` of a TypedDict, which type checkers read, and shows them by name (`with_options`).
+Functions that are methods of several classes are shown as methods of each (`shows_methods`).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-__all__ = ["declares", "shows_methods", "with_options"]
+__all__ = ["shows_methods", "with_options"]
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 Kind = TypeVar("Kind", bound=type)
-
-
-def declares(call: Callable[..., Any]) -> Callable[[Declared], Declared]:
-    """Make a declaration callable: ``call`` gets the arguments that were given, and only these."""
-
-    def callable_of(declared: Declared) -> Declared:
-        @wraps(declared)
-        def called(*args: Any, **arguments: Any) -> Any:
-            return call(*args, **arguments)
-
-        return cast("Declared", called)
-
-    return callable_of
 
 
 def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[Declared], Declared]:
@@ -37,7 +23,7 @@ def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[Declar
 
     Args:
         options: The TypedDict.
-        defaults: The default of each.
+        defaults: The default of each, in the order that is shown; others are left out.
     """
 
     def shown(function: Declared) -> Declared:
@@ -47,10 +33,11 @@ def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[Declar
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=defaults[name],
-                annotation=of.__forward_arg__,
+                default=default,
+                annotation=options.__annotations__[name].__forward_arg__,
             )
-            for name, of in options.__annotations__.items()
+            for name, default in defaults.items()
+            if name in options.__annotations__
         ]
         cast("Any", function).__signature__ = own.replace(parameters=[*kept, *added])
         return function

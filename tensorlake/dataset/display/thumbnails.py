@@ -67,7 +67,7 @@ def thumbnail(
 
 
 def corners(boxes: npt.NDArray[np.float32], written: str) -> npt.NDArray[np.float32]:
-    """Bring boxes of a format to ``xyxy``."""
+    """Convert boxes of a format to ``xyxy``."""
     first, second = boxes[:, :2], boxes[:, 2:]
     if written == "xywh":
         return np.concatenate((first, first + second), axis=1)
@@ -87,13 +87,13 @@ def _decoded(kind: Image, sample: Buffer, shape: tuple[int, ...], side: int) -> 
             min_height=math.ceil(shape[0] * share),
             min_width=math.ceil(shape[1] * share),
         )
-    column = kind.decode(EncodedColumn([sample], np.array([shape], np.int64)), tensor="picture")
+    column = kind.decode(EncodedColumn([sample], np.array([shape], np.int64)), tensor="image")
     assert isinstance(column, RaggedColumn)
     return column.sample(0)
 
 
 def _plain(pixels: npt.NDArray[Any]) -> Pixels:
-    """Eight bits, without alpha."""
+    """Convert to eight bits without alpha."""
     if pixels.dtype == np.uint16:
         pixels = pixels >> 8
     if pixels.shape[2] == ALPHA:

@@ -1,11 +1,11 @@
-"""``ds.show()``: the viewer in a browser, over a private server of this process's own.
+"""``ds.show()``: the viewer in a browser, served by a private server of this process.
 
     this process ── stdin: storage options, a line of JSON ──► python -m tensorlake_server --child
                  ◄── stdout: "Viewer at http://127.0.0.1:…" ──
 
 The server is a child, so that a training loop and the pages do not wait for each other. It listens
-on a free port of this machine, lets in who has the link's token, and ends when its stdin closes:
-with this process, however that ends. Each dataset has one, which every further ``show()`` opens.
+on a free port of this machine, requires the link's token, and ends when its stdin closes, that is,
+with this process in any case. Each dataset has one server, which every further ``show()`` reuses.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ FRAME_HEIGHT_PX = 640
 
 
 def show(rows: RowSet, *, is_view: bool, write: bool, is_opened: bool) -> str:
-    """Serve what rows are of, open the page at them, and return its address.
+    """Serve the dataset of some rows, open the page at them, and return its address.
 
     Raises:
         MissingExtraError: The server is not installed.
         UnsupportedFeatureError: It was installed without the viewer.
         InvalidInputError: Another process cannot read the dataset.
-        InvalidStateError: No address leads to these rows.
+        InvalidStateError: An address cannot express these rows.
     """
     url = rows.url
     if is_lake_url(url):
@@ -102,14 +102,14 @@ def check_viewer_is_built() -> None:
 
 
 def viewer_page() -> Path:
-    """Say where the built viewer is, if it is; nothing of the server is imported."""
+    """Return the path of the built viewer, without importing the server."""
     found = importlib.util.find_spec("tensorlake_server")
     if found is None or found.origin is None:
         raise missing_extra("show()", "server")
     return Path(found.origin).parent / "static/index.html"
 
 
-# Where on the page
+# The place on the page
 
 
 def _place_of(rows: RowSet, *, is_view: bool) -> dict[str, str]:
@@ -164,10 +164,10 @@ def _show_frame(address: str) -> bool:
 
 
 def frame_of(address: str) -> str:
-    """Write a frame that shows the page, under the name that the notebook itself is reached by.
+    """Return a frame that shows the page, under the host name of the notebook itself.
 
     The cookie that grants access is sent only within one site, and ``localhost`` and
-    ``127.0.0.1`` are two. From another machine neither leads here: the link then has instructions.
+    ``127.0.0.1`` are two. From another machine neither works: the link then has instructions.
     """
     port = urlsplit(address).port
     rest = address.partition(f":{port}")[2]
@@ -212,7 +212,7 @@ _servers: dict[tuple[int, str, bool], _Server] = {}
 
 
 def stop_servers() -> None:
-    """End this process's servers; its end does the same."""
+    """End this process's servers, as its own end does."""
     with _lock:
         own = [key for key in _servers if key[0] == os.getpid()]  # a fork inherits its parent's
         stopping = [_servers.pop(key) for key in own]
@@ -256,7 +256,7 @@ def _start(rows: RowSet, *, write: bool) -> _Server:
         process.stdin.flush()
         printed = re.search(r"http://\S+", process.stdout.readline())
     except BrokenPipeError:
-        printed = None  # it ended before it read; its words say why
+        printed = None  # it ended before reading; its output has the reason
     finally:
         giving_up.cancel()
     if printed is None:

@@ -23,7 +23,7 @@ from tensorlake.dataset.write.arrow_columns import (
     computed_array,
     computed_field,
 )
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.types import widened_dtype
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ def check_columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...
     if columns is None:
         return known
     if isinstance(columns, str):
-        raise InvalidInputError(f"columns={columns!r}: give a list of names: columns=[{columns!r}]")
+        raise InvalidInputError(
+            f"columns={shown(columns)}: give a list of names: columns=[{shown(columns)}]"
+        )
     virtual = VIRTUAL_COLUMNS if view.has_rows else ()
     columns = expand_names(columns, (*known, *virtual))
     for name in columns:

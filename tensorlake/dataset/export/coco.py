@@ -9,6 +9,7 @@ written as stored, without re-encoding; masks are RLE.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -17,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns
-from tensorlake.dataset.export.files import new_folder
-from tensorlake.dataset.export.samples import plain_columns, stored_rows
-from tensorlake.dataset.export.webdataset import picture_ending
+from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
+from tensorlake.dataset.export.webdataset import image_ending
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import BBox, ClassLabel, Image, InstanceMask, Keypoints, SampleType
 
@@ -74,7 +74,7 @@ def to_coco(
                     actual=number,
                 )
             seen.add(number)
-            name = f"{number:012d}.{picture_ending(image, values[parts.image])}"
+            name = f"{number:012d}.{image_ending(image, values[parts.image])}"
             (folder / "images" / name).write_bytes(values[parts.image])
             height, width = (int(length) for length in shapes[at][:2])
             content["images"].append(
@@ -156,6 +156,8 @@ def _annotations(parts: _Parts, values: Mapping[str, Any], *, row: int) -> Itera
             "area": float(own.get("area", box[2] * box[3])),
             "iscrowd": int(own.get("iscrowd", 0)),
         }
+        if math.isnan(one["area"]):  # which JSON cannot hold
+            del one["area"]
         if "annotation_id" in own:
             one["id"] = int(own["annotation_id"])
         if parts.mask in own:

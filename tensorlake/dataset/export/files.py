@@ -1,4 +1,6 @@
-"""Destinations of exports: written beside the destination, and renamed when complete.
+"""Exports to files: destinations, and rows with their samples as stored.
+
+A destination is written beside its name, and renamed when complete.
 
 An interrupted export leaves nothing under the requested name. An existing destination is an error,
 unless it may be overwritten.
@@ -7,23 +9,42 @@ unless it may be overwritten.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from tensorlake.dataset.export.arrow_stream import VIRTUAL_COLUMNS
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.quantities import check_flags
 from tensorlake.storage import place_text
+from tensorlake.types import EncodedColumn, InstanceMask, Label, LabelArray, Ragged, SampleType
 
-__all__ = ["new_file", "new_folder"]
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.rowset import RowSet
+
+__all__ = [
+    "ROWS_AT_ONCE",
+    "as_stored",
+    "new_file",
+    "new_folder",
+    "plain_columns",
+    "plain_value",
+    "stored_rows",
+]
+
+ROWS_AT_ONCE = 256
+"""Rows read together: at 100 kB per image a few chunks, and bounded for larger ones."""
 
 
 @contextmanager
 def new_file(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Path]:
-    """Give a file to write, which takes the destination's name at the end."""
+    """Yield a file to write, which is renamed to the destination at the end."""
     target = _free(dst, overwrite=overwrite)
-    partial = target.with_name(f"{target.name}.partial")
+    partial = _partial(target)
     try:
         yield partial
         _make_room(target)
@@ -34,9 +55,9 @@ def new_file(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Path]:
 
 @contextmanager
 def new_folder(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Path]:
-    """Give an empty folder to fill, which takes the destination's name at the end."""
+    """Yield an empty folder to fill, which is renamed to the destination at the end."""
     target = _free(dst, overwrite=overwrite)
-    partial = target.with_name(f"{target.name}.partial")
+    partial = _partial(target)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
@@ -63,8 +84,14 @@ def _free(dst: str | PathLike[str], *, overwrite: bool) -> Path:
             "\ngive overwrite=True (in a shell: --overwrite), or another path",
             actual=str(target),
         )
+    place_text(str(_partial(target)), what="dst")
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
+
+
+def _partial(target: Path) -> Path:
+    """Name the file or folder that is written before it gets the target's name."""
+    return target.with_name(f"{target.name}.partial")
 
 
 def _make_room(target: Path) -> None:
@@ -72,3 +99,60 @@ def _make_room(target: Path) -> None:
         shutil.rmtree(target)
     else:
         target.unlink(missing_ok=True)
+
+
+def plain_columns(view: RowSet, columns: Sequence[str], *, call: str) -> None:
+    """Reject columns that are not tensors: computed columns have no type for export."""
+    for name in columns:
+        if name in view.computed or name in VIRTUAL_COLUMNS:
+            raise UnsupportedFeatureError(
+                f"{call} writes tensors, and {name!r} is computed"
+                "\nleave it out by columns=, or make a dataset of it: view.materialize(url)",
+                column=name,
+            )
+    if not columns:
+        raise InvalidInputError(f"{call} has no columns to write")
+
+
+def stored_rows(view: RowSet, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Read rows: images as stored bytes, masks as RLE, all others as users see them."""
+    selection, reader, types = view.selection, view.reader(), view.schema
+    for start in range(0, len(view), ROWS_AT_ONCE):
+        positions = np.arange(start, min(len(view), start + ROWS_AT_ONCE), dtype=np.int64)
+        physical = selection.physical(positions)
+        read = {name: reader.read(name, physical, decode=False) for name in columns}
+        for at in range(len(positions)):
+            yield {name: as_stored(types[name], column, at) for name, column in read.items()}
+
+
+def as_stored(sample_type: SampleType, column: Any, at: int) -> Any:
+    """Return one sample: an image as bytes, a mask as RLE, any other as users see it."""
+    if isinstance(column, EncodedColumn) and sample_type.is_media:
+        if column.valid is not None and not column.valid[at]:
+            return None
+        sample = column.samples[at]
+        runs = isinstance(sample_type, InstanceMask)
+        return sample_type.run_lengths(sample) if runs else bytes(sample)
+    return sample_type.present_one(column, at)
+
+
+def plain_value(value: Any) -> Any:
+    """Return a sample without NumPy: a number or a string, or lists and dicts of them.
+
+    Class labels are the names of their classes.
+
+    A ``datetime64`` stays: as nanoseconds it has no equivalent in Python.
+    """
+    if isinstance(value, np.datetime64):
+        return value
+    if isinstance(value, Label):
+        return value.name
+    if isinstance(value, LabelArray):
+        return value.as_names()
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {name: plain_value(one) for name, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple | Ragged):
+        return [plain_value(one) for one in cast("list[Any]", value)]
+    return value

@@ -1,7 +1,7 @@
 """Hugging Face: rows as a ``datasets.Dataset``, whose features follow the tensors.
 
     Scalar, Bool, Timestamp         Value            Text, Uuid, Json     Value("string")
-    ClassLabel                      ClassLabel, its codes; of many a list of them
+    ClassLabel                      ClassLabel, its codes; of many a list of them, at any depth
     Image                           Image, the bytes that are stored
     Bytes, InstanceMask             Value("binary")
     arrays of one axis              lists, of a length where it is fixed
@@ -139,16 +139,16 @@ def _storage(sample_type: SampleType | None, column: Arrow, kind: Arrow) -> Arro
     if pa.types.is_dictionary(column.type):
         is_codes = pa.types.is_integer(kind)
         return column.indices.cast(kind) if is_codes else column.cast(kind)
-    if pa.types.is_list(column.type) and pa.types.is_dictionary(column.type.value_type):
+    if pa.types.is_list(column.type) and _holds_labels(column.type.value_type):
         values = _storage(sample_type, column.values, kind.value_type)
         mask = column.is_null() if column.null_count else None
         return pa.ListArray.from_arrays(column.offsets, values, mask=mask)
     if isinstance(sample_type, Image):
-        return _pictures(column, kind)
+        return _image_files(column, kind)
     if isinstance(sample_type, SequenceType) and isinstance(sample_type.item, Image):
-        pictures = _pictures(column.values, kind.value_type)
+        images = _image_files(column.values, kind.value_type)
         mask = column.is_null() if column.null_count else None
-        return pa.ListArray.from_arrays(column.offsets, pictures, mask=mask)
+        return pa.ListArray.from_arrays(column.offsets, images, mask=mask)
     if isinstance(kind, pa.ExtensionType):  # Array2D …: lists of lists
         shape = tuple(column.type.shape)
         storage = column.storage if isinstance(column, pa.ExtensionArray) else column
@@ -156,7 +156,15 @@ def _storage(sample_type: SampleType | None, column: Arrow, kind: Arrow) -> Arro
     return column.cast(kind)
 
 
-def _pictures(column: Arrow, kind: Arrow) -> Arrow:
+def _holds_labels(kind: Arrow) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_dictionary(kind) or (
+        pa.types.is_list(kind) and _holds_labels(kind.value_type)
+    )
+
+
+def _image_files(column: Arrow, kind: Arrow) -> Arrow:
     """Convert bytes to the struct ``{bytes, path}`` of an image."""
     import pyarrow as pa
 

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns
-from tensorlake.dataset.export.files import new_folder
-from tensorlake.dataset.export.samples import plain_columns, stored_rows
+from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
     Bytes,
@@ -104,7 +103,7 @@ def _sample(columns: Sequence[_Column], values: dict[str, Any], row: int) -> byt
         value = values[column.name]
         if value is None:
             raise InvalidInputError(
-                f"row {row} of {column.name!r} is NULL, which MDS has no form for"
+                f"row {row} of {column.name!r} is NULL, which MDS does not support"
                 f'\nwrite rows that have it: ds.where("{column.name} IS NOT NULL"), or leave the'
                 " tensor out: columns=[…]",
                 tensor=column.name,
@@ -164,7 +163,7 @@ def _column(name: str, sample_type: SampleType) -> _Column:
     is_array = dtype is not None and dtype.name in _DTYPES and not sample_type.is_media
     if dtype is None or not is_array or isinstance(sample_type, Timestamp):
         raise UnsupportedFeatureError(
-            f"MDS has no form for {name!r} ({sample_type.describe()})\nleave it out: columns=[…]",
+            f"MDS does not support {name!r} ({sample_type.describe()})\nleave it out: columns=[…]",
             tensor=name,
         )
     elements = dtype.newbyteorder("<")

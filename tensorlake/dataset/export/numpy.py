@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns, check_in_memory
-from tensorlake.dataset.export.files import new_file
-from tensorlake.dataset.export.samples import as_stored, plain_columns
+from tensorlake.dataset.export.files import as_stored, new_file, plain_columns
 from tensorlake.dataset.write.file_layouts import SHAPES, VALUES
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, SampleType
@@ -28,7 +27,7 @@ from tensorlake.types import Column, EncodedColumn, RaggedColumn, SampleType
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
-__all__ = ["to_npz", "to_numpy"]
+__all__ = ["one_array", "to_npz", "to_numpy"]
 
 """Suffixes of the two arrays of a ragged tensor."""
 
@@ -43,7 +42,7 @@ def to_numpy(view: RowSet, columns: Sequence[str] | None) -> dict[str, np.ndarra
     arrays: dict[str, np.ndarray] = {}
     for name in names:
         if name in view.computed:
-            arrays[name] = _computed(view.computed[name].present())
+            arrays[name] = one_array(view.computed[name].present())
         elif name == "_row":
             arrays[name] = view.rows
         elif name == "_row_id":
@@ -90,7 +89,8 @@ def _array(sample_type: SampleType, column: Column, name: str) -> np.ndarray:
     return _objects([sample_type.present_one(column, at) for at in range(len(column))])
 
 
-def _computed(values: Any) -> np.ndarray:
+def one_array(values: Any) -> np.ndarray:
+    """Return what brackets give as one array: of the samples as objects, where shapes differ."""
     return np.asarray(values) if isinstance(values, np.ndarray) else _objects(list(values))
 
 
@@ -107,7 +107,7 @@ def _check_form(name: str, sample_type: SampleType) -> None:
     if is_array or sample_type.query_kind == "text":
         return
     raise UnsupportedFeatureError(
-        f"an .npz file has no form for {name!r} ({sample_type.describe()})"
+        f"an .npz file does not support {name!r} ({sample_type.describe()})"
         "\nleave it out: columns=[…]; to_zarr(dst) and to_parquet(dst) have bytes",
         tensor=name,
     )

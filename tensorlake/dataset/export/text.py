@@ -29,7 +29,8 @@ from tensorlake.dataset.export.arrow_stream import (
 )
 from tensorlake.dataset.export.files import new_file
 from tensorlake.dataset.write.file_layouts import COMPRESSED
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
+from tensorlake.storage import place_text
 from tensorlake.types import Sequence as SequenceType
 
 if TYPE_CHECKING:
@@ -59,14 +60,16 @@ def to_csv(
 
     is_one = isinstance(delimiter, str) and len(delimiter) == 1  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
     if not is_one or not delimiter.isascii() or delimiter in '"\r\n':
-        message = f"delimiter={delimiter!r}: give one ASCII character, neither quote nor line break"
+        message = (
+            f"delimiter={shown(delimiter)}: give one ASCII character, neither quote nor line break"
+        )
         raise InvalidInputError(message, actual=delimiter)
     view, names = _columns(rows, columns, call="to_csv()")
     fields = arrow_schema(view, names)
     for field in fields:
         if not _is_flat(field.type):
             raise UnsupportedFeatureError(
-                f"CSV has no form for {field.name!r}, which is {_told(view, field)}"
+                f"CSV does not support {field.name!r}, which is {_told(view, field)}"
                 "\nleave it out: columns=[…]; to_jsonl(dst) and to_parquet(dst) have lists",
                 tensor=field.name,
             )
@@ -116,7 +119,7 @@ def _columns(
             kind = kind.value_type
         if pa.types.is_binary(kind):
             raise UnsupportedFeatureError(
-                f"text has no form for {field.name!r}, which is {_told(view, field)}"
+                f"text does not support {field.name!r}, which is {_told(view, field)}"
                 "\nleave it out: columns=[…]; to_parquet(dst) and to_webdataset(dst) have bytes",
                 tensor=field.name,
             )
@@ -127,7 +130,7 @@ def _columns(
 def _new_text(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Arrow]:
     import pyarrow as pa
 
-    codec = COMPRESSED.get(Path(dst).suffix)
+    codec = COMPRESSED.get(Path(place_text(dst, what="dst")).suffix)
     with (
         new_file(dst, overwrite=overwrite) as path,
         pa.output_stream(str(path), compression=codec) as file,
@@ -236,7 +239,7 @@ def _line(values: dict[str, Any], row: int) -> str:
     except ValueError as error:
         name = next(name for name, value in values.items() if not _fits_json(value))
         raise InvalidInputError(
-            f"row {row} of {name!r} holds a number that JSON has no form for (NaN or infinity)"
+            f"row {row} of {name!r} holds a number that JSON does not support (NaN or infinity)"
             f"\nleave the tensor out: columns=[…], or write to_parquet(dst)",
             tensor=name,
             row=row,

@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns
-from tensorlake.dataset.export.files import new_folder
-from tensorlake.dataset.export.samples import plain_columns, stored_rows
+from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
 from tensorlake.dataset.write.file_layouts import EMPTY_ROW, SCHEMA_KEYWORD, split_member
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
@@ -59,10 +58,10 @@ from tensorlake.types import (
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
-__all__ = ["picture_ending", "to_webdataset"]
+__all__ = ["image_ending", "to_webdataset"]
 
 
-PICTURE_ENDINGS = {"jpeg": "jpg", "jpeg2000": "jp2"}
+IMAGE_ENDINGS = {"jpeg": "jpg", "jpeg2000": "jp2"}
 SAME_ENDINGS = {
     "jpg": ("jpeg",),
     "cls": ("cls2", "index", "id"),
@@ -147,7 +146,7 @@ def _fields(name: str, sample_type: SampleType, fields: Mapping[str, str]) -> li
     """The fields that a tensor's members may have; none of the one that is the key."""
     if isinstance(sample_type, Image) and sample_type.codec == "any":
         codecs: tuple[str, ...] = get_args(ImageCodec)
-        endings = [PICTURE_ENDINGS.get(one, one) for one in codecs]
+        endings = [IMAGE_ENDINGS.get(one, one) for one in codecs]
         return [_named(name, sample_type, one) for one in endings]
     return [fields[name]] if name in fields else []
 
@@ -170,7 +169,7 @@ def _member(
 ) -> tuple[str, bytes]:
     """Return a member's name and content; with codec "any", each image has its own suffix."""
     if isinstance(sample_type, Image) and sample_type.codec == "any":
-        field = _named(name, sample_type, picture_ending(sample_type, value))
+        field = _named(name, sample_type, image_ending(sample_type, value))
     try:
         return f"{key}.{field}", _content(sample_type, value, field)
     except (ValueError, TypeError) as error:
@@ -182,10 +181,10 @@ def _member(
         ) from error
 
 
-def picture_ending(sample_type: Image, sample: bytes) -> str:
+def image_ending(sample_type: Image, sample: bytes) -> str:
     """Return the file suffix of a stored image, without the dot."""
     codec = sample_type.codec_of(sample) or sample_type.codec
-    return PICTURE_ENDINGS.get(codec, codec)
+    return IMAGE_ENDINGS.get(codec, codec)
 
 
 def _field(name: str, sample_type: SampleType) -> str:
@@ -203,7 +202,7 @@ def _named(name: str, sample_type: SampleType, ending: str) -> str:
 def _ending(name: str, sample_type: SampleType) -> str:
     match sample_type:
         case Image(codec=codec):
-            return PICTURE_ENDINGS.get(codec, codec)
+            return IMAGE_ENDINGS.get(codec, codec)
         case ClassLabel() if not sample_type.is_many:
             return "cls"
         case Text() | Uuid() | Timestamp():
@@ -220,7 +219,7 @@ def _ending(name: str, sample_type: SampleType) -> str:
             return "bin"
         case _:
             raise UnsupportedFeatureError(
-                f"a shard has no form for {name!r} ({sample_type.describe()})"
+                f"a shard does not support {name!r} ({sample_type.describe()})"
                 "\nleave it out: columns=[…]",
                 tensor=name,
             )

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns, check_in_memory
-from tensorlake.dataset.export.files import new_folder
-from tensorlake.dataset.export.samples import plain_columns
+from tensorlake.dataset.export.files import new_folder, plain_columns
 from tensorlake.errors import UnsupportedFeatureError, missing_extra
 from tensorlake.types import (
     ClassLabel,
@@ -218,7 +217,7 @@ class _Growing:
             )
         except ValueError as error:
             raise UnsupportedFeatureError(
-                f"zarr has no form for {tensor or name!r}: {error}\nleave it out: columns=[…]",
+                f"zarr does not support {tensor or name!r}: {error}\nleave it out: columns=[…]",
                 tensor=tensor or name,
             ) from error
         self.length = 0

@@ -1,64 +1,35 @@
 """``torch()``, ``jax()`` and ``loader()``, methods of Dataset, View and Mix.
 
-Each is declared with all of its parameters, for readers, ``help()``, editors and type checkers.
-A call passes on only the arguments that were given: `LoaderArguments` holds the defaults, and a
-test compares them with those written here. Names of other libraries (``num_workers=``) are refused
-by the loader, which knows what they are called here.
+A call passes on only the arguments that were given: `LoaderArguments` holds the defaults. Names of
+other libraries (``num_workers=``) are refused by the loader, with the name used here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from tensorlake.dataset.display.signatures import declares
+from tensorlake.dataset.display.signatures import with_options
+from tensorlake.dataset.transform.loader_options import (
+    DEFAULTS,
+    JaxOptions,
+    LoaderOptions,
+    TorchOptions,
+)
 
 if TYPE_CHECKING:
-    from tensorlake.loader import Framework, Loader, Shuffle
-    from tensorlake.quantities import Duration
+    from tensorlake.loader import Framework, Loader
 
 __all__ = ["jax", "loader", "torch"]
 
 
 class HasLoader(Protocol):
-    """Rows that a loader is made of."""
+    """Rows that a loader can read."""
 
     def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader: ...
 
 
-def _loader_of(framework: Framework, holder: HasLoader, **arguments: Any) -> Loader:
-    return holder.__loader__(framework, arguments)
-
-
-@declares(partial(_loader_of, "torch"))
-def torch(
-    self: HasLoader,
-    *,
-    batch_size: int | None = None,
-    columns: Sequence[str] | None = None,
-    shuffle: Shuffle = False,
-    seed: int | None = None,
-    decode: Mapping[str, Any] | None = None,
-    transform: Callable[..., Mapping[str, Any]] | None = None,
-    batch_transform: Callable[[dict[str, Any]], Any] | None = None,
-    collate: Mapping[str, Any] | None = None,
-    null: Mapping[str, Any] | None = None,
-    layout: Literal["NHWC", "NCHW"] = "NHWC",
-    device: Any = None,  # a torch.device or its name
-    rank: int | None = None,
-    world_size: int | None = None,
-    global_batch_size: int | None = None,
-    mesh: Any = None,  # sizes by axis name, or a torch DeviceMesh
-    drop_last: bool = False,
-    workers: int | None = None,
-    prefetch: int | str = "256MiB",
-    cache: int | str = "auto",
-    on_error: Literal["raise", "skip"] = "raise",
-    deterministic: bool = True,
-    decode_on: Literal["client", "server"] = "client",
-    timeout: Duration = 300.0,
-) -> Loader:
+@with_options(TorchOptions, DEFAULTS)
+def torch(self: HasLoader, **arguments: Unpack[TorchOptions]) -> Loader:
     """Stream batches of torch tensors; docs/reference/loader.md describes the arguments.
 
     Example:
@@ -71,38 +42,11 @@ def torch(
         [3]
         >>> ds.discard()
     """
-    raise NotImplementedError  # `declares` calls `_loader_of` in its place
+    return self.__loader__("torch", dict(arguments))
 
 
-@declares(partial(_loader_of, "jax"))
-def jax(
-    self: HasLoader,
-    *,
-    batch_size: int | None = None,
-    columns: Sequence[str] | None = None,
-    shuffle: Shuffle = False,
-    seed: int | None = None,
-    decode: Mapping[str, Any] | None = None,
-    transform: Callable[..., Mapping[str, Any]] | None = None,
-    batch_transform: Callable[[dict[str, Any]], Any] | None = None,
-    collate: Mapping[str, Any] | None = None,
-    null: Mapping[str, Any] | None = None,
-    layout: Literal["NHWC", "NCHW"] = "NHWC",
-    device: Any = None,  # a jax.Device or its name
-    rank: int | None = None,
-    world_size: int | None = None,
-    global_batch_size: int | None = None,
-    mesh: Any = None,  # sizes by axis name, or a torch DeviceMesh
-    drop_last: bool = False,
-    workers: int | None = None,
-    prefetch: int | str = "256MiB",
-    cache: int | str = "auto",
-    on_error: Literal["raise", "skip"] = "raise",
-    deterministic: bool = True,
-    decode_on: Literal["client", "server"] = "client",
-    timeout: Duration = 300.0,
-    sharding: Any = None,  # a jax.sharding.Sharding
-) -> Loader:
+@with_options(JaxOptions, DEFAULTS)
+def jax(self: HasLoader, **arguments: Unpack[JaxOptions]) -> Loader:
     """Stream batches of JAX arrays; docs/reference/loader.md describes the arguments.
 
     Example:
@@ -113,36 +57,11 @@ def jax(
         [[1, 2], [3]]
         >>> ds.discard()
     """
-    raise NotImplementedError  # `declares` calls `_loader_of` in its place
+    return self.__loader__("jax", dict(arguments))
 
 
-@declares(partial(_loader_of, "numpy"))
-def loader(
-    self: HasLoader,
-    *,
-    batch_size: int | None = None,
-    columns: Sequence[str] | None = None,
-    shuffle: Shuffle = False,
-    seed: int | None = None,
-    decode: Mapping[str, Any] | None = None,
-    transform: Callable[..., Mapping[str, Any]] | None = None,
-    batch_transform: Callable[[dict[str, Any]], Any] | None = None,
-    collate: Mapping[str, Any] | None = None,
-    null: Mapping[str, Any] | None = None,
-    layout: Literal["NHWC", "NCHW"] = "NHWC",
-    rank: int | None = None,
-    world_size: int | None = None,
-    global_batch_size: int | None = None,
-    mesh: Any = None,  # sizes by axis name, or a torch DeviceMesh
-    drop_last: bool = False,
-    workers: int | None = None,
-    prefetch: int | str = "256MiB",
-    cache: int | str = "auto",
-    on_error: Literal["raise", "skip"] = "raise",
-    deterministic: bool = True,
-    decode_on: Literal["client", "server"] = "client",
-    timeout: Duration = 300.0,
-) -> Loader:
+@with_options(LoaderOptions, DEFAULTS)
+def loader(self: HasLoader, **arguments: Unpack[LoaderOptions]) -> Loader:
     """Stream batches of NumPy arrays; docs/reference/loader.md describes the arguments.
 
     Example:
@@ -153,4 +72,4 @@ def loader(
         [[1, 2], [3]]
         >>> ds.discard()
     """
-    raise NotImplementedError  # `declares` calls `_loader_of` in its place
+    return self.__loader__("numpy", dict(arguments))

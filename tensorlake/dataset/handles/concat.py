@@ -13,7 +13,7 @@ from tensorlake.dataset.core.rowset import rowset_of
 from tensorlake.dataset.handles.dataset import View
 from tensorlake.dataset.handles.rows import Rows
 from tensorlake.dataset.transform import concat as concatenating
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 
 __all__ = ["concat"]
 
@@ -21,7 +21,7 @@ __all__ = ["concat"]
 def concat(views: Sequence[Rows]) -> View:
     """Join the rows of datasets and views of one version, in the order given.
 
-    A row that is in two of them comes twice.
+    A row that is in two of them appears twice.
 
     Args:
         views: Views to join, all with the same columns.
@@ -45,7 +45,7 @@ def concat(views: Sequence[Rows]) -> View:
 def _listed(views: Any) -> list[Any]:
     is_list = isinstance(views, Sequence) and not isinstance(views, str | Rows)
     if not is_list or not views:
-        given = "an empty list" if is_list else f"{type(views).__name__} {views!r:.60}"
+        given = "an empty list" if is_list else f"{type(views).__name__} {shown(views)}"
         raise InvalidInputError(
             f"concat() takes a list of views, got {given}\ntl.concat([first, second])"
         )
@@ -55,6 +55,6 @@ def _listed(views: Any) -> list[Any]:
 def _checked(one: Any) -> Rows:
     if not isinstance(one, Rows):
         raise InvalidInputError(
-            f"concat() joins datasets and views, got {type(one).__name__} {one!r:.60}", actual=one
+            f"concat() joins datasets and views, got {type(one).__name__} {shown(one)}", actual=one
         )
     return one

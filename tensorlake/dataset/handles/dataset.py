@@ -1,12 +1,13 @@
 """Dataset and View, the main handles. A Dataset follows its branch, a View is frozen.
 
-Both are handles around rows and columns of a version, and `Rows` is what they share. Writing is
-staged, seen by one Dataset alone, and published by one ``commit``: others see all or nothing. They
-are in one module because each makes the other.
+Both are handles around rows and columns of a version, with the common base `Rows`. Changes are
+staged, visible to one Dataset only, and published by one ``commit``: others see all or nothing.
+They are in one module because each creates the other.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Place, Session
     from tensorlake.dataset.history.diff import Difference
     from tensorlake.dataset.history.ingest_report import IngestReport
+    from tensorlake.dataset.transform.map_report import MapReport
 
 __all__ = ["Dataset", "Diff", "SavedViews", "Updated", "View"]
 
@@ -48,7 +50,7 @@ class View(Rows):
     """Rows × columns of one version.
 
     Rows may repeat and have any order; columns may be renamed tensors of the version or values
-    that a query computed. A view holds row numbers and computed values, never the data of tensors.
+    that a query computed. A view stores row numbers and computed values, never tensor data.
     """
 
     def __init__(self, rows: RowSet) -> None:
@@ -66,12 +68,12 @@ class View(Rows):
 
     @property
     def tql(self) -> str | None:
-        """The query it came from, in canonical form; None when it was not a query."""
+        """The query it came from, in canonical form; None if it is not a query."""
         return self._rows.tql
 
     @property
     def name(self) -> str | None:
-        """The name it was saved under, if it was."""
+        """The name it was saved under, if any."""
         return self._rows.name
 
     @overload
@@ -127,6 +129,9 @@ class Dataset(Rows):
     ingest_report: IngestReport | None = None
     """The report of the ingestion that returned this handle."""
 
+    map_report: MapReport | None = None
+    """The report of the last ``map`` that returned this handle."""
+
     def __init__(self, session: Session) -> None:
         self.__session__ = session
 
@@ -141,7 +146,7 @@ class Dataset(Rows):
         return self if session is self.__session__ else Dataset(session)
 
     @overload
-    def __getitem__(self, key: str) -> Tensor: ...  # a Group, where several names begin so
+    def __getitem__(self, key: str) -> Tensor: ...  # a Group, if several names have this prefix
 
     @overload
     def __getitem__(self, key: int | np.integer) -> Row: ...  # pyright: ignore[reportOverlappingOverload] - a NumPy integer has __array__, too
@@ -150,8 +155,11 @@ class Dataset(Rows):
     def __getitem__(self, key: RowNames | list[str] | tuple[str, ...]) -> View: ...
 
     def __getitem__(self, key: Any) -> Any:
-        """Read as of now: a column follows the handle, rows and views stay at their version."""
-        return column_of(self, key) if isinstance(key, str) else _read(self, self.__rowset__, key)
+        """Read the current version: a column follows the handle, rows and views stay at theirs."""
+        if not isinstance(key, str):
+            return _read(self, self.__rowset__, key)
+        is_tensor = key in self.__session__.snapshot().schema.by_name
+        return Tensor(self, key) if is_tensor else column_of(self, key)
 
     def __len__(self) -> int:
         transaction, committed = self.__session__.transaction, self.__session__.committed
@@ -169,7 +177,7 @@ class Dataset(Rows):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the chunks that this version shows."""
+        """Bytes of the chunks that this version references."""
         snapshot = self.__session__.committed
         tables = (snapshot.extents(spec.id) for spec in snapshot.schema.tensors)
         return sum(int(stored_chunks(extents).nbytes.sum()) for extents in tables)
@@ -216,11 +224,11 @@ class Dataset(Rows):
     revert = versioned.revert
     delete_branch = versioned.delete_branch
 
-    def diff(self, a: str | None = None, b: str | None = None) -> Diff:
+    def diff(self, a: str | dt.datetime | None = None, b: str | dt.datetime | None = None) -> Diff:
         """Compare versions by row identity.
 
-        Without arguments what is staged; with one, from that version to this handle's; with two,
-        from the first to the second.
+        Without arguments, compare the staged changes with their base; with one, that version with
+        this handle's; with two, the first with the second.
 
         Example:
             >>> import tensorlake as tl
@@ -237,7 +245,7 @@ class Dataset(Rows):
 
     @property
     def branches(self) -> list[str]:
-        """Names of the branches; one that is damaged is named too, and warned of."""
+        """Names of the branches; a damaged one is included, with a warning."""
         return versioning.branches(self.__session__)
 
     @property
@@ -256,11 +264,12 @@ class Dataset(Rows):
     expire = maintained.expire
     gc = maintained.gc
     check = maintained.check
+    repair = maintained.repair
 
     # The handle
 
     def close(self) -> None:
-        """Give the handle back; staged changes are lost, with a warning.
+        """Close the handle; staged changes are lost, with a warning.
 
         It accepts no changes from then on. Rows, Views and loaders that outlive a ``with`` remain
         readable at their version.
@@ -287,13 +296,13 @@ class Dataset(Rows):
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """The rows whose value of one tensor differs, before and after.
+    """The rows in which the value of one tensor differs.
 
     Attributes:
-        before: The tensor over those rows in the older version.
+        before: The tensor for those rows in the older version.
         after: The same rows, in the same order, in the newer one.
-        view_before: Those rows of the older version, with all of its tensors.
-        view_after: And of the newer.
+        view_before: Those rows of the older version, with all tensors.
+        view_after: The same of the newer version.
     """
 
     before: Tensor
@@ -381,7 +390,7 @@ class UpdatedTensors(dict[str, Updated]):
 
 
 class SavedViews(Mapping[str, View]):
-    """The saved views of a dataset, by name; opening one costs nothing of the others.
+    """The saved views of a dataset, by name; each is opened on access.
 
     Example:
         >>> import tensorlake as tl
@@ -440,7 +449,7 @@ def _read(handle: Rows, rows: RowSet, key: Any) -> Any:
 
 
 def _diff_of(found: Difference) -> Diff:
-    """Wrap what was found between two versions."""
+    """Wrap the differences between two versions."""
     updated = UpdatedTensors(found.before, found.after)
     for name, rows in found.updated.items():
         before, after = View(rows.before), View(rows.after)

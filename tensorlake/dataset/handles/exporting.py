@@ -1,4 +1,4 @@
-"""The ways out of a Dataset and a View, methods of both: other libraries and files."""
+"""Exports to other libraries and to files, as methods of Dataset and View."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def to_pandas(self: HasRows, columns: Sequence[str] | None = None) -> Any:  # no
 
 
 def to_arrow(self: HasRows, columns: Sequence[str] | None = None) -> Any:  # noqa: D417 - a method: self
-    """Read rows into a ``pyarrow.Table``; how each type comes out is in docs/reference/sdk.md.
+    """Read rows into a ``pyarrow.Table``; docs/reference/sdk.md lists the Arrow type of each type.
 
     Args:
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
 
     Raises:
-        InvalidInputError: It would be more than 4 GiB; what streams is
+        InvalidInputError: It would be more than 4 GiB; to stream the rows instead, use
             ``pyarrow.RecordBatchReader.from_stream(ds)``.
 
     Example:
@@ -78,10 +78,10 @@ def to_arrow(self: HasRows, columns: Sequence[str] | None = None) -> Any:  # noq
 
 
 def arrow_dataset(self: HasRows) -> Any:
-    """Show the rows as a ``pyarrow.dataset.Dataset``, which reads what is asked of it.
+    """Return the rows as a ``pyarrow.dataset.Dataset``, which reads data on demand.
 
-    DuckDB, polars and pyarrow's own scanner name columns and conditions; only those columns
-    are read, and conditions that TQL can answer choose the rows before.
+    DuckDB, polars and pyarrow's own scanner pass columns and conditions; only those columns are
+    read, and conditions that TQL can express select the rows first.
 
     Example:
         >>> import tensorlake as tl
@@ -97,7 +97,7 @@ def arrow_dataset(self: HasRows) -> Any:
 
 
 def to_duckdb(self: HasRows, connection: Any = None) -> Any:  # noqa: D417 - a method: self
-    """Show the rows as a DuckDB relation, over `arrow_dataset`: nothing is copied before.
+    """Return the rows as a DuckDB relation over `arrow_dataset`; no data is copied in advance.
 
     Args:
         connection: DuckDB connection; None: the default one.
@@ -118,7 +118,7 @@ def to_duckdb(self: HasRows, connection: Any = None) -> Any:  # noqa: D417 - a m
 def to_hf(self: HasRows, columns: Sequence[str] | None = None) -> Any:  # noqa: D417 - a method: self
     """Read rows into a ``datasets.Dataset`` of Hugging Face; images as stored.
 
-    Its features are the tensors' types; ``tl.ingest.huggingface`` makes tensors of them again.
+    Its features are the tensors' types; ``tl.ingest.huggingface`` converts them back.
 
     Args:
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
@@ -160,18 +160,18 @@ def to_numpy(  # noqa: D417 - a method: self
 ) -> dict[str, np.ndarray] | None:
     """Read columns into arrays by name, or write them into an ``.npz`` file.
 
-    Tensors of one shape are an array, labels their codes; of all others there is an array of
-    objects in memory. A file has ragged ones as ``x.values`` and ``x.shapes``, text as NumPy's,
-    and no form for bytes. ``tl.ingest.numpy`` makes the tensors again.
+    Tensors of one shape become an array, labels their codes, and all others an array of objects.
+    A file stores ragged ones as ``x.values`` and ``x.shapes``, text as NumPy strings, and has no
+    form for bytes. ``tl.ingest.numpy`` reads the file back.
 
     Args:
-        dst: Path of the file, which appears when it is whole. None: arrays in memory.
+        dst: Path of the file, which appears when it is complete. None: arrays in memory.
         columns: Only these.
-        overwrite: Whether to replace what is there.
+        overwrite: Whether to replace an existing file.
 
     Raises:
         InvalidInputError: It would be more than 4 GiB, or numbers are NULL.
-        UnsupportedFeatureError: A file has no form for a tensor; ``columns=`` leaves it out.
+        UnsupportedFeatureError: A file does not support a tensor; ``columns=`` leaves it out.
 
     Example:
         >>> import tensorlake as tl
@@ -195,19 +195,19 @@ def to_zarr(  # noqa: D417 - a method: self
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> Any:
-    """Write a zarr group, an array for each tensor, and return it, open for reading.
+    """Write a zarr group with an array for each tensor, and return it, open for reading.
 
-    Ragged tensors and bytes are groups of ``values`` and ``shapes`` or ``offsets``; which is
-    in docs/reference/sdk.md.
+    Ragged tensors and bytes are groups of ``values`` and ``shapes`` or ``offsets``, as
+    described in docs/reference/sdk.md.
 
     Args:
-        dst: Path of a folder, which appears when it is whole. None: in memory.
+        dst: Path of a folder, which appears when it is complete. None: in memory.
         columns: Only these tensors.
-        overwrite: Whether to replace what is there.
+        overwrite: Whether to replace an existing file or folder.
 
     Raises:
-        InvalidInputError: There is something at ``dst``, or in memory it would be over 4 GiB.
-        UnsupportedFeatureError: zarr has no form for a tensor; ``columns=`` leaves it out.
+        InvalidInputError: ``dst`` exists, or in memory it would be over 4 GiB.
+        UnsupportedFeatureError: zarr does not support a tensor; ``columns=`` leaves it out.
 
     Example:
         >>> import tensorlake as tl
@@ -223,14 +223,14 @@ def to_zarr(  # noqa: D417 - a method: self
 
 
 def arrow_stream(self: HasRows, requested_schema: object = None) -> object:
-    """Hand out all columns as a stream (the Arrow PyCapsule protocol), batch by batch."""
+    """Export all columns as a stream (the Arrow PyCapsule protocol), batch by batch."""
     from tensorlake.dataset import export
 
     return export.to_reader(self.__rowset__).__arrow_c_stream__(requested_schema)
 
 
 def arrow_schema(self: HasRows) -> object:
-    """Hand out the schema that the stream has."""
+    """Export the schema of the stream."""
     from tensorlake.dataset import export
 
     here = self.__rowset__
@@ -244,15 +244,15 @@ def to_parquet(  # noqa: D417 - a method: self
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a Parquet file, a row group at a time; ``tl.ingest.parquet`` makes the same again.
+    """Write a Parquet file, one row group at a time; ``tl.ingest.parquet`` reads it back.
 
     Args:
-        dst: Path of the file. It appears when it is whole.
+        dst: Path of the file. It appears when it is complete.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
-        overwrite: Whether to replace what is there.
+        overwrite: Whether to replace an existing file or folder.
 
     Raises:
-        InvalidInputError: There is something at ``dst``.
+        InvalidInputError: ``dst`` exists.
 
     Example:
         >>> import tensorlake as tl
@@ -279,13 +279,13 @@ def to_csv(  # noqa: D417 - a method: self
     """Write a CSV file; one whose name ends in ``.gz`` or ``.zst`` is compressed.
 
     Args:
-        dst: Path of the file. It appears when it is whole.
+        dst: Path of the file. It appears when it is complete.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
         delimiter: Separator of values.
-        overwrite: Whether to replace what is there.
+        overwrite: Whether to replace an existing file or folder.
 
     Raises:
-        UnsupportedFeatureError: A column is arrays, lists or bytes; ``columns=`` leaves it out.
+        UnsupportedFeatureError: A column has arrays, lists or bytes; ``columns=`` leaves it out.
 
     Example:
         >>> from pathlib import Path
@@ -311,16 +311,16 @@ def to_jsonl(  # noqa: D417 - a method: self
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write JSON lines, an object a row; ``.gz`` or ``.zst`` at the end of the name compresses.
+    """Write JSON lines, one object per row; a name ending in ``.gz`` or ``.zst`` is compressed.
 
     Args:
-        dst: Path of the file. It appears when it is whole.
+        dst: Path of the file. It appears when it is complete.
         columns: Only these; ``_row`` and ``_row_id`` may be among them.
-        overwrite: Whether to replace what is there.
+        overwrite: Whether to replace an existing file or folder.
 
     Raises:
-        InvalidInputError: A number is NaN or infinite, which JSON has no form for.
-        UnsupportedFeatureError: A column is bytes; ``columns=`` leaves it out.
+        InvalidInputError: A number is NaN or infinite, which JSON does not support.
+        UnsupportedFeatureError: A column has bytes; ``columns=`` leaves it out.
 
     Example:
         >>> import tensorlake as tl
@@ -342,16 +342,16 @@ def to_webdataset(  # noqa: D417 - a method: self
     dst: str | PathLike[str],
     *,
     columns: Sequence[str] | None = None,
-    shard_size: str = "256MiB",
+    shard_size: int | str = "256MiB",
     overwrite: bool = False,
 ) -> None:
     """Write WebDataset shards into a folder; images are written as stored, without re-encoding.
 
     Args:
-        dst: Path of the folder. It appears when it is whole.
+        dst: Path of the folder. It appears when it is complete.
         columns: Only these tensors.
-        shard_size: Bytes of samples a shard.
-        overwrite: Whether to replace what is there.
+        shard_size: Bytes of samples per shard.
+        overwrite: Whether to replace an existing file or folder.
 
     Raises:
         UnsupportedFeatureError: Shards have no form for a tensor; ``columns=`` leaves it out.
@@ -378,20 +378,20 @@ def to_mds(  # noqa: D417 - a method: self
     dst: str | PathLike[str],
     *,
     columns: Sequence[str] | None = None,
-    shard_size: str = "64MiB",
+    shard_size: int | str = "64MiB",
     overwrite: bool = False,
 ) -> None:
     """Write MosaicML's MDS into a folder; images are written as stored, without re-encoding.
 
     Args:
-        dst: Path of the folder. It appears when it is whole.
+        dst: Path of the folder. It appears when it is complete.
         columns: Only these tensors.
-        shard_size: Bytes a shard.
-        overwrite: Whether to replace what is there.
+        shard_size: Bytes per shard.
+        overwrite: Whether to replace an existing file or folder.
 
     Raises:
-        InvalidInputError: A value is NULL, which MDS has no form for.
-        UnsupportedFeatureError: MDS has no form for a tensor; ``columns=`` leaves it out.
+        InvalidInputError: A value is NULL, which MDS does not support.
+        UnsupportedFeatureError: MDS does not support a tensor; ``columns=`` leaves it out.
 
     Example:
         >>> import tensorlake as tl
@@ -422,9 +422,9 @@ def to_coco(  # noqa: D417 - a method: self
     other tensors are left out.
 
     Args:
-        dst: Path of the folder. It appears when it is whole.
-        columns: Only these tensors, where a type is there twice.
-        overwrite: Whether to replace what is there.
+        dst: Path of the folder. It appears when it is complete.
+        columns: Only these tensors, if several have one of these types.
+        overwrite: Whether to replace an existing file or folder.
 
     Raises:
         InvalidInputError: There is no image, or the numbers of classes and boxes differ.

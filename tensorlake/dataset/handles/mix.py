@@ -41,6 +41,7 @@ __all__ = ["Mix", "mix"]
 
 PAIR = 2
 SHOWN_ITEMS = 3
+BRIEF_DEPTH = 3
 
 
 @shows_methods
@@ -74,11 +75,13 @@ class Mix:
         return self._rows().num_places
 
     def __repr__(self) -> str:
-        lines = [f"Mix of {len(self.sources)} sources, by rows, stop={self.stop!r}"]
+        lines = [f"Mix of {len(self.sources)} sources, by rows, stop={shown(self.stop)}"]
         for name, view in self.sources.items():
             weight = self.weights[name]
-            shown = "a function" if callable(weight) else f"{weight:g}"
-            lines.append(f"  {name}  {shown}  {len(view):,} rows of {view.url!r} {view.version}")
+            described = "a function" if callable(weight) else f"{weight:g}"
+            lines.append(
+                f"  {name}  {described}  {len(view):,} rows of {view.url!r} {view.version}"
+            )
         return "\n".join(lines)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -131,7 +134,8 @@ def mix(
     """
     if isinstance(by, str) and by == "tokens":  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise UnsupportedFeatureError(
-            f"mix(by={by!r}) is not supported by this version\nby='rows' is: for shares of tokens"
+            f"mix(by={shown(by)}) is not supported by this"
+            " version\nby='rows' is: for shares of tokens"
             " divide each weight by its source's mean length",
             actual=by,
         )
@@ -176,15 +180,16 @@ def _pair(name: str, pair: object) -> tuple[Rows, Any]:
     )
 
 
-def _brief(given: object) -> str:
-    """A value in a message: of datasets and views only that they are."""
+def _brief(given: object, *, depth: int = 0) -> str:
+    """Format a value for a message: datasets and views by their URL, nested lists to a depth."""
     if isinstance(given, Rows):
         return f"a {type(given).__name__} of {given.url!r}"
-    if isinstance(given, list | tuple):
+    if isinstance(given, list | tuple) and depth < BRIEF_DEPTH:
         items = cast("list[object]", given)
         more = ", …" if len(items) > SHOWN_ITEMS else ""
         kind = "list" if isinstance(given, list) else "tuple"
-        return f"a {kind} of {', '.join(map(_brief, items[:SHOWN_ITEMS])) or 'nothing'}{more}"
+        brief = ", ".join(_brief(one, depth=depth + 1) for one in items[:SHOWN_ITEMS])
+        return f"a {kind} of {brief or 'nothing'}{more}"
     return shown(given)
 
 

@@ -1,4 +1,4 @@
-"""Making and opening datasets by URL: a handle around the session of ``connect``."""
+"""Create and open datasets by URL: a handle around the session of ``connect``."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def create(
     token: str | None = None,
     durability: Durability = "fsync",
 ) -> Dataset:
-    """Make a dataset and open its branch ``main``.
+    """Create a dataset and open its branch ``main``.
 
     Args:
         url: Local path, ``s3://``, ``gs://``, ``az://``, ``memory://``, or ``http(s)://`` of a
             dataset behind a tensorlake server.
         schema: Types by tensor name. A dtype name is short for Scalar, ``"str"`` for Text.
-        exist_ok: Open it when it is there already, provided that its schema is this one.
+        exist_ok: Open an existing dataset, provided that it has this schema.
         like: Take the schema of another dataset.
         grace: How long a transaction may stay unpublished: ``"30min"``, ``"24h"``, ``"7d"``, a
             timedelta, or seconds.
@@ -41,8 +41,8 @@ def create(
         durability: ``"none"`` leaves out the fsyncs of a local folder.
 
     Raises:
-        InvalidInputError: There is a dataset at this URL.
-        SchemaError: A name or type cannot be.
+        InvalidInputError: There is already a dataset at this URL.
+        SchemaError: A name or type is invalid.
 
     Example:
         >>> import tensorlake as tl

@@ -1,8 +1,8 @@
 """Results of indexing beside a Tensor and a View: a Row, and a Group of tensors.
 
-A row is a read-only mapping whose values are read and decoded when first used. A group is tensors
-whose names begin alike, ``pose/x`` and ``pose/y``, read and written as one: ``Struct`` in a schema
-makes one, as does any "/" in tensor names. It stores nothing of its own.
+A row is a read-only mapping whose values are read and decoded on first access. A group is a set of
+tensors with a common prefix, ``pose/x`` and ``pose/y``, read and written together: ``Struct`` in a
+schema creates one, as does any "/" in tensor names. It stores nothing of its own.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ __all__ = ["Group", "Row", "column_of", "row_at"]
 class Row(Mapping[str, Any]):
     """A row of one version.
 
-    ``row["image"]`` decodes the image the first time; ``dict(row)`` decodes everything. A group
-    of tensors is a dict. Computed columns of a query are values already. Pickled, as for a pool of
-    processes, it is a dict of its values.
+    ``row["image"]`` decodes the image on first access; ``dict(row)`` decodes everything. A group
+    of tensors is a dict. A pickled row, as sent to a pool of processes, is a dict of its values.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Row(Mapping[str, Any]):
         return self._values[name]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a column, or the default where there is no such column.
+        """Return the value of a column, or the default if there is no such column.
 
         Example:
             >>> import tensorlake as tl
@@ -87,7 +86,7 @@ class Row(Mapping[str, Any]):
         return completions(self._columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process gets the values: which version to open, and how, would be read for each.
+        # Another process gets the values: opening the version there would cost requests per row.
         return dict, (dict(self),)
 
     def __copy__(self) -> Self:
@@ -156,12 +155,12 @@ class Group:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The full names of its tensors, those of groups within it among them."""
+        """The full names of its tensors, including those of nested groups."""
         return self._members
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of its fields: tensors, and groups within it."""
+        """The names of its fields: tensors and nested groups."""
         return tuple(nested(self.name, self._members, str))
 
     @property
@@ -173,7 +172,7 @@ class Group:
         return len(rowset_of(self._rows))
 
     def __getitem__(self, key: Any) -> Any:
-        """Read a field by its name; of rows, a dict of what each field gives for them."""
+        """Read a field by its name; for rows, return a dict of the values of each field."""
         if isinstance(key, str):
             return column_of(self._rows, f"{self.name}/{key}")
         here = rowset_of(self._rows)
@@ -208,10 +207,10 @@ class Group:
 
 
 def column_of(rows: HasRows, name: str) -> Tensor | Group:
-    """Return a stored column by its name, or the group of those whose names begin so.
+    """Return a stored column by its name, or the group with this prefix.
 
     Raises:
-        TensorNotFoundError: There is neither.
+        TensorNotFoundError: Neither exists.
     """
     columns = rowset_of(rows).selection.columns
     if name in columns:

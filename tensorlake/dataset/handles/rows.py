@@ -25,7 +25,7 @@ from tensorlake.dataset.handles.row import Row, row_at
 from tensorlake.dataset.handles.tensor import Tensor
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.query.predicate import Predicate
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.types import SampleType
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ class Rows:
         """The rows and columns that this shows now."""
         raise NotImplementedError
 
-    # What it is
+    # Properties
 
     def __len__(self) -> int:
         return len(self.__rowset__)
 
     def count(self) -> int:
-        """How many rows there are.
+        """Return the number of rows.
 
         Example:
             >>> import tensorlake as tl
@@ -79,7 +79,7 @@ class Rows:
 
     @property
     def url(self) -> str:
-        """Where the dataset is."""
+        """URL of the dataset."""
         return self.__rowset__.url
 
     @property
@@ -89,12 +89,12 @@ class Rows:
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """The columns that are stored, by name."""
+        """The stored columns, by name."""
         return {name: Tensor(self, name) for name in self.__rowset__.selection.columns}
 
     @property
     def version(self) -> str:
-        """The version read; with staged changes, the one they are based on."""
+        """The version read; with staged changes, their base version."""
         return self.__rowset__.version
 
     @property
@@ -108,10 +108,10 @@ class Rows:
         return self.__rowset__.row_ids
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is a column of this name; rows are found by conditions."""
+        """Return whether there is a column of this name; rows are found by conditions."""
         if not isinstance(name, str):
             raise InvalidInputError(
-                f"'in' asks for a column by its name, got {name!r}\n"
+                f"'in' asks for a column by its name, got {shown(name)}\n"
                 'rows are found by conditions: len(ds[ds["x"] == 3]) > 0'
             )
         rows = self.__rowset__
@@ -188,7 +188,7 @@ class Rows:
         Raises:
             MissingExtraError: The extra ``server`` is not installed.
             UnsupportedFeatureError: The viewer was not built.
-            InvalidStateError: A view whose rows no query tells: ``view.save(name).show()``.
+            InvalidStateError: The view's rows were chosen by hand: ``view.save(name).show()``.
 
         Example:
             >>> import tensorlake as tl
@@ -221,5 +221,5 @@ def repin_of(rows: HasRows) -> Repin | None:
 def _made_again(
     rows: Rows, framework: Framework, arguments: dict[str, Any], **replaced: Any
 ) -> Loader:
-    """Make the same loader in another process."""
+    """Make the same loader in another process; None for a View's rows."""
     return rows.__loader__(framework, arguments | replaced)

@@ -26,12 +26,12 @@ __all__ = [
 def add_tensor(
     self: HasSession, name: str, sample_type: SampleType | str | Any, fill: Any = NO_DEFAULT
 ) -> None:
-    """Stage a new tensor. Rows that exist get ``fill``, else the type's default, else NULL.
+    """Stage a new tensor. Existing rows get ``fill``, else the type's default, else NULL.
 
     A ``Struct`` adds a tensor for each of its fields.
 
     Raises:
-        SchemaError: The name is taken, or there is neither fill nor default nor NULL.
+        SchemaError: The name is in use, or there is neither a fill nor a default nor NULL.
 
     Example:
         >>> import tensorlake as tl
@@ -46,7 +46,7 @@ def add_tensor(
 
 
 def drop_tensor(self: HasSession, name: str) -> None:
-    """Stage that a tensor is gone, or a group of them; older versions keep it.
+    """Stage the removal of a tensor or a group; older versions keep it.
 
     Example:
         >>> import tensorlake as tl
@@ -61,7 +61,7 @@ def drop_tensor(self: HasSession, name: str) -> None:
 
 
 def rename_tensor(self: HasSession, old: str, new: str) -> None:
-    """Stage another name for a tensor, or a group of them; data and identity stay.
+    """Stage a new name for a tensor or a group; data and identity stay.
 
     Example:
         >>> import tensorlake as tl
@@ -89,10 +89,10 @@ def alter_tensor(  # noqa: D417 - a method: self
 
     Args:
         name: The tensor.
-        nullable: Whether samples may be NULL. False needs that none is: rows are looked at
-            where statistics leave it open.
-        dtype: A wider one: each value that is stored must be one of its values.
-        shape: The same lengths, or None where samples may differ from now on.
+        nullable: Whether samples may be NULL. False requires that no sample is NULL: rows are
+            read if statistics do not show it.
+        dtype: A wider dtype, which can represent each stored value.
+        shape: The same lengths, or None for axes whose length may vary from now on.
         codec: "any": also accept images of other codecs, beside the existing ones.
         metadata: JSON metadata of the tensor, replacing the existing metadata.
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tensorlake.dataset.core.rowset import HasViews
-from tensorlake.errors import InvalidInputError
-from tensorlake.quantities import Duration, is_whole_number, parse_nbytes, seconds_of
+from tensorlake.quantities import Duration, checked_integer, parse_nbytes, seconds_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset.handles.row import Row
@@ -22,12 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["filter", "order_by", "query", "sample", "select", "split", "take", "where"]
 
+MOST_ROWS = (1 << 63) - 1
+"""The largest LIMIT: an int64."""
+
 View = TypeVar("View")  # the class of views: it has these methods, and stands above this module
 
 
 def query(  # noqa: D417 - a method: self
     self: HasViews[View],
     tql: str,
+    /,
     *,
     timeout: Duration | None = None,
     max_bytes: int | str | None = None,
@@ -71,7 +74,7 @@ def query(  # noqa: D417 - a method: self
     return self.__view__(run_query(self.__rowset__, tql, params, limits))
 
 
-def where(self: HasViews[View], condition: str | Predicate, **params: Any) -> View:
+def where(self: HasViews[View], condition: str | Predicate, /, **params: Any) -> View:
     """Select the rows that meet a condition: TQL text without WHERE, or a Predicate.
 
     Example:
@@ -126,6 +129,9 @@ def filter(  # noqa: A001 - the method's name
 ) -> View:
     """Keep the rows for which a Python function of a Row holds; warns that it is slow.
 
+    A condition (TQL text, or a Predicate) belongs to ``where``; passed here it still works, with
+    a ``DeprecationWarning``.
+
     Example:
         >>> import warnings
         >>> import tensorlake as tl
@@ -154,15 +160,11 @@ def take(self: HasViews[View], count: int) -> View:
         array([1, 2])
         >>> ds.discard()
     """
-    if not is_whole_number(count) or count < 0:
-        raise InvalidInputError(
-            f"take({count!r}): give a number of rows, 0 or more;\n"
-            "rows by their positions are rows[start:stop], or rows[[3, 1, 4]]",
-            actual=count,
-        )
+    by_position = "rows by their positions are rows[start:stop], or rows[[3, 1, 4]]"
+    count = checked_integer(count, name="count", advice=by_position)
     rows = self.__rowset__
     first = np.arange(min(count, len(rows)), dtype=np.int64)
-    return self.__view__(rows.take_step(first, f"LIMIT {count}"))
+    return self.__view__(rows.take_step(first, f"LIMIT {min(count, MOST_ROWS)}"))
 
 
 def sample(self: HasViews[View], count: int, *, seed: int = 0) -> View:
@@ -176,14 +178,9 @@ def sample(self: HasViews[View], count: int, *, seed: int = 0) -> View:
         2
         >>> ds.discard()
     """
-    if not is_whole_number(seed) or seed < 0:
-        raise InvalidInputError(
-            f"sample(seed={seed!r}): seed must be an integer >= 0", argument="seed"
-        )
+    seed = checked_integer(seed, name="seed")
     rows = self.__rowset__
-    if not is_whole_number(count) or not 0 <= count <= len(rows):
-        message = f"sample({count!r}): there are {len(rows):,} rows; give 0 to {len(rows)}"
-        raise InvalidInputError(message, expected=len(rows), actual=count)
+    count = checked_integer(count, name="count", most=len(rows), advice="each row is taken once")
     chosen = np.random.Generator(np.random.Philox(seed)).permutation(len(rows))[:count]
     return self.__view__(rows.take(chosen.astype(np.int64)))
 
@@ -197,7 +194,9 @@ def split(  # noqa: D417 - a method: self
     group: str | None = None,
     exact: bool = False,
 ) -> dict[str, View]:
-    """Split the rows: a row keeps its side when others are added, for it follows from its id.
+    """Split the rows into parts, such as train and val.
+
+    A row keeps its split when others are added, because the split depends on the row id.
 
     Args:
         shares: The share of each side, by name; they sum to 1.

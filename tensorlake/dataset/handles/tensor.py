@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.core.indexing import row_position
 from tensorlake.dataset.core.rowset import ITERATED_AT_ONCE, HasRows, RowSet, rowset_of, writer_of
 from tensorlake.dataset.query.assignment import assign, positions_named
 from tensorlake.dataset.query.predicate import Predicate, comparison, membership, nullness
@@ -98,11 +97,10 @@ class Tensor:
             return self._region(rows)
         here = rowset_of(self._rows)
         sample_type = here.selection.snapshot.spec(self.name).type
-        if is_whole_number(rows):
-            position = row_position(int(rows), len(here), what=self._what())
+        if type(rows) is int or is_whole_number(rows):
+            position = here.position(int(rows), self._what)
             return sample_type.present_one(here.read(self.name, np.array([position])), 0)
-        column = here.read(self.name, self._positions(here, rows))
-        return sample_type.present(column, tensor=self.name)
+        return self._read_several(here, rows, NO_DEFAULT)
 
     def read(self, rows: Any = slice(None), *, null: Any = NO_DEFAULT) -> Any:
         """Read rows as brackets do, with ``null`` in the place of NULLs.
@@ -111,14 +109,59 @@ class Tensor:
             >>> import tensorlake as tl
             >>> ds = tl.create("memory://doc-read", {"x": tl.Scalar("int64", nullable=True)})
             >>> ds.extend({"x": [1, None]})
-            >>> ds["x"].read(null=-1).tolist()
-            [1, -1]
+            >>> ds["x"].read(null=-1).tolist(), int(ds["x"].read(1, null=-1))
+            ([1, -1], -1)
             >>> ds.discard()
         """
         here = rowset_of(self._rows)
+        sample_type = here.selection.snapshot.spec(self.name).type
+        if is_whole_number(rows):
+            column = here.read(self.name, np.array([here.position(int(rows), self._what)]))
+            if null is not NO_DEFAULT:
+                column = sample_type.without_nulls(column, tensor=self.name, null=null)
+            return sample_type.present_one(column, 0)
+        return self._read_several(here, rows, null)
+
+    def to_numpy(self, rows: Any = slice(None), *, null: Any = NO_DEFAULT) -> np.ndarray:
+        """Read rows as one NumPy array, with ``null`` in the place of NULLs.
+
+        Samples of one shape are one array, rows first, class labels their codes. All other types
+        give an array of objects, one for each row: arrays, strings, decoded images.
+
+        Raises:
+            InvalidInputError: A row is NULL, and no ``null`` was given.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-tensor-to-numpy", {"t": tl.Array("int8", (None,))})
+            >>> ds.extend({"t": [[1, 2], [3]]})
+            >>> ds["t"].to_numpy()
+            array([array([1, 2], dtype=int8), array([3], dtype=int8)], dtype=object)
+            >>> ds.discard()
+        """
+        from tensorlake.dataset.export.numpy import one_array
+
+        return one_array(self._read_several(rowset_of(self._rows), rows, null))
+
+    def to_list(self, rows: Any = slice(None)) -> list[Any]:
+        """Read rows as a list of plain Python values, with None for NULL.
+
+        Arrays become nested lists, class labels their names, timestamps ``datetime``.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-to-list", {"x": tl.Scalar("int64", nullable=True)})
+            >>> ds.extend({"x": [1, None]})
+            >>> ds["x"].to_list()
+            [1, None]
+            >>> ds.discard()
+        """
+        from tensorlake.dataset.export.files import plain_value
+
+        here = rowset_of(self._rows)
         column = here.read(self.name, self._positions(here, rows))
         sample_type = here.selection.snapshot.spec(self.name).type
-        return sample_type.present(column, tensor=self.name, null=null)
+        return [plain_value(sample_type.present_one(column, at)) for at in range(len(column))]
 
     def shapes(self, rows: Any = slice(None)) -> Any:
         """Shapes of the samples without decoding any: int64 (n, ndim), −1 where NULL.
@@ -139,7 +182,7 @@ class Tensor:
         """
         here = rowset_of(self._rows)
         if is_whole_number(rows):
-            position = row_position(int(rows), len(here), what=self._what())
+            position = here.position(int(rows), self._what)
             shape = here.shapes(self.name, np.array([position]))[0].tolist()
             return None if -1 in shape else tuple(shape)
         return here.shapes(self.name, self._positions(here, rows))
@@ -163,7 +206,7 @@ class Tensor:
             raise InvalidInputError(
                 f"bytes({shown(row)}): give the number of one row", tensor=self.name, actual=row
             )
-        position = row_position(int(row), len(here), what=self._what())
+        position = here.position(int(row), self._what)
         column = here.read(self.name, np.array([position]), decode=False)
         if not isinstance(column, EncodedColumn):
             raise InvalidInputError(
@@ -181,16 +224,21 @@ class Tensor:
         if not is_whole_number(rows):
             raise InvalidInputError(
                 f"a region is of one row: ds[{self.name!r}][row, 10:20, 10:20];"
-                f" got {rows!r} for the row",
+                f" got {shown(rows)} for the row",
                 tensor=self.name,
             )
         here = rowset_of(self._rows)
         snapshot = here.selection.snapshot
-        position = np.array([row_position(int(rows), len(here), what=self._what())])
+        position = np.array([here.position(int(rows), self._what)])
         column = here.read(self.name, position, decode=False)
         return snapshot.spec(self.name).type.present_region(
             column, tuple(region), tensor=self.name, row=int(position[0])
         )
+
+    def _read_several(self, here: RowSet, rows: Any, null: Any) -> Any:
+        column = here.read(self.name, self._positions(here, rows))
+        sample_type = here.selection.snapshot.spec(self.name).type
+        return sample_type.present(column, tensor=self.name, null=null)
 
     @property
     def _spec(self) -> TensorSpec:
@@ -223,7 +271,7 @@ class Tensor:
         return comparison(self.name, ">=", value)
 
     def isin(self, values: Iterable[object]) -> Predicate:
-        """Ask for rows whose value is one of several.
+        """Predicate: the value is in ``values``.
 
         Example:
             >>> import tensorlake as tl
@@ -236,7 +284,7 @@ class Tensor:
         return membership(self.name, values)
 
     def is_null(self) -> Predicate:
-        """Ask for rows whose value is NULL.
+        """Predicate: the value is NULL.
 
         Example:
             >>> import tensorlake as tl
@@ -285,8 +333,10 @@ class Tensor:
         """
         label = self._class_label("codes()")
         if isinstance(names, str):
-            raise InvalidInputError(f"codes({names!r}): give a list of names, [{names!r}]")
-        if not isinstance(names, Iterable):
+            raise InvalidInputError(
+                f"codes({shown(names)}): give a list of names, [{shown(names)}]"
+            )
+        if not isinstance(names, Iterable) or getattr(names, "ndim", 1) == 0:
             raise InvalidInputError(f"codes({shown(names)}): give a list of names")
         column = label.convert(list(names), tensor=self.name, call="codes()")
         assert isinstance(column, UniformColumn | RaggedColumn)
@@ -309,7 +359,7 @@ class Tensor:
         self._change_names("add", names)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a class another name; its code and rows stay. Staged.
+        """Rename a class; its code and rows stay. Staged.
 
         Raises:
             UnknownClassError: There is no class ``old``.
@@ -327,7 +377,7 @@ class Tensor:
         self._change_names("rename", (old, new))
 
     def drop_names(self, names: Sequence[str]) -> None:
-        """Take classes away that no row has. Staged.
+        """Remove classes that no row has. Staged.
 
         Codes of other classes stay, and a dropped class's code is never given to another.
 

@@ -1,6 +1,6 @@
 """Maintenance of a dataset: compaction, verification, expiry and garbage collection.
 
-Nothing here changes a value that a version shows; what it costs and finds is a report that prints.
+No method here changes a value of a version; each returns a report that can be printed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ __all__ = [
     "expire",
     "gc",
     "optimize",
+    "repair",
 ]
 
 
@@ -36,11 +37,11 @@ def optimize(  # noqa: D417 - a method: self
     are not touched, so a second call right after does nothing.
 
     Args:
-        order_by: Put the rows in another order too: a tensor, or TQL as after ``ORDER BY``
+        order_by: Also sort the rows: by a tensor, or by TQL as after ``ORDER BY``
             (``"label, score DESC"``). Row ids stay; row numbers do not.
-        dry_run: Only report what would be done. Data are read and encoded, but not stored: it
-            takes as long as a run without its writes, and returns the report of a run.
-        progress: Whether to show a line of progress; None: on terminals.
+        dry_run: Only report the changes. Data is read and encoded but not stored: this takes as
+            long as a run without its writes, and the report is exact.
+        progress: Whether to show a progress line; None: on terminals.
 
     Raises:
         ReadOnlyError: The handle is not at a branch.
@@ -68,18 +69,17 @@ def expire(  # noqa: D417 - a method: self
     keep_last: int | None = None,
     dry_run: bool = False,
 ) -> ExpiryReport:
-    """Give up old versions of every branch; the next ``gc`` removes what only they needed.
+    """Expire old versions of every branch; the next ``gc`` removes the data that only they need.
 
     Each branch keeps its newest version, tags and saved views keep theirs, and the log still
-    lists all. Expired versions can no longer be tagged or branched from.
+    lists all versions. Expired versions can no longer be tagged or branched from.
 
     Args:
-        older_than: Expire versions that another had replaced by then: ``"90d"`` or a
-            timedelta ago by the store's clock, or an aware datetime. A number without a unit
-            is refused.
-        keep_last: Keep the last N commits of each branch. With both, versions that either keeps
-            are kept.
-        dry_run: Only report what would be expired.
+        older_than: Expire versions superseded before this time: ``"90d"`` or a timedelta ago by
+            the store's clock, or an aware datetime. A number without a unit is refused.
+        keep_last: Keep the last N commits of each branch. With both, versions kept by either are
+            kept.
+        dry_run: Only report the versions to expire.
 
     Raises:
         InvalidInputError: Neither is given, or one is invalid.
@@ -101,15 +101,15 @@ def expire(  # noqa: D417 - a method: self
 
 
 def gc(self: HasSession, *, dry_run: bool = False) -> CollectionReport:  # noqa: D417 - a method: self
-    """Remove what no version, tag or view needs, and no transaction can publish any more.
+    """Remove data that no version, tag or view needs and no transaction can publish any more.
 
-    Others may read and commit meanwhile. Data staged but never committed are kept for the
-    dataset's grace time (``tl.create(…, grace="24h")``); history is never removed unless
-    ``expire`` or ``delete_branch`` gave it up. It may be stopped and run again at any point.
+    Others may read and commit meanwhile. Data that was staged but never committed is kept for
+    the dataset's grace time (``tl.create(…, grace="24h")``); history is never removed unless it
+    was expired or its branch deleted. A run may be stopped and started again at any point.
 
     Args:
-        dry_run: Only say what would go; commits that come meanwhile make it an estimate. All
-            that is written is an object that tells the store's time, and is removed.
+        dry_run: Only report the data to remove; concurrent commits make this an estimate. The
+            only object written determines the store's time, and is removed.
 
     Raises:
         ReadOnlyError: The handle was opened with ``read_only=True``, and this is not a dry run.
@@ -136,16 +136,19 @@ def check(  # noqa: D417 - a method: self
     repair: bool = False,
     progress: bool | None = None,
 ) -> CheckReport:
-    """Verify the dataset: every version of every branch, tags and views, everything they need.
+    """Verify the dataset: every version of every branch, tag and view, and all data they need.
 
-    Damage is reported, never raised, and does not stop the check; nothing is changed.
+    Damage is reported, never raised, and does not stop the check. A check that finds none leaves
+    ``check.json`` in the dataset, if it may write; a later one with ``full=False`` skips objects
+    named there that the store lists unchanged (name, size, etag). Nothing else is changed.
 
     Args:
-        full: Read every chunk and compare checksums; False reads logs and index pages only,
-            and looks whether packs are there and long enough.
+        full: Read every chunk and compare checksums; False: read logs and index pages only,
+            and check that packs exist and are long enough.
         decode: Also decode every media sample of each branch's newest version.
         repair: First repair damage where possible, as new commits: lost index pages, wrong hints.
-            Nothing is deleted; the report lists what was and was not recovered.
+            Nothing is deleted; the report lists what was and was not recovered. The same as
+            ``ds.repair()``.
         progress: Whether to show a line of progress; None: on terminals.
 
     Raises:
@@ -164,3 +167,32 @@ def check(  # noqa: D417 - a method: self
     return checking.check(
         self.__session__, full=full, decode=decode, repair=repair, progress=progress
     )
+
+
+def repair(  # noqa: D417 - a method: self
+    self: HasSession, *, full: bool = True, decode: bool = False, progress: bool | None = None
+) -> CheckReport:
+    """Repair damage where possible, then verify the dataset: ``check(repair=True)``.
+
+    Repairs are new commits and restored objects; nothing is deleted. ``report.repairs`` lists
+    what was and was not recovered, ``report.findings`` the damage that remains.
+
+    Args:
+        full: Read every chunk and compare checksums, as in ``check``.
+        decode: Also decode every media sample of each branch's newest version.
+        progress: Whether to show a line of progress; None: on terminals.
+
+    Raises:
+        ReadOnlyError: The handle was opened with ``read_only=True``.
+        UncommittedChangesError: There are staged changes.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-repair", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit()
+        >>> report = ds.repair()
+        >>> report.ok, report.repairs
+        (True, ())
+    """
+    return check(self, full=full, decode=decode, repair=True, progress=progress)

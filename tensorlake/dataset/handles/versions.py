@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -17,11 +18,10 @@ from tensorlake.dataset.history import merge as merging
 from tensorlake.dataset.history import restore as restoring
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.history.commit import Commit
-from tensorlake.dataset.history.graph import commit_graph
-from tensorlake.dataset.history.log import Log
+from tensorlake.dataset.history.log import Log, commit_graph
 from tensorlake.dataset.history.merge import MergeReport, OnConflict
-from tensorlake.errors import InvalidInputError, UncommittedChangesError, shown
-from tensorlake.quantities import Duration, is_whole_number
+from tensorlake.errors import UncommittedChangesError
+from tensorlake.quantities import Duration, checked_integer
 from tensorlake.versions import Tag
 
 __all__ = [
@@ -84,7 +84,7 @@ def branch(self: HasDatasets[Dataset], name: str, at: str | dt.datetime | None =
 
 
 def log(self: HasSession, limit: int | None = None) -> Log:
-    """Commits up to this version, newest first, read as far as they are looked at.
+    """Commits up to this version, newest first, read lazily.
 
     Example:
         >>> import tensorlake as tl
@@ -98,7 +98,7 @@ def log(self: HasSession, limit: int | None = None) -> Log:
 
 
 def graph(self: HasSession, limit: int | None = None) -> Iterator[Commit]:
-    """Commits that led to this version, newest first, those of merged branches included.
+    """Commits that led to this version, newest first, including merged branches.
 
     Example:
         >>> import tensorlake as tl
@@ -108,26 +108,31 @@ def graph(self: HasSession, limit: int | None = None) -> Iterator[Commit]:
         >>> [commit.version for commit in ds.graph()]
         ['main@1', 'main@0']
     """
-    if limit is not None and (not is_whole_number(limit) or not 0 <= limit <= sys.maxsize):
-        raise InvalidInputError(
-            f"limit counts commits, 0 or more, got {shown(limit)}", argument="limit", actual=limit
-        )
+    if limit is not None:
+        limit = checked_integer(limit, name="limit", most=sys.maxsize)
     commits = commit_graph(self.__session__.store, self.__session__.branch, self.__session__.head)
     return islice(commits, limit)
 
 
 def follow(  # noqa: D417 - a method: self
-    self: HasSession, *, poll_s: Duration = 1.0, timeout_s: Duration | None = None
+    self: HasSession,
+    *,
+    poll: Duration = 1.0,
+    timeout: Duration | None = None,
+    poll_s: Duration | None = None,
+    timeout_s: Duration | None = None,
 ) -> Iterator[Commit]:
-    """Yield the commits that come after this version on its branch, as they come.
+    """Iterate over new commits of the branch as they are published.
 
     The handle stays where it is: ``ds.refresh()`` or ``ds.at(commit.version)`` moves on.
 
     Args:
-        poll_s: How often to look, in seconds or as "5s" or a timedelta; each look is one small
+        poll: How often to look, in seconds or as "5s" or a timedelta; each look is one small
             request.
-        timeout_s: Stop when no commit came for this duration; 0 yields what is there, None
+        timeout: Stop when no commit came for this duration; 0 yields what is there, None
             never stops but at the branch's end.
+        poll_s: Deprecated: ``poll``.
+        timeout_s: Deprecated: ``timeout``.
 
     Example:
         >>> import tensorlake as tl
@@ -136,10 +141,18 @@ def follow(  # noqa: D417 - a method: self
         >>> writer.append({"x": 1})
         >>> writer.commit("one").version
         'main@1'
-        >>> [commit.message for commit in ds.follow(timeout_s=0)]
+        >>> [commit.message for commit in ds.follow(timeout=0)]
         ['one']
     """
-    return following.follow(self.__session__, poll_s=poll_s, timeout_s=timeout_s)
+    for old, value in (("poll_s", poll_s), ("timeout_s", timeout_s)):
+        if value is not None:
+            message = f"follow({old}=) is deprecated\nwrite {old.removesuffix('_s')}="
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return following.follow(
+        self.__session__,
+        poll=poll if poll_s is None else poll_s,
+        timeout=timeout if timeout_s is None else timeout_s,
+    )
 
 
 def tag(  # noqa: D417 - a method: self
@@ -147,14 +160,15 @@ def tag(  # noqa: D417 - a method: self
     name: str,
     at: str | dt.datetime | None = None,
     *,
-    expires: dt.datetime | None = None,
+    expires: dt.datetime | Duration | None = None,
 ) -> Tag:
     """Name a version.
 
     Args:
         name: The tag; it does not move, and its name is never used twice.
         at: The version: a commit, branch, tag or aware datetime. None: this handle's.
-        expires: When garbage collection may remove the tag, an aware datetime; None: never.
+        expires: When garbage collection may remove the tag: an aware datetime, or a duration from
+            now, such as "90d"; None: never.
 
     Raises:
         InvalidInputError: The name is taken by another version.
@@ -172,7 +186,7 @@ def tag(  # noqa: D417 - a method: self
 
 
 def delete_tag(self: HasSession, name: str) -> None:
-    """Give up a tag, or a saved view; its name stays used.
+    """Delete a tag, or a saved view; its name stays reserved.
 
     Example:
         >>> import tensorlake as tl
@@ -277,7 +291,7 @@ def revert(self: HasSession, version: str | dt.datetime) -> None:
 
 
 def delete_branch(self: HasSession, name: str) -> None:
-    """End a branch: nothing is committed to it any more, and its name stays used.
+    """End a branch: nothing is committed to it any more, and its name stays reserved.
 
     Its data stay readable until a garbage collection.
 

@@ -54,7 +54,7 @@ def item(self: HasRows) -> Any:
 
 
 def explain(self: HasRows) -> str:
-    """How the query was, or would be, evaluated: its plan, and what that reads at most.
+    """Query plan, with an upper bound of bytes read.
 
     Example:
         >>> import tensorlake as tl
@@ -102,7 +102,7 @@ def save(self: HasViews[View], name: str, message: str = "") -> View:  # noqa: D
 
 
 def rerun(self: HasViews[View]) -> View:
-    """Run what led to the view again, over the newest version of its branch.
+    """Rerun the view's query over the newest version of its branch.
 
     Raises:
         InvalidStateError: Rows were chosen by hand.

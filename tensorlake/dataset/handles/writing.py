@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from tensorlake.dataset.core.rowset import HasDatasets, HasSession, everything
 from tensorlake.dataset.display.repr import Summary, summarize
@@ -22,6 +22,7 @@ from tensorlake.versions import CommitRequest, OnConflict
 
 if TYPE_CHECKING:
     from tensorlake.dataset.query.predicate import Predicate
+    from tensorlake.dataset.transform.map_report import MapReport
 
 __all__ = [
     "append",
@@ -37,6 +38,15 @@ __all__ = [
 ]
 
 Dataset = TypeVar("Dataset", bound=HasSession)  # the class that has these methods, above them
+
+
+class HasMapReport(HasSession, Protocol):
+    """An object that has the report of the ``map`` that returned it."""
+
+    map_report: MapReport | None
+
+
+Mapped = TypeVar("Mapped", bound=HasMapReport)
 
 
 def summary(self: HasSession, *, full: bool = False) -> Summary:  # noqa: D417 - a method: self
@@ -93,7 +103,7 @@ def extend(self: HasSession, data: Any) -> None:
 
 
 def delete(self: HasSession, rows: Any) -> int:
-    """Stage that rows are gone: an int, slice, list, mask, Predicate or View.
+    """Stage the deletion of rows: an int, slice, list, mask, Predicate or View.
 
     Returns:
         How many rows go.
@@ -141,7 +151,7 @@ def upsert(self: HasSession, rows: Any, on: str | Sequence[str]) -> Upserted:  #
 
 
 def map(  # noqa: A001, D417 - the method's name; self
-    self: HasDatasets[Dataset],
+    self: HasDatasets[Mapped],
     function: Callable[[dict[str, Any]], Any],
     *,
     schema: Mapping[str, Any],
@@ -153,7 +163,7 @@ def map(  # noqa: A001, D417 - the method's name; self
     workers: int | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     storage_options: Mapping[str, Any] | None = None,
-) -> Dataset:
+) -> Mapped:
     """Call a function on rows; what it returns fills tensors, or makes a new dataset.
 
     Args:
@@ -172,7 +182,8 @@ def map(  # noqa: A001, D417 - the method's name; self
         storage_options: Credentials and endpoint of the new dataset.
 
     Returns:
-        This handle, with the outputs staged; or the new dataset, committed.
+        This handle, with the outputs staged; or the new dataset, committed. Its ``map_report``
+        counts rows, and lists those that were skipped.
 
     Raises:
         InvalidInputError: A result of the function does not match; nothing is staged.
@@ -186,13 +197,15 @@ def map(  # noqa: A001, D417 - the method's name; self
         Dataset ...
         >>> ds["words"].read()
         array([2, 1])
+        >>> ds.map_report.rows, ds.map_report.added
+        (2, ('words',))
         >>> ds.discard()
     """
     from tensorlake.dataset.transform.map import MapOptions, fill_rows, write_rows
 
     options = MapOptions(batch_size, engine, workers, on_error, storage_options)
     if to is None:
-        fill_rows(
+        report = fill_rows(
             self.__session__,
             function,
             schema=schema,
@@ -200,8 +213,10 @@ def map(  # noqa: A001, D417 - the method's name; self
             where=where,
             options=options,
         )
-        return self.__dataset__(self.__session__)
-    session = write_rows(
+        same = self.__dataset__(self.__session__)
+        same.map_report = report
+        return same
+    session, report = write_rows(
         everything(self.__session__),
         function,
         schema=schema,
@@ -210,7 +225,9 @@ def map(  # noqa: A001, D417 - the method's name; self
         where=where,
         options=options,
     )
-    return self.__dataset__(session)
+    made = self.__dataset__(session)
+    made.map_report = report
+    return made
 
 
 def execute(self: HasSession, tql: str, **params: Any) -> int:

@@ -21,7 +21,7 @@ class Commit:
     Attributes:
         version: Its permanent name: ``main@12``.
         digest: Digest of its log entry, 40 hex digits.
-        parents: The versions it follows.
+        parents: The versions it is based on.
         changes: Changes, as recorded: rows appended, ranges updated and deleted.
     """
 
@@ -50,7 +50,7 @@ class Commit:
 
         Args:
             entry: The entry.
-            branch: Whose log it is of.
+            branch: The branch whose log has it.
             names: Names of tensors by id, for an entry whose schema lies in a page of its own.
             latest: When it was published at the latest, as one that followed it shows.
         """
@@ -75,10 +75,10 @@ class Commit:
         return " · ".join([*told, self.summary()])
 
     def summary(self) -> str:
-        """Say in a few words what it changed.
+        """Summarise its changes in a few words.
 
         ``+1,200 rows``, ``label 214 rows``, ``+vector``. A restored version is recorded as such,
-        without its rows, and so is a branch taken over whole: ``all of fix-labels@4``.
+        without its rows, and so is a branch adopted completely: ``all of fix-labels@4``.
         """
         changes = self.changes
         parts: list[str] = ["rows replaced or reordered"] if changes.rewrite else []
@@ -103,7 +103,7 @@ class Commit:
 
 
 def tensor_names(entry: Entry | EntryLine) -> dict[str, str]:
-    """Names of an entry's tensors by id; none where its schema lies in a page that is not read."""
+    """Return the names of an entry's tensors by id; none if its schema's page was not read."""
     return {spec["id"]: spec["name"] for spec in (entry.schema or {}).get("tensors", [])}
 
 

@@ -1,8 +1,8 @@
 """Differences between two snapshots: rows by identity, cells by value.
 
-Rows are matched in stretches of row ids, and only cells whose extent differs are candidates, so
-what two versions share is neither listed nor read; a candidate counts as updated when its value
-differs, whatever was rewritten around it.
+Rows are matched by ranges of row ids, and only cells whose extent differs are candidates, so data
+shared by two versions is neither listed nor read; a candidate counts as updated if its value
+differs, regardless of rewrites around it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COMPARED_AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class UpdatedRows:
-    """Rows whose value of one tensor differs, in the same order, and the tensor's names."""
+    """Rows in which the value of one tensor differs, in the same order, and the tensor's names."""
 
     name_before: str
     name_after: str
@@ -114,7 +114,7 @@ def _changed(
     after: tuple[Snapshot, TensorSpec],
     both: Matched,
 ) -> tuple[Int64Array, Int64Array]:
-    """Physical rows of both whose value of one tensor differs, in the older version's order."""
+    """Return physical rows of both in which one tensor differs, in the older version's order."""
     (old, old_spec), (new, new_spec) = before, after
     _, numbers = new_spec.with_encodings_of(old_spec)
     moved = differing_places(
@@ -173,7 +173,7 @@ def _type_changes(old: TensorSpec, new: TensorSpec) -> list[str]:
         {key: value for key, value in one.to_json().items() if key not in ("names", "dropped")}
         for one in (old.type, new.type)
     )
-    # Codes that no class has any more are no change: a restored version has them, too.
+    # Codes of dropped classes are not a change: a restored version has them, too.
     return changes + ([] if before == after else [f"{old.type.describe()} → {new.type.describe()}"])
 
 
@@ -181,7 +181,7 @@ TRANSITIONS_SHOWN = 3
 
 
 def transitions(updated: UpdatedRows) -> str:
-    """Say which classes became which, for class labels: ``   puppy → dog 214``."""
+    """List the changes of class labels: ``   puppy → dog 214``."""
     before = updated.before.schema[updated.name_before]
     after = updated.after.schema[updated.name_after]
     if not isinstance(before, ClassLabel) or not isinstance(after, ClassLabel):
@@ -205,9 +205,9 @@ def transitions(updated: UpdatedRows) -> str:
 
 
 def _codes(rows: RowSet, name: str) -> list[int | None]:
-    """The codes of all rows; None where NULL."""
+    """Return the codes of all rows; None for NULL."""
     column = rows.read(name)
-    assert isinstance(column, UniformColumn), "labels of one code a row"
+    assert isinstance(column, UniformColumn), "labels have one code per row"
     codes: list[int | None] = column.values.tolist()
     if column.valid is not None:
         for position in np.flatnonzero(~column.valid).tolist():

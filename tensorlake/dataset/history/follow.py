@@ -1,7 +1,7 @@
-"""``ds.follow()``: the commits of a branch, as they come.
+"""``ds.follow()``: the commits of a branch, as they are published.
 
 A branch's log has no gaps, so looking for the next entry is one request, whatever the dataset's
-size, and a commit is never missed: who goes on from the last one that they saw sees them all.
+size, and no commit is missed by a reader that continues after the last one it has seen.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["follow"]
 def follow(
     session: Session,
     *,
-    poll_s: Duration = 1.0,
-    timeout_s: Duration | None = None,
+    poll: Duration = 1.0,
+    timeout: Duration | None = None,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Commit]:
     """Yield the commits after the handle's version; see ``Dataset.follow``."""
-    interval = seconds_of(poll_s, what="poll_s")
+    interval = seconds_of(poll, what="poll")
     if not 0 < interval <= TIMEOUT_MAX:
         raise InvalidInputError(
-            f"poll_s={shown(poll_s)}: give a duration above 0, such as 1.0 or '5s'",
-            argument="poll_s",
-            actual=poll_s,
+            f"poll={shown(poll)}: give a duration above 0, such as 1.0 or '5s'",
+            argument="poll",
+            actual=poll,
         )
-    quiet = None if timeout_s is None else seconds_of(timeout_s, what="timeout_s")
+    quiet = None if timeout is None else seconds_of(timeout, what="timeout")
     log = BranchLog(session.store, session.branch, follows_hint=session.mirror_of is not None)
     return _commits(log, session.head, interval, quiet, sleep, clock)
 
@@ -50,7 +50,7 @@ def _commits(
     sleep: Callable[[float], None],
     clock: Callable[[], float],
 ) -> Iterator[Commit]:
-    # For commits whose schema is too large for their entries.
+    # Reads the pages of schemas that are too large for their entries.
     names = tensor_names(head)
     seen, quiet_since = head.seq, clock()
     while True:

@@ -11,7 +11,7 @@ __all__ = ["IngestReport", "SkippedItem"]
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """A source item that could not be taken, why, and for which tensor, where one is known."""
+    """A source item that was not ingested, the reason, and the tensor, if known."""
 
     item: str
     reason: str
@@ -26,12 +26,14 @@ class IngestReport:
         rows: Rows committed by this call.
         nbytes: Bytes of the source items read.
         already_there: Rows that an earlier run had committed.
-        skipped: Items left out, with ``on_error="skip"`` or ``"quarantine"``, by an earlier run of
-            the same call too, of which each commit names the first.
-        skipped_unnamed: How many more the earlier run left out.
-        quarantine: The dataset that those were put into, if any were.
-        url: The dataset that was made.
-        version: Its version then.
+        skipped: Items left out with ``on_error="skip"`` or ``"quarantine"``, including those of
+            an earlier run of the same call, of which each commit names the first.
+        skipped_unnamed: Number of further items that the earlier run left out.
+        quarantine: The dataset of quarantined items, if any.
+        url: The resulting dataset.
+        version: Its version after the call.
+        commits: The versions that this call committed, oldest first; none if all rows were
+            already present.
     """
 
     rows: int = 0
@@ -43,6 +45,7 @@ class IngestReport:
     quarantine: str | None = None
     url: str = ""
     version: str = ""
+    commits: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
         rate = human_nbytes(int(self.nbytes / max(self.seconds, 1e-9)))
@@ -51,7 +54,9 @@ class IngestReport:
             f" in {self.seconds:.1f} s, {rate}/s"
         )
         if self.url:
-            text += f" → {self.url} {self.version}"
+            count = len(self.commits)
+            committed = f"committed in {plural(count, 'commit')}" if count else "nothing to commit"
+            text += f" → {self.url} {self.version} ({committed})"
         if self.already_there:
             text += f"; {plural(self.already_there, 'row')} were there already"
         if skipped := len(self.skipped) + self.skipped_unnamed:

@@ -1,23 +1,30 @@
 """The commits that led to a version, read on demand.
 
-A log goes from the handle's version down to entry 0 of its branch, then on in the branch that this
-one was started from, and so to the first commit of ``main``. It is read in pages: a few entries at
-first, for the newest commits, and more at a time after that.
+A log lists the commits from the handle's version down to entry 0 of its branch, continues in the
+branch that this one was started from, and ends at the first commit of ``main``. It is read in
+pages: a few entries at first, for the newest commits, then more at a time.
+
+A graph also goes through the other parents, merged branches included: newest first, by the times in
+the log; a writer whose clock was ahead never puts a commit before the one that led here through it.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import heapq
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import overload
 
+from tensorlake.dataset.core.indexing import slice_bounds
 from tensorlake.dataset.history.commit import Commit, tensor_names
-from tensorlake.errors import CorruptionError, VersionNotFoundError
+from tensorlake.errors import CorruptionError, VersionNotFoundError, shown, shown_as
 from tensorlake.format import Entry, EntryLine, entry_path
+from tensorlake.quantities import checked_integer, plural
 from tensorlake.storage import ForkLock, Store, runtime
 
-__all__ = ["Log", "commits_to"]
+__all__ = ["Log", "commit_graph", "commits_to"]
 
 FIRST_PAGE = 16
 """Entries read together at first; each page doubles, up to ``LARGEST_PAGE``."""
@@ -27,14 +34,19 @@ LARGEST_PAGE = 256
 READS_IN_FLIGHT = 64
 
 SHOWN_COMMITS = 50
-"""How many lines ``repr`` prints."""
+"""Maximum number of lines that ``repr`` prints."""
+
+
+@shown_as(VersionNotFoundError)
+class _NoCommitError(VersionNotFoundError, IndexError):
+    """No commit at this position: also what a sequence raises beyond its end."""
 
 
 class Log(Sequence[Commit]):
     """Commits, newest first; prints as one line each. Thread-safe.
 
-    Looking at the first commits, or at some by slicing, reads only these; ``len`` and negative
-    positions read all.
+    Indexing or slicing the first commits reads only these; ``len`` and negative positions read
+    all.
 
     Example:
         >>> import tensorlake as tl
@@ -68,10 +80,20 @@ class Log(Sequence[Commit]):
 
     def __getitem__(self, at: int | slice) -> Commit | list[Commit]:
         if isinstance(at, slice):
+            slice_bounds(at, 0, what="a log")
             is_bounded = at.stop is not None and at.stop >= 0 and (at.start or 0) >= 0
             is_forward = at.step is None or at.step > 0
             return self._read(at.stop if is_bounded and is_forward else None)[at]
-        return self._read(at + 1 if at >= 0 else None)[at]
+        at = checked_integer(
+            at, name="the position in a log", least=None, advice="0 is the newest commit"
+        )
+        commits = self._read(at + 1 if at >= 0 else None)
+        if not -len(commits) <= at < len(commits):
+            raise _NoCommitError(
+                f"the log has {plural(len(commits), 'commit')}, no commit {shown(at)}"
+                "\nlog[0] is the newest commit, log[-1] the oldest"
+            )
+        return commits[at]
 
     def __iter__(self) -> Iterator[Commit]:
         at = 0
@@ -80,9 +102,9 @@ class Log(Sequence[Commit]):
             at += 1
 
     def __repr__(self) -> str:
-        shown = self._read(SHOWN_COMMITS + 1)
-        lines = [str(commit) for commit in shown[:SHOWN_COMMITS]]
-        more = ["… and more: ds.log()[50:]"] if len(shown) > SHOWN_COMMITS else []
+        described = self._read(SHOWN_COMMITS + 1)
+        lines = [str(commit) for commit in described[:SHOWN_COMMITS]]
+        more = ["… and more: ds.log()[50:]"] if len(described) > SHOWN_COMMITS else []
         return "\n".join([*lines, *more]) or "no commits"
 
     async def _next_page(self) -> list[Commit] | None:
@@ -109,8 +131,8 @@ async def commits_to(
     """Yield the commits up to a version, newest first, in pages; about ``limit`` of them."""
     size = FIRST_PAGE if limit is None else max(1, min(limit, LARGEST_PAGE))
     at: tuple[str, Entry | EntryLine] | None = (branch, head)
-    names = tensor_names(head)  # for versions whose schema is too large for their entries
-    latest: dt.datetime | None = None  # an entry was published before those after it
+    names = tensor_names(head)  # reads schemas that are too large for their entries
+    latest: dt.datetime | None = None  # an entry is older than those that follow it
     while at is not None:
         name, upper = at
         oldest = upper
@@ -141,10 +163,40 @@ async def read_line(store: Store, branch: str, seq: int) -> EntryLine:
     found = await store.read(path)
     if found is None:
         version = f"{branch}@{seq}"
-        message = f"{store.url!r} has no version {version!r}, which others follow; restore {path!r}"
+        message = (
+            f"{store.url!r} has no version {shown(version)}, which others follow; restore {path!r}"
+        )
         raise VersionNotFoundError(message, version=version)
     line = EntryLine.from_bytes(found.data, where=path, modified=found.modified)
     if line.seq != seq:
         message = f"{path!r} contains entry {line.seq}, expected {seq}; restore it"
         raise CorruptionError(message, object=path, expected=seq, actual=line.seq)
+    return line
+
+
+def commit_graph(store: Store, branch: str, head: Entry | EntryLine) -> Iterator[Commit]:
+    """Yield the commits that a version contains."""
+    start = runtime.run(_commit_under(store, branch, head))
+    known = {f"{branch}@{start.seq}": (branch, start)}
+    frontier = [(-start.published, f"{branch}@{start.seq}")]
+    while frontier:
+        _, version = heapq.heappop(frontier)
+        of_branch, line = known[version]
+        parents: list[str] = []
+        for parent in line.parents:
+            entry = runtime.run(read_line(store, parent.branch, parent.seq))
+            under = runtime.run(_commit_under(store, parent.branch, entry))
+            name = f"{parent.branch}@{under.seq}"
+            parents.append(name)
+            if name not in known:
+                known[name] = (parent.branch, under)
+                # A parent's clock may have been ahead; it still comes after its child.
+                heapq.heappush(frontier, (max(-under.published, -line.published + 1), name))
+        yield replace(Commit.of_entry(line, of_branch), parents=tuple(parents))
+
+
+async def _commit_under(store: Store, branch: str, line: Entry | EntryLine) -> Entry | EntryLine:
+    """Return the commit before a fence or an end."""
+    while line.kind != "commit" and line.seq > 0:
+        line = await read_line(store, branch, line.seq - 1)
     return line

@@ -1,7 +1,7 @@
 """Merging a branch into the branch of a handle: the user's call and its report.
 
-The three-way merge itself is ``versions/merge/merge.py``'s. Here a branch's name becomes a version,
-names of tensors their ids, a function's answers become values, and the outcome becomes a
+The three-way merge itself is in ``versions/merge/merge.py``. This module resolves the names of
+branches and tensors, converts the results of a user's function to stored values, and builds the
 ``MergeReport``.
 """
 
@@ -19,7 +19,7 @@ from tensorlake.dataset.core.cells import samples_differ
 from tensorlake.dataset.core.item_counts import check_rows
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.commit import SCHEMA_WORDS, Commit
-from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError
+from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError, shown
 from tensorlake.format import Changes, ChunkKind, TensorSpec, row_ids, rows_of, txid_of
 from tensorlake.quantities import check_flags, plural
 from tensorlake.reading import Reader, Snapshot
@@ -43,22 +43,22 @@ BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
 
 COMPARED_NBYTES = 16 << 20
-"""Samples of one shape read together from each side, by bytes."""
+"""Bytes of samples of one shape that are read together from each side."""
 
 COMPARED_CELLS = 4096
-"""And others, of which the size is not known before."""
+"""Number of other samples, whose size is not known in advance."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
-    """One cell that both branches changed, to different values: what a function decides.
+    """One cell that both branches changed to different values, passed to a function that decides.
 
     Attributes:
         tensor: Name of the tensor.
         row: The row's number in the version merged into.
         row_id: Its identity, ``<txid>:<offset>``.
-        has_base: Whether the row and tensor were there where the branches went apart.
-        base: The value there; None where there was none.
+        has_base: Whether the row and tensor existed where the branches diverged.
+        base: The value there; None if there was none.
         ours: The value on the branch merged into.
         theirs: The value on the branch merged.
     """
@@ -73,7 +73,7 @@ class MergeConflict:
 
 
 OnConflict = Literal["error", "ours", "theirs"] | Callable[[MergeConflict], Any]
-"""How to resolve conflicts, where both branches changed the same."""
+"""The way to resolve conflicts between changes of both branches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,15 @@ class MergeReport:
     Attributes:
         ours: The version merged into.
         theirs: The version merged.
-        bases: The versions where they went apart; several after merges in both directions.
-        how: "merge", "fast-forward" (ours had nothing new) or "nothing" (it had theirs already).
-        added: Rows that came from theirs.
+        bases: The versions where they diverged; several after merges in both directions.
+        how: "merge", "fast-forward" (ours had nothing new) or "nothing" (ours contained theirs).
+        added: Rows added by theirs.
         removed: Rows that theirs had deleted.
         updated: Rows of ours with new values, by tensor.
         schema: Changes of the schema, one line each.
         conflicts: Changes of both branches, one line each, resolved or not.
         is_refused: Whether one of them is not resolved; the merge itself then raises.
-        published: The commit made; None in a dry run, and the head when there was nothing to do.
+        published: The commit made; None in a dry run, the head if there was nothing to do.
     """
 
     ours: str
@@ -108,7 +108,7 @@ class MergeReport:
 
     @property
     def commit(self) -> Commit:
-        """The commit that holds both.
+        """The commit of the merge.
 
         Raises:
             InvalidStateError: It was a dry run.
@@ -147,7 +147,7 @@ class MergeReport:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The versions it follows: ours, then theirs."""
+        """The versions it is based on: ours, then theirs."""
         return self.commit.parents
 
     @property
@@ -193,7 +193,7 @@ def merge(
     is_other = not isinstance(on_conflict, str) and not callable(on_conflict)
     if is_other or (not callable(on_conflict) and on_conflict not in ("error", "ours", "theirs")):
         raise InvalidInputError(
-            f"merge(on_conflict={on_conflict!r}) is not a way to decide conflicts\n"
+            f"merge(on_conflict={shown(on_conflict)}) is not a way to decide conflicts\n"
             "use 'error', 'ours', 'theirs', or a function of a MergeConflict",
             actual=on_conflict,
         )
@@ -203,7 +203,7 @@ def merge(
                 f"{session.store.url!r} has staged changes, which merge({name!r}) would not see\n"
                 "commit or discard them first"
             )
-        session.staging()  # whether this handle may write at all, told as for any change
+        session.staging()  # raises if this handle cannot write, as for any change
         resolved = runtime.run(resolve(session.store, name, branch=session.branch))
         theirs = runtime.run(
             version_at(session.store, resolved.branch, resolved.entry, session.packs)
@@ -232,7 +232,8 @@ def merge(
 def _ids(theirs: Version, names: Sequence[str]) -> frozenset[str]:
     if isinstance(names, str):
         raise InvalidInputError(
-            f"merge(tensors={names!r}) is a str; give a list: tensors=[{names!r}]", actual=names
+            f"merge(tensors={shown(names)}) is a str; give a list: tensors=[{shown(names)}]",
+            actual=names,
         )
     return frozenset(theirs.state.schema[name].id for name in names)
 
@@ -283,7 +284,7 @@ class Cells:
         *,
         codes: tuple[Sequence[int] | None, Sequence[int] | None],
     ) -> BoolArray:
-        """Tell for pairs of physical rows whether their stored values differ."""
+        """Return for pairs of physical rows whether their stored values differ."""
         count, step = len(one[1]), _cells_at_once(self._spec(one[0], tensor_id))
         found = np.zeros(count, dtype=np.bool_)
         for start in range(0, count, step):
@@ -305,7 +306,7 @@ class Cells:
         return self._reader(version).read(name, rows, decode=decode)
 
     def verify(self, state: State, changed: Mapping[str, Int64Array]) -> None:
-        """Refuse a row that would have labels of one version and boxes of the other."""
+        """Refuse a row that would get labels from one version and boxes from the other."""
         if not changed:
             return
         snapshot = Snapshot(state, self._session.packs, version="the merge", digest="")
@@ -320,7 +321,7 @@ class Cells:
     def decider(
         self, function: Callable[[MergeConflict], Any]
     ) -> Callable[[DisputedCells], Column]:
-        """Turn a function of one cell into one that gives the stored values of many."""
+        """Convert a function of one cell to one that returns the stored values of many."""
 
         def decide(disputed: DisputedCells) -> Column:
             spec = disputed.tensor.spec
@@ -372,7 +373,7 @@ class Cells:
 
     def _spec(self, version: Version, tensor_id: str) -> TensorSpec:
         spec = version.state.schema.by_id(tensor_id)
-        assert spec is not None  # only tensors of both sides are compared
+        assert spec is not None  # only tensors that both sides have are compared
         return spec
 
 
@@ -383,7 +384,7 @@ def _cells_at_once(spec: TensorSpec) -> int:
 
 
 def with_codes(column: Column, codes: Sequence[int] | None) -> Column:
-    """A column of class codes as the merge's result has them."""
+    """Convert a column of class codes to those of the merge's result."""
     if codes is None or not isinstance(column, UniformColumn | RaggedColumn):
         return column
     return replace(column, values=np.asarray(codes, dtype=column.values.dtype)[column.values])

@@ -1,8 +1,8 @@
-"""Bringing older content back: a whole version (restore), or what one commit changed (revert).
+"""Restore older content: a whole version (restore), or the changes of one commit (revert).
 
-Restoring publishes at once, for it takes over what is stored. Reverting stages: it is a merge of
-the version before the commit, with the commit as base, and the values that come back are stored
-again, so that nothing staged depends on a version that may be expired meanwhile.
+Restoring publishes immediately, because it references stored data. Reverting stages changes: it is
+a merge of the version before the commit, with the commit as base, and the older values are stored
+again, so that nothing staged depends on a version that may expire meanwhile.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tensorlake.errors import (
     ReadOnlyError,
     UncommittedChangesError,
     UnsupportedFeatureError,
+    shown,
 )
 from tensorlake.format import Schema, TensorSpec, rows_of
 from tensorlake.storage import runtime
@@ -47,14 +48,14 @@ __all__ = ["delete_branch", "restore", "revert"]
 Int64Array = npt.NDArray[np.int64]
 
 ROWS_AT_ONCE = 1 << 14
-"""Rows that come back together: memory stays bounded whatever a commit deleted."""
+"""Rows restored together: memory stays bounded however many rows a commit deleted."""
 
 
 def restore(session: Session, version: str | dt.datetime) -> Commit:
     """Publish a commit with the content of another version; the handle moves to it."""
     with session.lock:
-        _refuse_staged(session, f"restore({version!r})")
-        session.staging()  # whether this handle may write at all, told as for any change
+        _refuse_staged(session, f"restore({shown(version)})")
+        session.staging()  # raises if this handle cannot write, as for any change
         source = _version(session, version)
         published = restore_version(
             session.log,
@@ -82,7 +83,7 @@ def delete_branch(session: Session, name: str) -> None:
 def revert(session: Session, version: str | dt.datetime) -> None:
     """Stage the inverse of one commit, row by row."""
     with session.lock:
-        _refuse_staged(session, f"revert({version!r})")
+        _refuse_staged(session, f"revert({shown(version)})")
         transaction = session.staging()
         commit = _version(session, version)
         before = _before(session, commit)
@@ -96,7 +97,7 @@ def revert(session: Session, version: str | dt.datetime) -> None:
             Side(before, pages),
             MergeRequest(),
             cells=cells,
-            was_reordered=lambda _base, _side: False,  # rows that come back come last in any case
+            was_reordered=lambda _base, _side: False,  # restored rows are last in any case
         )
         _refuse_types(plan)
         if plan.conflicts or plan.merged.clashes:
@@ -136,7 +137,7 @@ def _version(session: Session, version: str | dt.datetime) -> Version:
 
 
 def _before(session: Session, commit: Version) -> Version:
-    """The version before a commit of its branch, with the class names that are to stay."""
+    """Return the version before a commit of its branch, with the class names that are kept."""
     log = BranchLog(session.store, commit.branch)
     number = next((p.seq for p in commit.entry.parents if p.branch == commit.branch), None)
     if number is None:
@@ -152,7 +153,7 @@ def _before(session: Session, commit: Version) -> Version:
 
 
 def _with_later_names(schema: Schema, later: Schema) -> Schema:
-    """Class names that the commit added stay: rows may have them by now."""
+    """Keep class names that the commit added: rows may have them by now."""
     for spec in schema.tensors:
         after = later.by_id(spec.id)
         if after is None or not isinstance(spec.type, ClassLabel):
@@ -165,7 +166,7 @@ def _with_later_names(schema: Schema, later: Schema) -> Schema:
 
 
 class _Reverting:
-    """Stages a plan by storing again what comes back."""
+    """Stages a plan by storing the older values again."""
 
     def __init__(
         self, session: Session, transaction: Transaction, plan: MergePlan, cells: Cells
@@ -177,7 +178,7 @@ class _Reverting:
         self._before = plan.theirs.version
 
     def stage(self) -> None:
-        """Stage everything: the schema, cells, rows that go, rows that come back."""
+        """Stage everything: the schema, cells, deleted rows and restored rows."""
         plan, transaction = self._plan, self._transaction
         for change in plan.merged.changes:
             self._stage_schema(str(change["op"]), str(change["tensor"]))
@@ -190,8 +191,8 @@ class _Reverting:
                 self._stage_cells(tensor_id, *cells.within_one(changed).rows()[1:])
         if len(plan.deleted):
             physical = rows_in(plan.deleted)
-            shown = plan.ours.version.state.rows
-            rows = runtime.run(rows_of(shown, physical, self._session.packs.pages))
+            described = plan.ours.version.state.rows
+            rows = runtime.run(rows_of(described, physical, self._session.packs.pages))
             order = np.argsort(rows, kind="stable")
             transaction.delete(rows[order], physical[order])
         for start, stop in zip(*(column.tolist() for column in plan.added), strict=True):
@@ -203,7 +204,7 @@ class _Reverting:
         tensor = self._plan.merged.tensors.get(tensor_id)
         if tensor is None:
             spec = transaction.schema.by_id(tensor_id)
-            assert spec is not None  # it is to be dropped, so it is there
+            assert spec is not None  # the plan drops it, so it exists
             transaction.drop_tensor(spec)
         elif what == "add":
             transaction.add_tensor(tensor.spec)
@@ -238,7 +239,7 @@ class _Reverting:
         self._transaction.append(columns, len(source))
 
     def _stored(self, spec: TensorSpec, rows: Int64Array) -> Column:
-        """Samples of the older version, as the tensor is stored now."""
+        """Return samples of the older version in the tensor's current encoding."""
         column = self._cells.read(self._before, spec.id, rows, decode=False)
         codes = self._plan.merged.tensors[spec.id].read_as.codes
         return spec.type.adapt(with_codes(column, codes))

@@ -1,4 +1,4 @@
-"""Versions as a user handles them: log, other handles, branches, tags, differences."""
+"""Operations on versions: log, other handles, branches, tags, differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorlake.dataset.history.diff import Difference, diff_snapshots
 from tensorlake.dataset.history.log import Log, commits_to
 from tensorlake.errors import InvalidInputError, ReadOnlyError, UncommittedChangesError, shown
 from tensorlake.format import Entry
-from tensorlake.quantities import is_whole_number
+from tensorlake.quantities import Duration, checked_integer, duration_of
 from tensorlake.reading import Snapshot
 from tensorlake.storage import runtime
 from tensorlake.versions import (
@@ -47,7 +47,7 @@ __all__ = [
 
 T = TypeVar("T")
 SKEW = dt.timedelta(minutes=1)
-"""How far the clocks of those who name a version by its time may differ."""
+"""Maximum difference between the clocks of users who name a version by its time."""
 
 
 class DamagedBranchWarning(UserWarning):
@@ -64,10 +64,8 @@ class DamagedTagWarning(UserWarning):
 
 def log(session: Session, limit: int | None) -> Log:
     """Commits up to the handle's version, newest first, through the branch's parents."""
-    if limit is not None and (not is_whole_number(limit) or limit < 0):
-        raise InvalidInputError(
-            f"log({limit!r}): give a number of commits, or none for all", argument="limit"
-        )
+    if limit is not None:
+        limit = checked_integer(limit, name="limit", advice="leave it out for all commits")
     pages = commits_to(session.store, session.branch, session.head, limit=limit)
     return Log(pages, limit)
 
@@ -90,7 +88,7 @@ def at(session: Session, version: str | dt.datetime) -> Session:
 def branch(session: Session, name: str, version: str | dt.datetime | None) -> Session:
     """Start a branch and open it."""
     session.check_open()
-    _refuse_mirror(session, f"branch({name!r})")
+    _refuse_mirror(session, f"branch({shown(name)})")
     source = _cited(session, version)
     made = create_branch(
         session.store, name, source_branch=source[0], source=source[1], packs=session.packs
@@ -100,7 +98,7 @@ def branch(session: Session, name: str, version: str | dt.datetime | None) -> Se
 
 
 def branches(session: Session) -> list[str]:
-    """Names of the branches, ended ones left out; one that is damaged is named, and warned of."""
+    """Return the names of branches that have not ended; include damaged ones, with a warning."""
     found = runtime.run(readable_heads(session.store))
     for name, error in found.unreadable.items():
         warnings.warn(
@@ -117,37 +115,53 @@ def tag(
     name: str,
     version: str | dt.datetime | None,
     *,
-    expires: dt.datetime | None = None,
+    expires: dt.datetime | Duration | None = None,
 ) -> Tag:
     """Name a version."""
     session.check_open()
     version, expires = _told_apart(version, expires)
-    _refuse_mirror(session, f"tag({name!r})")
+    _refuse_mirror(session, f"tag({shown(name)})")
     if version is None and session.transaction is not None:
         raise UncommittedChangesError(
-            f"{session.store.url!r} has staged changes, which tag {name!r} would not name\n"
+            f"{session.store.url!r} has staged changes, which tag {shown(name)} would not name\n"
             "commit or discard them first"
         )
     source_branch, source = _cited(session, version)
-    if expires is not None and (
-        not isinstance(expires, dt.datetime)  # pyright: ignore[reportUnnecessaryIsInstance] - users give strings and durations
-        or expires.tzinfo is None
-    ):
-        raise InvalidInputError(
-            f"expires must be a timezone-aware datetime, got {shown(expires)}"
-            "\nwrite expires=datetime.now(timezone.utc) + timedelta(days=90)",
-            argument="expires",
-            actual=expires,
-            tag=name,
-        )
-    made = create_tag(session.store, name, source, source_branch, expires=expires)
+    until = None if expires is None else _expiry(name, expires)
+    made = create_tag(session.store, name, source, source_branch, expires=until)
     return runtime.run(made)
 
 
+def _expiry(name: str, expires: dt.datetime | Duration) -> dt.datetime:
+    """Return the time at which a tag expires: as it was given, or a duration from now."""
+    now = dt.datetime.now(dt.UTC)
+    problem = "is neither an aware datetime nor a duration"
+    if not isinstance(expires, dt.datetime):
+        try:
+            return now + duration_of(expires, what="expires")
+        except (InvalidInputError, OverflowError) as error:
+            raise _wrong_expiry(name, expires, problem) from error
+    elif expires.tzinfo is not None:
+        if expires > now:
+            return expires
+        problem = "is in the past"
+    raise _wrong_expiry(name, expires, problem)
+
+
+def _wrong_expiry(name: str, expires: object, problem: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"expires={shown(expires)} {problem}"
+        "\nwrite expires='90d', or datetime.now(timezone.utc) + timedelta(days=90)",
+        argument="expires",
+        actual=expires,
+        tag=name,
+    )
+
+
 def _told_apart(
-    version: str | dt.datetime | None, expires: dt.datetime | None
-) -> tuple[str | dt.datetime | None, dt.datetime | None]:
-    """Take a second argument that lies in the future for ``expires``, which came there in 0.1."""
+    version: str | dt.datetime | None, expires: dt.datetime | Duration | None
+) -> tuple[str | dt.datetime | None, dt.datetime | Duration | None]:
+    """Accept a second argument in the future as ``expires``, whose place it had in 0.1."""
     if (
         expires is not None
         or not isinstance(version, dt.datetime)
@@ -165,17 +179,17 @@ def _told_apart(
 
 
 def tags(session: Session) -> Mapping[str, Tag]:
-    """The tags, by name; one that is damaged is left out, and warned of."""
+    """Return the tags by name; leave out damaged ones, with a warning."""
     return _with_warnings(session, runtime.run(readable_tags(session.store)))
 
 
 def views(session: Session) -> Mapping[str, SavedView]:
-    """The saved views, by name; one that is damaged is left out, and warned of."""
+    """Return the saved views by name; leave out damaged ones, with a warning."""
     return _with_warnings(session, runtime.run(readable_views(session.store)))
 
 
 def _with_warnings(session: Session, names: FoundNames[T]) -> dict[str, T]:
-    """Warn of tags and saved views that cannot be read; return those that can."""
+    """Warn of unreadable tags and saved views; return the others."""
     for name, error in names.unreadable.items():
         warnings.warn(
             f"the tag or saved view {name!r} of {session.store.url!r} cannot be read:"
@@ -187,17 +201,17 @@ def _with_warnings(session: Session, names: FoundNames[T]) -> dict[str, T]:
 
 
 def delete_tag(session: Session, name: str) -> None:
-    """Give up a tag."""
+    """Delete a tag."""
     session.check_open()
-    _refuse_mirror(session, f"delete_tag({name!r})")
+    _refuse_mirror(session, f"delete_tag({shown(name)})")
     runtime.run(delete_tag_object(session.store, name))
 
 
 def _refuse_mirror(session: Session, call: str) -> None:
-    """A mirror's names are its source's.
+    """Refuse to change names in a mirror, which has those of its source.
 
     Raises:
-        ReadOnlyError: It is one.
+        ReadOnlyError: It is a mirror.
     """
     if session.mirror_of is not None:
         raise ReadOnlyError(
@@ -217,10 +231,10 @@ def _cited(session: Session, version: str | dt.datetime | None) -> tuple[str, En
     return resolved.branch, under
 
 
-def diff(session: Session, a: str | None, b: str | None) -> Difference:
+def diff(session: Session, a: str | dt.datetime | None, b: str | dt.datetime | None) -> Difference:
     """Compare two versions, or staged changes with their base."""
     if a is None and b is not None:
-        raise InvalidInputError(f"diff(None, {b!r}): give the older version first")
+        raise InvalidInputError(f"diff(None, {shown(b)}): give the older version first")
     if a is None:
         return diff_snapshots(
             session, session.committed, session.snapshot(), after_name="staged changes"
@@ -230,7 +244,7 @@ def diff(session: Session, a: str | None, b: str | None) -> Difference:
     return diff_snapshots(session, before, after)
 
 
-def _snapshot(session: Session, version: str) -> Snapshot:
+def _snapshot(session: Session, version: str | dt.datetime) -> Snapshot:
     cited_branch, entry = _cited(session, version)
     entry = runtime.run(loaded(entry, session.packs))
     return Snapshot.of_entry(entry, session.packs, branch=cited_branch)

@@ -1,4 +1,4 @@
-"""Verification as a handle offers it: ``ds.check()``, and the report that it prints."""
+"""``ds.check()`` and its report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["CheckReport", "check", "check_store", "check_url"]
 
 SHOWN = 20
 DECODED_ROWS = 64
-"""Samples decoded together; where one is bad, they are decoded one by one."""
+"""Samples decoded together; if one is damaged, they are decoded one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,17 @@ class CheckReport:
         left_out: Number of findings beyond those listed.
         repairs: Repairs by ``repair=True``, and damage that it could not repair.
         is_full: Whether chunks were read, rather than only listed.
-        samples: How many media samples were decoded.
+        samples: Number of media samples decoded.
         entries: Log entries read.
         versions: Versions whose references were verified.
         pages: Index pages read.
-        chunks: Chunks referred to.
-        packs: Packs in the store, and how many of them no checked version refers to.
-        unreferenced: Those: older versions', or garbage that ``gc`` removes.
+        chunks: Chunks referenced.
+        packs: Packs in the store.
+        unreferenced: Packs that no checked version references: an expired version's, or garbage
+            that ``gc`` removes.
         nbytes_read: Bytes of ranges that were read and verified.
+        unchanged: Log entries that an earlier check verified, and that are listed unchanged
+            together with their packs: with ``full=False`` they are not read again.
     """
 
     url: str
@@ -78,18 +81,19 @@ class CheckReport:
     packs: int
     unreferenced: int
     nbytes_read: int
+    unchanged: int = 0
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
     def __repr__(self) -> str:
         damage = sum(one.severity == "damage" for one in self.findings) + self.left_out
         warnings = len(self.findings) + self.left_out - damage
-        verdict = "is whole"
+        verdict = ": no problems found"
         if damage:
-            verdict = f"is damaged: {plural(damage, 'finding')}"
+            verdict = f" is damaged: {plural(damage, 'finding')}"
         if warnings:
             verdict += f", {plural(warnings, 'warning')}"
         chunks = "verified" if self.is_full else "found, not read (full=False)"
@@ -102,11 +106,14 @@ class CheckReport:
             plural(self.packs, "pack"),
             f"{human_nbytes(self.nbytes_read)} read",
         ]
+        if self.unchanged:
+            entries = "entry" if self.unchanged == 1 else "entries"
+            facts.insert(2, f"{self.unchanged:,} {entries} unchanged since an earlier check")
         if self.samples:
             facts.append(f"{plural(self.samples, 'sample')} decoded")
         if self.unreferenced:
             facts.append(f"{plural(self.unreferenced, 'pack')} not needed by these versions")
-        lines = [f"{self.url} {verdict}", f"  {' · '.join(facts)}"]
+        lines = [f"{self.url}{verdict}", f"  {' · '.join(facts)}"]
         lines += [f"  {repair}" for repair in self.repairs]
         lines += [f"  {finding}" for finding in self.findings[:SHOWN]]
         more = len(self.findings) + self.left_out - SHOWN
@@ -116,10 +123,17 @@ class CheckReport:
 def check(
     session: Session, *, full: bool, decode: bool, repair: bool, progress: bool | None
 ) -> CheckReport:
-    """Verify the dataset behind a handle, mending first what can be mended."""
+    """Verify the dataset behind a handle, after repairing it if requested."""
     if repair:
         _check_may_repair(session)
-    report = check_store(session.store, full=full, decode=decode, repair=repair, progress=progress)
+    report = check_store(
+        session.store,
+        full=full,
+        decode=decode,
+        repair=repair,
+        may_write=session.why_read_only is None,
+        progress=progress,
+    )
     if repair and session.is_writable:
         session.refresh()
     return report
@@ -134,20 +148,28 @@ def check_url(
     storage_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> CheckReport:
-    """Verify the dataset at a URL, also one that is too damaged to be opened.
+    """Verify the dataset at a URL, even if it is too damaged to be opened.
 
     Raises:
-        DatasetNotFoundError: There is none, not even parts of one; or a copy is under way.
+        DatasetNotFoundError: There is no dataset, nor parts of one; or a copy is under way.
     """
     store = open_store(url, storage_options=storage_options or None)
     parts = (DESCRIPTOR, entry_path(MAIN, 0), COPYING)
     if not any(runtime.run(store.head(part)) is not None for part in parts):
         raise DatasetNotFoundError(f"no tensorlake dataset at {store.url!r}", dataset=store.url)
-    return check_store(store, full=full, decode=decode, repair=repair, progress=progress)
+    return check_store(
+        store, full=full, decode=decode, repair=repair, may_write=True, progress=progress
+    )
 
 
 def check_store(
-    store: Store, *, full: bool, decode: bool, repair: bool, progress: bool | None = False
+    store: Store,
+    *,
+    full: bool,
+    decode: bool,
+    repair: bool,
+    may_write: bool = False,
+    progress: bool | None = False,
 ) -> CheckReport:
     """Verify the dataset in a store."""
     from tensorlake.dataset.core.progress import Progress
@@ -156,7 +178,9 @@ def check_store(
     total = sum(runtime.run(sizes_of(store)).values()) if full and progress is not False else 0
     with Progress(f"check {store.url}", total=total, shown=progress if full else False) as bar:
         advance = partial(bar.advance, rows=0)
-        checked: Checked = runtime.run(check_dataset(store, full=full, progress=advance))
+        checked: Checked = runtime.run(
+            check_dataset(store, full=full, may_write=may_write, progress=advance)
+        )
     findings, samples = list(checked.findings), 0
     if full:
         findings += _uneven_rows(store)
@@ -178,6 +202,7 @@ def check_store(
         packs=checked.packs,
         unreferenced=checked.unreferenced,
         nbytes_read=checked.nbytes_read,
+        unchanged=checked.unchanged,
     )
 
 
@@ -185,8 +210,13 @@ def _check_may_repair(session: Session) -> None:
     session.check_open()
     if session.why_read_only is not None:
         raise ReadOnlyError(
-            f"check(repair=True) writes, and this handle of {session.store.url!r} may not:"
+            f"a repair writes, and this handle of {session.store.url!r} may not:"
             f" {session.why_read_only}\nopen it without read_only"
+        )
+    if not session.is_writable:
+        raise ReadOnlyError(
+            f"a repair writes, and this handle of {session.store.url!r} is at {session.name!r}"
+            "\nrepair from a branch: tl.open(url).repair()"
         )
     if session.transaction is not None:
         raise UncommittedChangesError(
@@ -210,13 +240,13 @@ def _newest_versions(store: Store) -> Iterator[Reader]:
 
 
 def _uneven_rows(store: Store) -> list[Finding]:
-    """Find rows with more labels than boxes, or fewer, as older writers could commit them."""
+    """Find rows with more or fewer labels than boxes, which older writers could commit."""
     found: list[Finding] = []
     for reader in _newest_versions(store):
         try:
             found += [_uneven(one, reader.snapshot.version) for one in uneven_rows(reader)]
         except (CorruptionError, SnapshotExpiredError, UnsupportedFeatureError):
-            continue  # the check of its chunks has said why
+            continue  # the check of its chunks reports the reason
     return found
 
 

@@ -1,4 +1,4 @@
-"""``tl.copy``: a dataset to another place, whole, in part, or as a mirror."""
+"""``tl.copy``: copy a dataset to another place, completely, in part, or as a mirror."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from os import PathLike
 from typing import Any, Literal
 
 from tensorlake.dataset.core.progress import Progress
-from tensorlake.errors import InvalidInputError
-from tensorlake.quantities import check_flags, human_nbytes, is_whole_number, plural
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.quantities import check_flags, checked_integer, human_nbytes, plural
 from tensorlake.storage import open_store, place_text, runtime
 from tensorlake.versions import PACKS_AT_ONCE, copy_dataset
 
@@ -21,11 +21,11 @@ class CopyReport:
     """The result of a copy; prints as a line.
 
     Attributes:
-        source: Where the dataset is.
-        target: Where the copy is.
+        source: URL of the dataset.
+        target: URL of the copy.
         version: The one version that was copied; None: all of them.
         packs: Packs copied, and their bytes.
-        present: Packs that the target had already.
+        present: Packs that were already in the target.
         entries: Log entries copied.
         tags: Tags copied.
         is_mirror: Whether the copy follows its source.
@@ -70,25 +70,24 @@ def copy(
     durability: Literal["fsync", "none"] = "fsync",
     progress: bool | None = None,
 ) -> CopyReport:
-    """Copy a dataset to another place; run again, it goes on where it was.
+    """Copy a dataset to another place; the same call continues an interrupted copy.
 
-    Until it is whole it is not a dataset: stopped, it cannot be opened, only finished by the same
-    call, or removed by ``tl.delete``. Then it is one of its own: branches, commits, digests, tags
-    and row ids are the same, and from then on it may go its own way. Packs that are there already
-    are not copied again.
+    An incomplete copy is not a dataset: it cannot be opened, only finished by the same call, or
+    removed by ``tl.delete``. A complete copy is an independent dataset with the same branches,
+    commits, digests, tags and row ids. Packs that the target has already are not copied again.
 
     Args:
-        src: Where the dataset is.
+        src: URL of the dataset.
         dst: Destination: without a dataset, or with an earlier state of this copy.
         version: Copy this branch, commit or tag, and its history.
         history: False: one version alone, main's newest by default, with a new log.
         mirror: Make a copy that is read only and follows its source: the same call again brings it
             up to date.
-        dry_run: Only say what would be copied.
-        workers: How many packs are copied at once; None: 8. All by one process, which mostly waits
-            for the stores, and holds at most 192 MiB of packs in memory, however many.
+        dry_run: Only report what would be copied.
+        workers: Number of packs copied concurrently; None: 8. One process copies all of them, with
+            at most 192 MiB of packs in memory.
         storage_options: Credentials and endpoint, by fsspec's key names.
-        src_storage_options: Those of ``src``, where they are others.
+        src_storage_options: Those of ``src``, if different.
         durability: ``"none"`` leaves out the fsyncs of a local folder.
         progress: Whether to show a line of progress; None: on terminals.
 
@@ -110,24 +109,20 @@ def copy(
     src, dst = place_text(src, what="src"), place_text(dst, what="dst")
     check_flags(history=history, mirror=mirror, dry_run=dry_run, progress=progress)
     if src.rstrip("/") == dst.rstrip("/"):
-        raise InvalidInputError(f"copy({src!r}, {dst!r}): both are the same place")
-    if workers is not None and (not is_whole_number(workers) or workers < 1):
-        raise InvalidInputError(
-            f"workers must be an integer >= 1, got {workers!r}\n"
-            f"pass the number of packs to copy concurrently; default {PACKS_AT_ONCE}",
-            argument="workers",
-            actual=workers,
-        )
+        raise InvalidInputError(f"copy({shown(src)}, {shown(dst)}): both are the same place")
+    if workers is not None:
+        packs = f"pass the number of packs to copy concurrently; default {PACKS_AT_ONCE}"
+        workers = checked_integer(workers, name="workers", least=1, advice=packs)
     options = storage_options if src_storage_options is None else src_storage_options
     source = open_store(src, storage_options=options)
     target = open_store(dst, storage_options=storage_options, durability=durability)
-    shown: Progress | None = None
+    described: Progress | None = None
     seen = 0
 
     def advanced(done: int, total: int) -> None:
-        nonlocal shown, seen
-        shown = shown or Progress(f"copy {src} → {dst}", total=total, shown=progress)
-        shown.advance(done - seen, 0)
+        nonlocal described, seen
+        described = described or Progress(f"copy {src} → {dst}", total=total, shown=progress)
+        described.advance(done - seen, 0)
         seen = done
 
     try:
@@ -144,8 +139,8 @@ def copy(
             )
         )
     finally:
-        if shown is not None:
-            shown.__exit__()
+        if described is not None:
+            described.__exit__()
     return CopyReport(
         source=src,
         target=dst,

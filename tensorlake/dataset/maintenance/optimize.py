@@ -16,6 +16,7 @@ from tensorlake.errors import (
     InvalidInputError,
     ReadOnlyError,
     UncommittedChangesError,
+    shown,
 )
 from tensorlake.format import TensorSpec
 from tensorlake.quantities import human_nbytes, plural
@@ -49,8 +50,8 @@ class OptimizeReport:
         commits: Number of commits published; 0 if there was nothing to do.
         tensors: Changes of each tensor's chunks.
         yielded: Ranges skipped because of concurrent changes.
-        is_dry_run: Whether nothing was stored: all figures are those that a run would give now.
-        rows_moved: Rows that an order brought to another place.
+        is_dry_run: Whether nothing was stored; the figures are those of a run at that time.
+        rows_moved: Rows moved to another place by a sort.
     """
 
     version: str
@@ -62,17 +63,17 @@ class OptimizeReport:
 
     @property
     def chunks_before(self) -> int:
-        """Chunks that the version referred to."""
+        """Chunks that the version referenced before."""
         return sum(tensor.chunks_before for tensor in self.tensors)
 
     @property
     def chunks_after(self) -> int:
-        """Chunks that it refers to now."""
+        """Chunks that it references now."""
         return sum(tensor.chunks_after for tensor in self.tensors)
 
     @property
     def dead_rows(self) -> int:
-        """Deleted rows of which nothing is left in what the version refers to."""
+        """Deleted rows whose data the version no longer references."""
         return max((tensor.dead_rows for tensor in self.tensors), default=0)
 
     @property
@@ -82,7 +83,7 @@ class OptimizeReport:
 
     @property
     def nbytes_written(self) -> int:
-        """Stored bytes of the chunks that were made of them."""
+        """Stored bytes of the chunks that replaced them."""
         return sum(tensor.nbytes_made for tensor in self.tensors)
 
     def __repr__(self) -> str:
@@ -124,7 +125,7 @@ def optimize(
     if order_by is not None:
         return _put_in_order(session, order_by, dry_run=dry_run, progress=progress)
     head = runtime.run(loaded(session.head, session.packs))
-    with _bar(session, shown=progress) as bar:
+    with _bar(session, described=progress) as bar:
         done = optimize_branch(
             session.log,
             session.packs,
@@ -143,10 +144,10 @@ def optimize(
     )
 
 
-def _bar(session: Session, *, shown: bool | None) -> Progress:
-    """A line of progress over the bytes that the branch is known to refer to."""
+def _bar(session: Session, *, described: bool | None) -> Progress:
+    """Make a progress line over the bytes that the branch references."""
     total = session.head.packs.nbytes
-    return Progress(f"optimize {session.store.url}", total=total, shown=shown)
+    return Progress(f"optimize {session.store.url}", total=total, shown=described)
 
 
 def _put_in_order(
@@ -163,7 +164,7 @@ def _put_in_order(
             return reader.read(spec.name, physical, decode=False)
 
         begun = Begun(head, state_of(head), order)
-        with _bar(session, shown=progress) as bar:
+        with _bar(session, described=progress) as bar:
             advance = partial(bar.advance, rows=0)
             done = recluster(
                 session.log, session.packs, begun, read, dry_run=dry_run, progress=advance
@@ -186,31 +187,36 @@ def _put_in_order(
 
 
 def _positions_in_order(session: Session, order_by: str) -> Int64Array:
-    """Rows of the committed version, in an order given as TQL.
+    """Return the rows of the committed version, in an order given as TQL.
 
     Raises:
         QueryError: The text is not a valid order.
     """
     from tensorlake.dataset.query.run import run_query
 
+    if not isinstance(order_by, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        raise InvalidInputError(
+            f"optimize(order_by={shown(order_by)}): give a string\n"
+            'name tensors or expressions, as after ORDER BY: "label, score DESC"'
+        )
     snapshot = session.committed
     names = tuple(spec.name for spec in snapshot.schema.tensors)
-    shown = RowSet(session, Selection(snapshot, names))
-    rows = run_query(shown, f"ORDER BY {order_by}", {}).selection.rows
+    described = RowSet(session, Selection(snapshot, names))
+    rows = run_query(described, f"ORDER BY {order_by}", {}).selection.rows
     if rows is None or len(rows) != snapshot.num_rows:
         raise InvalidInputError(
-            f"optimize(order_by={order_by!r}): an order keeps every row\n"
+            f"optimize(order_by={shown(order_by)}): an order keeps every row\n"
             'name tensors or expressions, as after ORDER BY: "label, score DESC"'
         )
     return rows
 
 
 def check_may_optimize(session: Session, *, dry_run: bool) -> None:
-    """Refuse where a commit could not be published.
+    """Refuse if a commit could not be published.
 
     Raises:
         ReadOnlyError: The handle cannot write.
-        UncommittedChangesError: It has staged changes, which are based on the version before.
+        UncommittedChangesError: It has staged changes, which are based on the current version.
     """
     session.check_open()
     if session.transaction is not None:

@@ -30,7 +30,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 def positions_named(rows: RowSet, key: Any, *, what: str | None = None) -> Int64Array:
-    """Positions that a slice, list, mask, Predicate or view names, in order.
+    """Return the positions selected by a slice, list, mask, Predicate or view, in order.
 
     Rows of a view are found by identity; those that are gone are left out.
 
@@ -52,8 +52,8 @@ def assign(session: Session, name: str, key: Any, values: Any) -> int:
     """Stage values for rows of one tensor, or of a group: what ``ds[name][key] = values`` does.
 
     Returns:
-        How many rows got a value: rows of a view that are gone by now, and their values, are
-        left out.
+        The number of rows that got a value; deleted rows of a view, and their values, are left
+        out.
     """
     if is_whole_number(key):
         key, values = [key], [values]
@@ -74,7 +74,7 @@ def assign(session: Session, name: str, key: Any, values: Any) -> int:
 
 
 def delete(session: Session, key: Any) -> int:
-    """Stage that rows are gone; how many go."""
+    """Stage the deletion of rows; return their number."""
     if is_whole_number(key):
         key = [key]
     with session.lock:
@@ -85,7 +85,7 @@ def delete(session: Session, key: Any) -> int:
 def _assign_fields(
     session: Session, name: str, members: Sequence[str], key: Any, values: Any
 ) -> int:
-    """Stage values for the tensors of a group; all of them, or none."""
+    """Stage values for all tensors of a group, or for none."""
     columns = flattened({name: values}, members, call=f"ds[{name!r}][rows] =")
     here = everything(session)
     unknown = next((one for one in columns if one not in members), None)

@@ -1,7 +1,7 @@
 """``.select``, ``.order_by``, ``.filter``: queries written as method calls.
 
 They build the same syntax tree as TQL text and are evaluated by the same plans; ``view.tql`` shows
-what they say. Only ``filter`` runs Python for each row, and warns that it does.
+the query. Only ``filter`` runs Python for each row, and warns that it does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["filter_rows", "order_by", "select"]
 def select(
     rows: RowSet, given: tuple[str | Sequence[str], ...], expressions: Mapping[str, str]
 ) -> RowSet:
-    """Keep the columns named, and add computed ones."""
+    """Select the named columns, and add computed ones."""
     names = _texts("select", given, "select('image', area='SIZE(image)')")
     for name, text in expressions.items():
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give values
@@ -66,13 +66,13 @@ def order_by(
     )
     if not is_only_order or not isinstance(parsed, tql.ast.Query):
         raise InvalidInputError(
-            f"order_by{keys!r} contains more than keys\nuse query() for other clauses"
+            f"order_by{shown(keys)} contains more than keys\nuse query() for other clauses"
         )
     return run_tree(rows, parsed, params)
 
 
 def _texts(call: str, given: tuple[str | Sequence[str], ...], example: str) -> tuple[str, ...]:
-    """Names or keys, one by one or in one list."""
+    """Return names or keys, passed one by one or in one list."""
     listed: tuple[Any, ...] = given
     if len(given) == 1 and isinstance(given[0], list | tuple):
         listed = tuple(given[0])
@@ -91,13 +91,19 @@ def filter_rows(
     condition: Callable[[Any], Any] | Predicate | str,
     row_at: Callable[[int], Any],
 ) -> RowSet:
-    """Keep the rows for which a Python function of ``row_at(position)``, or a condition, holds."""
+    """Select rows by a Python function of ``row_at(position)``, or by a condition."""
     if isinstance(condition, str | Predicate):
+        warnings.warn(
+            "filter(condition) is deprecated, since filter() takes a function of a row\n"
+            "write where(condition)",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         return run_where(rows, condition, {})
     if not callable(condition):
         raise InvalidInputError(
             f"filter() takes a function of a row, got {shown(condition)}"
-            "\na condition is where('x > 1')",
+            "\nselect rows by a condition with where('x > 1')",
             actual=condition,
         )
     warnings.warn(

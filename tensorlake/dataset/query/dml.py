@@ -55,7 +55,7 @@ def execute(session: Session, text: str, params: Mapping[str, Any]) -> int:
 
 
 def _check_names(session: Session, change: tql.ast.Change, text: str) -> None:
-    """Refuse what a change names and is not there, or names twice."""
+    """Refuse a change that names a missing tensor, or one tensor twice."""
     if change.table.name != "this":
         raise tql.QueryNameError(
             f"a statement changes 'this', not {change.table.name!r}",
@@ -118,7 +118,7 @@ def _update(session: Session, change: tql.ast.Update, params: Mapping[str, Any],
 
 
 def _values(view: RowSet, name: str) -> Any:
-    """One value a row, whether a column of the dataset was selected or computed from."""
+    """Return one value per row, from a selected or a computed column."""
     if name in view.computed:
         return _stored_values(view.computed[name])
     selection = view.selection
@@ -127,7 +127,7 @@ def _values(view: RowSet, name: str) -> Any:
 
 
 def _stored_values(computed: Computed) -> Any:
-    """Values as an assignment takes them: labels by name, for codes are one column's own."""
+    """Return values in the form of an assignment: labels by name, as codes differ by column."""
     names = computed.type.names
     presented = computed.present()
     if names is None or computed.type.shape or not isinstance(presented, np.ndarray):
@@ -155,7 +155,7 @@ def _insert(session: Session, change: tql.ast.Insert, params: Mapping[str, Any],
 
 
 def _place_of(name: str, query: tql.ast.Statement) -> tql.ast.Span:
-    """Where an output of a query is written: the whole query where it is not by that name."""
+    """Return where a query's output is in the text; the whole query if it has no name there."""
     outputs = query.select if isinstance(query, tql.ast.Query) else ()
     return next((each.span for each in outputs if _output_name(each) == name), query.span)
 
@@ -167,7 +167,7 @@ def insert_rows(
     names: Sequence[str],
     limits: QueryLimits = NO_LIMITS,
 ) -> int:
-    """Stage what a query found as new rows; return how many.
+    """Stage the result of a query as new rows; return their number.
 
     Args:
         session: Session that stages them.
@@ -192,7 +192,7 @@ def insert_rows(
         for batch in _batches(view, dict(zip(selected, targets, strict=True))):
             _check_limits(limits, time.monotonic() - started, tally.nbytes)
             extend(session, batch, call="INSERT")
-    is_one = isinstance(query, tql.ast.Query)  # of several put together all may have been read
+    is_one = isinstance(query, tql.ast.Query)  # a combined query may have read all rows
     copied = {name for name in selected if name not in view.computed}
     if _reads_this(query):
         _note_columns(
@@ -215,7 +215,7 @@ def _check_limits(limits: QueryLimits, seconds: float, nbytes: int) -> None:
 
 
 def _reads_this(query: tql.ast.Statement) -> bool:
-    """Tell whether rows of the dataset as it is now are among what a query reads."""
+    """Return whether a query reads rows of the dataset's current version."""
     for node in tql.ast.walk(query):
         if isinstance(node, tql.ast.Query) and node.source is None:
             return True
@@ -264,7 +264,7 @@ def note_reads(session: Session, exprs: Sequence[tql.ast.Expr]) -> None:
 
 
 def _columns_of(nodes: Sequence[tql.ast.Node]) -> set[str]:
-    """Names in what was asked, but those inside other queries."""
+    """Return the names in an expression, except those inside other queries."""
     found = (inner for node in nodes for inner in tql.ast.walk(node))
     return {node.name for node in found if isinstance(node, tql.ast.Column)}
 

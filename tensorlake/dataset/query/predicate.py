@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
 
 __all__ = ["Predicate", "comparison", "membership", "nullness"]
+
+NESTED_MAX = 32  # levels of lists in a value: the most axes of an array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +39,7 @@ class Predicate:
 
     @property
     def is_writable(self) -> bool:
-        """Whether TQL can express it: there are no literals for infinity and NaN."""
+        """Whether TQL has literals for it: not for infinity, NaN and integers over 64 bits."""
         return _has_words(self.expr)
 
     def __and__(self, other: Predicate) -> Predicate:
@@ -79,7 +81,8 @@ def membership(column: str, values: Iterable[object]) -> Predicate:
     is_list = isinstance(values, Iterable) and getattr(values, "ndim", 1)
     if isinstance(values, str | bytes) or not is_list:
         raise InvalidInputError(
-            f"isin() takes several values, got {values!r}\nwrite isin([{values!r}])", actual=values
+            f"isin() takes several values, got {shown(values)}\nwrite isin([{shown(values)}])",
+            actual=values,
         )
     items = tuple(_literal(value) for value in values)
     return Predicate(ast.InList(ast.Column(column), items))
@@ -92,18 +95,24 @@ def nullness(column: str) -> Predicate:
     return Predicate(ast.IsNull(ast.Column(column)))
 
 
-def _literal(value: object) -> tql.ast.Expr:
+def _literal(value: object, depth: int = 0) -> tql.ast.Expr:
     from tensorlake_query import ast
 
+    if depth > NESTED_MAX:  # a list may also contain itself
+        raise InvalidInputError(
+            f"a value has more than {NESTED_MAX} levels of lists: {shown(value)}\n"
+            "compare with a number, a boolean, a string, None or an array",
+            actual=value,
+        )
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return ast.Array(tuple(_literal(item) for item in value))
+        return ast.Array(tuple(_literal(item, depth + 1) for item in value))
     if value is None or isinstance(value, bool | int | float | str):
         return ast.Literal(value)
     raise InvalidInputError(
-        f"a tensor cannot be compared with {type(value).__name__} {value!r}\n"
-        "compare with a number, a bool, a text, None or an array",
+        f"a tensor cannot be compared with {type(value).__name__} {shown(value)}\n"
+        "compare with a number, a boolean, a string, None or an array",
         actual=type(value).__name__,
     )
 
@@ -114,6 +123,8 @@ def _has_words(part: object) -> bool:
         return all(map(_has_words, items))
     if isinstance(part, float):
         return math.isfinite(part)
+    if isinstance(part, int):
+        return -(2**63) <= part < 2**64
     names: tuple[str, ...] = getattr(type(part), "__match_args__", ())  # a node's fields
     return all(_has_words(getattr(part, name)) for name in names)
 
@@ -122,6 +133,6 @@ def _expr_of(other: object, operator: str) -> tql.ast.Expr:
     if isinstance(other, Predicate):
         return other.expr
     raise InvalidInputError(
-        f"a predicate cannot be joined by {operator} with {type(other).__name__} {other!r}\n"
+        f"a predicate cannot be joined by {operator} with {type(other).__name__} {shown(other)}\n"
         'compare both sides: (ds["a"] == 1) & (ds["b"] > 2), each in parentheses'
     )

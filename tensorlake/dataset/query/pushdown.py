@@ -37,7 +37,7 @@ __all__ = ["Found", "ask_server", "read_found", "write_found"]
 
 NPZ_TYPE = "application/x-npz"
 Found = npt.NDArray[np.int64] | dict[str, tql.Batch]
-"""The rows that a query selects; of one that selects none, the values of its columns."""
+"""The rows that a query selects; for an aggregate, the values of its columns."""
 
 
 def ask_server(
@@ -49,13 +49,13 @@ def ask_server(
     """Let the view's server run a query; None where it runs here.
 
     Args:
-        view: Rows that are queried.
+        view: The queried rows.
         query: The compiled query.
         written: The query as written.
         params: Values of its ``$name``s.
 
     Raises:
-        QueryLimitError: It passed a limit of the server's.
+        QueryLimitError: It exceeded a limit of the server.
     """
     store = view.session.store
     if not isinstance(store, LakeStore) or view.selection.snapshot.is_staged:
@@ -84,7 +84,7 @@ def ask_server(
 def _asked(
     view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement, params: Mapping[str, Any]
 ) -> dict[str, Any] | str:
-    """Return the request to the server, or why there is none."""
+    """Return the request to the server, or the reason why there is none."""
     named = named_rows(view)
     if named is None:
         return "its rows were chosen by hand; save the view to have a server know them"
@@ -122,7 +122,7 @@ def _why_here(view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement)
 
 
 def write_found(found: Found, said: Mapping[str, Any]) -> bytes:
-    """Write what a query found, for `read_found`."""
+    """Serialize the result of a query, for `read_found`."""
     arrays: dict[str, npt.NDArray[Any]] = {}
     names: list[str] = []
     if isinstance(found, dict):
@@ -135,13 +135,13 @@ def write_found(found: Found, said: Mapping[str, Any]) -> bytes:
     text = json.dumps({**said, "names": names}).encode()
     arrays["said"] = np.frombuffer(text, np.uint8)
     out = io.BytesIO()
-    write: Any = np.savez  # its stub takes no names that are not identifiers
+    write: Any = np.savez  # its stub accepts identifiers only
     write(out, **arrays)
     return out.getvalue()
 
 
 def read_found(body: bytes) -> Found:
-    """Read what `write_found` wrote."""
+    """Parse the output of `write_found`."""
     with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
         if "rows" in arrays:
             return arrays["rows"].astype(np.int64)

@@ -3,7 +3,7 @@
     {"version": "main@12", "digest": …, "steps": [{"tql": …, "params": …}, {"columns": […]}]}
     {"version": "main@12", "digest": …, "saved": "sharp"}
 
-Rows that were chosen by hand have no such name; saved, they have.
+Rows chosen by hand have no such reference until they are saved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["ServedRows", "named_rows", "served_rows"]
 
 
 def named_rows(view: RowSet) -> dict[str, Any] | None:
-    """Say how a server finds the rows of a view; None where it cannot."""
+    """Return the reference by which a server finds the rows of a view; None if there is none."""
     snapshot = view.selection.snapshot
     if snapshot.is_staged:
         return None
@@ -34,7 +34,7 @@ def named_rows(view: RowSet) -> dict[str, Any] | None:
         return None
     try:
         return named | {"steps": steps_to_json(view.steps)}
-    except InvalidInputError:  # a parameter that JSON does not know
+    except InvalidInputError:  # a parameter without a JSON form
         return None
 
 
@@ -51,7 +51,7 @@ class ServedRows:
         return self.store.url
 
     def open(self, request: Mapping[str, Any], *, timeout_s: float) -> AnswerStream:
-        """Ask for batches.
+        """Request batches.
 
         The request's version is the loader's, which may be an older one; its state names the rows.
         """
@@ -60,7 +60,7 @@ class ServedRows:
 
 
 def served_rows(view: RowSet) -> ServedRows | None:
-    """Let a server decode a view's batches; None where there is none, or it cannot find them."""
+    """Let a server decode a view's batches; None if there is no server or no reference."""
     store = view.session.store
     named = named_rows(view) if isinstance(store, LakeStore) else None
     return None if named is None or not isinstance(store, LakeStore) else ServedRows(store, named)

@@ -1,6 +1,6 @@
-"""Queries and predicates over a dataset or view; the only door to the query engine.
+"""Queries and predicates over a dataset or view; the only module that calls the query engine.
 
-Errors of the engine come out under both trees: ``tl.QueryNameError`` is raised as a class that is
+Errors of the engine belong to both trees: ``tl.QueryNameError`` is raised as a class that is
 also ``tensorlake_query.QueryNameError``. Columns computed for selected rows are not evaluated
 here: the view evaluates them for the rows that are read.
 """
@@ -62,14 +62,14 @@ def run_query(
     *,
     reaches_out: bool = True,
 ) -> RowSet:
-    """Evaluate a TQL query over what ``rows`` shows now.
+    """Evaluate a TQL query over the current version of ``rows``.
 
     Args:
         rows: A dataset or view.
         text: The query.
         params: A value for each ``$name``.
-        limits: When it ends by itself.
-        reaches_out: Whether FROM may open other datasets, and functions of the user may be called.
+        limits: Limits of the query.
+        reaches_out: Whether FROM may open other datasets, and user functions may be called.
     """
     if not isinstance(text, str):
         message = f"query() takes TQL text, got {type(text).__name__} {shown(text)}"
@@ -78,7 +78,7 @@ def run_query(
 
 
 def run_where(rows: RowSet, condition: str | Predicate, params: Mapping[str, Any]) -> RowSet:
-    """Evaluate a condition over what ``rows`` shows now."""
+    """Evaluate a condition over the current version of ``rows``."""
     if isinstance(condition, Predicate):
         if not condition.is_writable:  # nor could the step be run again
             return rows.take(matching_positions(rows, condition))
@@ -104,7 +104,7 @@ def run_tree(
     *,
     reaches_out: bool = True,
 ) -> RowSet:
-    """Evaluate a query that was built, over what ``rows`` shows now.
+    """Evaluate a syntax tree over the current version of ``rows``.
 
     Args:
         rows: A dataset or view.
@@ -118,7 +118,7 @@ def run_tree(
 
 
 def matching_positions(rows: RowSet, predicate: Predicate) -> Int64Array:
-    """Positions of the rows that meet a predicate, in order."""
+    """Return the positions of the rows that meet a predicate, in order."""
     with engine_errors(rows.url):
         source = source_of(rows)
         query = tql.compile_query(tql.ast.Query(where=predicate.expr), source.schema, params={})
@@ -202,7 +202,7 @@ def _over_rows(
     made: _Made,
     limits: QueryLimits,
 ) -> RowSet:
-    """Show what a query selects of rows that a server has found."""
+    """Return the view of a query whose rows a server has found."""
     parsed = tql.parse(query) if isinstance(query, str) else query
     assert isinstance(parsed, tql.ast.Query), "others run here"
     selection = view.selection
@@ -221,7 +221,7 @@ def _over_rows(
 
 
 class _Explanation:
-    """How a query was evaluated, and what that reads: found when it is shown, since that reads too.
+    """The plan of a query and its reads, determined when it is shown, since that reads as well.
 
     Reads of a server are not known here, and another process receives only the plan.
     """
@@ -257,7 +257,7 @@ class _Made:
         self._explanation = explanation
 
     def of_values(self, result: tql.QueryResult) -> RowSet:
-        """A view without rows of a dataset: groups, values, a plan."""
+        """Make a view without rows of a dataset: groups, values, a plan."""
         everything = np.arange(result.num_rows)
         read, held = partial(self._read, result), result.nbytes
         return self._without_rows(
@@ -295,7 +295,7 @@ class _Made:
         *,
         is_whole: bool = False,
     ) -> RowSet:
-        """A view of rows of the dataset that the result's rows are of.
+        """Make a view of the rows of the dataset in the result.
 
         Args:
             result: Result of the query.
@@ -349,7 +349,7 @@ def _spent(tally: Tally) -> str:
 
 
 def _over(inner: str, outer: str) -> str:
-    """Say two steps in one text."""
+    """Combine two steps in one text."""
     query, beneath = tql.parse(outer), tql.parse(inner)
     if not isinstance(query, tql.ast.Query) or query.source is not None or beneath.explain:
         return outer

@@ -1,15 +1,16 @@
-"""Saving rows under a name, opening them again, and replaying the steps that led to them.
+"""Save rows under a name, open them again, and replay the steps that led to them.
 
-A saved view refers to rows of one version, in an order; opened, it has the same rows, the same
-digest (so loaders resume over it) and, where a query led to it, the query. `SavedViews` shows them.
+A saved view references rows of one version, in an order; when opened, it has the same rows, the
+same digest (so loaders can resume) and, if any, the same query. `SavedViews` shows them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -27,7 +28,6 @@ from tensorlake.dataset.core.steps import (
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.query.run import NO_LIMITS, compiled_query, engine_errors, run_query
 from tensorlake.dataset.query.source import SelectionSource
-from tensorlake.dataset.query.table_versions import unpinned_tables
 from tensorlake.errors import (
     InvalidInputError,
     InvalidStateError,
@@ -50,15 +50,17 @@ from tensorlake.versions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tensorlake.dataset.core.session import Session
 
-__all__ = ["open_saved", "replayed", "rerun", "save"]
+__all__ = ["open_saved", "replayed", "rerun", "save", "unpinned_tables"]
 
 Int64Array = npt.NDArray[np.int64]
 
 
 def save(view: RowSet, name: str, message: str) -> RowSet:
-    """Give a view's rows a name; the view as it is opened by that name."""
+    """Save a view's rows under a name; return the saved view."""
     check_text(message, what="the message")
     view.session.check_open()
     selection = view.selection
@@ -126,7 +128,7 @@ def save(view: RowSet, name: str, message: str) -> RowSet:
 
 
 def rerun(view: RowSet) -> RowSet:
-    """Do again over the newest version of the view's branch what led to the view."""
+    """Replay the steps of a view over the newest version of its branch."""
     if view.steps is None:
         raise InvalidStateError(
             f"rows of this view of {view.url!r} {view.version} were chosen by hand, which means"
@@ -140,7 +142,7 @@ def rerun(view: RowSet) -> RowSet:
 def replayed(
     view: RowSet, steps: Steps, limits: QueryLimits = NO_LIMITS, *, reaches_out: bool = True
 ) -> RowSet:
-    """Do steps again, one after another, over what a view shows."""
+    """Replay steps, one after another, over the rows of a view."""
     here = view
     for step in steps:
         match step:
@@ -152,7 +154,7 @@ def replayed(
 
 
 def _tables(view: RowSet) -> list[str]:
-    """Other datasets that the view's queries read at whatever version they are."""
+    """List other datasets that the view's queries read at their newest version."""
     queries = [step.tql for step in view.steps or () if isinstance(step, QueryStep)]
     return [table for text in queries for table in unpinned_tables(text)]
 
@@ -167,10 +169,10 @@ def _segments(selection: Selection) -> RowSegments:
 def open_saved(
     session: Session, name: str, limits: QueryLimits = NO_LIMITS, *, reaches_out: bool = True
 ) -> RowSet:
-    """Open saved rows; the limits are those of computing their columns.
+    """Open saved rows; the limits apply to computing their columns.
 
     Raises:
-        ViewNotFoundError: There is none of that name.
+        ViewNotFoundError: There is no view of this name.
     """
     saved = runtime.run(read_view(session.store, name))
     return _opened(session, saved, limits, reaches_out=reaches_out)
@@ -221,7 +223,7 @@ def _computed(
     *,
     reaches_out: bool,
 ) -> dict[str, Computed]:
-    """Compute columns again, when they are read, for the rows that were saved.
+    """Compute columns again, on demand, for the saved rows.
 
     A column that depends on nothing but its row is computed for those rows alone. One that looks
     at other rows (a join, a window, a query over a query) needs what led to it to be done again.
@@ -280,3 +282,36 @@ def _explanation(saved: SavedView) -> str:
         lines.append("rows were chosen by hand")
     lines += [str(step.get("tql", step.get("columns"))) for step in saved.query or ()]
     return "\n".join(lines)
+
+
+def unpinned_tables(text: str) -> list[str]:
+    """Names of the datasets that a query reads without naming a version of them.
+
+    ``this`` is the version that the query is asked of, and a name of WITH is a query.
+
+    >>> unpinned_tables("SELECT * FROM this AS a JOIN pets AS b USING (x), cars VERSION 'main@1'")
+    ['pets']
+    """
+    found: list[str] = []
+    named = {"this"}
+    for node in _nodes(tql.parse(text)):
+        match node:
+            case tql.ast.CommonTable(name):
+                named.add(name)
+            case tql.ast.Table(tql.ast.Column(name=name), None):
+                found.append(name)
+            case _:
+                pass
+    return [name for name in dict.fromkeys(found) if name not in named]
+
+
+def _nodes(tree: msgspec.Struct) -> Iterator[msgspec.Struct]:
+    """Yield every node of a syntax tree, those of queries inside expressions among them."""
+    stack: list[Any] = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, tuple):
+            stack.extend(cast("tuple[Any, ...]", node))
+        elif isinstance(node, msgspec.Struct):
+            yield node
+            stack.extend(getattr(node, name) for name in node.__struct_fields__)

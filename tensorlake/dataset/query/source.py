@@ -20,8 +20,10 @@ from tensorlake.types import (
     ClassLabel,
     Column,
     EncodedColumn,
+    PackedSamples,
     RaggedColumn,
     SampleType,
+    Text,
     Timestamp,
     UniformColumn,
     widened_column,
@@ -79,30 +81,30 @@ class SelectionSource:
         """How many rows there are."""
         return self._selection.num_rows if self.view is None else len(self.view)
 
-    def read(self, column: str, rows: Int64Array) -> tql.Batch:
+    def read(self, column: str, rows: Int64Array) -> tql.SourceBatch:
         """Read the samples of rows; media come decoded."""
         if column in self._computed:
             return self._computed[column].take(rows).batch
         sample_type = self._selection.snapshot.spec(column).type
         stored = self._reader.read(column, self._selection.physical(rows))
-        return batch_of(sample_type, stored)
+        return _source_batch(sample_type, stored)
 
-    def read_run(self, column: str, start: int, stop: int) -> tql.Batch:
+    def read_run(self, column: str, start: int, stop: int) -> tql.SourceBatch:
         """Read the samples of rows ``start`` … ``stop`` - 1; media come decoded."""
         return self._run(self._reader.read_run, column, start, stop)
 
-    def read_codes(self, column: str, start: int, stop: int) -> tql.Batch:
+    def read_codes(self, column: str, start: int, stop: int) -> tql.SourceBatch:
         """Read the classes of rows ``start`` … ``stop`` - 1, as narrow as they are kept."""
         return self._run(self._reader.read_codes, column, start, stop)
 
     def _run(
         self, read: Callable[[str, int, int], Column], column: str, start: int, stop: int
-    ) -> tql.Batch:
+    ) -> tql.SourceBatch:
         first = None if column in self._computed else self._selection.first_physical
         if first is None:
             return self.read(column, np.arange(start, stop))
         sample_type = self._selection.snapshot.spec(column).type
-        return batch_of(sample_type, read(column, first + start, first + stop))
+        return _source_batch(sample_type, read(column, first + start, first + stop))
 
     def cost(self, column: str, ranges: Int64Array) -> tql.ReadCost | None:
         """Return the cost of reading ranges; None if that requires listing too many rows."""
@@ -159,6 +161,15 @@ def _shapes_of(batch: tql.Batch) -> Int64Array:
         shape = np.array(batch.values.shape[1:], np.int64)
         shapes = np.broadcast_to(shape, (len(batch.values), len(shape)))
     return shapes if batch.valid is None else np.where(batch.valid[:, None], shapes, -1)
+
+
+def _source_batch(sample_type: SampleType, column: Column) -> tql.SourceBatch:
+    """Hand a column to a query; texts that are stored end to end as they are."""
+    samples = column.samples if isinstance(column, EncodedColumn) else None
+    if isinstance(sample_type, Text) and isinstance(samples, PackedSamples):
+        content = np.frombuffer(samples.content, np.uint8)
+        return tql.TextBatch(content, samples.offsets, column.valid)
+    return batch_of(sample_type, column)
 
 
 def batch_of(sample_type: SampleType, column: Column) -> tql.Batch:

@@ -21,7 +21,7 @@ from tensorlake.dataset.core.connect import connect
 from tensorlake.dataset.core.rowset import RowSet, everything, has_rows, rowset_of
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.query.source import SelectionSource
-from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
+from tensorlake.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError, shown
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
@@ -85,7 +85,7 @@ def _at(session: Session, kind: str, value: str) -> Session:
     if kind == "TAG" and value not in (tags := versioning.tags(session)):
         known = ", ".join(sorted(tags)) or "none"
         raise VersionNotFoundError(
-            f"{session.store.url!r} has no tag {value!r}\nits tags: {known}", version=value
+            f"{session.store.url!r} has no tag {shown(value)}\nits tags: {known}", version=value
         )
     if kind != "AS OF":
         return versioning.at(session, value)
@@ -93,7 +93,8 @@ def _at(session: Session, kind: str, value: str) -> Session:
         moment = dt.datetime.fromisoformat(value)
     except ValueError as error:
         raise LookupError(
-            f"AS OF {value!r} is not a time\nwrite AS OF '2026-01-01' or '2026-01-01T12:00+00:00'"
+            f"AS OF {shown(value)} is not a time\nwrite AS OF"
+            " '2026-01-01' or '2026-01-01T12:00+00:00'"
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.UTC)

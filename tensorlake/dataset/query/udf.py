@@ -59,7 +59,7 @@ def udf(
     try:
         made = tql.user_function(name, function, dtype=dtype, shape=shape, vectorized=vectorized)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"udf({name!r}): {error}") from error
+        raise InvalidInputError(f"udf({shown(name)}): {error}") from error
     _functions[made.name] = made
 
 

@@ -1,6 +1,6 @@
-"""Rows of several views, one after the other, as one.
+"""Concatenate rows of several views of one version.
 
-They are of one version, so nothing is read or written: only their row numbers are joined.
+They share a version, so nothing is read or written: only their row numbers are joined.
 Rows of different datasets are streamed together by ``tl.mix``, or written together by ``extend``.
 """
 

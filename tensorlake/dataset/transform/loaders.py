@@ -1,8 +1,17 @@
 """Loaders of datasets and views: ``ds.torch()``, ``ds.jax()`` and ``ds.loader()``.
 
-Stored columns are streamed by the loader; those that a query computed go along as virtual columns,
-known by position. A loader that is pickled, for worker processes that are spawned, takes the
-dataset or view with it and is made again there, of the same rank.
+Stored columns are streamed by the loader; computed columns of a query are passed as virtual
+columns, addressed by position. A pickled loader, for spawned worker processes, includes the dataset
+or view, and is created again there with the same rank.
+
+``tl.loader_from_state`` restores a loader from its state alone. A state names its version and
+selection; those of a dataset, a saved view and a view that queries led to also say how the rows are
+found again:
+
+    "source": {"url": "s3://bucket/pets", "framework": "torch", "view": "sharp"}
+    "source": {"url": "s3://bucket/pets", "framework": "torch", "steps": [{"tql": …, "params": …}]}
+
+Neither credentials nor what makes batches (their size, decoding, collation) is in a state.
 """
 
 from __future__ import annotations
@@ -11,25 +20,30 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.computed import Computed
+from tensorlake.dataset.core.connect import connect
 from tensorlake.dataset.core.indexing import positions_of
 from tensorlake.dataset.core.row_identity import row_id_texts
-from tensorlake.dataset.core.steps import steps_to_json
+from tensorlake.dataset.core.rowset import everything
+from tensorlake.dataset.core.steps import steps_from_json, steps_to_json
 from tensorlake.dataset.core.structs import expand_names
+from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.query.row_reference import served_rows
+from tensorlake.dataset.query.saved_views import open_saved, replayed
+from tensorlake.dataset.transform.loader_options import DEFAULTS, ResumeOptions
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import (
     Framework,
     Loader,
     LoaderState,
+    Order,
     SelectedRows,
     VirtualValues,
-    WireConverter,
     make_loader,
     served_loader,
 )
@@ -38,12 +52,13 @@ from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
+    from tensorlake.loader import Loader
 
-__all__ = ["Repin", "loader_for_client", "rows_at", "stream"]
+__all__ = ["Repin", "loader_for_client", "loader_from_state", "rows_at", "stream"]
 
 Int64Array = npt.NDArray[np.int64]
 Repin: TypeAlias = Callable[[str], tuple[Selection, Reader]]
-"""How a loader reaches another version of its rows, by its name."""
+"""Opens another version of a loader's rows, by its name."""
 
 
 def stream(
@@ -58,13 +73,13 @@ def stream(
 
     Args:
         readable: The rows.
-        framework: Whose arrays its batches are.
+        framework: The framework of its batches.
         arguments: As for ``ds.loader()``.
-        repin: How it reaches the version that its state recorded; None where only this one is.
+        repin: Opens the version that a state recorded; None if there is only this one.
         remake: Makes the same loader in another process; None: from these rows.
 
     Raises:
-        InvalidInputError: It has no rows of a dataset: it is an aggregate.
+        InvalidInputError: It is an aggregate, without rows of a dataset.
     """
     if not readable.has_rows:
         raise _no_rows()
@@ -91,12 +106,12 @@ def loader_for_client(
     if not readable.has_rows:
         raise _no_rows()
     rows = _selected(readable, None, "numpy")
-    converter = WireConverter(turns, keeps_places)
+    make = partial(served_loader, turns=turns, keeps_places=keeps_places)
     if state is None:
-        return served_loader(rows, converter, arguments)
+        return make(rows, arguments)
     recorded = LoaderState.from_json(state)
     own = {"seed": recorded.seed, "shuffle": getattr(recorded.order, "kind", "") != "none"}
-    loader = served_loader(rows, converter, {**arguments, **own})
+    loader = make(rows, {**arguments, **own})
     loader.load_state_dict(dict(state))
     return loader
 
@@ -146,7 +161,7 @@ SOURCE_NBYTES_MAX = 512
 
 
 def _source(view: RowSet, framework: Framework) -> dict[str, Any] | None:
-    """How the rows are found again, for ``tl.loader_from_state``; None where they cannot be."""
+    """Return how to find the rows again, for ``tl.loader_from_state``; None if impossible."""
     if view.selection.snapshot.is_staged or (view.steps is None and view.name is None):
         return None
     source: dict[str, Any] = {"url": view.url, "framework": framework}
@@ -172,14 +187,14 @@ ROW_ID = "_row_id"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowIdColumn:
-    """The id of each row, as a text: what stays the same when rows move."""
+    """Return the id of each row, as a string: it stays the same when rows move."""
 
     selection: Selection
     dtype: None = None
     shape: tuple[int | None, ...] = ()
 
     def over(self, selection: object) -> RowIdColumn:
-        """Tell the ids of another version's rows."""
+        """Return the ids of another version's rows."""
         assert isinstance(selection, Selection), "it came from here, as a repin"
         return RowIdColumn(selection)
 
@@ -190,7 +205,7 @@ class RowIdColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputedColumn:
-    """A computed column, as a loader takes it."""
+    """A computed column in the form that a loader accepts."""
 
     computed: Computed
 
@@ -221,3 +236,59 @@ class ComputedColumn:
                 return RaggedColumn(values, shapes, valid)
             case tql.ObjectBatch(values=values):
                 return list(values)
+
+
+@with_options(ResumeOptions, DEFAULTS)
+def loader_from_state(
+    state: Mapping[str, Any],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    **arguments: Unpack[ResumeOptions],
+) -> Loader:
+    """Create the loader of a state again, which resumes at the recorded position.
+
+    The other arguments are those of ``view.torch(…)``; seed and shuffle are the state's.
+
+    Args:
+        state: Result of ``loader.state_dict()``.
+        storage_options: Credentials and endpoint, by fsspec's key names.
+
+    Raises:
+        InvalidInputError: The state is of rows that were chosen by hand, or of a mix.
+        ViewNotFoundError: The saved view was deleted.
+        StateMismatchError: The version has other rows than were recorded.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-from-state", {"x": "int64"})
+        >>> ds.extend({"x": range(6)})
+        >>> _ = ds.commit("six")
+        >>> loader = ds.query("WHERE x > 0").loader(batch_size=2)
+        >>> for batch in loader:
+        ...     state = loader.state_dict()
+        ...     break
+        >>> [batch["x"].tolist() for batch in tl.loader_from_state(state, batch_size=2)]
+        [[3, 4], [5]]
+    """
+    recorded = LoaderState.from_json(state)
+    source = recorded.source
+    if source is None or not isinstance(recorded.order, Order):
+        raise InvalidInputError(
+            f"the state of a loader of {recorded.version} has its position, but does not identify"
+            " its rows: they were chosen by hand (a slice, a list, a mask, a sample), mixed, or"
+            " by a query too long for a state\n"
+            "make the same view and its loader again, then loader.load_state_dict(state); or save"
+            " the rows before the loader is made: view.save(name).loader(…)"
+        )
+    session = connect(
+        str(source["url"]), recorded.version, read_only=True, storage_options=storage_options
+    )
+    if "view" in source:
+        rows = open_saved(session, str(source["view"]))
+    else:
+        steps = cast("list[dict[str, Any]]", source["steps"])
+        rows = replayed(everything(session), steps_from_json(steps, where="the state"))
+    own = {"seed": recorded.seed, "shuffle": recorded.order.kind != "none"}
+    loader = stream(rows, source["framework"], {**own, **arguments})
+    loader.load_state_dict(dict(state))
+    return loader

@@ -2,15 +2,14 @@
 
 In place, outputs are staged for the rows they were made from, by row id, in groups that bound
 memory; when anything raises, the handle is as it was before. Into a new dataset, runs of rows are
-commits with keys that name the rows and their version: the same call after a kill goes on where it
-stopped, and ends with the same rows.
+commits with keys that name the rows and their version: after a kill, the same call resumes, and
+produces the same rows.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from tensorlake.dataset.core.rowset import RowSet, everything
 from tensorlake.dataset.core.structs import expand_names, flattened
 from tensorlake.dataset.history.versions import log
 from tensorlake.dataset.query.assignment import assign
-from tensorlake.dataset.query.warnings import SkippedRowsWarning
+from tensorlake.dataset.transform.map_report import MapCount, MapReport
 from tensorlake.dataset.transform.map_workers import Call, Piece, results, rows_shown
 from tensorlake.dataset.write import schema as schema_changes
 from tensorlake.dataset.write import staging
@@ -37,6 +36,7 @@ from tensorlake.errors import (
     MissingTensorError,
     SchemaError,
     ShapeMismatchError,
+    shown,
 )
 from tensorlake.quantities import plural
 from tensorlake.types import SampleType, as_type, expand_structs
@@ -55,12 +55,12 @@ STAGED_NBYTES = 64 << 20
 """Outputs staged together: whole chunks where they are small, bounded memory where they are not."""
 
 COMMIT_ROWS = 65_536
-"""Rows of the source a commit of a new dataset: what a kill costs at most."""
+"""Source rows per commit of a new dataset: the most that a kill can lose."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapOptions:
-    """How ``map`` calls its function, by the arguments of ``ds.map``."""
+    """The options of ``ds.map`` for calls of its function."""
 
     batch_size: int | None
     engine: str
@@ -77,11 +77,11 @@ def fill_rows(
     columns: Sequence[str] | None,
     where: str | Predicate | None,
     options: MapOptions,
-) -> None:
+) -> MapReport:
     """Call a function on the rows of a dataset, and stage what it returns as its tensors."""
     before = everything(session)
     call = _call(function, _columns(before, columns), options)
-    _fill(session, before, where, call, schema)
+    return _fill(session, before, where, call, schema)
 
 
 def write_rows(
@@ -93,7 +93,7 @@ def write_rows(
     to: str,
     where: str | Predicate | None,
     options: MapOptions,
-) -> Session:
+) -> tuple[Session, MapReport]:
     """Call a function on rows, and write what it returns as the rows of a new dataset."""
     call = _call(function, _columns(rows, columns), options)
     if where is not None:
@@ -119,7 +119,9 @@ def _call(
 def _columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...]:
     known = (*view.selection.columns, *view.computed)
     if isinstance(columns, str):
-        message = f"columns is a list of names, got {columns!r}\nwrite columns=[{columns!r}]"
+        message = (
+            f"columns is a list of names, got {shown(columns)}\nwrite columns=[{shown(columns)}]"
+        )
         raise InvalidInputError(message, actual=columns)
     columns = None if columns is None else expand_names(columns, (*known, "_row"))
     for name in columns or ():
@@ -134,26 +136,26 @@ def _fill(
     where: str | Predicate | None,
     call: Call,
     schema: Mapping[str, Any],
-) -> None:
+) -> MapReport:
     """Stage the outputs for the rows of a dataset, or those that meet a condition, as its tensors.
 
-    They are added first: a condition may ask which rows lack what is made, the first time too.
+    Tensors are added first, so that a condition may select rows without outputs, even at first.
     """
     types = _types(schema)
+    count = MapCount(types)
     with all_or_nothing(session):
-        _add_tensors(session, types)
+        count.added = _add_tensors(session, types)
         rows = before
         if where is not None:
             from tensorlake.dataset.query.run import run_where
 
             rows = before.take(run_where(everything(session), where, {}).rows)
-        told = _Skipped()
-        for positions, columns in _groups(told.noting(results(rows, call)), [*types], call):
+        for positions, columns in _groups(count.noting(rows, results(rows, call)), [*types], call):
             named = rows.take(positions)
             for name in items_first(columns, everything(session).schema):
                 with _naming_the_row(rows, positions):
                     assign(session, name, named, columns[name])
-        told.warn()
+        return count.report(session, is_staged=True)
 
 
 def _write(
@@ -163,7 +165,7 @@ def _write(
     schema: Mapping[str, Any],
     *,
     storage_options: Mapping[str, Any] | None,
-) -> Session:
+) -> tuple[Session, MapReport]:
     """Write the outputs as the rows of a new dataset."""
     types = _types(schema)
     target = _target(url, types, storage_options)
@@ -179,36 +181,39 @@ def _write(
         target.close()
         raise InvalidInputError(message, dataset=url)
     size = COMMIT_ROWS if call.batch_size is None else _multiple(call.batch_size, COMMIT_ROWS)
-    told = _Skipped()
+    count = MapCount(types)
     try:
         for start in range(0, len(view), size):
             stop = min(len(view), start + size)
             key = f"{KEY}{source.hexdigest()}:{start}"
             if key in known:
+                count.already_there += stop - start
                 continue
-            for piece in told.noting(results(view, call, start=start, stop=stop)):
+            before = len(everything(target))
+            for piece in count.noting(view, results(view, call, start=start, stop=stop)):
                 is_batch = call.batch_size is not None
-                each = [piece.positions] if is_batch else piece.positions[:, None]
+                whole = [piece.positions] if piece.outputs else []  # otherwise it was skipped
+                each = whole if is_batch else piece.positions[:, None]
                 for output, positions in zip(piece.outputs, each, strict=True):
                     rows = _rows_of(output, [*types], is_batch=is_batch)
                     if rows:
                         with _naming_the_row(view, positions, is_one=not is_batch):
                             staging.extend(target, rows)
+            count.made += len(everything(target)) - before
             message = f"map: rows {start} to {stop - 1} of {view.url} {view.version}"
             target.commit(CommitRequest(message=message, key=key))
     except BaseException:
         target.discard()
         target.close()
         raise
-    told.warn()
-    return target
+    return target, count.report(target, is_staged=False)
 
 
 @contextmanager
 def _naming_the_row(
     view: RowSet, positions: Int64Array, *, is_one: bool = False
 ) -> Generator[None]:
-    """Note which row an output that is refused was made from: the error counts those staged."""
+    """Add to an error the source row of the refused output: the error counts staged rows."""
     try:
         yield
     except InvalidInputError as error:
@@ -223,45 +228,23 @@ def _naming_the_row(
 KEY = "map:"
 
 
-class _Skipped:
-    """Counts the rows that were left out, and warns once."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._first: Exception | None = None
-
-    def noting(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """Pass pieces on."""
-        for piece in pieces:
-            for rows, error in piece.skipped:
-                self._count += len(rows)
-                self._first = self._first or error
-            yield piece
-
-    def warn(self) -> None:
-        """Warn if any row was left out."""
-        if self._count:
-            message = (
-                f"map() skipped {plural(self._count, 'row')}; the first raised {self._first!r}"
-            )
-            warnings.warn(message, SkippedRowsWarning, stacklevel=5)
-
-
 def _types(schema: Mapping[str, Any]) -> dict[str, SampleType]:
     if not isinstance(schema, Mapping) or not schema:
         raise SchemaError(
-            f"map() makes no tensor: schema={schema!r:.80}"
+            f"map() makes no tensor: schema={shown(schema)}"
             "\nname what the function returns: schema={…: type}"
         )
     return {name: as_type(one) for name, one in expand_structs(schema).items()}
 
 
-def _add_tensors(session: Session, types: Mapping[str, SampleType]) -> None:
+def _add_tensors(session: Session, types: Mapping[str, SampleType]) -> list[str]:
     schema = everything(session).schema
+    added: list[str] = []
     for name, wanted in types.items():
         found = schema.get(name)
         if found is None:
             schema_changes.add_tensor(session, name, replace(wanted, nullable=True), None)
+            added.append(name)
         elif replace(found, nullable=True) != replace(wanted, nullable=True):
             raise SchemaError(
                 f"{name!r} is {found.describe()} already, and map() would make it"
@@ -270,6 +253,7 @@ def _add_tensors(session: Session, types: Mapping[str, SampleType]) -> None:
                 expected=found.describe(),
                 actual=wanted.describe(),
             )
+    return added
 
 
 def _groups(

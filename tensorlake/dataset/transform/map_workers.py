@@ -12,9 +12,8 @@ import multiprocessing
 import pickle
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.errors import InvalidInputError, InvalidStateError, UnsupportedFeatureError, shown
-from tensorlake.quantities import is_whole_number
+from tensorlake.quantities import checked_integer
+from tensorlake.storage import parallel_map
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
-__all__ = ["Call", "Engine", "Piece", "results", "rows_shown"]
+__all__ = ["Call", "Engine", "Piece", "results", "row_numbers", "rows_shown"]
 
 Int64Array = npt.NDArray[np.int64]
 Engine = Literal["threads", "processes"]
@@ -39,6 +39,7 @@ ROWS_A_PIECE = 64
 
 PIECES_A_WORKER = 2
 DEFAULT_WORKERS = 4
+WORKERS_MAX = 1024  # threads or processes of one call; more would exhaust a machine's
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,9 @@ class Call:
         if not isinstance(on_error, str) or on_error not in ("raise", "skip"):
             raise InvalidInputError(f"on_error={shown(on_error)}: give 'raise' or 'skip'")
         for name, number in (("batch_size", batch_size), ("workers", workers)):
-            if number is not None and (not is_whole_number(number) or number < 1):
-                message = f"{name} must be an integer >= 1, got {number!r}"
-                raise InvalidInputError(message, argument=name, actual=number)
+            if number is not None:
+                most = WORKERS_MAX if name == "workers" else None
+                checked_integer(number, name=name, least=1, most=most)
         count = DEFAULT_WORKERS if workers is None else workers
         return cls(function, columns, batch_size, engine, count, on_error == "skip")  # pyright: ignore[reportArgumentType] - checked above
 
@@ -119,7 +120,7 @@ def results(
     """Call the function over rows [start, stop) of a view; pieces come in the order of the rows."""
     last = len(view) if stop is None else stop
     size = call.batch_size or ROWS_A_PIECE
-    starts = iter(range(start, last, size))
+    starts = range(start, last, size)
     with _callers(call) as invoke, ThreadPoolExecutor(call.workers, "tensorlake-map") as pool:
 
         def run(first: int) -> Piece:
@@ -136,26 +137,24 @@ def results(
                 ) from error
             return _piece(view, positions, returned, call)
 
-        ahead: deque[Future[Piece]] = deque()
+        ahead = PIECES_A_WORKER * call.workers - 1
         try:
-            for first in starts:
-                ahead.append(pool.submit(run, first))
-                if len(ahead) >= PIECES_A_WORKER * call.workers:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
+            yield from parallel_map(run, starts, pool=pool, ahead=ahead)
         finally:  # also where the user stopped it: what runs ends with the row it is at
             invoke.stop()
-            for one in ahead:
-                one.cancel()
+
+
+def row_numbers(view: RowSet, positions: Int64Array) -> Int64Array:
+    """Return the row numbers of positions in a view; an aggregate has its positions alone."""
+    return view.selection.row_numbers(positions) if view.has_rows else positions
 
 
 def rows_shown(view: RowSet, positions: Int64Array) -> str:
     """Name rows of a view, next to one another, for a message."""
-    numbers = view.selection.row_numbers(positions) if view.has_rows else positions
+    numbers = row_numbers(view, positions)
     first, last = numbers[0], numbers[-1]
-    shown = f"row {first}" if len(positions) == 1 else f"rows {first} to {last}"
-    return f"{shown} of {view.url!r}"
+    described = f"row {first}" if len(positions) == 1 else f"rows {first} to {last}"
+    return f"{described} of {view.url!r}"
 
 
 def _values(view: RowSet, call: Call, positions: Int64Array) -> list[dict[str, Any]]:
@@ -198,8 +197,8 @@ def _piece(view: RowSet, positions: Int64Array, returned: list[Any], call: Call)
             kept.append(at)
             continue
         if not call.may_skip:
-            shown = rows_shown(view, at)
-            output.error.add_note(f"raised by the function of map(), for {shown}")
+            described = rows_shown(view, at)
+            output.error.add_note(f"raised by the function of map(), for {described}")
             raise output.error
         skipped.append((at, output.error))
     none = np.zeros(0, dtype=np.int64)

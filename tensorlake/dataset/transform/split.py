@@ -24,8 +24,8 @@ from xxhash import xxh3_64_intdigest
 from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.row_identity import ids_of
 from tensorlake.dataset.query.warnings import EmptySideWarning
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake.quantities import check_flags, is_whole_number, plural
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
+from tensorlake.quantities import check_flags, checked_integer, plural
 from tensorlake.types import EncodedColumn, RaggedColumn
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def split(
 ) -> dict[str, RowSet]:
     """Put each row on one side."""
     bounds = _bounds(shares)
-    if not is_whole_number(seed):
-        raise InvalidInputError(f"seed must be an integer, got {seed!r}", actual=seed)
+    seed = checked_integer(seed, name="seed", least=None)
     if not view.has_rows:
         raise InvalidInputError(
             "the values of a query have no row ids to split by"
@@ -104,7 +103,7 @@ def _bounds(shares: object) -> FloatArray:
     is_good = len(values) > 0 and bool((values > 0).all())
     if not is_good or abs(float(values.sum()) - 1) > SHARES_TOLERANCE:
         raise InvalidInputError(
-            f"the shares {shares!r:.200} are not positive numbers that sum to 1"
+            f"the shares {shown(shares)} are not positive numbers that sum to 1"
             '\ngive them so: ds.split({"train": 0.8, "val": 0.2})',
             actual=shares,
         )

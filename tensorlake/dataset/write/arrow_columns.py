@@ -74,7 +74,7 @@ def arrow_field(name: str, sample_type: SampleType) -> Arrow:
         kind = arrow_type(sample_type)
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedFeatureError(
-            f"Arrow has no form for {name!r} ({sample_type.describe()})"
+            f"Arrow does not support {name!r} ({sample_type.describe()})"
             "\nleave it out: columns=[…]; to_numpy(dst) and to_zarr(dst) have complex numbers",
             tensor=name,
         ) from error

@@ -31,7 +31,7 @@ from typing import Any, cast
 import numpy as np
 
 from tensorlake.dataset.write.arrow_columns import TYPE_KEY, arrow_type
-from tensorlake.dataset.write.image_endings import PICTURE_ENDINGS, common_codec
+from tensorlake.dataset.write.image_endings import IMAGE_ENDINGS, common_codec
 from tensorlake.errors import (
     InvalidInputError,
     SchemaError,
@@ -56,11 +56,11 @@ from tensorlake.types import (
     from_json,
 )
 
-__all__ = ["given_sample", "infer_types", "values_of"]
+__all__ = ["given_sample", "huggingface_features", "infer_types", "values_of"]
 
 Arrow = Any  # pyarrow ships no types
 
-_MAGIC_NBYTES = 16  # of a file tell every kind of picture that is stored
+_MAGIC_NBYTES = 16  # of a file tell every kind of image that is stored
 
 
 def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]:
@@ -73,7 +73,7 @@ def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]
     Raises:
         SchemaError: A column has a type that no tensor holds.
     """
-    features = _huggingface_features(table.schema)
+    features = huggingface_features(table.schema)
     return {
         field.name: _as_it_went_out(field, table.column(at))
         or _infer(
@@ -85,6 +85,17 @@ def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]
         )
         for at, field in enumerate(table.schema)
     }
+
+
+def huggingface_features(schema: Arrow) -> Mapping[str, Any]:
+    """Return the features that Hugging Face wrote to a schema, by column; none if it wrote none."""
+    written = (schema.metadata or {}).get(b"huggingface")
+    if written is None:
+        return {}
+    try:
+        return cast("Mapping[str, Any]", json.loads(written)["info"]["features"])
+    except (ValueError, KeyError, TypeError):  # another program's, under the same key
+        return {}
 
 
 def values_of(table: Arrow, name: str, sample_type: SampleType) -> Any:
@@ -119,6 +130,8 @@ def _values(column: Arrow, sample_type: SampleType, *, is_ours: bool) -> Any:
     ):
         return _items(column, sample_type, is_ours=is_ours)
     if isinstance(sample_type, Array) and None not in sample_type.shape:
+        if _elements(column).null_count:  # which the type refuses, and names the row
+            return column.to_pylist()
         if not column.null_count:
             return _fixed_arrays(column, sample_type)
         present = iter(_fixed_arrays(column.drop_null(), sample_type))
@@ -230,9 +243,7 @@ def _plain_type(kind: Arrow) -> Arrow:
     return pa.binary() if types.is_large_binary(kind) else kind
 
 
-def _infer(
-    name: str, kind: Arrow, column: Arrow, feature: Mapping[str, Any] | None, *, nullable: bool
-) -> SampleType:
+def _infer(name: str, kind: Arrow, column: Arrow, feature: Any, *, nullable: bool) -> SampleType:
     declared = _of_feature(feature, column, nullable=nullable)
     if declared is not None:
         return declared
@@ -262,20 +273,20 @@ def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | Non
             return ClassLabel(_dictionary(column), nullable=nullable)
         return _of_arrow(kind.value_type, column.cast(kind.value_type), nullable=nullable)
     if types.is_fixed_size_binary(kind):
-        return _picture_or_bytes(column.cast(pa.binary()), nullable=nullable)
+        return _image_or_bytes(column.cast(pa.binary()), nullable=nullable)
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
-        return _picture_or_bytes(column, nullable=nullable)
+        return _image_or_bytes(column, nullable=nullable)
     if types.is_timestamp(kind):
         return Timestamp(kind.unit, tz=kind.tz, nullable=nullable)
     if types.is_date(kind):
         return Timestamp("s" if types.is_date32(kind) else "ms", nullable=nullable)
     if _is_encoded_struct(kind):
-        return _picture_or_bytes(column, nullable=nullable)
+        return _image_or_bytes(column, nullable=nullable)
     if types.is_struct(kind) or types.is_map(kind) or types.is_null(kind):
         return Json(nullable=nullable)
     is_list = types.is_list(kind) or types.is_large_list(kind)
     if is_list and (_is_encoded_struct(kind.value_type) or types.is_binary(kind.value_type)):
-        return Sequence(_picture_or_bytes(_flat(column), nullable=False), nullable=nullable)
+        return Sequence(_image_or_bytes(_flat(column), nullable=False), nullable=nullable)
     shape, element = _nested(kind)
     if shape and element is not None:
         return Array(element.to_pandas_dtype(), shape, nullable=nullable)
@@ -310,18 +321,24 @@ def _nested(kind: Arrow) -> tuple[tuple[int | None, ...], Arrow | None]:
 
 
 def _fixed_arrays(column: Arrow, sample_type: Array) -> np.ndarray:
+    fixed = tuple(length or 0 for length in sample_type.shape)
+    elements = _elements(column).to_numpy(zero_copy_only=False)
+    return elements.reshape(len(column), *fixed)
+
+
+def _elements(column: Arrow) -> Arrow:
+    """The elements of arrays, without those of NULL arrays."""
     import pyarrow as pa
 
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(flat, pa.ExtensionArray):
         flat = flat.storage
     while not pa.types.is_primitive(flat.type):
-        flat = flat.flatten()  # without the elements of NULLs
-    fixed = tuple(length or 0 for length in sample_type.shape)
-    return flat.to_numpy(zero_copy_only=False).reshape(len(column), *fixed)
+        flat = flat.flatten()
+    return flat
 
 
-def _picture_or_bytes(column: Arrow, *, nullable: bool) -> SampleType:
+def _image_or_bytes(column: Arrow, *, nullable: bool) -> SampleType:
     codec = common_codec(_codecs(column))
     return Bytes(nullable=nullable) if codec is None else Image(codec, nullable=nullable)
 
@@ -340,7 +357,7 @@ def _codecs(column: Arrow) -> set[ImageCodec | None]:
         return {codec_of(start) for start in starts.to_pylist()}
     contents, paths = (pc.struct_field(column, name) for name in ("bytes", "path"))
     named = paths.filter(contents.is_null()).drop_null().to_pylist()
-    found: set[ImageCodec | None] = {PICTURE_ENDINGS.get(_ending(path)) for path in named}
+    found: set[ImageCodec | None] = {IMAGE_ENDINGS.get(_ending(path)) for path in named}
     return found | (_codecs(contents) if contents.null_count < len(contents) else set())
 
 
@@ -376,29 +393,32 @@ def _dictionary(column: Arrow) -> list[str]:
     return list(names)
 
 
-def _huggingface_features(schema: Arrow) -> Mapping[str, Mapping[str, Any]]:
-    written = (schema.metadata or {}).get(b"huggingface")
-    if written is None:
-        return {}
-    try:
-        return cast("Mapping[str, Any]", json.loads(written)["info"]["features"])
-    except (ValueError, KeyError, TypeError):  # another program's, under the same key
-        return {}
-
-
-def _of_feature(
-    feature: Mapping[str, Any] | None, column: Arrow, *, nullable: bool
-) -> SampleType | None:
+def _of_feature(feature: Any, column: Arrow, *, nullable: bool) -> SampleType | None:
     match feature:
         case {"_type": "ClassLabel", "names": [*names]}:
             return ClassLabel([str(name) for name in names], nullable=nullable)
+        case {"_type": "List" | "LargeList" | "Sequence", "feature": inner} | [inner]:
+            classes = _of_listed_classes(inner)
+            return None if classes is None else replace(classes, nullable=nullable)
         case {"_type": "Image"}:
-            return _picture_or_bytes(column, nullable=nullable)
+            return _image_or_bytes(column, nullable=nullable)
         case {
             "_type": "Array2D" | "Array3D" | "Array4D" | "Array5D",
             "shape": [*shape],
             "dtype": d,
         }:
             return Array(str(d), tuple(shape), nullable=nullable)
+        case _:
+            return None
+
+
+def _of_listed_classes(feature: Any) -> SampleType | None:
+    """The type of a list of these, if they are classes, or lists of classes."""
+    match feature:
+        case {"_type": "ClassLabel", "names": [*names]}:
+            return ClassLabel([str(name) for name in names], multi=True)
+        case {"_type": "List" | "LargeList" | "Sequence", "feature": inner} | [inner]:
+            classes = _of_listed_classes(inner)
+            return None if classes is None else Sequence(classes)
         case _:
             return None

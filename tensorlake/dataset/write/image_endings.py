@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from tensorlake.types import ImageCodec
 
-__all__ = ["PICTURE_ENDINGS", "codec_of_files", "common_codec"]
+__all__ = ["IMAGE_ENDINGS", "codec_of_files", "common_codec"]
 
-PICTURE_ENDINGS: Mapping[str, ImageCodec] = {
+IMAGE_ENDINGS: Mapping[str, ImageCodec] = {
     ".jpg": "jpeg",
     ".jpeg": "jpeg",
     ".jpe": "jpeg",
@@ -29,7 +29,7 @@ def codec_of_files(names: Iterable[str]) -> ImageCodec:
     ('jpeg', 'any')
     """
     endings = {name[name.rfind(".") :] for name in names}
-    return common_codec({PICTURE_ENDINGS.get(one.lower(), "jpeg") for one in endings}) or "jpeg"
+    return common_codec({IMAGE_ENDINGS.get(one.lower(), "jpeg") for one in endings}) or "jpeg"
 
 
 def common_codec(codecs: Collection[ImageCodec | None]) -> ImageCodec | None:

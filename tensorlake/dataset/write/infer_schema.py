@@ -28,8 +28,8 @@ import numpy as np
 from tensorlake.dataset.core.rowset import has_rows, rowset_of
 from tensorlake.dataset.write.arrow_tables import as_table
 from tensorlake.dataset.write.arrow_types import infer_types
-from tensorlake.dataset.write.image_endings import PICTURE_ENDINGS, codec_of_files, common_codec
-from tensorlake.errors import InvalidInputError, SchemaError
+from tensorlake.dataset.write.image_endings import IMAGE_ENDINGS, codec_of_files, common_codec
+from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.types import (
     Array,
     Bool,
@@ -48,9 +48,9 @@ from tensorlake.types import (
 from tensorlake.types import Sequence as SequenceType
 
 __all__ = [
+    "image_type",
     "infer_schema",
     "is_float",
-    "picture_type",
     "type_of_column",
 ]
 
@@ -166,7 +166,7 @@ def _of_samples(name: str, samples: Sequence[Any]) -> SampleType:
     if all(isinstance(one, os.PathLike) for one in samples):
         return _of_paths(name, [os.fspath(one) for one in samples])
     if hasattr(samples[0], "getbands"):
-        return picture_type(name, samples[0])
+        return image_type(name, samples[0])
     if all(isinstance(one, uuid.UUID) for one in samples):
         return Uuid()
     if all(isinstance(one, dt.datetime) for one in samples):
@@ -181,27 +181,27 @@ def _of_samples(name: str, samples: Sequence[Any]) -> SampleType:
 
 
 def _of_paths(name: str, paths: Sequence[str]) -> SampleType:
-    codecs = {path: PICTURE_ENDINGS.get(PurePath(path).suffix.lower()) for path in paths}
+    codecs = {path: IMAGE_ENDINGS.get(PurePath(path).suffix.lower()) for path in paths}
     unknown = next((path for path, codec in codecs.items() if codec is None), None)
     if unknown is not None:
         raise SchemaError(
-            f"{name!r} has paths to files of an unknown format, such as {unknown!r}"
+            f"{name!r} has paths to files of an unknown format, such as {shown(unknown)}"
             f"\nspecify the type: tl.create(url, {{{name!r}: …}})",
             tensor=name,
         )
     return Image(codec_of_files(paths))
 
 
-def picture_type(name: str, picture: Any) -> Image:
+def image_type(name: str, image: Any) -> Image:
     """Return the type of a PIL image: stored without loss, in the mode it has.
 
     Raises:
         InvalidInputError: Images of its mode cannot be stored.
     """
-    if picture.mode not in PIL_MODES:
-        message = f"{name!r} has an image of mode {picture.mode!r}; specify the type: schema="
-        raise InvalidInputError(message, tensor=name, actual=picture.mode)
-    return Image("png", cast("Any", PIL_MODES[picture.mode]))
+    if image.mode not in PIL_MODES:
+        message = f"{name!r} has an image of mode {image.mode!r}; specify the type: schema="
+        raise InvalidInputError(message, tensor=name, actual=image.mode)
+    return Image("png", cast("Any", PIL_MODES[image.mode]))
 
 
 def _of_datetimes(name: str, moments: Sequence[dt.datetime]) -> SampleType:
@@ -258,9 +258,10 @@ def _of_numbers(name: str, samples: Sequence[Any]) -> SampleType:
     if 0 in depths:  # beside a number [] is no list of any depth, but one of numbers
         depths = {array.ndim for array in arrays}
     if len(depths) > 1:
-        shown = ", ".join(map(str, sorted(depths)))
+        described = ", ".join(map(str, sorted(depths)))
         message = (
-            f"{name!r} has values of {shown} axes\nbring them to one, or say what it is: tl.Json()"
+            f"{name!r} has values of {described} axes\nbring them to one,"
+            " or say what it is: tl.Json()"
         )
         raise SchemaError(message, tensor=name)
     axes = depths.pop() if depths else 1
@@ -303,7 +304,7 @@ def _plain_array(value: Any) -> np.ndarray:
 
 def _of_no_one_type(name: str, value: Any) -> SchemaError:
     return SchemaError(
-        f"{name!r} has values of no one type, such as {value!r:.60} ({type(value).__name__})"
+        f"{name!r} has values of no one type, such as {shown(value)} ({type(value).__name__})"
         f"\nsay what it is: tl.create(url, {{{name!r}: …}})",
         tensor=name,
         actual=type(value).__name__,

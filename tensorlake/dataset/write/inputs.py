@@ -1,32 +1,27 @@
 """Inputs of ``append`` and ``extend``, converted to one form: batches of columns.
 
 Rows (mappings), columns (a mapping of sequences), Arrow tables and DataFrames, Views, and iterators
-of any of these. Nothing is converted here but the outer shape; each tensor's type does the rest.
+of any of these. Nothing is converted here but the outer shape; ``staging.py`` and each tensor's
+type do the rest.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from tensorlake.dataset.core.buffers import MemoryBlocks
-from tensorlake.dataset.core.item_counts import check_batch
 from tensorlake.dataset.core.rowset import has_rows, rowset_of
 from tensorlake.dataset.core.stored_columns import StoredColumn
-from tensorlake.dataset.core.structs import flattened, members_of
+from tensorlake.dataset.core.structs import members_of
 from tensorlake.dataset.write.arrow_types import values_of
 from tensorlake.errors import (
     InvalidInputError,
     MissingTensorError,
-    ShapeMismatchError,
     missing_extra,
 )
-from tensorlake.format import Schema, TensorSpec
+from tensorlake.format import Schema
 from tensorlake.types import (
-    Column,
-    EncodedColumn,
     Json,
     Ragged,
     SampleType,
@@ -36,11 +31,7 @@ from tensorlake.types import Sequence as SequenceType
 __all__ = [
     "Batch",
     "batches",
-    "convert_batch",
-    "convert_columns",
     "holds_columns",
-    "missing_tensor",
-    "owned",
 ]
 
 Batch = Mapping[str, Any]
@@ -50,7 +41,11 @@ ROWS_A_BATCH = 1024
 """Rows taken from an iterator of rows at once: enough for whole-column conversion to pay."""
 
 
-def batches(data: Any, *, schema: Schema, call: str) -> Iterator[Batch]:
+NESTED_INPUTS = 8
+"""Iterators of iterators of rows: deeper ones are a mistake, and would overflow the stack."""
+
+
+def batches(data: Any, *, schema: Schema, call: str, depth: int = 0) -> Iterator[Batch]:
     """Bring what a user gives to batches of columns.
 
     Raises:
@@ -64,7 +59,7 @@ def batches(data: Any, *, schema: Schema, call: str) -> Iterator[Batch]:
         yield {str(name): data[name] for name in data.columns}
     elif hasattr(data, "__arrow_c_stream__"):
         yield _arrow_columns(data, schema)
-    elif isinstance(data, str | bytes) or not isinstance(data, Iterable):
+    elif isinstance(data, str | bytes) or depth > NESTED_INPUTS or not isinstance(data, Iterable):
         raise InvalidInputError(
             f"{call} takes rows or columns, got {type(data).__name__}\n"
             'give {"name": [value, …], …}, a list of rows {"name": value, …}, an Arrow table,'
@@ -72,10 +67,10 @@ def batches(data: Any, *, schema: Schema, call: str) -> Iterator[Batch]:
             actual=type(data).__name__,
         )
     else:
-        yield from _from_items(data, schema=schema, call=call)
+        yield from _from_items(data, schema=schema, call=call, depth=depth)
 
 
-def _from_items(items: Iterable[Any], *, schema: Schema, call: str) -> Iterator[Batch]:
+def _from_items(items: Iterable[Any], *, schema: Schema, call: str, depth: int) -> Iterator[Batch]:
     if getattr(items, "ndim", 1) == 0:
         raise InvalidInputError(f"{call} takes rows or columns, got an array without axes")
     rows: list[Mapping[str, Any]] = []
@@ -98,7 +93,7 @@ def _from_items(items: Iterable[Any], *, schema: Schema, call: str) -> Iterator[
             yield _transposed(rows, row_start=row_start, call=call)
             row_start += len(rows)
             rows = []
-        yield from batches(item, schema=schema, call=call)
+        yield from batches(item, schema=schema, call=call, depth=depth + 1)
     if rows:
         yield _transposed(rows, row_start=row_start, call=call)
 
@@ -148,7 +143,7 @@ def _is_column(value: Any, sample_type: SampleType) -> bool | None:
     if isinstance(sample_type, Json):
         return None
     ndim = len(sample_type.shape)
-    if sample_type.is_media:  # one sample is an array, a picture, bytes or a path; never a list
+    if sample_type.is_media:  # one sample is an array, an image, bytes or a path; never a list
         return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > ndim
     depth = _depth(value)
     if depth is None:
@@ -204,126 +199,3 @@ def _arrow_columns(table: Any, schema: Schema) -> Batch:
         else read.column(name).to_pylist()
         for name in read.column_names
     }
-
-
-def _always(_spec: TensorSpec, _column: Column) -> bool:
-    return True
-
-
-def convert_batch(
-    schema: Schema,
-    batch: Batch,
-    *,
-    row_start: int,
-    call: str,
-    blocks: MemoryBlocks | None = None,
-    is_kept: Callable[[TensorSpec, Column], bool] = _always,
-) -> tuple[dict[str, Column], int]:
-    """Check and cast one batch; columns by tensor id, and the number of rows.
-
-    Args:
-        schema: Schema of the dataset.
-        batch: The input.
-        row_start: Row of the first sample, as the user counts.
-        call: The call that the user made, for errors.
-        blocks: Where large arrays are copied to.
-        is_kept: Whether a column is looked at once staging it is over: then it is copied.
-
-    Raises:
-        TensorlakeError: The first thing that does not fit; nothing is staged.
-    """
-    batch = flattened(batch, schema.names, call=call)
-    lacking = [s for s in schema.tensors if s.name not in batch and not s.type.has_default]
-    if lacking and not batch:
-        raise missing_tensor(lacking[0], batch, call=call)
-    rows = _common_length(schema, batch, call=call)
-    blocks = blocks or MemoryBlocks()
-    columns = {
-        spec.id: _convert(spec, batch, rows, blocks, is_kept, row_start=row_start, call=call)
-        for spec in schema.tensors
-    }
-    check_batch(schema, columns, range(row_start, row_start + rows), call=call)
-    return columns, rows
-
-
-def convert_columns(
-    schema: Schema, batch: Batch, *, row_start: int, call: str
-) -> tuple[dict[str, Column], int]:
-    """As ``convert_batch``, but of the tensors that the batch names only."""
-    batch = flattened(batch, schema.names, call=call)
-    rows = _common_length(schema, batch, call=call)
-    blocks = MemoryBlocks()
-    return {
-        spec.id: _convert(spec, batch, rows, blocks, _always, row_start=row_start, call=call)
-        for spec in schema.tensors
-        if spec.name in batch
-    }, rows
-
-
-def _common_length(schema: Schema, batch: Batch, *, call: str) -> int:
-    for name in batch:
-        schema[name]  # raises for a name that is no tensor
-    lengths = {name: _length(name, samples, call=call) for name, samples in batch.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
-        raise ShapeMismatchError(
-            f"{call}: columns of different lengths: {shown}\n"
-            "give every column one value for each row; nothing was staged",
-            actual=lengths,
-        )
-    return next(iter(lengths.values()), 0)
-
-
-def _convert(
-    spec: TensorSpec,
-    batch: Batch,
-    rows: int,
-    blocks: MemoryBlocks,
-    is_kept: Callable[[TensorSpec, Column], bool],
-    *,
-    row_start: int,
-    call: str,
-) -> Column:
-    if spec.name not in batch:
-        if not spec.type.has_default:
-            raise missing_tensor(spec, batch, call=call)
-        return spec.type.fill_column(spec.type.fill_value, rows)
-    samples = batch[spec.name]
-    if isinstance(samples, StoredColumn):
-        return samples.converted(spec.type, tensor=spec.name, row_start=row_start, call=call)
-    column = spec.type.convert(samples, tensor=spec.name, row_start=row_start, call=call)
-    return owned(column, samples, blocks) if is_kept(spec, column) else column
-
-
-def owned(column: Column, given: object, blocks: MemoryBlocks) -> Column:
-    """Copy what the caller could still change: it may fill its array anew for the next batch."""
-    if isinstance(column, EncodedColumn):
-        return column
-    if column.values is given or not column.values.flags.owndata:
-        return replace(column, values=blocks.copy_of(column.values))
-    return column
-
-
-def _length(name: str, samples: Any, *, call: str) -> int:
-    has_length = not isinstance(samples, str | bytes) and hasattr(samples, "__len__")
-    try:
-        length = len(samples) if has_length else None
-    except (TypeError, RuntimeError, NotImplementedError):  # an array without axes
-        length = None
-    if length is None:
-        raise ShapeMismatchError(
-            f"{call}: column {name!r} is a {type(samples).__name__}, not a sequence of samples\n"
-            "give one value for each row; for a single row use append()",
-            tensor=name,
-        )
-    return length
-
-
-def missing_tensor(spec: TensorSpec, given: Iterable[str], *, call: str) -> MissingTensorError:
-    """Say that rows lack a tensor that has no default."""
-    shown = ", ".join(repr(name) for name in given) or "nothing"
-    return MissingTensorError(
-        f"{call} lacks {spec.name!r} (required: {spec.type.describe()}); given: {shown}\n"
-        f"give it, or make it optional: ds.alter_tensor({spec.name!r}, nullable=True)",
-        tensor=spec.name,
-    )

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.write.inputs import missing_tensor
-from tensorlake.dataset.write.staging import stage_at
+from tensorlake.dataset.write.staging import missing_tensor, stage_at
+from tensorlake.errors import shown
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.reading import ChunkCache, Reader, Snapshot
 from tensorlake.storage import ForkLock
@@ -70,7 +70,9 @@ def shown_key(keys: Sequence[TensorSpec], columns: Mapping[str, Column], row: in
     """Show the key of a row of columns: ``site = 'a', id = 5``."""
     values = [spec.type.present_one(columns[spec.id], row) for spec in keys]
     values = [one.item() if isinstance(one, np.generic) else one for one in values]
-    return ", ".join(f"{spec.name} = {value!r}" for spec, value in zip(keys, values, strict=True))
+    return ", ".join(
+        f"{spec.name} = {shown(value)}" for spec, value in zip(keys, values, strict=True)
+    )
 
 
 def whole_rows(schema: Schema, columns: Mapping[str, Column], *, call: str) -> dict[str, Column]:
@@ -137,9 +139,9 @@ def _match_again(
     here = _snapshot(transaction)
     reader = Reader(here, chunks)
     columns = {spec.id: _read(chunks, earlier, spec, were) for spec in keys}
-    shown = _rows_to_match(earlier, here, move, places)
-    known, given = codes_of(reader, shown, keys, columns)
-    found, count, has_key = _other_rows(_positions(shown, places), known, given)
+    described = _rows_to_match(earlier, here, move, places)
+    known, given = codes_of(reader, described, keys, columns)
+    found, count, has_key = _other_rows(_positions(described, places), known, given)
     is_own = places >= transaction.base_state.physical
     if len(several := np.flatnonzero((count > 1) | ((count == 1) & has_key & ~is_own))):
         description = (
@@ -155,7 +157,7 @@ def _match_again(
     if len(moved):
         at = np.full(len(moved), -1, dtype=np.int64)
         is_known = found[moved] >= 0
-        at[is_known] = shown[found[moved][is_known]]
+        at[is_known] = described[found[moved][is_known]]
         matched = _Matched(
             keys={id_: take(column, moved) for id_, column in columns.items()},
             given=move.was.given,
@@ -177,16 +179,16 @@ def _rows_to_match(
     Unchanged rows from before cannot have a key of the upsert, except where they were matched: only
     newer rows decide a race, however large the dataset is.
     """
-    shown = here.physical(np.arange(here.num_rows, dtype=np.int64))
+    described = here.physical(np.arange(here.num_rows, dtype=np.int64))
     if move.keys_stand:
         was_shown = np.zeros(move.limit, dtype=np.bool_)
         before = earlier.physical(np.arange(earlier.num_rows, dtype=np.int64))
         was_shown[before[before < move.limit]] = True
-        is_new = shown >= move.limit
-        is_new[~is_new] = ~was_shown[shown[~is_new]]
+        is_new = described >= move.limit
+        is_new[~is_new] = ~was_shown[described[~is_new]]
         own = places[here.rows_of(places) >= 0]
-        shown = np.concatenate((shown[is_new], own))
-    return np.unique(shown)
+        described = np.concatenate((described[is_new], own))
+    return np.unique(described)
 
 
 def _positions(rows: Int64Array, wanted: Int64Array) -> Int64Array:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import get_args
 
 from tensorlake.dataset.core.session import Session
-from tensorlake.errors import InvalidInputError, UncommittedChangesError
+from tensorlake.errors import InvalidInputError, UncommittedChangesError, shown
 from tensorlake.quantities import check_flags
 from tensorlake.versions import OnConflict
 
@@ -31,7 +31,7 @@ def refresh(session: Session, *, keep_staged: bool, on_conflict: OnConflict) -> 
     check_flags(keep_staged=keep_staged)
     if not isinstance(on_conflict, str) or on_conflict not in get_args(OnConflict):
         raise InvalidInputError(
-            f"refresh(on_conflict={on_conflict!r})\n"
+            f"refresh(on_conflict={shown(on_conflict)})\n"
             f"give one of {', '.join(map(repr, get_args(OnConflict)))}",
             actual=on_conflict,
         )
@@ -65,7 +65,9 @@ def noting_reads(session: Session, names: Sequence[str]) -> Generator[None]:
             "commit or discard them first"
         )
     if isinstance(names, str):
-        raise InvalidInputError(f"transaction(reads={names!r})\ngive a list: reads=[{names!r}]")
+        raise InvalidInputError(
+            f"transaction(reads={shown(names)})\ngive a list: reads=[{shown(names)}]"
+        )
     for name in names:
         session.committed.spec(name)
     session.reads = tuple(names)

@@ -75,7 +75,7 @@ def _stored_fill(name: str, declared: SampleType, fill: Any) -> Any:
     except InvalidInputError as error:
         raise InvalidInputError(
             f"add_tensor(fill=): {name!r} expects {declared.expected} that JSON has a word for,"
-            f" since the schema keeps it so: no NaN, nothing infinite or complex; got {fill!r:.60}"
+            f" since the schema keeps it so: no NaN, nothing infinite or complex; got {shown(fill)}"
             f"\ngive fill=None for NULL, or another fill and then ds[{name!r}][:] = values",
             tensor=name,
             expected=declared.expected,
@@ -111,6 +111,13 @@ def drop_tensor(session: Session, name: str) -> None:
 
 def rename_tensor(session: Session, old: str, new: str) -> None:
     """Stage another name for a tensor, or for a group."""
+    for name in (old, new):
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+            raise InvalidInputError(
+                f"rename_tensor() takes two names, got {shown(name)}\n"
+                "write rename_tensor('old', 'new')",
+                actual=name,
+            )
     with session.lock:
         transaction = session.staging()
         names = transaction.schema.names
@@ -126,7 +133,7 @@ def rename_tensor(session: Session, old: str, new: str) -> None:
         renamed = transaction.schema.rename(old, new)[new]
         transaction.change_spec(renamed, what="rename")
         for spec in transaction.schema.tensors:
-            # Boxes of a picture, labels per box: they go with the tensor they speak of.
+            # Boxes of an image, labels per box: they go with the tensor they speak of.
             cites = [name for name in ("of", "per") if getattr(spec.type, name, None) == old]
             if cites:
                 declared = replace(spec.type, **dict.fromkeys(cites, new))
@@ -146,13 +153,14 @@ def alter_tensor(
     """Stage another type, or other metadata, for a tensor; all of it or nothing."""
     if all(one is None for one in (nullable, dtype, shape, codec, metadata)):
         raise InvalidInputError(
-            f"alter_tensor({name!r}) specifies no change\n"
+            f"alter_tensor({shown(name)}) specifies no change\n"
             "pass nullable=, dtype=, shape=, codec= or metadata=",
             tensor=name,
         )
     if nullable is not None and not isinstance(nullable, bool | np.bool_):
         raise InvalidInputError(
-            f"alter_tensor({name!r}, nullable={nullable!r})\ngive True or False", tensor=name
+            f"alter_tensor({shown(name)}, nullable={shown(nullable)})\ngive True or False",
+            tensor=name,
         )
     noted = None if metadata is None else _metadata(name, metadata)
     with session.lock:
@@ -189,7 +197,7 @@ def _add_names(session: Session, name: str, names: Sequence[str]) -> None:
         transaction = session.staging()
         spec, label = _class_label(transaction.schema[name], "add_names()")
         if not all(isinstance(one, str) and one for one in added):
-            raise SchemaError(f"class names are non-empty texts; got {added!r}", tensor=name)
+            raise SchemaError(f"class names are non-empty texts; got {shown(added)}", tensor=name)
         known = set(label.names)
         for one in added:
             if check_text(one, what="the class name") in known:
@@ -217,14 +225,14 @@ def _rename_class(session: Session, name: str, old: str, new: str) -> None:
         is_name = isinstance(new, str)
         if not is_name or not new or new in label.names:
             raise SchemaError(
-                f"class {old!r} of {name!r} cannot be renamed to {shown(new)}: "
+                f"class {shown(old)} of {name!r} cannot be renamed to {shown(new)}: "
                 + (
                     "that is another class"
                     if is_name and new in label.names
                     else "a name is a non-empty text"
                 )
                 + "\nto unite two classes assign: "
-                f"ds[{name!r}][ds[{name!r}] == {old!r}] = …, then drop_names",
+                f"ds[{name!r}][ds[{name!r}] == {shown(old)}] = …, then drop_names",
                 tensor=name,
                 actual=new,
             )
@@ -250,7 +258,7 @@ def _drop_names(session: Session, name: str, names: Sequence[str]) -> None:
 def _metadata(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):  # pyright: ignore[reportUnnecessaryIsInstance] - users give other things
         raise InvalidInputError(
-            f"metadata of {name!r} are {metadata!r:.60}, not a dict with str keys\n"
+            f"metadata of {shown(name)} are {shown(metadata)}, not a dict with str keys\n"
             "give a dict: metadata={'unit': 'm'}",
             tensor=name,
         )
@@ -258,7 +266,7 @@ def _metadata(name: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     nbytes = len(canonical_bytes(noted))
     if nbytes > METADATA_NBYTES_MAX:
         raise InvalidInputError(
-            f"metadata of {name!r} take {nbytes:,} bytes; a tensor has room for"
+            f"metadata of {shown(name)} take {nbytes:,} bytes; a tensor has room for"
             f" {METADATA_NBYTES_MAX:,}\nkeep them as a tensor, or beside the dataset",
             tensor=name,
             expected=METADATA_NBYTES_MAX,
@@ -323,7 +331,7 @@ def _code(label: ClassLabel, name: str, tensor: str) -> int:
 
 def _listed(names: Sequence[str], call: str) -> list[str]:
     if isinstance(names, str):
-        raise InvalidInputError(f"{call}({names!r}): give a list of names, [{names!r}]")
+        raise InvalidInputError(f"{call}({shown(names)}): give a list of names, [{shown(names)}]")
     listed = names.tolist() if isinstance(names, np.ndarray) else names
     if not isinstance(listed, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise InvalidInputError(f"{call} takes a list of names, got {shown(names)}")

@@ -1,29 +1,32 @@
 """Staging rows: append, extend, assign, delete. Each call is all or nothing.
 
-Values are checked before anything is staged; where a call arrives in several batches (an iterator)
-a savepoint is taken first and returned to on any error.
+Values are checked and cast to columns before anything is staged; where a call arrives in several
+batches (an iterator) a savepoint is taken first and returned to on any error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.core.buffers import parts_of
-from tensorlake.dataset.core.item_counts import check_assigned
+from tensorlake.dataset.core.buffers import MemoryBlocks, parts_of
+from tensorlake.dataset.core.item_counts import check_assigned, check_batch
 from tensorlake.dataset.core.row_identity import matched_by_row_id
 from tensorlake.dataset.core.session import Session
-from tensorlake.dataset.write.inputs import batches, convert_batch, owned
+from tensorlake.dataset.core.stored_columns import StoredColumn
+from tensorlake.dataset.core.structs import flattened
+from tensorlake.dataset.write.inputs import Batch, batches
 from tensorlake.dataset.write.rewrite import edits_for
-from tensorlake.errors import InvalidInputError, ShapeMismatchError
-from tensorlake.format import TensorSpec
+from tensorlake.errors import InvalidInputError, MissingTensorError, ShapeMismatchError
+from tensorlake.format import Schema, TensorSpec
 from tensorlake.reading import Reader, Selection
-from tensorlake.types import Column, take
+from tensorlake.types import Column, EncodedColumn, take
 from tensorlake.versions import Transaction, distinct
 
 __all__ = [
@@ -31,8 +34,10 @@ __all__ = [
     "append",
     "assign",
     "assign_by_selection",
+    "convert_columns",
     "delete",
     "extend",
+    "missing_tensor",
     "stage_at",
     "stage_values",
 ]
@@ -51,7 +56,7 @@ def append(session: Session, row: Mapping[str, Any]) -> None:
     with session.lock:
         transaction = session.staging()
         batch = {name: [value] for name, value in row.items()}
-        columns, _ = convert_batch(transaction.schema, batch, row_start=0, call="append()")
+        columns, _ = _convert_batch(transaction.schema, batch, row_start=0, call="append()")
         transaction.append(columns, 1)
 
 
@@ -67,7 +72,7 @@ def extend(session: Session, data: Any, *, call: str = "extend()") -> None:
         row_start = 0
         try:
             for part in (part for batch in given for part in cut(batch)):
-                columns, rows = convert_batch(
+                columns, rows = _convert_batch(
                     schema,
                     part,
                     row_start=row_start,
@@ -167,7 +172,7 @@ def _converted(session: Session, name: str, values: Any, rows: int, *, call: str
     if _is_single(values, ndim=len(sample_type.shape)):
         one = sample_type.convert([values], tensor=name, call=call)
         return take(one, np.zeros(rows, dtype=np.int64))
-    column = owned(sample_type.convert(values, tensor=name, call=call), values, session.blocks)
+    column = _owned(sample_type.convert(values, tensor=name, call=call), values, session.blocks)
     if len(column) != rows:
         raise ShapeMismatchError(
             f"{call} got {len(column):,} values for {rows:,} rows of {name!r}\n"
@@ -212,3 +217,139 @@ def all_or_nothing(session: Session) -> Generator[None]:
         if not was_staging:
             session.discard()
         raise
+
+
+def _always(_spec: TensorSpec, _column: Column) -> bool:
+    return True
+
+
+def _convert_batch(
+    schema: Schema,
+    batch: Batch,
+    *,
+    row_start: int,
+    call: str,
+    blocks: MemoryBlocks | None = None,
+    is_kept: Callable[[TensorSpec, Column], bool] = _always,
+) -> tuple[dict[str, Column], int]:
+    """Check and cast one batch; columns by tensor id, and the number of rows.
+
+    Args:
+        schema: Schema of the dataset.
+        batch: The input.
+        row_start: Row of the first sample, as the user counts.
+        call: The call that the user made, for errors.
+        blocks: Where large arrays are copied to; None: memory of their own.
+        is_kept: Whether a column is looked at once staging it is over: then it is copied.
+
+    Raises:
+        TensorlakeError: The first thing that does not fit; nothing is staged.
+    """
+    batch = _by_tensor(schema, batch, call=call)
+    lacking = [s for s in schema.tensors if s.name not in batch and not s.type.has_default]
+    if lacking and not batch:
+        raise missing_tensor(lacking[0], batch, call=call)
+    rows = _common_length(batch, call=call)
+    columns = {
+        spec.id: _convert(spec, batch, rows, blocks, is_kept, row_start=row_start, call=call)
+        for spec in schema.tensors
+    }
+    if schema.paired:
+        check_batch(schema, columns, range(row_start, row_start + rows), call=call)
+    return columns, rows
+
+
+def convert_columns(
+    schema: Schema, batch: Batch, *, row_start: int, call: str
+) -> tuple[dict[str, Column], int]:
+    """Check and cast a batch; columns by id of the tensors that it names, and the number of rows.
+
+    Raises:
+        TensorlakeError: The first thing that does not fit.
+    """
+    batch = _by_tensor(schema, batch, call=call)
+    rows = _common_length(batch, call=call)
+    blocks = MemoryBlocks()
+    return {
+        spec.id: _convert(spec, batch, rows, blocks, _always, row_start=row_start, call=call)
+        for spec in schema.tensors
+        if spec.name in batch
+    }, rows
+
+
+def _by_tensor(schema: Schema, batch: Batch, *, call: str) -> Batch:
+    """Return the batch by names of tensors: groups become their fields."""
+    if batch.keys() <= schema.by_name.keys():
+        return batch
+    batch = flattened(batch, schema.names, call=call)
+    for name in batch:
+        schema[name]  # raises for a name that is no tensor
+    return batch
+
+
+def _common_length(batch: Batch, *, call: str) -> int:
+    lengths = {name: _length(name, samples, call=call) for name, samples in batch.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
+        raise ShapeMismatchError(
+            f"{call}: columns of different lengths: {shown}\n"
+            "give every column one value for each row; nothing was staged",
+            actual=lengths,
+        )
+    return next(iter(lengths.values()), 0)
+
+
+def _convert(
+    spec: TensorSpec,
+    batch: Batch,
+    rows: int,
+    blocks: MemoryBlocks | None,
+    is_kept: Callable[[TensorSpec, Column], bool],
+    *,
+    row_start: int,
+    call: str,
+) -> Column:
+    if spec.name not in batch:
+        if not spec.type.has_default:
+            raise missing_tensor(spec, batch, call=call)
+        return spec.type.fill_column(spec.type.fill_value, rows)
+    samples = batch[spec.name]
+    if isinstance(samples, StoredColumn):
+        return samples.converted(spec.type, tensor=spec.name, row_start=row_start, call=call)
+    column = spec.type.convert(samples, tensor=spec.name, row_start=row_start, call=call)
+    return _owned(column, samples, blocks) if is_kept(spec, column) else column
+
+
+def _owned(column: Column, given: object, blocks: MemoryBlocks | None) -> Column:
+    """Copy what the caller could still change: it may fill its array anew for the next batch."""
+    if isinstance(column, EncodedColumn):
+        return column
+    if column.values is given or not column.values.flags.owndata:
+        values = column.values
+        return replace(column, values=blocks.copy_of(values) if blocks else values.copy())
+    return column
+
+
+def _length(name: str, samples: Any, *, call: str) -> int:
+    has_length = not isinstance(samples, str | bytes) and hasattr(samples, "__len__")
+    try:
+        length = len(samples) if has_length else None
+    except (TypeError, RuntimeError, NotImplementedError):  # an array without axes
+        length = None
+    if length is None:
+        raise ShapeMismatchError(
+            f"{call}: column {name!r} is a {type(samples).__name__}, not a sequence of samples\n"
+            "give one value for each row; for a single row use append()",
+            tensor=name,
+        )
+    return length
+
+
+def missing_tensor(spec: TensorSpec, given: Iterable[str], *, call: str) -> MissingTensorError:
+    """Say that rows lack a tensor that has no default."""
+    shown = ", ".join(repr(name) for name in given) or "nothing"
+    return MissingTensorError(
+        f"{call} lacks {spec.name!r} (required: {spec.type.describe()}); given: {shown}\n"
+        f"give it, or make it optional: ds.alter_tensor({spec.name!r}, nullable=True)",
+        tensor=spec.name,
+    )

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.item_counts import check_batch, items_first
 from tensorlake.dataset.core.session import Session
-from tensorlake.dataset.write.inputs import Batch, batches, convert_columns
+from tensorlake.dataset.write.inputs import Batch, batches
 from tensorlake.dataset.write.key_matching import codes_of, rematch, shown_key, whole_rows
-from tensorlake.dataset.write.staging import stage_values
-from tensorlake.errors import InvalidInputError, MissingTensorError
+from tensorlake.dataset.write.staging import convert_columns, stage_values
+from tensorlake.errors import InvalidInputError, MissingTensorError, shown
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.types import (
     Bytes,
@@ -65,7 +65,7 @@ def upsert(session: Session, data: Any, on: str | Sequence[str]) -> Upserted:
         keys = [_checked_key(schema[name]) for name in names]
         if not keys:
             raise InvalidInputError(
-                f'upsert(on={on!r}) names no key\nname it: on="id", or on=["site", "id"]',
+                f'upsert(on={shown(on)}) names no key\nname it: on="id", or on=["site", "id"]',
                 argument="on",
                 actual=on,
             )
@@ -74,7 +74,8 @@ def upsert(session: Session, data: Any, on: str | Sequence[str]) -> Upserted:
         for spec in keys:
             if spec.id not in columns:
                 raise MissingTensorError(
-                    f"{CALL} lacks the key {spec.name!r} (on={[*names]!r})\ngive it for every row",
+                    f"{CALL} lacks the key {spec.name!r}"
+                    f" (on={shown([*names])})\ngive it for every row",
                     tensor=spec.name,
                 )
         for spec in keys:

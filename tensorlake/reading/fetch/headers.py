@@ -37,7 +37,7 @@ class ChunkHeaders:
 
     def of(self, keys: Sequence[ChunkKey]) -> list[ChunkHeader | None]:
         """Read the headers of some chunks, in order; None for fills."""
-        found = [None if key.is_fill else self._at_hand(key) for key in keys]
+        found = [None if key.is_fill else self._cached_header(key) for key in keys]
         missing = [at for at, key in enumerate(keys) if found[at] is None and not key.is_fill]
         if missing:
             fetches = [partial(self.fetch, keys[at]) for at in missing]
@@ -53,7 +53,7 @@ class ChunkHeaders:
             header = await self._under_way.read(key, partial(self._read, key))
         return header
 
-    def _at_hand(self, key: ChunkKey) -> ChunkHeader | None:
+    def _cached_header(self, key: ChunkKey) -> ChunkHeader | None:
         header = self._cache.header(key)
         if header is None:
             data = self._packs.map_range(key.pack, key.offset, key.header_nbytes)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from tensorlake.format import ChunkHeader, ChunkKind, PackId
-from tensorlake.storage import ForkLock
-from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
+from tensorlake.storage import ForkLock, LruCache
+from tensorlake.types import Column, EncodedColumn, PackedSamples, RaggedColumn, UniformColumn
 
-__all__ = ["NOWHERE", "ChunkCache", "ChunkKey"]
+__all__ = ["NOWHERE", "ChunkCache", "ChunkKey", "nbytes_in_memory"]
 
 NOWHERE = PackId("0" * 32, 0)
 """The pack of chunks without bytes: fills."""
@@ -60,56 +59,33 @@ class ChunkCache:
     """
 
     def __init__(self, nbytes_max: int = CACHE_NBYTES) -> None:
-        self._nbytes_max = nbytes_max
-        self._nbytes = 0
-        self._columns: OrderedDict[ChunkKey, Column] = OrderedDict()
-        self._headers: OrderedDict[ChunkKey, ChunkHeader] = OrderedDict()
+        self._columns = LruCache[ChunkKey, Column](nbytes_max)
+        self._headers = LruCache[ChunkKey, ChunkHeader](HEADERS_MAX)
         self._verified: set[ChunkKey] = set()
         self._verified_nbytes: dict[PackId, int] = {}
         self._lock = ForkLock()
+        self.column = self._columns.get
+        """Return a decoded chunk, if it is cached."""
+        self.header = self._headers.get
+        """Return a chunk's header, if it is cached."""
+        self.keep_header = self._headers.put
+        """Cache a chunk's header."""
 
     @property
     def nbytes_max(self) -> int:
         """Most bytes of decoded chunks."""
-        return self._nbytes_max
+        return self._columns.budget
 
     @property
     def nbytes(self) -> int:
         """Bytes of the cached decoded chunks."""
-        return self._nbytes
-
-    def column(self, key: ChunkKey) -> Column | None:
-        """Return a decoded chunk, if it is cached."""
-        with self._lock:
-            column = self._columns.get(key)
-            if column is not None:
-                self._columns.move_to_end(key)
-            return column
+        return self._columns.used
 
     def keep(self, key: ChunkKey, column: Column) -> None:
-        """Cache a decoded chunk; evict the least recently used."""
+        """Cache a decoded chunk, unless it would take half of the cache."""
         nbytes = nbytes_in_memory(column)
-        if nbytes > self._nbytes_max // 2:
-            return
-        with self._lock:
-            if key in self._columns:
-                return
-            self._columns[key] = column
-            self._nbytes += nbytes
-            while self._nbytes > self._nbytes_max:
-                _, dropped = self._columns.popitem(last=False)
-                self._nbytes -= nbytes_in_memory(dropped)
-
-    def header(self, key: ChunkKey) -> ChunkHeader | None:
-        """Return a chunk's header, if it is cached."""
-        return self._headers.get(key)
-
-    def keep_header(self, key: ChunkKey, header: ChunkHeader) -> None:
-        """Cache a chunk's header."""
-        with self._lock:
-            self._headers[key] = header
-            while len(self._headers) > HEADERS_MAX:
-                self._headers.popitem(last=False)
+        if nbytes <= self.nbytes_max // 2:
+            self._columns.put(key, column, nbytes)
 
     def is_verified(self, key: ChunkKey) -> bool:
         """Whether the chunk's mapped bytes were checked before."""
@@ -138,6 +114,8 @@ def nbytes_in_memory(column: Column) -> int:
             return column.values.nbytes
         case RaggedColumn():
             return column.values.nbytes + column.shapes.nbytes
+        case EncodedColumn(samples=PackedSamples() as samples):
+            return samples.nbytes
         case EncodedColumn():
             return sum(map(len, column.samples)) + SAMPLE_OBJECT_NBYTES * len(column)
 

@@ -121,6 +121,14 @@ class ChunkRun:
     stop: int
 
 
+def run_of(physical: Int64Array) -> tuple[int, int] | None:
+    """Return start and stop of consecutive ascending rows; None for any others."""
+    start, stop = int(physical[0]), int(physical[-1]) + 1
+    if stop - start != len(physical) or bool((physical[1:] <= physical[:-1]).any()):
+        return None
+    return start, stop
+
+
 @dataclass(frozen=True, eq=False)  # without slots, for the cached property
 class FlatExtents:
     """Extents of consecutive rows, ready to be searched."""

@@ -77,7 +77,11 @@ SAMPLED_WINDOWS = 3
 
 
 class ChunkIndex:
-    """The extents of one tensor of one version. Thread-safe."""
+    """The extents of one tensor of one version. Thread-safe.
+
+    Attributes:
+        num_rows: Rows of the axis.
+    """
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class ChunkIndex:
         self._pages = pages
         self._is_local = is_local
         self._tail = FlatExtents.of(root.tail, first_row=root.body_rows)
+        self.num_rows = self._tail.first_row + self._tail.extents.num_rows
         self._body: FlatExtents | None = None
         self._ahead: FoundAhead | None = None
         self._extents: Extents | None = None
@@ -108,11 +113,6 @@ class ChunkIndex:
     def root(self) -> Root[Extents]:
         """The root of its tree."""
         return self._root
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the axis."""
-        return self._tail.first_row + self._tail.extents.num_rows
 
     @property
     def extents(self) -> Extents:
@@ -139,7 +139,7 @@ class ChunkIndex:
         return Summaries[Any].concat(known).merge_upward().table
 
     @property
-    def is_at_hand(self) -> bool:
+    def is_cached(self) -> bool:
         """Whether any row can be found without reading pages."""
         return self._tail.first_row == 0 or self._body is not None
 
@@ -154,12 +154,12 @@ class ChunkIndex:
         Raises:
             RowNotFoundError: A row is beyond the axis.
         """
-        found = self._found_at_hand(physical)
+        found = self._find_cached(physical)
         return runtime.run(self.find(physical)) if found is None else found
 
     async def find(self, physical: Int64Array) -> Located:
         """Do what ``locate`` does, on the storage loop."""
-        found = self._found_at_hand(physical)
+        found = self._find_cached(physical)
         if found is not None:
             return found
         if self._is_flat_due(physical):
@@ -167,10 +167,10 @@ class ChunkIndex:
                 self._body = await self._flattened()
             except CorruptionError:
                 self._can_be_flat = False  # rows are still found in the tree
-            found = self._found_at_hand(physical)
+            found = self._find_cached(physical)
         return await self._find_in_tree(physical) if found is None else found
 
-    def _found_at_hand(self, physical: Int64Array) -> Located | None:
+    def _find_cached(self, physical: Int64Array) -> Located | None:
         """Find rows without reading; None where pages are missing."""
         first_of_tail = self._tail.first_row
         highest = int(physical.max()) if len(physical) else 0
@@ -269,7 +269,7 @@ class ChunkIndex:
 
     async def _read_pages(self, physical: Int64Array) -> None:
         rows = np.unique(physical[physical < self._tail.first_row])
-        if not len(rows) or self.is_at_hand:
+        if not len(rows) or self.is_cached:
             return
         if self._is_flat_due(rows) and not self._is_flat_heavy():
             self._body = await self._flattened()

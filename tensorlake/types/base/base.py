@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, SchemaError, TensorlakeError
+from tensorlake.errors import InvalidInputError, SchemaError, TensorlakeError, shown
+from tensorlake.quantities import check_flags
 from tensorlake.types.base.casting import as_samples
 from tensorlake.types.base.column import (
     Buffer,
@@ -280,7 +281,7 @@ class SampleType(ABC):
                 shapes = column.shapes
                 if shapes is not None:
                     shapes = np.broadcast_to(shapes, (rows, shapes.shape[1]))
-                return EncodedColumn(column.samples * rows, shapes, valid)
+                return EncodedColumn([column.samples[0]] * rows, shapes, valid)
 
     def decode(
         self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
@@ -398,11 +399,17 @@ class SampleType(ABC):
             return column
         if null is NO_DEFAULT or null is None:
             first = int(np.argmin(column.valid))
-            value = "value" if isinstance(column, EncodedColumn) else "0"
+            is_number = self.dtype is not None and self.dtype.kind in "biuf" and not self.is_media
+            advice = (
+                f"ds[{tensor!r}].read(rows, null=0) or .to_numpy(rows, null=0) replaces them"
+                if is_number
+                else f"read the others: ds[{tensor!r}][~ds[{tensor!r}].is_null()], or give null= a"
+                f" value of {self.describe()}"
+            )
             raise InvalidInputError(
                 f"{tensor!r} is NULL in {null_count(column):,} of {len(column):,} rows "
                 f"(the first at position {first})"
-                f"\nds[{tensor!r}].read(rows, null={value}) replaces them by a value",
+                f"\n{advice}",
                 tensor=tensor,
                 row=first,
             )
@@ -429,6 +436,7 @@ def check_default(sample_type: SampleType) -> None:
     Raises:
         SchemaError: With the reason.
     """
+    check_flags(nullable=sample_type.nullable)
     default = sample_type.default
     if isinstance(default, np.ndarray | np.generic):
         object.__setattr__(sample_type, "default", default.tolist())  # frozen, still in __init__
@@ -445,13 +453,14 @@ def check_default(sample_type: SampleType) -> None:
         sample_type.convert([sample_type.default], tensor="default", call="default=")
     except TensorlakeError as error:
         raise SchemaError(
-            f"{sample_type.describe()} cannot have the default {default!r}: {error}"
+            f"{sample_type.describe()} cannot have the default {shown(default)}: {error}"
         ) from error
     try:
         json.dumps(sample_type.default, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise SchemaError(
-            f"{sample_type.describe()} cannot have the default {default!r}: JSON cannot represent"
+            f"{sample_type.describe()} cannot have the default"
+            f" {shown(default)}: JSON cannot represent"
             " it"
             "\nuse nullable=True instead"
         ) from error

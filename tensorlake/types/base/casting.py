@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.types.base.column import RaggedColumn, sizes_of
 from tensorlake.types.base.dtypes import (
     NARROW_FLOATS,
@@ -140,8 +140,8 @@ def cast_array(
     source = values.dtype
     if source.kind not in _accepted_kinds(dtype):
         position = locate(0)
-        shown = describe_value(values.reshape(-1)[0] if values.ndim == 0 else values)
-        raise dtype_mismatch(place, position, shown, hint=_kind_hint(values, dtype, place))
+        described = describe_value(values.reshape(-1)[0] if values.ndim == 0 else values)
+        raise dtype_mismatch(place, position, described, hint=_kind_hint(values, dtype, place))
     rounds = dtype.kind in "fc" and source in _WIDEST_INTEGERS  # which NumPy calls safe
     if not (rounds or is_narrow_float(dtype)) and np.can_cast(source, dtype, "safe"):
         return np.asarray(values, dtype=dtype, order="C")
@@ -153,7 +153,7 @@ def cast_array(
         is_infinite = bool(np.isinf(widened_floats(result.reshape(-1)[bad : bad + 1]))[0])
         lost = "it would become infinite" if is_infinite else f"{dtype.name} has no such number"
         kind = "integers must fit" if source.kind in "iu" else lost
-        raise dtype_mismatch(place, locate(bad), f"{source} {value!r} ({kind})")
+        raise dtype_mismatch(place, locate(bad), f"{source} {shown(value)} ({kind})")
     return result
 
 
@@ -390,8 +390,8 @@ def sample_array(sample: Any, place: Place, position: int) -> np.ndarray:
 
 def _shape_error(array: np.ndarray, sample: Any, place: Place, position: int) -> Exception:
     if array.dtype.kind not in "biufcV":
-        shown = describe_value(sample)
-        return dtype_mismatch(place, position, shown)
+        described = describe_value(sample)
+        return dtype_mismatch(place, position, described)
     return shape_mismatch(place, position, f"{array.dtype} {array.shape}")
 
 

@@ -6,6 +6,9 @@ There are three kinds; a tensor's kind follows from its type, never from its val
     RaggedColumn    samples of varying shape      values (elements,) + shapes (n, ndim)
     EncodedColumn   samples as stored bytes       n buffers (+ decoded shapes where known)
 
+Short encoded samples of a chunk, such as texts, are `PackedSamples`: bytes end to end and offsets,
+Arrow's layout. Scans read them as arrays; a sample is cut out only where one is asked for.
+
 Invariants: columns are values and are not changed after construction; arrays are in native
 byte order and C-contiguous (a uniform column may be a broadcast or memory-mapped view); `valid` is
 None when no sample is NULL. A NULL is stored as zeros, zero elements or ``b""``.
@@ -14,19 +17,18 @@ None when no sample is NULL. A NULL is stored as zeros, zero elements or ``b""``
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING
+from itertools import chain, pairwise
+from typing import overload
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = [
     "Buffer",
     "Column",
     "EncodedColumn",
+    "PackedSamples",
     "RaggedColumn",
     "UniformColumn",
     "as_ragged",
@@ -88,12 +90,88 @@ class RaggedColumn:
 class EncodedColumn:
     """Samples as they are stored; `shapes` are those of the decoded samples, where known."""
 
-    samples: list[Buffer]
+    samples: Sequence[Buffer]
     shapes: np.ndarray | None = None
     valid: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.samples)
+
+
+class PackedSamples(Sequence[Buffer]):
+    """Samples end to end: sample i is ``content[offsets[i]:offsets[i + 1]]``.
+
+    A slice shares the content, whose other bytes stay in memory with it.
+
+    >>> packed = PackedSamples(b"acatadog", np.array([1, 4, 8]))
+    >>> list(packed), packed[-1]
+    ([b'cat', b'adog'], b'adog')
+    """
+
+    __slots__ = ("content", "offsets")
+
+    def __init__(self, content: bytes, offsets: np.ndarray) -> None:
+        self.content = content
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Buffer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Buffer]: ...
+    def __getitem__(self, index: int | slice) -> Buffer | Sequence[Buffer]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                return [self[at] for at in range(start, stop, step)]
+            return PackedSamples(self.content, self.offsets[start : max(stop, start) + 1])
+        at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        return self.content[self.offsets.item(at) : self.offsets.item(at + 1)]
+
+    def __iter__(self) -> Iterator[Buffer]:
+        content = self.content
+        return (content[start:stop] for start, stop in pairwise(self.offsets.tolist()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - as that of a list
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of bytes of each sample."""
+        return np.diff(self.offsets)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the samples and their offsets."""
+        return int(self.offsets[-1] - self.offsets[0]) + self.offsets.nbytes
+
+    def take(self, rows: np.ndarray) -> PackedSamples:
+        """Return the samples at these positions, copied end to end."""
+        lengths = self.lengths[rows]
+        starts, targets = self.offsets[:-1][rows], offsets_of(lengths)
+        if int(targets[-1]) >= _GATHER_BELOW_ELEMENTS * len(rows):
+            pairs = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+            return PackedSamples(b"".join([self.content[a:b] for a, b in pairs]), targets)
+        content = np.frombuffer(self.content, np.uint8)
+        places = np.repeat(starts - targets[:-1], lengths) + np.arange(int(targets[-1]))
+        return PackedSamples(content[places].tobytes(), targets)
+
+
+def joined_samples(parts: Sequence[Sequence[Buffer]]) -> Sequence[Buffer]:
+    """Return the samples of several columns, one column after another."""
+    packed = [part for part in parts if isinstance(part, PackedSamples)]
+    if len(packed) < len(parts):
+        return list(chain.from_iterable(parts))
+    bounds = [(int(part.offsets[0]), int(part.offsets[-1])) for part in packed]
+    views = zip((memoryview(part.content) for part in packed), bounds, strict=True)
+    content = b"".join([view[start:stop] for view, (start, stop) in views])
+    return PackedSamples(content, offsets_of(np.concatenate([part.lengths for part in packed])))
 
 
 Column = UniformColumn | RaggedColumn | EncodedColumn
@@ -118,6 +196,8 @@ def take(column: Column, rows: np.ndarray) -> Column:
             return RaggedColumn(_gather(column, rows), column.shapes[rows], valid)
         case EncodedColumn():
             shapes = None if column.shapes is None else column.shapes[rows]
+            if isinstance(column.samples, PackedSamples):
+                return EncodedColumn(column.samples.take(rows), shapes, valid)
             return EncodedColumn([column.samples[row] for row in rows.tolist()], shapes, valid)
 
 
@@ -129,6 +209,8 @@ def slice_rows(column: Column, start: int, stop: int) -> Column:
     """
     if not 0 <= start <= stop <= len(column):
         raise IndexError(f"[{start}, {stop}) is outside of a column of {len(column)} samples")
+    if column.valid is None and stop - start == len(column):
+        return column
     valid = _narrow(None if column.valid is None else column.valid[start:stop])
     match column:
         case UniformColumn():
@@ -158,7 +240,7 @@ def concat(columns: Sequence[Column]) -> Column:
     if encoded:
         if len(encoded) < len(columns):
             raise ValueError("encoded and decoded columns cannot be joined; decode() them first")
-        samples = list(chain.from_iterable(column.samples for column in encoded))
+        samples = joined_samples([column.samples for column in encoded])
         shapes = [column.shapes for column in encoded if column.shapes is not None]
         known = len(shapes) == len(encoded)
         return EncodedColumn(samples, np.concatenate(shapes) if known else None, valid)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from tensorlake.errors import SchemaError, did_you_mean
+from tensorlake.errors import SchemaError, did_you_mean, shown
 from tensorlake.types.base.column import Column, EncodedColumn
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def parse_dtype(value: Any) -> np.dtype:
         return _narrow_floats()[value]
     try:
         dtype = np.dtype(value)
-    except (TypeError, ValueError, SyntaxError):  # NumPy parses strings itself
+    except Exception:  # noqa: BLE001 - NumPy parses strings, and formats what is none of its values
         dtype = None
     if dtype is None or dtype.name not in DTYPE_NAMES or value is None:
         hint = did_you_mean(value, DTYPE_NAMES)
         raise SchemaError(
-            f"{value!r} is not a dtype of samples{hint}\nuse one of {', '.join(DTYPE_NAMES)}",
+            f"{shown(value)} is not a dtype of samples{hint}\nuse one of {', '.join(DTYPE_NAMES)}",
             actual=value,
         )
     if is_narrow_float(dtype):

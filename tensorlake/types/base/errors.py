@@ -84,6 +84,8 @@ class Place:
     @property
     def advice(self) -> str:
         """The last line of every error."""
+        if self.call == "read(null=)":
+            return "nothing was read"
         if self.rows == 1 and self.row_start == 0:
             return "nothing was staged"
         rows = "all rows" if self.row_start else f"the {self.rows:,} rows"

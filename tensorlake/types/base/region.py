@@ -38,7 +38,7 @@ def part_of(sample: Any, region: Region, refused: Callable[[str], InvalidInputEr
     if isinstance(sample, np.ndarray):
         try:
             return sample[region]
-        except (IndexError, TypeError) as error:
+        except (IndexError, TypeError, ValueError, OverflowError) as error:
             raise refused(f"its shape is {sample.shape}: {error}") from error
     is_list = isinstance(sample, list | bytes) or hasattr(sample, "stack")  # Ragged
     first, *rest = region
@@ -49,6 +49,8 @@ def part_of(sample: Any, region: Region, refused: Callable[[str], InvalidInputEr
         chosen: Any = sample[first]  # an item, or several
     except IndexError as error:
         raise refused(f"it has {len(sample)} items") from error
+    except (TypeError, ValueError) as error:
+        raise refused(f"an item or a slice of items: {error}") from error
     if is_whole_number(first) or not rest:
         return part_of(chosen, tuple(rest), refused)
     return [part_of(one, tuple(rest), refused) for one in chosen]

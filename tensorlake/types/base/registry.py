@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError, did_you_mean
+from tensorlake.errors import (
+    InvalidInputError,
+    SchemaError,
+    UnsupportedFeatureError,
+    did_you_mean,
+    shown,
+)
 from tensorlake.types.base.base import SampleType
 from tensorlake.types.base.dtypes import DTYPE_NAMES
 
@@ -122,7 +128,7 @@ def as_type(value: Any) -> SampleType:
             pass  # raised below, with the other short forms
     names = (*DTYPE_NAMES, *(name for name in _short if isinstance(name, str)), *_types)
     raise SchemaError(
-        f"{value!r} is not a type of samples{did_you_mean(value, names)}"
+        f"{shown(value)} is not a type of samples{did_you_mean(value, names)}"
         "\ngive a type such as tl.Image(), a dtype name such as 'float32', or 'str'",
         actual=value,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
 from tensorlake.quantities import is_whole_number
 from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, initialise
 from tensorlake.types.base.casting import joined_column, ragged_column, uniform_values
@@ -59,7 +59,8 @@ class Array(SampleType):
         elements, lengths = parse_dtype(dtype), _parse_shape(shape)
         if per is not None and lengths[:1] != (None,):
             raise SchemaError(
-                f"Array of shape {lengths}: per={per!r} means one element for each item of {per!r},"
+                f"Array of shape {lengths}: per={shown(per)} means one"
+                f" element for each item of {shown(per)},"
                 " and the first axis has a fixed length"
                 "\ngive a shape whose first length varies: (None,)",
                 actual=lengths,
@@ -105,7 +106,7 @@ def _parse_shape(shape: Iterable[int | None]) -> tuple[int | None, ...]:
     )
     if not good or len(lengths) > _MAX_NDIM:
         raise SchemaError(
-            f"{shape!r} is not a shape of samples"
+            f"{shown(shape)} is not a shape of samples"
             "\ngive a tuple of lengths, None where they vary: (512,) or (None, 4)",
             actual=shape,
         )

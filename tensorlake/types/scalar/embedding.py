@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
 from tensorlake.quantities import is_whole_number
 from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, initialise
 from tensorlake.types.base.casting import uniform_values
@@ -54,13 +54,13 @@ class Embedding(SampleType):
     ) -> None:
         if not is_whole_number(dim) or not 1 <= dim <= _MAX_DIM:
             raise SchemaError(
-                f"an embedding cannot have {dim!r} numbers"
+                f"an embedding cannot have {shown(dim)} numbers"
                 f"\ngive the vectors' length, 1 … {_MAX_DIM:,}: Embedding(768)",
                 actual=dim,
             )
-        if metric not in _METRICS:
+        if not isinstance(metric, str) or metric not in _METRICS:
             raise SchemaError(
-                f"{metric!r} is not a metric\nuse one of {', '.join(map(repr, _METRICS))}",
+                f"{shown(metric)} is not a metric\nuse one of {', '.join(map(repr, _METRICS))}",
                 actual=metric,
             )
         elements = parse_dtype(dtype)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tensorlake.errors import shown
 from tensorlake.types.base.base import QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn
 from tensorlake.types.base.errors import dtype_mismatch, unreadable
@@ -103,9 +104,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise ValueError(f"a dict with the key {key!r}, not str")  # noqa: TRY004 -- as JSON's
+                raise ValueError(f"a dict with the key {shown(key)}, not str")  # noqa: TRY004 -- as JSON's
         return {key: _plain(item) for key, item in value.items()}
-    raise ValueError(f"{type(value).__name__} {value!r:.60}")
+    raise ValueError(f"{type(value).__name__} {shown(value)}")
 
 
 def _read_json(sample: File, place: Place, position: int) -> Any:

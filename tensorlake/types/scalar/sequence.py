@@ -17,7 +17,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
 from tensorlake.types.base.base import NO_DEFAULT, QueryKind, SampleType, check_default
 from tensorlake.types.base.casting import iterated
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows, take
@@ -154,7 +154,7 @@ class Sequence(Encoded, SampleType):
 def _struct_of_lists(struct: Struct, *, nullable: bool, default: Any) -> Struct:
     if default is not NO_DEFAULT and default is not None and default != []:
         raise SchemaError(
-            f"a sequence of structs has no default but [] and None, got {default!r}"
+            f"a sequence of structs has no default but [] and None, got {shown(default)}"
             "\ngive default=[]",
             actual=default,
         )

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
+from tensorlake.quantities import check_flags
 from tensorlake.types.base.base import NO_DEFAULT, SampleType
 from tensorlake.types.base.registry import as_type
 
@@ -53,10 +54,11 @@ class Struct:
         """
         if not isinstance(fields, Mapping) or not fields:
             raise SchemaError(
-                f"the fields of a struct are {{'name': type, …}}, not empty; got {fields!r}"
+                f"the fields of a struct are {{'name': type, …}}, not empty; got {shown(fields)}"
                 '\nwrite Struct({"x": "float32", "y": "float32"})',
                 actual=fields,
             )
+        check_flags(nullable=nullable)
         defaults = _defaults(fields, default)
         made = {
             _checked_name(name): _field(one, nullable=nullable, default=defaults[name])
@@ -113,7 +115,7 @@ def _defaults(fields: Mapping[str, Any], default: Any) -> dict[str, Any]:
         return dict.fromkeys(fields, default)
     if not isinstance(default, Mapping) or not default.keys() <= fields.keys():
         raise SchemaError(
-            f"a struct of {', '.join(map(repr, fields))} cannot have the default {default!r}"
+            f"a struct of {', '.join(map(repr, fields))} cannot have the default {shown(default)}"
             "\ngive a value for some or all of its fields: default={'x': 0}",
             actual=default,
         )

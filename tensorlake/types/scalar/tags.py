@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tensorlake.errors import shown
 from tensorlake.types.base.base import QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
@@ -52,7 +53,7 @@ class Tags(Encoded, SampleType):
         for position, sample in enumerate(samples):
             words = _words(sample)
             if words is None or not all(isinstance(word, str) for word in words):
-                hint = f"put it into a list: [{sample!r:.40}]" if isinstance(sample, str) else ""
+                hint = f"put it into a list: [{shown(sample)}]" if isinstance(sample, str) else ""
                 raise dtype_mismatch(place, position, describe_value(sample), hint=hint)
             if len(set(words)) < len(words):
                 twice = next(word for word in words if words.count(word) > 1)
@@ -60,8 +61,8 @@ class Tags(Encoded, SampleType):
             try:
                 encoded.append(_encoder.encode(words).encode())
             except UnicodeEncodeError as error:
-                shown = f"a str with {error.object[error.start]!r}, which is not a character"
-                raise dtype_mismatch(place, position, shown) from error
+                displayed = f"a str with {error.object[error.start]!r}, which is not a character"
+                raise dtype_mismatch(place, position, displayed) from error
         return EncodedColumn(encoded)
 
     def present_sample(self, sample: bytes) -> Any:

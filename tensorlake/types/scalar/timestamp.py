@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
 from tensorlake.types.base.base import NO_DEFAULT, QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Column, UniformColumn
 from tensorlake.types.base.errors import (
@@ -58,7 +58,7 @@ class Timestamp(OneNumber, SampleType):
     def __post_init__(self) -> None:
         if not is_one_of(self.unit, _PER_SECOND):
             raise SchemaError(
-                f"{self.unit!r} is not a unit of time"
+                f"{shown(self.unit)} is not a unit of time"
                 f"\nuse one of {', '.join(map(repr, _PER_SECOND))}",
                 actual=self.unit,
             )
@@ -67,7 +67,7 @@ class Timestamp(OneNumber, SampleType):
                 zoneinfo.ZoneInfo(self.tz)
             except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
                 raise SchemaError(
-                    f"{self.tz!r} is not a time zone known here"
+                    f"{shown(self.tz)} is not a time zone known here"
                     "\nuse an IANA name: 'UTC', 'Europe/Berlin'",
                     actual=self.tz,
                 ) from error
@@ -116,8 +116,14 @@ class Timestamp(OneNumber, SampleType):
     def json_value(self, value: Any) -> Any:
         """Return one sample as an ISO 8601 string, from which a stored default is read."""
         column = replace(self, default=NO_DEFAULT).convert([value], tensor="value")
-        shown = self.present_one(column, 0)
-        return None if shown is None else shown.isoformat() if self.unit != "ns" else str(shown)
+        displayed = self.present_one(column, 0)
+        return (
+            None
+            if displayed is None
+            else displayed.isoformat()
+            if self.unit != "ns"
+            else str(displayed)
+        )
 
     def present(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Any:
         """Return ``datetime64[unit]``; with a zone it is UTC's time."""
@@ -176,13 +182,15 @@ class Timestamp(OneNumber, SampleType):
     def _check_zone(self, moment: dt.datetime, place: Place, position: int) -> None:
         if (moment.tzinfo is None) is (self.tz is None):
             return
-        shown = f"{moment.isoformat()} {'without' if moment.tzinfo is None else 'with'} a time zone"
+        displayed = (
+            f"{moment.isoformat()} {'without' if moment.tzinfo is None else 'with'} a time zone"
+        )
         hint = (
             "give its time zone: value.replace(tzinfo=…)"
             if self.tz
             else "drop it yourself: value.replace(tzinfo=None), or use Timestamp(tz='UTC')"
         )
-        raise dtype_mismatch(place, position, shown, hint=hint)
+        raise dtype_mismatch(place, position, displayed, hint=hint)
 
     def _count(self, moment: dt.datetime, place: Place, position: int) -> int:
         wall = moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
@@ -200,19 +208,23 @@ class Timestamp(OneNumber, SampleType):
         nowhere = np.isnat(moments)
         if bool(nowhere.any()):
             at = int(np.argmax(nowhere))
-            raise dtype_mismatch(place, start + at, "NaT", hint="None is NULL, where it may be")
+            raise dtype_mismatch(
+                place, start + at, "NaT, which is not a time", hint="None is NULL, where it may be"
+            )
         lost = (counts.astype(moments.dtype) != moments) | (counts.view(np.int64) == _NAT)
         if bool(lost.any()):
             at = int(np.argmax(lost))
             raise dtype_mismatch(place, start + at, self._too_fine(str(moments[at])))
         return cast("np.ndarray", counts.view(np.int64))
 
-    def _too_fine(self, shown: str) -> str:
-        return f"{shown}, which is not an integer number of {self.unit}"
+    def _too_fine(self, displayed: str) -> str:
+        return f"{displayed}, which is not an integer number of {self.unit}"
 
     def _refuse_array(self, samples: np.ndarray, place: Place) -> Column:
-        shown = f"{samples.dtype} {samples.shape[1:]}" if samples.ndim > 1 else str(samples.dtype)
+        displayed = (
+            f"{samples.dtype} {samples.shape[1:]}" if samples.ndim > 1 else str(samples.dtype)
+        )
         if samples.dtype.kind == "M":
-            raise shape_mismatch(place, 0, shown)
+            raise shape_mismatch(place, 0, displayed)
         hint = "numbers have no unit: values.astype('datetime64[s]') gives them one"
-        raise dtype_mismatch(place, 0, shown, hint=hint)
+        raise dtype_mismatch(place, 0, displayed, hint=hint)

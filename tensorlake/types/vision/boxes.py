@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tensorlake.errors import SchemaError
+from tensorlake.errors import SchemaError, shown
 from tensorlake.types.base.base import SampleType, check_default
 from tensorlake.types.base.errors import is_one_of
 from tensorlake.types.base.mixins import FloatItems
@@ -43,7 +43,7 @@ class BBox(FloatItems, SampleType):
     def __post_init__(self) -> None:
         if not is_one_of(self.format, _FORMATS):
             raise SchemaError(
-                f"{self.format!r} is not a format of boxes"
+                f"{shown(self.format)} is not a format of boxes"
                 f"\nuse one of {', '.join(map(repr, _FORMATS))}",
                 actual=self.format,
             )
@@ -82,7 +82,7 @@ class BBox3D(FloatItems, SampleType):
     def __post_init__(self) -> None:
         if not is_one_of(self.format, _SHAPES):
             raise SchemaError(
-                f"{self.format!r} is not a format of boxes in space"
+                f"{shown(self.format)} is not a format of boxes in space"
                 f"\nuse one of {', '.join(map(repr, _SHAPES))}",
                 actual=self.format,
             )

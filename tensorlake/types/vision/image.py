@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from tensorlake.errors import CorruptSampleError, SchemaError
+from tensorlake.errors import CorruptSampleError, SchemaError, shown
 from tensorlake.types.base.base import Layout, QueryKind, SampleType, check_default
 from tensorlake.types.base.casting import cast_array, to_array
 from tensorlake.types.base.column import (
@@ -68,7 +68,7 @@ ImageMode = Literal["RGB", "L", "RGBA", "RGB16", "L16", "RGBA16"]
 _CHANNELS = {None: 3, "RGB": 3, "L": 1, "RGBA": 4, "RGB16": 3, "L16": 1, "RGBA16": 4}
 _GRAY, _COLOUR, _COLOUR_ALPHA, _CMYK = 1, 3, 4, 4
 _EXCHANGED = 5  # from this EXIF orientation on, rows are shown as columns
-_PLANE_NDIM, _PICTURE_NDIM = 2, 3
+_PLANE_NDIM, _IMAGE_NDIM = 2, 3
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -95,12 +95,13 @@ class Image(SampleType):
         if not is_one_of(self.codec, (*CODECS, "any")):
             known = ", ".join(map(repr, (*CODECS, "any")))
             raise SchemaError(
-                f"{self.codec!r} is not a codec of images\nuse one of {known}", actual=self.codec
+                f"{shown(self.codec)} is not a codec of images\nuse one of {known}",
+                actual=self.codec,
             )
         possible = [mode for mode in _CHANNELS if self._can_be(mode)]
         if self.mode is not None and not is_one_of(self.mode, filter(None, possible)):
             raise SchemaError(
-                f"{self.mode!r} is not a mode of {self.codec} images"
+                f"{shown(self.mode)} is not a mode of {self.codec} images"
                 f"\nuse one of {', '.join(map(repr, possible))}",
                 actual=self.mode,
             )
@@ -306,8 +307,8 @@ class Image(SampleType):
             raise unreadable(place, position, reason, hint=hint)
         refusal = self._refuse(header)
         if refusal:
-            shown = f"{_named(sample) or 'a file '}of {refusal[0]}"
-            raise dtype_mismatch(place, position, shown, hint=refusal[1])
+            described = f"{_named(sample) or 'a file '}of {refusal[0]}"
+            raise dtype_mismatch(place, position, described, hint=refusal[1])
         try:
             if codec.check_end is not None:
                 codec.check_end(content)
@@ -364,7 +365,7 @@ class Image(SampleType):
         channels = self._channels
         if array.ndim == _PLANE_NDIM and channels == _GRAY:
             array = array[:, :, None]
-        if array.ndim != _PICTURE_NDIM or array.shape[2] != channels:
+        if array.ndim != _IMAGE_NDIM or array.shape[2] != channels:
             hint = self._shape_hint(sample, array.shape)
             raise shape_mismatch(place, position, describe_value(array), hint=hint)
         limit = self._codec.max_side
@@ -378,7 +379,7 @@ class Image(SampleType):
         """Return advice for pixels of another shape, if it is a usual one."""
         if len(shape) == _PLANE_NDIM:
             return 'for gray images use mode="L"'
-        if len(shape) == _PICTURE_NDIM and shape[0] in _MODES and shape[2] not in _MODES:
+        if len(shape) == _IMAGE_NDIM and shape[0] in _MODES and shape[2] not in _MODES:
             reorder = "permute" if hasattr(sample, "permute") else "transpose"  # torch, or NumPy
             mode = "" if shape[0] == self._channels else f", and use mode={_MODES[shape[0]]!r}"
             return (

@@ -90,7 +90,7 @@ class SegmentMask(SampleType):
                 actual=codes.name,
             )
         if ignore is not None and not 0 <= ignore <= np.iinfo(codes).max:
-            message = f"ignore={ignore!r} is not a code of {codes.name}\ngive one, such as 255"
+            message = f"ignore={shown(ignore)} is not a code of {codes.name}\ngive one, such as 255"
             raise SchemaError(message, actual=ignore)
         initialise(
             self,

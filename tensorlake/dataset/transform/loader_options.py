@@ -1,0 +1,96 @@
+"""The arguments of ``ds.torch()``, ``ds.jax()`` and ``ds.loader()``, for their signatures.
+
+Type checkers read the TypedDicts; ``help()`` and editors a signature of them and of `DEFAULTS`.
+`LoaderArguments` checks what was given, and a test compares it with both. It is not imported here:
+a program that makes no loader does not load one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from tensorlake.loader import Shuffle
+    from tensorlake.quantities import Duration
+
+__all__ = ["DEFAULTS", "JaxOptions", "LoaderOptions", "ResumeOptions", "TorchOptions"]
+
+DEFAULTS: Final[JaxOptions] = {
+    "batch_size": None,
+    "columns": None,
+    "shuffle": False,
+    "seed": None,
+    "decode": None,
+    "transform": None,
+    "batch_transform": None,
+    "collate": None,
+    "null": None,
+    "layout": "NHWC",
+    "device": None,
+    "rank": None,
+    "world_size": None,
+    "global_batch_size": None,
+    "mesh": None,
+    "drop_last": False,
+    "workers": None,
+    "prefetch": "256MiB",
+    "cache": "auto",
+    "on_error": "raise",
+    "deterministic": True,
+    "decode_on": "client",
+    "timeout": 300.0,
+    "sharding": None,
+}
+"""The default of each, in the order that signatures show."""
+
+
+class BatchOptions(TypedDict, total=False):
+    """How batches are made: the arguments of every loader (docs/reference/loader.md)."""
+
+    batch_size: int | None
+    columns: Sequence[str] | None
+    decode: Mapping[str, Any] | None
+    transform: Callable[..., Mapping[str, Any]] | None
+    batch_transform: Callable[[dict[str, Any]], Any] | None
+    collate: Mapping[str, Any] | None
+    null: Mapping[str, Any] | None
+    layout: Literal["NHWC", "NCHW"]
+    rank: int | None
+    world_size: int | None
+    global_batch_size: int | None
+    mesh: Any  # sizes by axis name, or a torch DeviceMesh
+    drop_last: bool
+    workers: int | None
+    prefetch: int | str
+    cache: int | str
+    on_error: Literal["raise", "skip"]
+    deterministic: bool
+    decode_on: Literal["client", "server"]
+    timeout: Duration
+
+
+class LoaderOptions(BatchOptions, total=False):
+    """The arguments of ``ds.loader()``: also the order, which a state has."""
+
+    shuffle: Shuffle
+    seed: int | None
+
+
+class TorchOptions(LoaderOptions, total=False):
+    """The arguments of ``ds.torch()``."""
+
+    device: Any  # as the framework names a device
+
+
+class JaxOptions(TorchOptions, total=False):
+    """The arguments of ``ds.jax()``."""
+
+    sharding: Any  # a jax.sharding.Sharding
+
+
+class ResumeOptions(BatchOptions, total=False):
+    """The arguments of ``tl.loader_from_state()``, of any framework."""
+
+    device: Any
+    sharding: Any
