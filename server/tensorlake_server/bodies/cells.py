@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["elements_shown", "error_cell", "make_cells"]
 
 ARRAY_SHOWN = 1024
-SHAPES_SHOWN = 32_768  # of boxes 8,192, and their labels: a picture with all of them is worth it
+SHAPES_SHOWN = 32_768  # of boxes 8,192, and their labels: an image with all of them is worth it
 DRAWN_KINDS = frozenset({"bbox", "class_label", "keypoints", "polygon"})
 PREVIEW_ELEMENTS = 8
 TEXT_SHOWN = 4096

@@ -198,7 +198,7 @@ def _describe(name: str, one: SampleType) -> TensorInfo:
     dtype = one.dtype
     of = getattr(one, "of", None)
     kind = one.drawn_as
-    is_picture = kind == "image" or is_drawable(dtype, one.shape)
+    is_image = kind == "image" or is_drawable(dtype, one.shape)
     return TensorInfo(
         name=name,
         kind=kind,
@@ -207,7 +207,7 @@ def _describe(name: str, one: SampleType) -> TensorInfo:
         shape=None if dtype is None else list(one.shape),
         nullable=one.nullable,
         media_type=one.media_type,
-        picture=is_picture and kind not in MASK_KINDS,
+        picture=is_image and kind not in MASK_KINDS,
         names=list(getattr(one, "names", ())) if kind in NAMED_KINDS else None,
         of=of if isinstance(of, str) else None,  # a Sequence's is the type of its items
         per=getattr(one, "per", None),

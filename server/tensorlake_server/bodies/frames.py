@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tensorlake_server.media.images import Picture
+    from tensorlake_server.media.images import EncodedImage
 
 __all__ = ["FRAMES_TYPE", "Frame", "FrameKind"]
 
@@ -53,10 +53,10 @@ class Frame:
         return cls(FrameKind.ERROR, cut.decode(errors="ignore").encode())  # no half of a letter
 
     @classmethod
-    def of_picture(cls, picture: Picture) -> Frame:
+    def of_image(cls, image: EncodedImage) -> Frame:
         """Frame an image."""
-        kind = FrameKind.PNG if picture.media_type == "image/png" else FrameKind.JPEG
-        return cls(kind, picture.data, picture.width, picture.height)
+        kind = FrameKind.PNG if image.media_type == "image/png" else FrameKind.JPEG
+        return cls(kind, image.data, image.width, image.height)
 
     @property
     def media_type(self) -> str | None:

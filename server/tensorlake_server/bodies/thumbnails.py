@@ -9,8 +9,8 @@ loop. Access to the dataset is checked before.
 
 from __future__ import annotations
 
+from tensorlake.storage import LruCache
 from tensorlake_server.bodies.frames import Frame
-from tensorlake_server.lru_cache import Kept
 
 __all__ = ["Thumbnails"]
 
@@ -31,8 +31,8 @@ class Thumbnails:
     """
 
     def __init__(self, budget_nbytes: int) -> None:
-        self._frames = Kept[tuple[str, int], Frame](budget_nbytes, size=lambda one: one.nbytes)
-        self._names: Kept[tuple[str, str, int], str] = Kept(KEPT_NAMES)
+        self._frames = LruCache[tuple[str, int], Frame](budget_nbytes)
+        self._names: LruCache[tuple[str, str, int], str] = LruCache(KEPT_NAMES)
 
     def get(self, sample: str, size: int) -> Frame | None:
         """Return what was drawn of a sample."""
@@ -40,7 +40,7 @@ class Thumbnails:
 
     def put(self, sample: str, size: int, frame: Frame) -> None:
         """Keep what was drawn of a sample."""
-        self._frames.put((sample, size), frame)
+        self._frames.put((sample, size), frame, frame.nbytes)
 
     def name_of(self, digest: str, tensor: str, row: int) -> str | None:
         """Return the name of a row's sample, if it was asked for before."""

@@ -32,10 +32,9 @@ from tensorlake.errors import (
     VersionNotFoundError,
 )
 from tensorlake.format import DESCRIPTOR
-from tensorlake.storage import LocalStore, open_store, run
+from tensorlake.storage import LocalStore, LruCache, open_store, run
 from tensorlake_server.auth.view_token import read_token
 from tensorlake_server.http.caching import is_fixed
-from tensorlake_server.lru_cache import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,14 +63,11 @@ class Lake:
         self._settings = settings
         self._url = settings.url.rstrip("/")
         self._options = settings.storage_options
-        self._handles: Kept[tuple[str, str], Dataset] = Kept(KEPT_HANDLES)
+        self._handles: LruCache[tuple[str, str], Dataset] = LruCache(KEPT_HANDLES)
         # what a branch's newest commit was, when somebody asked last
-        self._tips: Kept[tuple[str, str | None], str] = Kept(KEPT_STORES)
-        self._stores: Kept[str, Store] = Kept(KEPT_STORES)
-        least = settings.views_nbytes // KEPT_VIEWS
-        self._views: Kept[tuple[str, str, str], View] = Kept(
-            settings.views_nbytes, size=lambda view: max(rowset_of(view).held_nbytes, least, 1)
-        )
+        self._tips: LruCache[tuple[str, str | None], str] = LruCache(KEPT_STORES)
+        self._stores: LruCache[str, Store] = LruCache(KEPT_STORES)
+        self._views: LruCache[tuple[str, str, str], View] = LruCache(settings.views_nbytes)
         self._store = open_store(self._url, storage_options=self._options)
         self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
 
@@ -223,8 +219,8 @@ class Lake:
         url = self.url_of(name)
         with self._found(name):
             tl.delete(url, confirm=url, storage_options=self._options)
-        self._handles.drop(lambda key: key[0] == name)
-        self._stores.drop(lambda key: key == name)
+        self._handles.discard(lambda key: key[0] == name)
+        self._stores.discard(lambda key: key == name)
 
     def view(self, name: str, token: str) -> tuple[ViewQuery, View]:
         """Open the result of a query, evaluating it again where it is not kept.
@@ -242,7 +238,7 @@ class Lake:
         view = self._views.get(key)
         if view is None:
             view = _evaluated(self.open(name, query.version, query.digest), query, self._limits)
-            self._views.put(key, view)
+        self._put_view(key, view)
         return query, view
 
     def save_view(self, name: str, token: str, saved: str, message: str) -> View:
@@ -258,7 +254,12 @@ class Lake:
     def keep_view(self, token: str, view: View) -> None:
         """Keep a result that was evaluated just now."""
         query = read_token(token, key=self._settings.signing_key)
-        self._views.put((query.dataset, query.version, token), view)
+        self._put_view((query.dataset, query.version, token), view)
+
+    def _put_view(self, key: tuple[str, str, str], view: View) -> None:
+        """Keep a result, or keep it longer: it may have grown since."""
+        least = max(1, self._views.budget // KEPT_VIEWS)
+        self._views.put(key, view, max(least, rowset_of(view).held_nbytes))
 
     @property
     def views_nbytes(self) -> int:
@@ -327,12 +328,12 @@ class Lake:
         if kept is not None:
             if session_of(kept).committed.digest == session.committed.digest:
                 return kept
-            self._handles.drop(lambda key: key[0] == name)  # the dataset was made anew
+            self._handles.discard(lambda key: key[0] == name)  # the dataset was made anew
         self._handles.put(key, handle)
         kept = (
             self._handles.keys()
         )  # a result keeps its version's handle alive, and what that caches
-        self._views.drop(lambda view: view[:2] not in kept)
+        self._views.discard(lambda view: view[:2] not in kept)
         return handle
 
     def _tip(self, name: str, version: str | None) -> Dataset | None:

@@ -24,7 +24,7 @@ from tensorlake_server.http.problems import ImageTooLargeError
 
 __all__ = [
     "PASSIVE_IMAGES",
-    "Picture",
+    "EncodedImage",
     "check_pixels",
     "is_drawable",
     "render_array",
@@ -40,6 +40,7 @@ MAX_PLANE_NBYTES = 1 << 29
 READ_INSTEAD = "read it with the SDK: ds['image'][row]; ?raw downloads its stored bytes"
 LOSSLESS_SIDE = 96  # digits, icons: JPEG would blur them and PNG is as small
 JPEG_QUALITY = 82
+HALF = "premature end"  # in libjpeg's warning
 GREY_NDIM = 2
 COLOUR_NDIM = 3
 SMALLEST_SIDE = 8  # less is a table of numbers
@@ -47,7 +48,7 @@ DRAWN_DTYPES = frozenset({"uint8", "uint16", "bool"})
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class EncodedImage:
     """An encoded image, and the size of the sample that it shows."""
 
     media_type: Literal["image/jpeg", "image/png"]
@@ -84,7 +85,7 @@ def is_drawable(dtype: np.dtype | None, shape: tuple[int | None, ...]) -> bool:
     )
 
 
-def render_sample(data: Buffer, *, size: int | None) -> Picture:
+def render_sample(data: Buffer, *, size: int | None) -> EncodedImage:
     """Make an image of a stored sample that fits into ``size`` × ``size``; None keeps its size.
 
     Raises:
@@ -94,12 +95,14 @@ def render_sample(data: Buffer, *, size: int | None) -> Picture:
     if sniff(data) == "image/jpeg":
         try:
             return _render_jpeg(bytes(data), size)
-        except ValueError:
-            pass  # CMYK and other rare kinds, or damage: Pillow decides which
+        except ValueError as error:
+            if HALF in str(error):  # Pillow fills the rest with grey: half an image, shown as whole
+                raise _undecodable(data, error) from error
+            # else CMYK and other rare kinds, or damage: Pillow decides which
     return _render_by_pillow(bytes(data), size)
 
 
-def render_array(array: np.ndarray, *, size: int | None) -> Picture:
+def render_array(array: np.ndarray, *, size: int | None) -> EncodedImage:
     """Draw an array of grey or colour values.
 
     Raises:
@@ -114,12 +117,12 @@ def render_array(array: np.ndarray, *, size: int | None) -> Picture:
     return _finish(image, size, width, height, is_lossless=size is None)
 
 
-def _render_jpeg(data: bytes, size: int | None) -> Picture:
+def _render_jpeg(data: bytes, size: int | None) -> EncodedImage:
     header: Any = simplejpeg.decode_jpeg_header(data)  # its stub gives SupportsInt
     height, width = int(header[0]), int(header[1])
     check_pixels(width, height)
     if size is None:
-        return Picture("image/jpeg", data, width, height)
+        return EncodedImage("image/jpeg", data, width, height)
     target_width, target_height = _fit(width, height, size)
     pixels = simplejpeg.decode_jpeg(
         data, "RGB", fastdct=True, min_width=target_width, min_height=target_height
@@ -127,7 +130,7 @@ def _render_jpeg(data: bytes, size: int | None) -> Picture:
     return _finish(Image.fromarray(pixels), size, width, height)
 
 
-def _render_by_pillow(data: bytes, size: int | None) -> Picture:
+def _render_by_pillow(data: bytes, size: int | None) -> EncodedImage:
     try:
         with Image.open(io.BytesIO(data)) as image:
             width, height = image.size
@@ -137,12 +140,17 @@ def _render_by_pillow(data: bytes, size: int | None) -> Picture:
     except Image.DecompressionBombError as error:  # more than MAX_PIXELS: Pillow counts first
         raise ImageTooLargeError(f"{error}\n{READ_INSTEAD}") from error
     except (OSError, ValueError, SyntaxError) as error:
-        raise CorruptSampleError(
-            f"{len(data):,} bytes beginning with {data[:8].hex(' ')} are not an image"
-            f" that can be decoded: {error}"
-            "\nto find all such samples: ds.check(full=False, decode=True)"
-        ) from error
+        raise _undecodable(data, error) from error
     return _finish(shown, size, width, height)
+
+
+def _undecodable(data: Buffer, error: Exception) -> CorruptSampleError:
+    sample = bytes(data)
+    return CorruptSampleError(
+        f"{len(sample):,} bytes beginning with {sample[:8].hex(' ')} are not an image"
+        f" that can be decoded: {error}"
+        "\nto find all such samples: ds.check(full=False, decode=True)"
+    )
 
 
 def _finish(
@@ -152,7 +160,7 @@ def _finish(
     height: int,
     *,
     is_lossless: bool = False,
-) -> Picture:
+) -> EncodedImage:
     """Shrink to the target and encode; ``width`` and ``height`` are those of the whole sample."""
     if size is not None:
         target = _fit(width, height, size)
@@ -161,10 +169,10 @@ def _finish(
     if is_lossless or image.mode == "RGBA" or max(image.size) <= LOSSLESS_SIDE:
         out = io.BytesIO()
         image.save(out, "PNG", compress_level=3)
-        return Picture("image/png", out.getvalue(), width, height)
+        return EncodedImage("image/png", out.getvalue(), width, height)
     pixels = np.asarray(image.convert("RGB"))
     data = simplejpeg.encode_jpeg(pixels, JPEG_QUALITY, "RGB", "420", fastdct=True)
-    return Picture("image/jpeg", data, width, height)
+    return EncodedImage("image/jpeg", data, width, height)
 
 
 def _fit(width: int, height: int, size: int) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from PIL import Image
 
 from tensorlake.errors import CorruptSampleError
 from tensorlake.types import SampleType
-from tensorlake_server.media.images import Picture, check_pixels
+from tensorlake_server.media.images import EncodedImage, check_pixels
 
 __all__ = ["IGNORED", "MASK_KINDS", "mask_codes", "render_mask"]
 
@@ -49,7 +49,7 @@ def mask_codes(sample_type: SampleType, sample: npt.NDArray[Any]) -> npt.NDArray
 
 def render_mask(
     sample_type: SampleType, sample: npt.NDArray[Any], *, size: int | None = None
-) -> Picture:
+) -> EncodedImage:
     """Make the PNG of a mask, that fits into ``size`` × ``size``; None keeps its size.
 
     Raises:
@@ -74,7 +74,7 @@ def render_mask(
     pixels[..., 1] = shown >> 8
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, "PNG", compress_level=3)
-    return Picture("image/png", out.getvalue(), width, height)
+    return EncodedImage("image/png", out.getvalue(), width, height)
 
 
 def _chosen(length: int, step: float) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tensorlake_server.lru_cache import Kept
+from tensorlake.storage import LruCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ class Rate:
         self._per_s = per_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._buckets: Kept[str, tuple[float, float]] = Kept(KEPT_ASKERS)
+        self._buckets: LruCache[str, tuple[float, float]] = LruCache(KEPT_ASKERS)
 
     def wait_s(self, asker: str) -> float:
         """Take one request; 0 when it may be made, else how long to wait first."""

@@ -158,7 +158,7 @@ class _Head:
             self._moved = asyncio.Event()
 
     def _newer(self) -> list[Commit]:
-        return list(self._lake.open(self._name, self._version).follow(timeout_s=0))
+        return list(self._lake.open(self._name, self._version).follow(timeout=0))
 
 
 def _number(version: str) -> int:
@@ -169,7 +169,7 @@ async def _events(
     lake: AllowedLake, heads: Heads, name: str, seen: str, place: Place, *, waits: bool
 ) -> AsyncGenerator[bytes]:
     def newer(version: str) -> list[Commit]:
-        return list(lake.open(name, version).follow(timeout_s=0))
+        return list(lake.open(name, version).follow(timeout=0))
 
     try:
         ends, said = time.monotonic() + MAX_STREAM_S, time.monotonic()

@@ -92,11 +92,11 @@ def list_folders(
 @router.get("/{name}/objects/{path:path}", response_class=Response)
 async def read_object(request: Request, name: DatasetPath, path: str) -> Response:
     """Read an object, whole or one range of it."""
-    answer = _at_hand(request, name, path)
+    answer = _cached_range(request, name, path)
     return answer or await run_in_threadpool(_read, request, name, path)
 
 
-def _at_hand(request: Request, name: str, path: str) -> Response | None:
+def _cached_range(request: Request, name: str, path: str) -> Response | None:
     """Answer with a small range of a local pack that is in memory; None for all else.
 
     A thread, and the interpreter's going to and fro between that and the loop, would be two thirds

@@ -33,7 +33,7 @@ from tensorlake_server.http.problems import ImageTooLargeError, Problem
 from tensorlake_server.http.ranges import asked_range, is_same_answer
 from tensorlake_server.media.images import (
     PASSIVE_IMAGES,
-    Picture,
+    EncodedImage,
     check_pixels,
     is_drawable,
     render_array,
@@ -144,9 +144,9 @@ def _answer(request: Request, asked: _Asked) -> Response:
     if known is not None:
         return known
     shown = _represent(read, size=size, is_raw=asked.is_raw)
-    if isinstance(shown, Picture) and size is not None:
+    if isinstance(shown, EncodedImage) and size is not None:
         thumbnails = thumbnails_of(request)
-        thumbnails.put(sample, size, Frame.of_picture(shown))
+        thumbnails.put(sample, size, Frame.of_image(shown))
         if asked.view is None:
             thumbnails.note(rowset_of(readable).selection.snapshot.digest, tensor, row, sample)
     if shown.media_type == OCTETS:
@@ -203,13 +203,13 @@ def _frame(read: TypedColumn, position: int, size: int) -> Frame:
     if read.is_null(position):
         return Frame(FrameKind.NONE)
     try:
-        picture = _draw(read, position, size)
+        image = _draw(read, position, size)
     except (CorruptSampleError, ImageTooLargeError) as error:
         return Frame.of_error(error)
-    return Frame.of_picture(picture)
+    return Frame.of_image(image)
 
 
-def _draw(read: TypedColumn, i: int, size: int) -> Picture:
+def _draw(read: TypedColumn, i: int, size: int) -> EncodedImage:
     if read.type.drawn_as in MASK_KINDS:
         return render_mask(read.type, _decoded_mask(read, i), size=size)
     if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, i):
@@ -231,7 +231,7 @@ class _Stored:
     data: bytes
 
 
-def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> Picture | _Stored:
+def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> EncodedImage | _Stored:
     """Choose what a sample is sent as."""
     kind = read.type.query_kind
     if read.type.drawn_as in MASK_KINDS and not is_raw:
@@ -263,8 +263,8 @@ def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> Picture 
 def _is_drawn_by_type(read: TypedColumn, i: int) -> bool:
     """Whether a sample is an image in a form that only its type, a plug-in's, can decode."""
     assert isinstance(read.column, EncodedColumn)
-    is_picture = read.type.is_media and read.type.drawn_as == "image"
-    return is_picture and sniff(read.column.samples[i]) is None
+    is_image = read.type.is_media and read.type.drawn_as == "image"
+    return is_image and sniff(read.column.samples[i]) is None
 
 
 def _decoded_mask(read: TypedColumn, i: int) -> np.ndarray:

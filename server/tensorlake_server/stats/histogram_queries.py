@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Measure", "list_measures"]
 
 ITEMS = frozenset({"bbox", "bbox_3d", "keypoints", "class_label"})  # axis 0 is things in a row
-PICTURE_AXES = ("height", "width", "channels")
+IMAGE_AXES = ("height", "width", "channels")
 AREA_KINDS = frozenset({"bbox", "binary_mask", "instance_mask"})
 UNITS = {
     "text": "characters",
@@ -79,13 +79,13 @@ def _sizes_of_encoded(name: str, column: str, sample_type: SampleType) -> list[M
 
 def _axes(name: str, column: str, sample_type: SampleType) -> Iterator[Measure]:
     kind, shape = sample_type.drawn_as, sample_type.shape
-    pictured = len(shape) - len(_picture_axes(kind))
+    leading = len(shape) - len(_image_axes(kind))
     for axis, length in enumerate(shape):
         if length is not None:
             continue
         expression = f"SHAPE({column})[{axis}]"
-        if axis >= pictured:
-            title = f"{_picture_axes(kind)[axis - pictured]} of {name}"
+        if axis >= leading:
+            title = f"{_image_axes(kind)[axis - leading]} of {name}"
         elif axis == 0:
             expression = f"LENGTH({column})"
             is_list = kind in ITEMS or kind == "instance_mask"
@@ -95,10 +95,10 @@ def _axes(name: str, column: str, sample_type: SampleType) -> Iterator[Measure]:
         yield Measure(title, expression, reads="shapes", is_size=True)
 
 
-def _picture_axes(kind: str) -> tuple[str, ...]:
+def _image_axes(kind: str) -> tuple[str, ...]:
     if kind == "image":
-        return PICTURE_AXES
-    return PICTURE_AXES[:2] if kind.endswith("_mask") else ()
+        return IMAGE_AXES
+    return IMAGE_AXES[:2] if kind.endswith("_mask") else ()
 
 
 def _contents(name: str, column: str, sample_type: SampleType) -> Iterator[Measure]:
