@@ -33,7 +33,7 @@ test("from rows to what differs by one key, and every change is in the list", as
   const diff = page.getByTestId("diff");
   await expect.poll(() => diff.getByRole("option").count()).toBe(4);
   const words = async () => (await diff.getByRole("option").allInnerTexts()).map((text) => text.replace(/\s+/g, " ").trim());
-  await expect.poll(words).toEqual(["~ 0 changed boxes", "~ 1 changed labels", "+ 3 added", "− 3 removed"]);
+  await expect.poll(words).toEqual(["~ row 0 changed boxes", "~ row 1 changed labels", "+ row 3 added", "− row 3 removed"]);
   await page.keyboard.press("Escape");
   await expect.poll(() => diff.count()).toBe(0);
 });

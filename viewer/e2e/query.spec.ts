@@ -133,3 +133,41 @@ test("a bar of a histogram is a filter, written as a query", async () => {
   await expect.poll(() => count(page)).toBe("200,000 of 4,000,000 rows");
   await expect.poll(() => new URL(page.url()).searchParams.get("q")).toBe("WHERE x >= 0 AND x < 200000");
 });
+
+test("a refused query leaves the rows of before, which look like it, and none of its conditions is active", async () => {
+  const page = await open("pets", { expected: ["status of 400"] });
+  await expect.poll(() => count(page)).toBe("40 rows");
+  await query(page, "WHERE CONTAINS(labels, 'cat')");
+  await expect.poll(() => count(page)).toBe("10 of 40 rows");
+  await expect.poll(() => page.getByRole("button", { name: /^cat/ }).getAttribute("aria-pressed")).toBe("true");
+
+  await query(page, "WHERE CONTAINS(labels, 'dog') AND scoer > 1");
+
+  await expect.poll(() => page.getByTestId("refused").innerText()).toContain("those of the previous query");
+  await expect.poll(() => page.locator(".line").first().evaluate((line) => Number(getComputedStyle(line).opacity))).toBeLessThan(1);
+  await expect.poll(() => page.getByRole("button", { name: /^cat/ }).getAttribute("aria-pressed")).toBe("true");
+  const asked = page.getByRole("group", { name: "Query conditions, not applied" });
+  await expect.poll(() => asked.locator("code").first().evaluate((one) => getComputedStyle(one).textDecorationLine)).toBe("line-through");
+
+  await page.getByRole("button", { name: "Remove scoer > 1" }).click();
+  await expect.poll(() => count(page)).toBe("10 of 40 rows");
+  await expect.poll(() => page.getByTestId("refused").count()).toBe(0);
+});
+
+test("the rows of a link whose query is refused do not look like its result", async () => {
+  const page = await open("pets?q=WHERE scoer > 1", { expected: ["status of 400"] });
+
+  await expect.poll(() => page.getByTestId("refused").innerText()).toContain("all rows");
+  await expect.poll(() => page.locator(".line").first().evaluate((line) => Number(getComputedStyle(line).opacity))).toBeLessThan(1);
+});
+
+test("the example in the empty query bar is a query of this dataset", async () => {
+  const page = await open("odd");
+  const example = await page.locator("textarea").first().getAttribute("placeholder").catch(() => null) ?? (await page.locator(".cm-placeholder").innerText());
+  await expect.poll(() => count(page)).toBe("2 rows");
+
+  await query(page, example);
+
+  await expect.poll(() => page.getByTestId("query-problem").count()).toBe(0);
+  await expect.poll(() => count(page)).toBe("2 of 2 rows");
+});

@@ -107,3 +107,31 @@ test("an image is enlarged, moved and shown whole again by keys", async () => {
   await expect.poll(scale).toBe(whole);
   await expect.poll(middle).toEqual(inMask);
 });
+
+test("JSON of two hundred levels opens level by level", async () => {
+  const page = await open("odd?row=0");
+
+  await page.getByRole("button", { name: "Full value of meta" }).click();
+
+  const levels = page.getByTestId("row-panel").locator("summary");
+  await expect.poll(() => levels.count()).toBe(3);
+  await levels.last().click();
+  await expect.poll(() => levels.count()).toBe(4);
+});
+
+test("a year is written as one", async () => {
+  const page = await open("odd?row=0");
+
+  await page.getByTestId("row-panel").getByText("2008", { exact: true }).waitFor();
+});
+
+test("an image of which half is missing is not shown as if it were whole", async () => {
+  const page = await open("odd?row=1", { expected: ["status of 500"] });
+
+  await expect.poll(() => page.locator("#row-1 .missing").innerText()).toContain("premature end");
+  await expect.poll(() => page.getByTestId("row-panel").getByRole("alert").innerText()).toContain("premature end");
+  await expect.poll(() => page.locator("[data-testid=row-panel] img").isVisible()).toBe(false);
+  await page.keyboard.press("Enter");
+
+  await expect.poll(() => page.getByTestId("detail-view").getByRole("alert").innerText()).toContain("premature end");
+});

@@ -1,6 +1,6 @@
 /** What is not the usual: nothing at all, far too much, a server that is gone. */
 import { expect, test } from "vitest";
-import { cellPixel, count, open, pixel, query } from "./browser";
+import { addressOf, cellPixel, count, open, pixel, query } from "./browser";
 
 test("a dataset without rows says how to fill it", async () => {
   const page = await open("empty");
@@ -122,4 +122,50 @@ test("what cannot be read beside the rows is said, and the rows stay", async () 
   await expect.poll(() => count(page)).toBe("20 of 40 rows");
   await page.getByTestId("warning").getByRole("button", { name: "Dismiss" }).click();
   await expect.poll(() => page.getByTestId("warning").count()).toBe(0);
+});
+
+test("without a connection the page says so once, not in every cell", async () => {
+  const page = await open("pets", { expected: ["ERR_INTERNET_DISCONNECTED", "ERR_FAILED"] });
+  await expect.poll(() => cellPixel(page, 0, 100, 20)).not.toBeNull();
+  await page.route("**/healthz", (route) => route.abort());
+
+  await page.context().setOffline(true);
+  await page.keyboard.press("+"); // thumbnails of another size
+  await page.locator("#row-3").click();
+  await page.getByTestId("offline").waitFor();
+  await page.keyboard.press("j");
+
+  const words = () => page.locator("body").innerText();
+  await expect.poll(async () => (await words()).match(/No connection/g)?.length).toBe(1);
+  expect(await words()).not.toMatch(/TypeError|Failed to fetch/);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(1);
+});
+
+test("a page whose server restarted keeps its rows, and goes on where it is after a new sign-in", async () => {
+  const page = await open("numbers?row=3999999", { expected: ["status of 401"] });
+  await expect.poll(() => page.locator("#row-3999999").count()).toBe(1);
+  await page.getByTestId("row-panel").getByText("3,999,999").first().waitFor();
+
+  await page.context().clearCookies(); // what a restart does: no cookie of before is valid
+  await query(page, "WHERE x >= 1000");
+  await page.getByTestId("signed-out").waitFor();
+  await expect.poll(() => count(page)).toBe("4,000,000 rows");
+  const other = await open("pets"); // the link that the new server printed
+  await expect.poll(() => count(other)).toBe("40 rows");
+  await page.bringToFront();
+
+  await expect.poll(() => count(page)).toBe("3,999,000 of 4,000,000 rows");
+  await expect.poll(() => page.getByTestId("signed-out").count()).toBe(0);
+});
+
+test("a dataset that is not there leads to those that are", async () => {
+  const page = await open("nothing", { expected: ["status of 404"] });
+
+  await page.getByRole("main").getByRole("button", { name: "pets", exact: true }).click();
+  await expect.poll(() => count(page)).toBe("40 rows");
+  await page.goto(addressOf("nothing"));
+  await page.getByRole("button", { name: /^All datasets/ }).click();
+
+  await page.getByRole("heading", { name: "Datasets" }).waitFor();
+  await expect.poll(() => new URL(page.url()).pathname).toBe("/");
 });

@@ -305,3 +305,19 @@ test("the help lists every key", async () => {
   await page.keyboard.press("Escape");
   await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
 });
+
+test("the place that one scrolled to is in the address, and a reload keeps it", async () => {
+  const page = await open("numbers");
+  await expect.poll(() => count(page)).toBe("4,000,000 rows");
+
+  await page.getByTestId("grid").evaluate((grid) => grid.scrollTo(0, 50_000));
+  await expect.poll(() => Number(new URL(page.url()).searchParams.get("top"))).toBeGreaterThan(100);
+  const first = new URL(page.url()).searchParams.get("top") ?? "";
+  await page.reload();
+
+  await expect.poll(() => page.locator(`#row-${first}`).isVisible()).toBe(true);
+  await expect.poll(() => new URL(page.url()).searchParams.get("top")).toBe(first);
+  await query(page, "WHERE x < 10");
+  await expect.poll(() => count(page)).toBe("10 of 4,000,000 rows");
+  await expect.poll(() => new URL(page.url()).searchParams.get("top")).toBeNull();
+});

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatAge, formatBytes, formatNumber, formatPlural, formatSeconds } from "./format";
+import { formatAge, formatBytes, formatNumber, formatPlural, formatSeconds, isNaming } from "./format";
 
 test("bytes have three digits and a decimal unit", () => {
   expect([0, 812, 148_213, 999_600, 2_710_000, 13_594_766].map(formatBytes)).toEqual([
@@ -35,4 +35,9 @@ test("an age is said in the largest unit that fits", () => {
   expect(formatAge("2026-01-10T10:00:00Z", now)).toBe("2 hours ago");
   expect(formatAge("2026-01-09T11:00:00Z", now)).toBe("yesterday");
   expect(formatAge("not a time", now)).toBe("not a time");
+});
+
+test("years and ids name something, counts and sizes do not", () => {
+  expect(["year", "birth_year", "image_id", "imageId", "class code"].map(isNaming)).toEqual(Array(5).fill(true));
+  expect(["width", "yearly_income", "valid", "score", "identity"].map(isNaming)).toEqual(Array(5).fill(false));
 });

@@ -39,6 +39,14 @@ export function formatNumber(value: number): string {
   return trimZeros(value.toPrecision(6));
 }
 
+const NAMING = new Set(["id", "ids", "uid", "year", "years", "yyyy", "zip", "postcode", "code"]);
+
+/** Whether a tensor's numbers name something, a year or an id: they are written without separators. */
+export function isNaming(name: string): boolean {
+  const words = name.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase().split(/[^a-z]+/);
+  return words.some((word) => NAMING.has(word));
+}
+
 const AGES: [number, Intl.RelativeTimeFormatUnit][] = [
   [60, "second"],
   [60, "minute"],

@@ -36,6 +36,24 @@ export class ApiError extends Error {
   }
 }
 
+/** The network failed: the server sent no response. */
+export class Unreachable extends Error {
+  constructor(cause?: unknown) {
+    super("no connection to the server", { cause });
+    this.name = "Unreachable";
+  }
+}
+
+/** What became of a call: a response, none, or one that requires another sign-in. */
+export type Reach = "reached" | "unreachable" | "signed-out";
+
+/** Whether a call failed because of the connection, of which one banner tells; such calls are repeated later. */
+export function isConnectionLost(error: unknown): boolean {
+  return error instanceof Unreachable || (error instanceof ApiError && error.problem.status === UNAUTHORIZED);
+}
+
+const UNAUTHORIZED = 401;
+
 /** The version, or the result of a query, that rows come from. */
 export interface Source {
   version: string;
@@ -50,11 +68,11 @@ interface Request {
 
 const DIFF_ROWS = 10_000; // the server's limit
 
-/** Calls to one server; `base` is the URL of its `/v1/`. `onReach` is called with whether it responded. */
+/** Calls to one server; `base` is the URL of its `/v1/`. `onReach` is called with the outcome of each. */
 export class Api {
   constructor(
     readonly base: URL,
-    readonly onReach: (isReached: boolean) => void = () => {},
+    readonly onReach: (reach: Reach) => void = () => {},
   ) {}
 
   /** Whether the server responds; needs no token. */
@@ -63,6 +81,15 @@ export class Api {
       return (await fetch(new URL("../healthz", this.base), { cache: "no-store" })).ok;
     } catch {
       return false; // fetch throws one error for every network failure
+    }
+  }
+
+  /** Whether the server responds to this browser: after a restart it may require another sign-in. */
+  async isSignedIn(): Promise<boolean> {
+    try {
+      return (await fetch(new URL("datasets", this.base), { credentials: "same-origin", cache: "no-store" })).ok;
+    } catch {
+      return false; // as above
     }
   }
 
@@ -184,10 +211,11 @@ export class Api {
       ...(body === undefined ? {} : { body, headers: { "Content-Type": "application/json" } }),
       ...(signal === undefined ? {} : { signal }),
     }).catch((error: unknown) => {
-      if (signal?.aborted !== true) this.onReach(false);
-      throw error;
+      if (signal?.aborted === true) throw error;
+      this.onReach("unreachable");
+      throw new Unreachable(error);
     });
-    this.onReach(true);
+    this.onReach(answer.status === UNAUTHORIZED ? "signed-out" : "reached");
     if (!answer.ok) throw new ApiError(await readProblem(answer));
     return answer;
   }

@@ -17,12 +17,6 @@ export interface Fit {
   y: number;
 }
 
-/** Scales an image to cover an area; the longer side is cropped evenly. */
-export function coverFit(image: Extent, area: Extent): Fit {
-  const scale = Math.max(area.width / image.width, area.height / image.height);
-  return { scale, x: (area.width - image.width * scale) / 2, y: (area.height - image.height * scale) / 2 };
-}
-
 /** Scales an image to fit inside an area. */
 export function containFit(image: Extent, area: Extent): Fit {
   const scale = Math.min(area.width / image.width, area.height / image.height);

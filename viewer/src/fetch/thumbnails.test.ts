@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import type { Api } from "../api/client";
+import { Unreachable, type Api } from "../api/client";
 import { HEADER_NBYTES } from "./frames";
 import { readFrom } from "./reader";
 import { ThumbnailLoader, thumbnailSize } from "./thumbnails";
@@ -106,4 +106,12 @@ test("few sizes are asked for, so that caches are shared", () => {
   expect(thumbnailSize(200, 150, 1)).toBe(256);
   expect(thumbnailSize(210, 160, 1)).toBe(256);
   expect(thumbnailSize(200, 150, 3)).toBe(thumbnailSize(200, 150, 2));
+});
+
+test("without a connection no cell has words of its own: the banner has them", async () => {
+  const thumbnails = vi.fn(() => Promise.reject(new Unreachable()));
+  const loader = new ThumbnailLoader(readFrom({ thumbnails } as unknown as Api), source, () => {});
+  loader.want([0]);
+
+  await vi.waitFor(() => expect(loader.get(0)?.error).toBe(""));
 });

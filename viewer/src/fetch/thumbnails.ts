@@ -5,6 +5,7 @@
  * PARALLEL at a time. A partial batch waits while another is pending, so that lines scrolled past meanwhile share a
  * request. Requests without any visible row are aborted.
  */
+import { isConnectionLost } from "../api/client";
 import { releaseBitmap } from "../overlays/masks";
 import { Lru } from "./lru";
 import type { ReadThumbnails, Thumbnail, ThumbnailSource } from "./reader";
@@ -81,7 +82,8 @@ export class ThumbnailLoader {
       });
       this.#failed = null;
     } catch (error) {
-      if (!pending.abort.signal.aborted) this.#fail(rows, String(error));
+      const words = isConnectionLost(error) ? "" : error instanceof Error ? error.message : String(error);
+      if (!pending.abort.signal.aborted) this.#fail(rows, words);
     } finally {
       this.#pending.delete(pending);
     }
@@ -97,7 +99,7 @@ export class ThumbnailLoader {
     this.onChange();
   }
 
-  /** Marks the rows of a failed request, so that they are not requested again. */
+  /** Marks the rows of a failed request, so that they are not requested again; without words where a banner tells why. */
   #fail(rows: number[], error: string): void {
     this.#failed = error;
     for (const row of rows) {

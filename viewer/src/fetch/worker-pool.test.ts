@@ -12,7 +12,7 @@ function fakeWorkers() {
       asked: [] as ToWorker[],
       isEnded: false,
       fail: () => void port.dispatchEvent(new Event("error")),
-      answer: (id: number) => port.dispatchEvent(new MessageEvent<FromWorker>("message", { data: { id, error: null, isReached: true } })),
+      answer: (id: number) => port.dispatchEvent(new MessageEvent<FromWorker>("message", { data: { id, error: null, reach: "reached" } })),
     };
     all.push(one);
     return Object.assign(port, {

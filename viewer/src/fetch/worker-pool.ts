@@ -5,7 +5,7 @@
  * of two megabytes: minutes of scrolling took hundreds of megabytes. So a worker that has decoded its share is replaced
  * by a new one, and ends with its last request.
  */
-import type { Api } from "../api/client";
+import { Unreachable, type Api, type Reach } from "../api/client";
 import type { ReadThumbnails, Thumbnail } from "./reader";
 import type { FromWorker, ToWorker } from "./worker";
 
@@ -13,7 +13,7 @@ const SHARE = 500; // thumbnails: about ten megabytes
 
 interface Waiting {
   onThumbnail: (index: number, thumbnail: Thumbnail) => void;
-  onEnd: (end: { error: string | null; isReached: boolean }) => void;
+  onEnd: (end: { error: string | null; reach: Reach }) => void;
 }
 
 /** A worker and its requests. */
@@ -50,7 +50,7 @@ class Reader {
   #fail(): void {
     this.#left = 0;
     const error = "the image worker failed to load; reload this page";
-    for (const asked of this.#waiting.values()) asked.onEnd({ error, isReached: true });
+    for (const asked of this.#waiting.values()) asked.onEnd({ error, reach: "reached" });
     this.#waiting.clear();
     this.#worker.terminate();
   }
@@ -102,11 +102,11 @@ export class WorkerPool {
           { id, base: api.base.href, request },
           {
             onThumbnail,
-            onEnd({ error, isReached }) {
+            onEnd({ error, reach }) {
               signal.removeEventListener("abort", onabort);
-              api.onReach(isReached);
+              api.onReach(reach);
               if (error === null) resolve();
-              else reject(new Error(error));
+              else reject(reach === "reached" ? new Error(error) : new Unreachable());
             },
           },
         );

@@ -6,7 +6,7 @@ import { channelsOf, ClassPalette, COLORS } from "../classes/palette";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "./layers";
 import { setBoxes } from "./box-raster";
 import { clockwise, drawShapes } from "./draw";
-import { containFit, coverFit, placeBounds } from "../canvas/geometry";
+import { containFit, placeBounds } from "../canvas/geometry";
 import { labelText, placeLabels } from "./labels";
 import { batchesOf } from "./batches";
 import { colorCodes, readCodes } from "./masks";
@@ -176,13 +176,14 @@ test("a pixel's code is read from its red and green", () => {
   expect([...readCodes(Uint8ClampedArray.from([5, 0, 0, 255, 44, 1, 0, 255, 255, 255, 0, 255]))]).toEqual([5, 300, 65535]);
 });
 
-test("a covering image is cut evenly and its boxes with it", () => {
-  const fit = coverFit({ width: 480, height: 640 }, { width: 200, height: 150 });
-  const place = placeBounds({ x: 0, y: 0, width: 480, height: 640 }, fit);
+test("an image of any shape is shown whole, and each of its boxes with it", () => {
+  for (const extent of [{ width: 480, height: 640 }, { width: 640, height: 64 }, { width: 3, height: 12_000 }, { width: 1, height: 1 }]) {
+    const place = placeBounds({ x: 0, y: 0, ...extent }, containFit(extent, { width: 200, height: 150 }));
 
-  expect(place.x).toBeCloseTo(0);
-  expect(place.width).toBeCloseTo(200);
-  expect(place.y).toBeCloseTo(-(place.height - 150) / 2);
+    expect(Math.min(place.x, place.y)).toBeGreaterThanOrEqual(-1e-9);
+    expect(place.x + place.width).toBeLessThanOrEqual(200 + 1e-9);
+    expect(place.y + place.height).toBeLessThanOrEqual(150 + 1e-9);
+  }
 });
 
 test("a small image is shown whole", () => {

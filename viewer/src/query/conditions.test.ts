@@ -78,3 +78,10 @@ test("the example is of this dataset", () => {
 
   expect(exampleQuery([score, { ...label, shape: [], names: ["cat"] }])).toBe("WHERE label = 'cat' ORDER BY score DESC");
 });
+
+test("the example is a query that the server accepts: joints are no classes", () => {
+  const joints = { ...tensor("joints", "keypoints", [null, 3, 3]), names: ["nose", "eye"] };
+
+  expect(exampleQuery([joints])).toBe("WHERE ROW_NUMBER() < 100");
+  expect(exampleQuery([joints, { ...label, names: ["cat"] }])).toBe("WHERE label = 'cat'");
+});

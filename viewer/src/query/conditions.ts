@@ -57,7 +57,7 @@ export function nonFiniteValues({ expression, per, nans, infinities }: Histogram
 
 /** An example query for this dataset, for the empty editor. */
 export function exampleQuery(tensors: TensorInfo[]): string {
-  const label = tensors.find((tensor) => (tensor.names?.length ?? 0) > 0);
+  const label = tensors.find(({ kind, names }) => kind !== "keypoints" && (names?.length ?? 0) > 0); // of keypoints they are joints
   const number = tensors.find((tensor) => tensor.kind === "scalar");
   const text = tensors.find((tensor) => tensor.kind === "text");
   const order = number === undefined ? "" : `ORDER BY ${quoteName(number.name)} DESC`;

@@ -1,38 +1,56 @@
 /**
- * Whether the server is reachable.
+ * Whether the server responds to this browser.
  *
- * Every call reports its outcome. After a network failure the server is polled with exponential back-off until it
- * responds; then `onReturn` repeats the failed requests.
+ * Every call reports its outcome. After a network failure, or a response that requires another sign-in (a restarted
+ * server has a new token), the server is polled with exponential back-off, and at once when the page is looked at
+ * again; then `onReturn` repeats the failed requests.
  */
+import type { Reach } from "../api/client";
 
 const FIRST_PAUSE_MS = 1_000;
 const LAST_PAUSE_MS = 15_000;
 
 export class Connection {
-  isOffline = $state(false);
+  state = $state<Reach>("reached");
   #pause = FIRST_PAUSE_MS;
+  #polls = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
 
+  /** `isBack` polls for the end of a state. */
   constructor(
-    readonly isAlive: () => Promise<boolean>,
+    readonly isBack: (from: Reach) => Promise<boolean>,
     readonly onReturn: () => void,
   ) {}
 
-  /** Reports the outcome of a call. While offline, only the poll can change the state. */
-  note(isReached: boolean): void {
-    if (isReached || this.isOffline) return;
-    this.isOffline = true;
+  get isLost(): boolean {
+    return this.state !== "reached";
+  }
+
+  /** Reports the outcome of a call. Once lost, only the poll can change the state. */
+  note(reach: Reach): void {
+    if (reach === "reached" || this.isLost) return;
+    this.state = reach;
     this.#pause = FIRST_PAUSE_MS;
     this.#schedule();
   }
 
-  /** Polls now. */
+  /** Polls now, where the connection is lost. */
   async tryNow(): Promise<void> {
     this.#stop();
-    if (await this.isAlive()) {
-      this.isOffline = false;
+    if (!this.isLost) return;
+    this.#polls += 1;
+    const isBack = await this.isBack(this.state).finally(() => (this.#polls -= 1));
+    const wasFaster = this.state === "reached"; // another poll
+    if (wasFaster) return;
+    if (isBack) {
+      this.state = "reached";
       this.onReturn();
     } else this.#schedule();
+  }
+
+  /** Polls now, unless a poll is under way: the page is looked at again, or the network is back. */
+  nudge(): void {
+    if (this.#polls === 0) void this.tryNow();
   }
 
   #schedule(): void {

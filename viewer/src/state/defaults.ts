@@ -2,9 +2,14 @@
 import type { Row, Summary, CellValue, TensorInfo } from "../api/client";
 import { lensOf } from "../lenses";
 
-/** The image tensor of the grid: the first visible one. */
+/** The visible image tensors, all of which a row shows. */
+export function chooseImageTensors(tensors: TensorInfo[], hidden: ReadonlySet<string>): TensorInfo[] {
+  return tensors.filter((tensor) => tensor.picture && !hidden.has(tensor.name));
+}
+
+/** The first of them: the one that is compared and measured. */
 export function chooseImageTensor(tensors: TensorInfo[], hidden: ReadonlySet<string>): TensorInfo | null {
-  return tensors.find((tensor) => tensor.picture && !hidden.has(tensor.name)) ?? null;
+  return chooseImageTensors(tensors, hidden)[0] ?? null;
 }
 
 /** The default statistics: of the labels, and of the image or a number. */
@@ -25,9 +30,9 @@ export function chooseColumns(tensors: TensorInfo[], imageTensor: TensorInfo | n
     .map((tensor) => tensor.name);
 }
 
-const CAMERA_SHAPE = 0.776; // slightly higher than 4:3, for the caption
+const CAMERA_SHAPE = 0.75; // of most cameras; other images are shown whole inside of it
 
-/** Aspect ratio (height / width) of a cell: that of the images if they have one size. */
+/** Aspect ratio (height / width) of the area for images in a cell: that of the images if they have one size. */
 export function cellShape(imageTensor: TensorInfo): number {
   const [height, width] = imageTensor.shape ?? [];
   if (height == null || width == null || width === 0) return CAMERA_SHAPE;

@@ -8,11 +8,13 @@ const place: Place = {
   tql: "WHERE label = 'cat' AND x > 1",
   saved: null,
   row: 160,
+  first: 144,
   hidden: ["masks", "clip"],
   counted: ["boxes", "pose/score"],
   off: [3],
   opacity: 0.8,
   zoom: 2,
+  image: "left/rgb",
   look: true,
   side: true,
   compare: "v1.0",
@@ -26,7 +28,7 @@ test("every view is a link: what is written is read back", () => {
 });
 
 test("what is at its default is left out of the address", () => {
-  const plain = { ...place, at: null, tql: "", saved: null, row: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null };
+  const plain = { ...place, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, image: null, look: false, side: false, compare: null, diff: null, change: 0, only: null };
 
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~my~~pets");
 });
@@ -50,7 +52,7 @@ test("the page works behind a path prefix", () => {
 test("an address made by hand cannot break the page", () => {
   const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
 
-  expect(odd).toEqual({ dataset: null, at: null, tql: "", saved: null, row: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, look: false, side: false, compare: null, diff: null, change: 0, only: null });
+  expect(odd).toEqual({ dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, image: null, look: false, side: false, compare: null, diff: null, change: 0, only: null });
 });
 
 test("the token leaves the address", () => {

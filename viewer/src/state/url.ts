@@ -17,6 +17,8 @@ export interface Place {
   saved: string | null;
   /** Position of the selected row in the current rows. */
   row: number | null;
+  /** Position of the first row in sight; null for the top, or where the selected row is in sight. */
+  first: number | null;
   hidden: string[];
   /** Tensors whose statistics are shown; null for the default. */
   counted: string[] | null;
@@ -25,6 +27,8 @@ export interface Place {
   /** Opacity of fills, 0 to 1. */
   opacity: number;
   zoom: number;
+  /** The image of a row that the detail view shows; null for the first. */
+  image: string | null;
   /** Whether the detail view is open. */
   look: boolean;
   /** Whether it shows ground truth and predictions side by side. */
@@ -46,6 +50,7 @@ export const ZOOM_MAX = 4;
 export function readPlace(url: URL, root: URL): Place {
   const inside = url.pathname.slice(root.pathname.length);
   const row = url.searchParams.get("row");
+  const first = url.searchParams.get("top") ?? "";
   const zoom = Number(url.searchParams.get("zoom") ?? ZOOM_DEFAULT);
   const compare = url.searchParams.get("compare");
   const diff = url.searchParams.get("diff");
@@ -58,6 +63,7 @@ export function readPlace(url: URL, root: URL): Place {
     tql: url.searchParams.get("q") ?? "",
     saved: url.searchParams.get("q") ? null : url.searchParams.get("view") || null,
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
+    first: /^\d{1,15}$/.test(first) ? Number(first) : null,
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
     counted: url.searchParams.get("count")?.split(",").filter((name) => name !== "") ?? null,
     off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
@@ -68,6 +74,7 @@ export function readPlace(url: URL, root: URL): Place {
     change: /^\d{1,9}$/.test(change) ? Number(change) : 0,
     only: only === "added" || only === "removed" || only === "changed" ? only : null,
     side: url.searchParams.get("side") === "1",
+    image: url.searchParams.get("image") || null,
     look: row !== null && url.searchParams.get("look") === "1",
   };
 }
@@ -93,10 +100,12 @@ export function writePlace(place: Place, root: URL): URL {
   set("q", place.tql);
   set("view", place.saved ?? "");
   set("row", place.row === null ? "" : String(place.row));
+  set("top", place.first === null ? "" : String(place.first));
   set("hide", place.hidden.join(","));
   if (place.counted !== null) url.searchParams.set("count", place.counted.join(",")); // an empty choice is kept
   set("off", place.off.join(","));
   set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
+  set("image", place.image ?? "");
   set("look", place.look ? "1" : "");
   set("side", place.side ? "1" : "");
   set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));

@@ -17,9 +17,11 @@ import {
   type SavedViews,
   type Source,
   type TensorInfo,
+  isConnectionLost,
+  Unreachable,
 } from "../api/client";
 import { workerPool } from "../fetch/worker-pool";
-import { chooseCounted, chooseImageTensor } from "./defaults";
+import { chooseCounted, chooseImageTensors } from "./defaults";
 import { maskTensors, type OverlayStyle } from "../overlays/layers";
 import { chooseLabels, ClassTable } from "../classes/class-table";
 import { ClassPalette } from "../classes/palette";
@@ -43,9 +45,12 @@ const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as con
 
 export class Viewer {
   readonly root = findRoot(new URL(location.href));
-  readonly api = new Api(new URL("v1/", this.root), (isReached) => this.connection.note(isReached));
-  /** Whether the server is reachable; repeats failed requests once it is again. */
-  readonly connection = new Connection(() => this.api.isAlive(), () => void this.reconnect());
+  readonly api = new Api(new URL("v1/", this.root), (reach) => this.connection.note(reach));
+  /** Whether the server responds to this browser; repeats failed requests once it does again. */
+  readonly connection = new Connection(
+    (from) => (from === "signed-out" ? this.api.isSignedIn() : this.api.isAlive()),
+    () => void this.reconnect(),
+  );
 
   place = $state.raw<Place>(readPlace(new URL(location.href), this.root));
   phase = $state<Phase>("loading");
@@ -55,6 +60,8 @@ export class Viewer {
   /** The result of the current query; null for all rows. */
   result = $state.raw<QueryResult | null>(null);
   queryProblem = $state.raw<Problem | null>(null);
+  /** The query of the rows that are shown: that of `place`, until the server refuses it. */
+  applied = $state("");
   isRunning = $state(false);
   /** The last error of a secondary request: statistics, log, saved views. */
   warning = $state.raw<Problem | null>(null);
@@ -108,13 +115,19 @@ export class Viewer {
     return this.result?.tensors ?? this.info?.tensors ?? [];
   }
 
-  get imageTensor(): TensorInfo | null {
-    return chooseImageTensor(this.tensors, this.hidden);
+  get imageTensors(): TensorInfo[] {
+    return chooseImageTensors(this.tensors, this.hidden);
   }
 
-  /** The masks over the image. */
+  /** The image of the detail view and of differences: the chosen one, else the first. */
+  get imageTensor(): TensorInfo | null {
+    const all = this.imageTensors;
+    return all.find(({ name }) => name === this.place.image) ?? all[0] ?? null;
+  }
+
+  /** The masks over any image. */
   get masks(): TensorInfo[] {
-    return maskTensors(this.tensors, this.imageTensor, this.style);
+    return [...new Set(this.imageTensors.flatMap((image) => maskTensors(this.tensors, image, this.style)))];
   }
 
   get labels(): TensorInfo | null {
@@ -137,12 +150,19 @@ export class Viewer {
     return this.place.saved === null ? this.place.tql : (this.result?.tql ?? "");
   }
 
+  /** The query whose conditions hold for the rows: unless it was refused, already while it runs. */
+  get holding(): string {
+    return this.queryProblem === null ? this.text : this.applied;
+  }
+
   get source(): Source {
     return { version: this.info?.version ?? "", view: this.result?.view ?? null };
   }
 
   constructor() {
     addEventListener("popstate", () => void this.#go(readPlace(new URL(location.href), this.root)));
+    addEventListener("focus", () => this.connection.nudge());
+    addEventListener("online", () => this.connection.nudge());
   }
 
   async start(): Promise<void> {
@@ -178,22 +198,23 @@ export class Viewer {
     this.#opening.note();
   }
 
-  openDataset(dataset: string): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, hidden: [], counted: null, off: [], look: false, ...WITHOUT_DIFF }, "push");
+  /** Opens a dataset; null lists all of them. */
+  openDataset(dataset: string | null): Promise<void> {
+    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], image: null, look: false, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
-    return this.#go({ ...this.place, at, saved: null, row: null, look: false }, "push");
+    return this.#go({ ...this.place, at, saved: null, row: null, first: null, look: false }, "push");
   }
 
   /** Runs a query; an empty one shows all rows again. */
   async runQuery(tql: string): Promise<void> {
-    this.#put({ ...this.place, tql: tql.trim(), saved: null, row: null, look: false }, "push");
+    this.#put({ ...this.place, tql: tql.trim(), saved: null, row: null, first: null, look: false }, "push");
     await this.#attempt(() => this.#query());
   }
 
   openSaved({ name, version }: SavedView): Promise<void> {
-    const place = { ...this.place, at: version, saved: name, tql: "", row: null, look: false };
+    const place = { ...this.place, at: version, saved: name, tql: "", row: null, first: null, look: false };
     return this.#go(place, "push");
   }
 
@@ -237,10 +258,16 @@ export class Viewer {
     this.#put({ ...this.place, row: bounded, look: this.place.look && bounded !== null }, "replace");
   }
 
-  /** Opens or closes the detail view. */
-  look(look: boolean): void {
+  /** Keeps the place that was scrolled to in the URL. */
+  noteFirst(first: number): void {
+    this.#put({ ...this.place, first: first === 0 ? null : first }, "replace");
+  }
+
+  /** Opens the detail view, of a named image or of the one that was chosen before; or closes it. */
+  look(look: boolean, image = this.place.image): void {
     const row = this.place.row ?? (this.count > 0 ? 0 : null);
-    this.#put({ ...this.place, row, look: look && row !== null && this.imageTensor !== null }, look ? "push" : "replace");
+    const place = { ...this.place, row, image, look: look && row !== null && this.imageTensor !== null };
+    this.#put(place, look && !this.place.look ? "push" : "replace");
   }
 
   /** Shows ground truth and predictions side by side or overlaid. */
@@ -296,6 +323,7 @@ export class Viewer {
     const before = this.place;
     if (how === "push") this.#put(place, how);
     else this.place = place;
+    if (this.phase === "failed") this.phase = "loading"; // elsewhere than at what failed
     if (place.dataset !== before.dataset || place.at !== before.at) {
       await this.#attempt(() => this.#load());
     } else if (place.tql !== before.tql || place.saved !== before.saved) {
@@ -307,6 +335,7 @@ export class Viewer {
   async #load(): Promise<void> {
     const { dataset, at, saved } = this.place;
     this.result = null;
+    this.applied = "";
     this.queryProblem = null;
     this.warning = null;
     this.info = null;
@@ -375,6 +404,7 @@ export class Viewer {
       const result = await this.#ask(dataset, { tql, saved, version: info.version }, running.signal);
       if (running.signal.aborted) return;
       this.result = result;
+      this.applied = saved === null ? tql : (result?.tql ?? "");
     } catch (error) {
       if (running.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
@@ -421,10 +451,11 @@ export class Viewer {
       if (this.phase === "loading") this.phase = "ready";
     } catch (error) {
       if (isAbort(error)) return;
-      if (!(error instanceof ApiError) && this.info !== null) return; // the page stays, with an offline banner
+      if (isConnectionLost(error) && this.info !== null) return; // the page stays, with a banner
       this.failure = error instanceof ApiError ? error.problem : unreachable(error);
       this.phase = "failed";
       this.#opening.note();
+      if (!(error instanceof ApiError || error instanceof Unreachable)) throw error; // a bug, for the console
     }
   }
 
@@ -433,8 +464,9 @@ export class Viewer {
     try {
       await work();
     } catch (error) {
-      if (error instanceof ApiError) this.warning = error.problem;
-      else if (!isAbort(error) && !this.connection.isOffline) throw error; // a bug, for the console
+      if (isConnectionLost(error) || isAbort(error)) return;
+      if (!(error instanceof ApiError)) throw error; // a bug, for the console
+      this.warning = error.problem;
     }
   }
 }
@@ -444,5 +476,11 @@ function isAbort(error: unknown): boolean {
 }
 
 function unreachable(error: unknown): Problem {
-  return { title: "The server cannot be reached", status: 0, detail: String(error), code: "unreachable" };
+  if (!(error instanceof Unreachable)) return { title: "The page failed", status: 0, detail: String(error), code: "viewer" };
+  return {
+    title: "The server cannot be reached",
+    status: 0,
+    detail: "No connection. The page opens by itself when the server responds.",
+    code: "unreachable",
+  };
 }

@@ -4,7 +4,7 @@
  * Rows and thumbnails arrive by the dozen in every frame of a scroll, each for one cell. The contents of all visible
  * cells are compared once per frame, in plain code; only cells whose contents changed are updated.
  */
-import type { Mask } from "./painter";
+import type { CellImage } from "./painter";
 
 export class CellUpdates {
   #shown = new Map<number, readonly unknown[]>();
@@ -33,16 +33,21 @@ export class CellUpdates {
 
 const KEPT = 1000;
 
-/** Keeps the list of a cell's masks identical while the masks are: a new list repaints the cell. */
-export class StableMasks {
-  #shown = new Map<number, Mask[]>();
+/** Keeps the list of a cell's images identical while all thumbnails are: a new list repaints the cell. */
+export class StableImages {
+  #shown = new Map<number, CellImage[]>();
 
   /** `now`, or the previous list if it is equal. */
-  at(position: number, now: Mask[]): Mask[] {
+  at(position: number, now: CellImage[]): CellImage[] {
     const before = this.#shown.get(position);
-    if (before?.length === now.length && now.every((mask, i) => mask.thumbnail === before[i]?.thumbnail)) return before;
+    if (before?.length === now.length && now.every((image, i) => isSame(image, before[i]))) return before;
     if (this.#shown.size > KEPT) this.#shown.clear();
     this.#shown.set(position, now);
     return now;
   }
+}
+
+function isSame(a: CellImage, b: CellImage | undefined): boolean {
+  if (a.tensor !== b?.tensor || a.thumbnail !== b.thumbnail || a.masks.length !== b.masks.length) return false;
+  return a.masks.every(({ thumbnail }, i) => thumbnail === b.masks[i]?.thumbnail);
 }

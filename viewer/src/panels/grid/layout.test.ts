@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cellPlace, contentTop, countSlots, frameTop, makeLayout, originLine, revealTop, TRACK_MAX, trackTop, visibleCells } from "./layout";
+import { cellPlace, clampTop, contentTop, countSlots, frameTop, lineAt, lineTop, makeLayout, originLine, revealTop, TRACK_MAX, trackTop, visibleCells } from "./layout";
 
 const area = { width: 840, height: 760 };
 const cell = { width: 168, height: 130, keepsShape: true };
@@ -66,8 +66,23 @@ test("there are as many cells wherever one scrolls to, each in a slot of its own
   }
 });
 
+test("the first line in sight is found again, in a narrower window too", () => {
+  const top = lineTop(small, 400);
+  const narrow = makeLayout(1000, { ...area, width: 400 }, cell);
+
+  expect(lineAt(small, top) * small.columns).toBe(400);
+  expect(lineAt(narrow, lineTop(narrow, 400)) * narrow.columns).toBe(400);
+  expect(lineTop(small, 99_999)).toBe(clampTop(small, Infinity));
+});
+
 test("revealing a visible row moves nothing", () => {
   expect(revealTop(small, 9, 100)).toBe(100);
+});
+
+test("a caption has its own strip, which covers no image and keeps its height", () => {
+  const wide = makeLayout(10, { width: 1600, height: 760 }, { ...cell, foot: 22 });
+
+  for (const layout of [wide, makeLayout(10, area, { ...cell, foot: 22 })]) expect(layout.cellHeight - layout.imageHeight).toBe(22);
 });
 
 test("cards keep their height when they stretch", () => {

@@ -16,6 +16,8 @@ export interface Layout {
   columns: number;
   cellWidth: number;
   cellHeight: number;
+  /** The part of its height above the caption. */
+  imageHeight: number;
   /** From one line of cells to the next. */
   pitch: number;
   content: number;
@@ -31,6 +33,8 @@ export interface Size {
 /** The least width of a cell; images keep their shape as cells stretch, cards their height. */
 export interface CellSize extends Size {
   keepsShape: boolean;
+  /** The height of the caption below the image: not part of `height`, and never stretched. */
+  foot?: number;
 }
 
 /** Fit as many columns as `cell.width` allows; cells then stretch to fill the line. */
@@ -39,7 +43,8 @@ export function makeLayout(count: number, area: Size, cell: CellSize): Layout {
   const columns = Math.max(1, Math.floor((inner + GAP) / (cell.width + GAP)));
   const cellWidth = Math.max(1, Math.floor((inner - (columns - 1) * GAP) / columns)); // whole pixels: sharp edges
   const stretch = cell.keepsShape ? cellWidth / cell.width : 1;
-  const cellHeight = Math.max(1, Math.round(cell.height * stretch));
+  const imageHeight = Math.max(1, Math.round(cell.height * stretch));
+  const cellHeight = imageHeight + (cell.foot ?? 0);
   const pitch = cellHeight + GAP;
   const content = Math.ceil(count / columns) * pitch + GAP;
   return {
@@ -47,6 +52,7 @@ export function makeLayout(count: number, area: Size, cell: CellSize): Layout {
     columns,
     cellWidth,
     cellHeight,
+    imageHeight,
     pitch,
     content,
     track: Math.min(content, TRACK_MAX),
@@ -93,6 +99,16 @@ export function inSlotOrder(start: number, stop: number, slots: number): number[
 
 export function lineOf(layout: Layout, position: number): number {
   return Math.floor(position / layout.columns);
+}
+
+/** The first line that is wholly or mostly in sight. */
+export function lineAt(layout: Layout, top: number): number {
+  return Math.max(0, Math.round(top / layout.pitch));
+}
+
+/** The content position that shows the line of a position first. */
+export function lineTop(layout: Layout, position: number): number {
+  return clampTop(layout, lineOf(layout, Math.min(position, Math.max(0, layout.count - 1))) * layout.pitch);
 }
 
 /** Lines that share an origin: scrolling within them moves no cell. */

@@ -8,13 +8,13 @@ import { scaleCanvas } from "../../canvas/context";
 import type { Row, TensorInfo } from "../../api/client";
 import { collectShapes, layerOf, type OverlayStyle } from "../../overlays/layers";
 import { drawShapes } from "../../overlays/draw";
-import { containFit, coverFit, type Extent } from "../../canvas/geometry";
+import { type Bounds, containFit, type Extent } from "../../canvas/geometry";
 import { drawMask } from "../../overlays/masks";
 import type { Thumbnail } from "../../fetch/reader";
 
-/** Samples up to this size (digits, icons) are fitted, with sharp pixels. */
+/** Samples up to this size (digits, icons) have sharp pixels. */
 const SMALL = 96;
-const LETTERBOX = "#000";
+const BACKDROP = "#000"; // of transparent pixels
 /** From this width on, a cell has room for labels. */
 const LABELS_FROM = 300;
 
@@ -32,12 +32,19 @@ export interface Spot {
   size: Extent;
 }
 
-export interface CellPaint {
-  thumbnail: Thumbnail;
+/** One image of a row, and what lies over it. */
+export interface CellImage {
+  tensor: TensorInfo;
+  thumbnail: Thumbnail | undefined;
   masks: readonly Mask[];
-  /** The values to draw over the image; undefined draws none. */
+}
+
+export interface CellPaint {
+  images: readonly CellImage[];
+  /** Their places in the cell. */
+  tiles: readonly Bounds[];
+  /** The values to draw over the images; undefined draws none. */
   row: Row | undefined;
-  imageTensor: TensorInfo;
   tensors: TensorInfo[];
   style: OverlayStyle;
 }
@@ -45,14 +52,19 @@ export interface CellPaint {
 export function paintCell(spot: Spot, paint: CellPaint): void {
   const { x, size } = spot;
   const context = scaleCanvas(spot.line, { width: spot.width, height: size.height });
-  if (context === null || paint.thumbnail.bitmap === null) return;
-  context.save();
-  context.beginPath();
-  context.rect(x, 0, size.width, size.height);
-  context.clip();
-  context.translate(x, 0);
-  drawCell(context, size, paint.thumbnail.bitmap, paint);
-  context.restore();
+  if (context === null) return;
+  context.clearRect(x, 0, size.width, size.height); // of the image that was here before
+  paint.images.forEach((image, i) => {
+    const tile = paint.tiles[i];
+    if (tile === undefined || !image.thumbnail?.bitmap) return;
+    context.save();
+    context.beginPath();
+    context.rect(x + tile.x, tile.y, tile.width, tile.height);
+    context.clip();
+    context.translate(x + tile.x, tile.y);
+    drawImage(context, { image, thumbnail: image.thumbnail, bitmap: image.thumbnail.bitmap }, tile, paint);
+    context.restore();
+  });
 }
 
 /** Clears the area of a removed cell. */
@@ -60,21 +72,28 @@ export function clearCell({ line, x, size }: Spot): void {
   line.getContext("2d")?.clearRect(x, 0, size.width, size.height);
 }
 
-function drawCell(context: CanvasRenderingContext2D, size: Extent, bitmap: ImageBitmap, paint: CellPaint): void {
-  const { thumbnail, row, style } = paint;
+interface Drawn {
+  image: CellImage;
+  thumbnail: Thumbnail;
+  bitmap: ImageBitmap;
+}
+
+/** Draws one image whole: cut off, it would hide boxes that are in the data. */
+function drawImage(context: CanvasRenderingContext2D, { image, thumbnail, bitmap }: Drawn, size: Extent, { row, tensors, style }: CellPaint): void {
   const extent = { width: thumbnail.width, height: thumbnail.height };
   const isSmall = Math.max(extent.width, extent.height) <= SMALL;
-  const fit = (isSmall ? containFit : coverFit)(extent, size);
-  context.fillStyle = LETTERBOX; // also under transparent pixels, to cover the previous image
-  context.fillRect(0, 0, size.width, size.height);
+  const fit = containFit(extent, size);
+  const [width, height] = [Math.max(1, extent.width * fit.scale), Math.max(1, extent.height * fit.scale)];
+  context.fillStyle = BACKDROP;
+  context.fillRect(fit.x, fit.y, width, height);
   context.imageSmoothingEnabled = !isSmall;
-  context.imageSmoothingQuality = fit.scale * extent.width < bitmap.width / 2 ? "high" : "low"; // equal there, and faster
-  context.drawImage(bitmap, fit.x, fit.y, extent.width * fit.scale, extent.height * fit.scale);
+  context.imageSmoothingQuality = width < bitmap.width / 2 ? "high" : "low"; // equal there, and faster
+  context.drawImage(bitmap, fit.x, fit.y, width, height);
   if (row === undefined) return;
-  for (const { tensor, thumbnail: mask } of paint.masks) {
+  for (const { tensor, thumbnail: mask } of image.masks) {
     if (!mask?.bitmap) continue;
-    drawMask(context, mask.bitmap, layerOf(tensor, row, paint.tensors, style), { extent, fit }, style);
+    drawMask(context, mask.bitmap, layerOf(tensor, row, tensors, style), { extent, fit }, style);
   }
-  const shapes = collectShapes(row, paint.tensors, { tensor: paint.imageTensor, extent }, style);
+  const shapes = collectShapes(row, tensors, { tensor: image.tensor, extent }, style);
   drawShapes(context, shapes, fit, style, { area: size, hasLabels: size.width >= LABELS_FROM });
 }

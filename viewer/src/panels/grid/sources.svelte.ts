@@ -4,20 +4,30 @@
  * Sources are recreated when their input changes; created in a component, they close with it.
  */
 import { untrack } from "svelte";
-import type { Row } from "../../api/client";
+import type { Row, TensorInfo } from "../../api/client";
+import { maskTensors } from "../../overlays/layers";
 import type { Viewer } from "../../state/viewer.svelte";
 import { workerPool } from "../../fetch/worker-pool";
 import { oncePerFrame } from "./paint-queue";
 import { RowPages } from "../../fetch/row-pages";
-import { CellUpdates, StableMasks } from "./cell-updates";
-import type { Mask } from "./painter";
+import { CellUpdates, StableImages } from "./cell-updates";
+import type { CellImage } from "./painter";
 import type { ReadThumbnails, Thumbnail } from "../../fetch/reader";
 import { ThumbnailLoader } from "../../fetch/thumbnails";
 
 interface Wanted {
+  images: () => TensorInfo[];
   columns: () => string[];
   /** Of thumbnails. */
   size: () => number;
+}
+
+/** The thumbnails of one tensor. */
+interface Loading {
+  tensor: TensorInfo;
+  /** Whether the query computes them: they are then requested by position. */
+  isComputed: boolean;
+  loader: ThumbnailLoader;
 }
 
 /** More than the cells on a screen: two that share a signal update once too often. */
@@ -46,7 +56,7 @@ export class GridSources {
     this.#news.tell();
   });
   #read: ReadThumbnails;
-  #steadyMasks = new StableMasks();
+  #stable = new StableImages();
 
   // Strings, not objects: an equal string rebuilds nothing below it.
   #dataset = $derived.by(() => this.viewer.place.dataset ?? "");
@@ -61,23 +71,18 @@ export class GridSources {
     return new RowPages(this.viewer.api, source, this.#note);
   });
   // By name, so that hiding another tensor keeps the loaded images.
-  #tensor = $derived.by(() => this.viewer.imageTensor?.name ?? null);
-  /** Whether the query computes the images. */
-  isComputed = $derived.by(
-    () => this.viewer.result !== null && !(this.viewer.info?.tensors ?? []).some(({ name }) => name === this.#tensor),
-  );
-  #thumbnails = $derived.by(() => {
-    void [this.attempt, this.viewer.reconnects];
-    return this.#tensor === null ? null : this.#loader(this.#tensor);
-  });
+  #imageNames = $derived.by(() => this.wanted.images().map(({ name }) => name).join("\n"));
   #maskNames = $derived.by(() => (this.viewer.overlays ? this.viewer.masks.map(({ name }) => name).join("\n") : ""));
-  #masks = $derived.by(() => {
-    void [this.attempt, this.viewer.reconnects];
-    return this.#maskNames.split("\n").flatMap((name) => {
-      const tensor = this.viewer.tensors.find((one) => one.name === name);
-      return tensor === undefined ? [] : [{ tensor, loader: this.#loader(name) }];
-    });
-  });
+  #images = $derived.by(() => this.#loadersOf(this.#imageNames));
+  #masks = $derived.by(() => this.#loadersOf(this.#maskNames));
+  #loaders = $derived.by(() => [...this.#images, ...this.#masks]);
+  /** Which of the masks lie over each image, as indices. */
+  #over = $derived.by(() =>
+    this.#images.map(({ tensor }) => {
+      const names = maskTensors(this.viewer.tensors, tensor, this.viewer.style).map(({ name }) => name);
+      return this.#masks.filter((mask) => names.includes(mask.tensor.name));
+    }),
+  );
   fault = $derived.by(() => (void this.#tick, this.pages.error));
 
   constructor(
@@ -90,8 +95,8 @@ export class GridSources {
       return () => closing.close();
     });
     $effect(() => {
-      const closing = this.#thumbnails;
-      return () => closing?.close();
+      const closing = this.#images;
+      return () => closing.forEach(({ loader }) => loader.close());
     });
     $effect(() => {
       const closing = this.#masks;
@@ -104,40 +109,40 @@ export class GridSources {
     return this.pages.get(position);
   }
 
-  thumbnailAt(position: number): Thumbnail | undefined {
+  imagesAt(position: number): CellImage[] {
     this.#signal(position)?.follow();
-    const row = this.imageRow(position);
-    return row === null ? undefined : this.#thumbnails?.get(row);
+    const now = this.#images.map((image, i) => ({
+      tensor: image.tensor,
+      thumbnail: this.#thumbnail(image, position),
+      masks: (this.#over[i] ?? []).map((mask) => ({ tensor: mask.tensor, thumbnail: this.#thumbnail(mask, position) })),
+    }));
+    return this.#stable.at(position, now);
   }
 
-  masksAt(position: number): Mask[] {
-    this.#signal(position)?.follow();
-    const row = this.imageRow(position);
-    const now = this.#masks.map(({ tensor, loader }) => ({ tensor, thumbnail: row === null ? undefined : loader.get(row) }));
-    return this.#steadyMasks.at(position, now);
+  /** The row of the version at a position; null while it is not known, and for rows that a query computes. */
+  storedRow(position: number): number | null {
+    return this.viewer.result === null ? position : (this.rowAt(position)?._row ?? null);
   }
 
-  /** Stored images are requested by row of the version, so that all queries share them. */
-  imageRow(position: number): number | null {
-    if (this.viewer.result === null || this.isComputed) return position;
-    return this.rowAt(position)?._row ?? null;
+  #thumbnail({ loader, isComputed }: Loading, position: number): Thumbnail | undefined {
+    const row = isComputed ? position : this.storedRow(position);
+    return row === null ? undefined : loader.get(row);
   }
 
   /** Sets the visible positions; other requests are aborted. */
   want(positions: readonly number[]): void {
     this.pages.want(positions[0] ?? 0, (positions.at(-1) ?? -1) + 1);
-    const rows = positions.map((position) => this.imageRow(position)).filter((row) => row !== null);
-    this.#thumbnails?.want(rows);
-    for (const { loader } of this.#masks) loader.want(rows);
+    const rows = positions.map((position) => this.storedRow(position)).filter((row) => row !== null);
+    for (const { loader, isComputed } of this.#loaders) loader.want(isComputed ? [...positions] : rows);
     untrack(() => this.#news.watch(positions));
   }
 
   /** Whether any of these has arrived, or none will. */
   isSeen(positions: readonly number[]): boolean {
     void this.#tick;
-    if (this.pages.isIdle && (this.#thumbnails?.isIdle ?? true)) return true;
-    const hasImages = this.#thumbnails !== null;
-    return positions.some((position) => (hasImages ? this.thumbnailAt(position) : this.rowAt(position)) !== undefined);
+    if (this.pages.isIdle && this.#images.every(({ loader }) => loader.isIdle)) return true;
+    const [first] = this.#images;
+    return positions.some((position) => (first === undefined ? this.rowAt(position) : this.#thumbnail(first, position)) !== undefined);
   }
 
   #signal(position: number): Signal | undefined {
@@ -146,13 +151,21 @@ export class GridSources {
 
   /** The contents of the cell at a position. */
   #contents(position: number): unknown[] {
-    const row = this.imageRow(position);
-    const pictures = [this.#thumbnails, ...this.#masks.map(({ loader }) => loader)];
-    return [this.pages.get(position), ...pictures.map((loader) => (row === null ? undefined : loader?.get(row)))];
+    return [this.pages.get(position), ...this.#loaders.map((loading) => this.#thumbnail(loading, position))];
   }
 
-  #loader(tensor: string): ThumbnailLoader {
-    const source = { dataset: this.#dataset, version: this.#version, view: this.isComputed ? this.#view : null, tensor, size: this.#size };
-    return new ThumbnailLoader(this.#read, source, this.#note);
+  #loadersOf(names: string): Loading[] {
+    void [this.attempt, this.viewer.reconnects];
+    return names.split("\n").flatMap((name) => {
+      const tensor = this.viewer.tensors.find((one) => one.name === name);
+      return tensor === undefined ? [] : [this.#loading(tensor)];
+    });
+  }
+
+  /** Stored images are requested by row of the version, so that all queries share them. */
+  #loading(tensor: TensorInfo): Loading {
+    const isComputed = this.viewer.result !== null && !(this.viewer.info?.tensors ?? []).some(({ name }) => name === tensor.name);
+    const source = { dataset: this.#dataset, version: this.#version, view: isComputed ? this.#view : null, tensor: tensor.name, size: this.#size };
+    return { tensor, isComputed, loader: new ThumbnailLoader(this.#read, source, this.#note) };
   }
 }

@@ -3,7 +3,7 @@ import type { TensorInfo } from "../../api/client";
 import type { Shown, Viewer } from "../../state/viewer.svelte";
 import { decodeImage } from "../../fetch/reader";
 import type { Shape } from "../../lenses";
-import { collectShapes, layerOf } from "../../overlays/layers";
+import { collectShapes, layerOf, maskTensors } from "../../overlays/layers";
 import { drawShapes } from "../../overlays/draw";
 import type { Extent, Fit } from "../../canvas/geometry";
 import { drawMask } from "../../overlays/masks";
@@ -28,7 +28,7 @@ interface Over {
 export function drawOverlays(context: CanvasRenderingContext2D, over: Over): void {
   const { viewer, shown, imageTensor, extent, fit, within, side } = over;
   if (!viewer.overlays) return;
-  for (const tensor of viewer.masks) {
+  for (const tensor of maskTensors(viewer.tensors, imageTensor, viewer.style)) {
     const bitmap = viewer.shownMasks.get(tensor.name);
     if (bitmap === undefined) continue;
     drawMask(context, bitmap, layerOf(tensor, shown.row, viewer.tensors, viewer.style), { extent, fit }, viewer.style);

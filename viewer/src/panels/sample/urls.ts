@@ -2,7 +2,7 @@
 import type { Extent } from "../../canvas/geometry";
 import { isSummary, type Row, type TensorInfo } from "../../api/client";
 import type { Shown, Viewer } from "../../state/viewer.svelte";
-import { isLarge, PREVIEW_SIDE } from "./image-tile";
+import { isLarge, PREVIEW_SIDE } from "../../canvas/image-tile";
 
 /** The image to show first: for a large one, a smaller version made by the server. */
 export function previewUrl(viewer: Viewer, imageTensor: TensorInfo, shown: Shown): string {

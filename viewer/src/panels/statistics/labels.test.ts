@@ -33,3 +33,10 @@ test("numbers and times are read as people write them", () => {
   expect(formatBars(whole(["0", "20", "40"], "39"), 0, 1)).toBe("0 to 39: 2 rows");
   expect(formatBars(histogram({ per: "element" }), 1, 1)).toBe("0.5 to 1: 1");
 });
+
+test("years have no separators, in one bar and in a range", () => {
+  const years = histogram({ expression: "year", is_whole: true, bounds: ["2008", "2010", "2012"], maximum: "2012" });
+
+  expect(formatBound(years, 0)).toBe("2008");
+  expect(formatBars(years, 0, 1)).toBe("2008 to 2012: 2 rows");
+});

@@ -1,12 +1,12 @@
 /** Statistics as text: bounds, ranges, sampled rows. */
 import type { Histogram } from "../../api/client";
-import { formatCount, formatNumber, formatPlural } from "../../format";
+import { formatCount, formatNumber, formatPlural, isNaming } from "../../format";
 
 /** A bar's edge: integers of any size, and times without quotes. */
 export function formatBound(histogram: Histogram, edge: number): string {
   const text = histogram.bounds[edge] ?? "";
   if (text.startsWith("'")) return formatTime(text);
-  if (histogram.is_whole) return BigInt(text).toLocaleString("en-US");
+  if (histogram.is_whole) return formatWhole(histogram, BigInt(text));
   return formatNumber(histogram.edges[edge] ?? 0);
 }
 
@@ -23,7 +23,7 @@ export function formatRange(histogram: Histogram, first: number, last: number): 
   if (!histogram.is_whole) return low === high ? low : `${low} to ${high}`;
   const isEnd = last === histogram.counts.length - 1 && histogram.bounds.at(-1) === histogram.maximum;
   const end = BigInt(histogram.bounds[last + 1] ?? "0") - (isEnd ? 0n : 1n);
-  const shown = end.toLocaleString("en-US");
+  const shown = formatWhole(histogram, end);
   return shown === low ? low : `${low} to ${shown}`;
 }
 
@@ -36,6 +36,11 @@ export function formatMean({ mean, is_rising: isRising }: Histogram): string {
 /** The number of rows counted, where not all were. */
 export function formatSampled(counted: number, rows: number): string {
   return `${formatCount(counted)} of ${formatPlural(rows, "row")}, sampled evenly`;
+}
+
+/** Years and ids have no separators. */
+function formatWhole(histogram: Histogram, value: bigint): string {
+  return !histogram.expression.includes("(") && isNaming(histogram.expression) ? String(value) : value.toLocaleString("en-US");
 }
 
 function formatTime(text: string): string {

@@ -5,7 +5,7 @@
  * once, and createImageBitmap cuts the visible part out of them on the browser's own threads. Until a tile is
  * ready, the server's smaller image is shown.
  */
-import type { Bounds, Extent, Fit } from "../../canvas/geometry";
+import type { Bounds, Extent, Fit } from "./geometry";
 
 /** From this many pixels on an image is large: the server first sends a smaller one. */
 export const LARGE_PIXELS = 16e6;
