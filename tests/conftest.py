@@ -8,12 +8,17 @@ the processor time of each test is printed too.
 Libraries compute in one thread each: the run has a process for each core already, and threads of
 one product that wait for each other spin on the cores that those need.
 
+A test's folder is numbered by a count: pytest looks for the next free number among all folders of
+the run, which takes longer from test to test.
+
 Every test may take as long as pyproject.toml says, a soak test longer, and Ctrl-C interrupts, also
 where the run was started in the background of a shell, which turns that off for all it starts.
 """
 
 import gc
+import itertools
 import os
+import re
 import signal
 import sys
 from collections.abc import Generator
@@ -22,10 +27,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.processor_time import ProcessorTimes
+from tests.tools.processor_time import ProcessorTimes
 
 ROOT = Path(__file__).resolve().parents[1]
 SOAK_S = 3600
+NAME_CHARACTERS = 30
+"""Of a test's name in its folder's: paths of sockets are short."""
+folders = itertools.count()
 
 settings.register_profile(
     "tensorlake",
@@ -75,3 +83,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SOAK_S))
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a new, empty folder of this test."""
+    name = re.sub(r"\W", "_", request.node.name)[:NAME_CHARACTERS]
+    path = tmp_path_factory.getbasetemp() / "tests" / f"{name}{next(folders)}"
+    path.mkdir(mode=0o700, parents=True)
+    return path

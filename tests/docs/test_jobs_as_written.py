@@ -15,7 +15,7 @@ import simplejpeg
 import torch
 
 import tensorlake as tl
-from tests.commands import tensorlake
+from tests.support.commands import tensorlake
 
 DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.licences import (
+from tests.tools.licences import (
     DENIED,
     UNSTATED,
     Exempt,

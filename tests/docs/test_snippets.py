@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import tensorlake
+from tests.support.commands import tensorlake
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "examples" / "data"

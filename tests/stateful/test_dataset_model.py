@@ -28,7 +28,7 @@ import tensorlake as tl
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, open_on, plain, rows_of
+from tests.support.handles import create_on, open_on, plain, rows_of
 
 CLASSES = ["cat", "dog", "bird"]
 

@@ -30,7 +30,8 @@ from tensorlake.errors import (
     TransactionExpiredError,
 )
 from tensorlake.storage import MemoryStore, ObjectMeta, run
-from tests.garbage import (
+from tensorlake.versions import create_tag
+from tests.support.garbage import (
     GRACE,
     Clock,
     content_of,
@@ -39,7 +40,7 @@ from tests.garbage import (
     pack_paths,
     readable,
 )
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 BRANCHES = ("main", "one", "two", "three")
 HOURS = st.sampled_from([0, 1, 11, 23, 25, 49])
@@ -152,7 +153,9 @@ class Lake(RuleBasedStateMachine):
         expires = None if hours is None else self.clock.now + dt.timedelta(hours=hours)
         name = self.name()
         try:
-            self.main().at(version).tag(name, expires=expires)
+            session = session_of(self.main().at(version))
+            # Below the handle, which compares with the time of this machine.
+            run(create_tag(self.store, name, session.head, session.branch, expires=expires))
         except SnapshotExpiredError:
             return
         self.held[name] = self.held[version]

@@ -20,7 +20,7 @@ import tensorlake as tl
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on
+from tests.support.handles import create_on
 
 Rows = dict[int, dict[str, object]]
 NAMES = ["cat", "dog", "emu", "owl", "yak"]

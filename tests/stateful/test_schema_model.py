@@ -22,7 +22,7 @@ from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import SchemaError
 from tensorlake.storage import MemoryStore
 from tensorlake.types import is_widening
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 DTYPES = ["int8", "uint8", "int16", "int32", "int64", "float32", "float64"]
 CLASS_NAMES = [f"c{number}" for number in range(30)]

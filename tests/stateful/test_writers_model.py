@@ -25,7 +25,7 @@ from tensorlake.errors import CommitOutcomeUnknownError, ConflictError, StorageE
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import BranchLog
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 T = TypeVar("T")
 

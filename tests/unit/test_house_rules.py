@@ -147,6 +147,14 @@ def test_every_public_name_exists_and_has_a_docstring():
     assert undocumented == []
 
 
+@cache
+def parsed(path: Path) -> tuple[str | None, tuple[ast.ImportFrom, ...]]:
+    """Return a module's docstring and its imports from others, wherever they are."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports = tuple(node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return ast.get_docstring(tree), imports
+
+
 @pytest.mark.parametrize("module", ["collate", "decode", "errors", "ingest"])
 def test_a_module_that_users_see_shows_their_words_alone(module):
     found = getattr(tensorlake, module)
@@ -158,11 +166,7 @@ def test_a_module_that_users_see_shows_their_words_alone(module):
 
 
 def test_every_module_says_what_it_is_for():
-    silent = [
-        shown(path)
-        for path in package_sources()
-        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    ]
+    silent = [shown(path) for path in package_sources() if not parsed(path)[0]]
 
     assert silent == []
 
@@ -174,8 +178,8 @@ def test_a_package_is_imported_from_outside_as_a_whole():
         home = path.relative_to(ROOT).parts[1]
         if home == "__init__.py":  # the face: it loads each name from its own file, when asked
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.ImportFrom) or not node.module:
+        for node in parsed(path)[1]:
+            if not node.module:
                 continue
             parts = node.module.split(".")
             inside = parts[0] == "tensorlake" and len(parts) > 2 and parts[1] in rooms
@@ -190,8 +194,8 @@ def test_no_private_name_crosses_a_file():
     crossings = [
         f"{shown(path)}:{node.lineno} {alias.name}"
         for path in package_sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__"
+        for node in parsed(path)[1]
+        if node.module and node.module != "__future__"
         for alias in node.names
         if alias.name.startswith("_") and not alias.name.endswith("__")
     ]

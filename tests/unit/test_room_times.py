@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.room_times import (
+from tests.tools.room_times import (
     BUDGETS,
     COLLECTION,
     Budgets,
@@ -98,7 +98,7 @@ def test_a_run_over_its_budget_fails_and_prints_why(tmp_path, folder, code, line
         "-n",
         "0",
         "-p",
-        "tests.room_times",
+        "tests.tools.room_times",
         "--import-mode=importlib",
         "-m",
         "not soak",

@@ -3,7 +3,16 @@
 import re
 
 import tensorlake as tl
-from tests.structure import PACKAGES, ROOT, circles, crowded, depth, import_circles, walks
+from tests.tools.structure import (
+    MAX_WALKS,
+    PACKAGES,
+    ROOT,
+    circles,
+    crowded,
+    depth,
+    import_circles,
+    walks,
+)
 
 MAP = ROOT / "docs/explanation/architecture.md"
 
@@ -56,10 +65,17 @@ def test_the_map_lists_the_rooms_that_there_are():
     }
 
 
-def test_walks_name_the_files_that_a_call_enters():
+def test_everyday_calls_enter_few_files():
     entered = walks("memory://structure-test")
 
+    assert {call: files for call, files in entered.items() if len(files) > MAX_WALKS[call]} == {}
     assert "tensorlake/versions/transaction/publish.py" in entered["tiny commit"]
-    assert "tensorlake/dataset/write/inputs.py" in entered["append"]
+    assert "tensorlake/versions/log/log.py" in entered["tiny commit"]  # on the storage loop
+    hand_nothing_to_the_loop = {"append", "one cell", "next batch"}
+    assert all(
+        "tensorlake/storage/concurrency/runtime.py" not in entered[call]
+        for call in hand_nothing_to_the_loop
+    )
+    assert "tensorlake/dataset/write/staging.py" in entered["append"]
     assert "tensorlake/reading/reader.py" in entered["one cell"]
     assert "tensorlake/loader/engine/iterator.py" in entered["next batch"]

@@ -41,6 +41,9 @@ def make_lake(root: Path) -> None:
     _make_scenes(str(root / "scenes"))
     _make_extremes(root)
     _make_measured(str(root / "measured"))
+    _make_aspects(str(root / "aspects"))
+    _make_cameras(str(root / "cameras"))
+    _make_odd(str(root / "odd"))
 
 
 def _make_pets(url: str) -> None:
@@ -231,6 +234,73 @@ def _make_measured(url: str) -> None:
         }
     )
     measured.commit("thirty rows")
+
+
+def _make_aspects(url: str) -> None:
+    """Images of every shape; each has boxes in its four corners and one around all of it."""
+    types = {
+        "image": tl.Image("png"),
+        "boxes": tl.BBox("xyxy", of="image"),
+        "labels": tl.ClassLabel(["corner"], per="boxes"),
+        "note": tl.Text(),
+    }
+    aspects = tl.create(url, types, durability="none")
+    for width, height in ((90, 240), (128, 128), (640, 64), (1, 1), (3, 12_000), (160, 120)):
+        w, h = width / 4, height / 4
+        corners = [[x, y, x + w, y + h] for x in (0, width - w) for y in (0, height - h)]
+        boxes = np.array([*corners, [0, 0, width, height]], dtype=np.float32)
+        image = np.full((height, width, 3), 90, dtype=np.uint8)
+        note = f"{width} by {height}"
+        row = {"image": image, "boxes": boxes, "labels": ["corner"] * len(boxes), "note": note}
+        aspects.append(row)
+    aspects.commit("every shape")
+
+
+def _make_cameras(url: str) -> None:
+    """Two cameras a row, a red and a blue one, with a box of its own each."""
+    cameras = tl.create(
+        url,
+        {
+            "left": tl.Image("png"),
+            "right": tl.Image("png", nullable=True),
+            "seen_left": tl.BBox("xyxy", of="left"),
+            "seen_right": tl.BBox("xyxy", of="right", nullable=True),
+        },
+        durability="none",
+    )
+    for i in range(3):
+        red, blue = np.zeros((2, 120, 160, 3), dtype=np.uint8)
+        red[..., 0] = blue[..., 2] = 200
+        has_right = i != 1
+        cameras.append(
+            {
+                "left": red,
+                "right": blue if has_right else None,
+                "seen_left": [[10, 10, 60, 60]],
+                "seen_right": [[100, 60, 150, 110]] if has_right else None,
+            }
+        )
+    cameras.commit("two cameras")
+
+
+def _make_odd(url: str) -> None:
+    """JSON 200 levels deep, a year, joints, and a JPEG of which the second half is missing."""
+    deep: object = "bottom"
+    for _ in range(200):
+        deep = {"a": deep}
+    types = {
+        "image": tl.Image("jpeg"),
+        "joints": tl.Keypoints(["nose", "eye"], [(0, 1)], of="image"),
+        "meta": tl.Json(),
+        "year": "int32",
+    }
+    noise = np.random.default_rng(7).integers(0, 255, (120, 160, 3), dtype=np.uint8)
+    whole = simplejpeg.encode_jpeg(noise)
+    odd = tl.create(url, types, durability="none")
+    for image, year in ((GREY, 2008), (whole[: len(whole) // 2] + whole[-2:], 1999)):
+        joints = [[[40, 60, 2], [80, 60, 2]]]
+        odd.append({"image": image, "joints": joints, "meta": deep, "year": year})
+    odd.commit("odd values")
 
 
 def _make_extremes(root: Path) -> None:

@@ -22,7 +22,7 @@ from tensorlake.errors import (
 from tensorlake.format import DESCRIPTOR, MAIN, Descriptor, entry_path, new_txid
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import FaultyStore, SimulatedCrash
-from tests.handles import create_on
+from tests.support.handles import create_on
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "missing": Path.unlink,

@@ -9,11 +9,12 @@ from itertools import pairwise
 import numpy as np
 
 from tensorlake_query import (
-    Batch,
     ColumnStatistics,
     ColumnType,
     ObjectBatch,
     RaggedBatch,
+    SourceBatch,
+    TextBatch,
     UniformBatch,
 )
 
@@ -42,7 +43,7 @@ class ArraySource:
     def num_rows(self) -> int:
         return len(next(iter(self.columns.values()))[1]) if self.columns else 0
 
-    def read(self, column: str, rows: np.ndarray) -> Batch:
+    def read(self, column: str, rows: np.ndarray) -> SourceBatch:
         self.reads.setdefault(column, []).extend(rows.tolist())
         kind, data = self.columns[column]
         return batch_of([data[row] for row in rows.tolist()], kind)
@@ -81,8 +82,12 @@ class ArraySource:
         )
 
 
-def batch_of(samples: Sequence[object], kind: ColumnType) -> Batch:
+def batch_of(samples: Sequence[object], kind: ColumnType) -> SourceBatch:
     """Return samples in the form that a source gives for a column's type."""
+    if kind.kind == "text" and not kind.shape and len(samples) % 2:
+        packed = text_batch(samples)
+        if packed is not None:
+            return packed
     if kind.dtype is None:
         return ObjectBatch(list(samples))
     valid = np.array([each is not None for each in samples], np.bool_)
@@ -100,10 +105,27 @@ def batch_of(samples: Sequence[object], kind: ColumnType) -> Batch:
     return RaggedBatch(values, shapes.reshape(len(samples), len(kind.shape)), checked)
 
 
-def samples(batch: Batch) -> list[object]:
+def text_batch(samples: Sequence[object]) -> TextBatch | None:
+    """Return texts as they are stored; None where one has half of a surrogate pair."""
+    valid = np.array([each is not None for each in samples], np.bool_)
+    try:
+        encoded = [b"" if each is None else str(each).encode() for each in samples]
+    except UnicodeEncodeError:
+        return None
+    offsets = np.cumsum([0, *map(len, encoded)])
+    content = np.frombuffer(b"".join(encoded), np.uint8)
+    return TextBatch(content, offsets, None if valid.all() else valid)
+
+
+def samples(batch: SourceBatch) -> list[object]:
     """Return one value a row: None, a Python scalar, or nested lists."""
     if isinstance(batch, ObjectBatch):
         return list(batch.values)
+    if isinstance(batch, TextBatch):
+        bounds = pairwise(batch.offsets.tolist())
+        texts = [batch.content[start:stop].tobytes().decode() for start, stop in bounds]
+        valid = np.ones(len(texts), bool) if batch.valid is None else batch.valid
+        return [text if ok else None for text, ok in zip(texts, valid, strict=True)]
     if isinstance(batch, UniformBatch):
         valid = np.ones(len(batch.values), bool) if batch.valid is None else batch.valid
         return [row if ok else None for row, ok in zip(batch.values.tolist(), valid, strict=True)]

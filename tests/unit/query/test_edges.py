@@ -46,7 +46,7 @@ def test_a_cosine_is_null_with_a_zero_vector_and_nan_with_nan():
     assert compile_query(query, source.schema).run(source).rows.tolist() == [0, 2, 3, 1]
 
 
-@pytest.mark.parametrize("joiner", ["AND", "OR"])
+@pytest.mark.parametrize("joiner", ["AND", pytest.param("OR", marks=pytest.mark.slow)])
 def test_thousands_of_conditions_nest_nothing(joiner):
     source = ArraySource({"n": (INT, list(range(10)))}, zone_rows=2)
     text = f"WHERE {f' {joiner} '.join(f'n != {number}' for number in range(7, 4000))}"

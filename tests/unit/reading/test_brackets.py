@@ -12,7 +12,7 @@ import tensorlake as tl
 from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, open_on, plain, rows_of
+from tests.support.handles import create_on, open_on, plain, rows_of
 
 ROWS = 7
 
@@ -192,6 +192,14 @@ def test_predicates_and_views_choose_rows_of_a_column(dataset):
     assert len(dataset[dataset["text"] == "täxt 4"]) == 1
     with pytest.raises(tl.InvalidInputError, match="&"):
         bool(is_cat)
+
+
+def test_a_value_that_contains_itself_is_refused_by_a_predicate(dataset):
+    circle: list[Any] = []
+    circle.append(circle)
+
+    with pytest.raises(tl.InvalidInputError, match="more than 32 levels of lists"):
+        dataset["x"].isin(circle)
 
 
 def test_views_of_views_compose(dataset):

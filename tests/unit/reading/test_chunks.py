@@ -12,7 +12,7 @@ from tensorlake.errors import StorageError
 from tensorlake.reading import ChunkCache, Reader
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore, Fault, FaultyStore
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 ROWS = 2_000_000
 

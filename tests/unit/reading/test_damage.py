@@ -15,8 +15,8 @@ from tensorlake.errors import CorruptionError, SnapshotExpiredError
 from tensorlake.format import entry_path
 from tensorlake.storage import LocalStore, MemoryStore, Store, run
 from tensorlake.testing import Fault, FaultyStore
-from tests.damage import Opening, Read, cuts, failures, fill, flips, objects_of, openings
-from tests.handles import create_on, open_on, plain, wait_for_storage
+from tests.support.damage import Opening, Read, cuts, failures, fill, flips, objects_of, openings
+from tests.support.handles import create_on, open_on, plain, wait_for_storage
 
 SCHEMA = {
     "x": "int64",

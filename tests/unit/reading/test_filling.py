@@ -17,7 +17,7 @@ from tensorlake.reading import ChunkCache, Reader
 from tensorlake.reading.bulk_read import FILLED_NBYTES_MIN
 from tensorlake.storage import LocalStore, MemoryStore, Store, counted, run
 from tensorlake.versions import create_dataset
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 ROWS, SIDE = 640, 64
 """Of 16 KiB: half of them are still read as many rows are."""

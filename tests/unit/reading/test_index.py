@@ -22,11 +22,11 @@ from tensorlake.format import (
 from tensorlake.format import PageReader as Pages
 from tensorlake.reading import ChunkIndex
 from tensorlake.reading.index.extent_table import FlatExtents
-from tensorlake.reading.index.row_map import RowMap
+from tensorlake.reading.snapshot import RowMap
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore
 from tensorlake.types import concat
-from tests.handles import create_on, open_on, reader_without_totals, wait_for_storage
+from tests.support.handles import create_on, open_on, reader_without_totals, wait_for_storage
 from tests.unit.reading.index_pages import CHUNKS, ROWS_A_CHUNK, CountedPages, extents_of
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 import tensorlake as tl
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 RNG = np.random.default_rng(11)
 
@@ -48,7 +48,7 @@ def test_of_a_raw_array_in_a_large_chunk_only_its_row_is_read():
     assert row_nbytes <= store.bytes_read - before < 2 * row_nbytes
 
 
-def test_of_pictures_in_a_large_chunk_only_one_is_read():
+def test_of_images_in_a_large_chunk_only_one_is_read():
     samples = [picture(height=100, width=100) for _ in range(20)]
     ds, store = opened({"image": tl.Image("png")}, {"image": samples})
     ds["image"].shapes()
@@ -62,7 +62,7 @@ def test_of_pictures_in_a_large_chunk_only_one_is_read():
 
 
 @pytest.mark.parametrize("codec", ["jpeg", "png", "webp", "avif", "jpeg2000", "tiff"])
-def test_shapes_of_pictures_need_no_pixel(codec):
+def test_shapes_of_images_need_no_pixel(codec):
     """A file is stored by its header, and its shape read from the chunk's: nothing is decoded."""
     kind = tl.Image(codec)
     pixels = RNG.integers(0, 255, (50, 70, 3), dtype=np.uint8)

@@ -20,12 +20,12 @@ def photos(tmp_path) -> Path:
     return folder
 
 
-def test_a_folder_of_pictures_becomes_a_dataset_with_folders_as_classes(run, photos, tmp_path):
+def test_a_folder_of_images_becomes_a_dataset_with_folders_as_classes(run, photos, tmp_path):
     made = run("ingest", "images", str(photos), str(tmp_path / "pets.tl"))
 
     assert made.code == 0
     assert made.out.startswith("ingested 3 rows")
-    assert made.out.rstrip().endswith("pets.tl main@1")
+    assert made.out.rstrip().endswith("pets.tl main@1 (committed in 1 commit)")
     ds = tl.open(str(tmp_path / "pets.tl"))
     assert ds["label"].names == ("cat", "dog")
     assert len(ds) == 3
@@ -56,7 +56,7 @@ def test_a_source_that_grew_fails_and_names_what_is_new(run, photos, tmp_path):
     assert len(tl.open(target)) == 3
 
 
-def test_a_damaged_picture_fails_and_is_named(run, photos, tmp_path):
+def test_a_damaged_image_fails_and_is_named(run, photos, tmp_path):
     (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
 
     failed = run("ingest", "images", str(photos), str(tmp_path / "pets.tl"))
@@ -65,7 +65,7 @@ def test_a_damaged_picture_fails_and_is_named(run, photos, tmp_path):
     assert "broken.jpg" in failed.err
 
 
-def test_a_damaged_picture_can_be_left_out(run, photos, tmp_path):
+def test_a_damaged_image_can_be_left_out(run, photos, tmp_path):
     (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
 
     made = run(
@@ -77,7 +77,7 @@ def test_a_damaged_picture_can_be_left_out(run, photos, tmp_path):
     assert [item["item"] for item in document["skipped"]] == [str(Path("cat") / "broken.jpg")]
 
 
-def test_coco_takes_the_json_the_pictures_and_the_destination(run, tmp_path):
+def test_coco_takes_the_json_the_images_and_the_destination(run, tmp_path):
     coco = DATA / "coco"
 
     made = run(

@@ -36,7 +36,7 @@ def test_info_schema_prints_only_names_and_types(run, pets):
     assert [line.split()[0] for line in shown.lines] == ["image", "label", "score", "boxes", "note"]
 
 
-def test_head_tells_what_a_picture_is_instead_of_decoding_it(run, pets):
+def test_head_tells_what_an_image_is_instead_of_decoding_it(run, pets):
     shown = run("head", pets, "-n", "1", "-c", "image,label")
 
     assert shown.lines[0].split() == ["image", "label"]

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import tensorlake as tl
-from tests.commands import tensorlake
+from tests.support.commands import tensorlake
 
 
 @pytest.mark.slow  # a server that starts from nothing

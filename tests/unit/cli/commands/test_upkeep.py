@@ -16,7 +16,7 @@ def test_check_of_a_whole_dataset_ends_well(run, pets):
     shown = run("check", pets, "--decode")
 
     assert shown.code == 0
-    assert shown.lines[0] == f"{pets} is whole"
+    assert shown.lines[0] == f"{pets}: no problems found"
     assert "samples decoded" in shown.out
 
 
@@ -120,3 +120,15 @@ def test_copy_mirror_is_brought_up_to_date(run, pets):
 
     assert again.lines[0].startswith("mirrored")
     assert len(tl.open(target)) == len(tl.open(pets))
+
+
+def test_advice_names_commands(run, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.png").touch()
+
+    of_files = run("info", str(tmp_path / "photos"))
+    of_nothing = run("info", str(tmp_path / "none.tl"))
+
+    assert "tensorlake ingest images" in of_files.err
+    assert "tensorlake ingest KIND SRC URL" in of_nothing.err
+    assert "tl.ingest" not in of_files.err

@@ -9,7 +9,7 @@ from tensorlake.dataset.core.buffers import PART_NBYTES, MemoryBlocks, parts_of
 from tensorlake.errors import ShapeMismatchError, UnknownClassError
 from tensorlake.format import Schema
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on
+from tests.support.handles import create_on
 
 COLUMNS = 1 << 10
 ROWS = 5 * PART_NBYTES // COLUMNS + 3

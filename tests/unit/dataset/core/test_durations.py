@@ -15,6 +15,10 @@ NOT_DURATIONS = [
     "soon",
     "90",
     "-1s",
+    "1.h",
+    np.timedelta64(5),
+    np.timedelta64(5, "M"),
+    np.timedelta64("NaT", "s"),
     -DAY,
     float("nan"),
     float("inf"),
@@ -35,11 +39,19 @@ def ds(request):
 
 
 @pytest.mark.parametrize(
-    "form", [86_400, 86_400.0, np.float32(86_400), np.int64(86_400), DAY, "1d", "24h", " 86400 s "]
+    "form",
+    [
+        *(86_400, 86_400.0, np.float32(86_400), np.int64(86_400), DAY, np.timedelta64(24, "h")),
+        *("1d", "24h", " 86400 s ", "1440.0min"),
+    ],
 )
 def test_a_duration_is_seconds_or_a_timedelta_or_a_string_with_a_unit(form):
     assert duration_of(form, what="timeout") == DAY
     assert seconds_of(form, what="timeout") == 86_400
+
+
+def test_a_duration_may_have_a_fraction():
+    assert [seconds_of(form, what="timeout") for form in ("0.1s", "1.5h")] == [0.1, 5400]
 
 
 @pytest.mark.parametrize("form", NOT_DURATIONS, ids=lambda form: f"{form!r:.20}")
@@ -67,8 +79,8 @@ def test_every_call_with_a_duration_takes_every_form(ds, timeout):
 
 @pytest.mark.parametrize("none", [0, dt.timedelta(0), "0s"])
 def test_follow_takes_durations(ds, none):
-    assert [commit.message for commit in ds.at("main@0").follow(timeout_s=none)] == ["three"]
-    assert list(ds.follow(poll_s="1ms", timeout_s=dt.timedelta(milliseconds=2))) == []
+    assert [commit.message for commit in ds.at("main@0").follow(timeout=none)] == ["three"]
+    assert list(ds.follow(poll="1ms", timeout=dt.timedelta(milliseconds=2))) == []
 
 
 @pytest.mark.parametrize("form", NOT_DURATIONS, ids=lambda form: f"{form!r:.20}")
@@ -76,8 +88,8 @@ def test_no_call_takes_what_is_not_a_duration(ds, form):
     for argument, call in {
         "timeout": lambda: ds.query("WHERE x > 1", timeout=form),
         "timeout ": lambda: ds.loader(batch_size=3, timeout=form),
-        "timeout_s": lambda: ds.follow(timeout_s=form),
-        "poll_s": lambda: ds.follow(poll_s=form),
+        "timeout  ": lambda: ds.follow(timeout=form),
+        "poll": lambda: ds.follow(poll=form),
         "older_than": lambda: ds.expire(older_than=form),
         "grace": lambda: tl.create("memory://durations-none", {"x": "int64"}, grace=form),
     }.items():
@@ -96,6 +108,6 @@ def test_what_expires_versions_needs_a_unit(ds):
 
 def test_a_wait_that_no_lock_can_hold_is_refused(ds):
     longer = threading.TIMEOUT_MAX * 2
-    for call in (lambda: ds.follow(poll_s=longer), lambda: ds.loader(batch_size=3, timeout=longer)):
+    for call in (lambda: ds.follow(poll=longer), lambda: ds.loader(batch_size=3, timeout=longer)):
         with pytest.raises(tl.InvalidInputError, match="duration above 0"):
             call()

@@ -13,7 +13,7 @@ from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import CorruptSampleError, SchemaError, ShapeMismatchError
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, reopened
+from tests.support.handles import create_on, reopened
 
 BOX = [0.0, 0.0, 4.0, 4.0]
 COCO = Path(__file__).resolve().parents[4] / "examples/data/coco"

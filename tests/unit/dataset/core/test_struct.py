@@ -22,6 +22,7 @@ from tensorlake.errors import (
     TensorNotFoundError,
 )
 from tensorlake.types import Ragged, as_type, expand_structs
+from tests.support.examples import examples
 
 POSE = tl.Struct(
     {
@@ -115,6 +116,7 @@ value = st.fixed_dictionaries(
 )
 
 
+@examples(20)
 @given(st.lists(st.none() | value, max_size=5))
 def test_any_struct_comes_back_with_its_nulls_and_empty_lists(rows):
     schema = {
@@ -298,7 +300,7 @@ def test_map_reads_and_makes_structs(ds):
     ds.discard()
 
 
-def test_pictures_in_a_struct_are_decoded_when_asked_for():
+def test_images_in_a_struct_are_decoded_when_asked_for():
     stream = io.BytesIO()
     Image.fromarray(np.zeros((4, 5, 3), np.uint8)).save(stream, "PNG")
     ds = create({"front": tl.Struct({"image": tl.Image("png"), "boxes": tl.BBox(of="image")})})

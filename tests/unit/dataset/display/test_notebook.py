@@ -11,10 +11,9 @@ import simplejpeg
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
 from tensorlake.dataset.display import html as shown
-from tensorlake.dataset.display import page
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 HOSTILE = "<script>alert(1)</script>'\"><img src=x onerror=alert(1)>\x00\x1b[31m\u202e"
 HOSTILE_NAME = "<script>alert(1)<script>'\"><img src=x onerror=alert(1)>"
@@ -46,7 +45,7 @@ class Checked(HTMLParser):
 
 def shown_as(thing) -> Checked:
     html = thing._repr_html_()
-    assert len(html.encode()) <= page.HTML_NBYTES_MAX
+    assert len(html.encode()) <= shown.HTML_NBYTES_MAX
     return Checked(html)
 
 
@@ -92,7 +91,7 @@ def test_dataset_shows_its_tensors_and_eight_thumbnails(ds):
         assert max(simplejpeg.decode_jpeg(one).shape) <= shown.SMALL_SIDE
 
 
-def test_row_shows_its_picture_with_the_boxes_drawn(ds):
+def test_row_shows_its_image_with_the_boxes_drawn(ds):
     (plain,) = Checked(
         shown.row_html("", rowset_of(ds).reader(), np.array([0]), ["image"], {})
     ).pictures
@@ -157,7 +156,7 @@ def test_error_that_reading_raises_is_told_and_not_raised(ds, tmp_path):
     assert "cannot be shown: " in shown_as(held[:1]).text
 
 
-def test_damaged_picture_is_told_in_its_place():
+def test_damaged_image_is_told_in_its_place():
     whole = jpeg(64, 64)
     ds = tl.create("memory://notebook-damaged", {"image": tl.Image("jpeg")})
     ds.extend({"image": [whole[:-700] + b"\0" * 698 + b"\xff\xd9", whole]})
@@ -179,7 +178,7 @@ def test_damaged_picture_is_told_in_its_place():
     ],
     ids=lambda one: one.describe() if isinstance(one, tl.Image) else "",
 )
-def test_pictures_of_every_mode_have_a_thumbnail(kind, pixels):
+def test_images_of_every_mode_have_a_thumbnail(kind, pixels):
     ds = tl.create(f"memory://notebook-{kind.describe()}{pixels.shape}", {"image": kind})
     ds.extend({"image": [pixels]})
 
@@ -190,7 +189,7 @@ def test_pictures_of_every_mode_have_a_thumbnail(kind, pixels):
     ds.discard()
 
 
-def test_picture_of_too_many_pixels_is_not_decoded(monkeypatch):
+def test_image_of_too_many_pixels_is_not_decoded(monkeypatch):
     monkeypatch.setattr("tensorlake.dataset.display.thumbnails.PIXELS_MAX", 99)
     ds = tl.create("memory://notebook-large", {"image": tl.Image("png")})
     ds.extend({"image": [noise(10, 10)]})

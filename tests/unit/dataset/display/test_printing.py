@@ -48,7 +48,7 @@ def test_a_dataset_is_its_version_its_rows_and_a_line_a_tensor(ds):
     ]
 
 
-def test_a_row_shows_values_and_decodes_no_picture(ds):
+def test_a_row_shows_values_and_decodes_no_image(ds):
     first, image, *values = repr(ds[1]).splitlines()
 
     assert first == f"Row 1 of '{URL}' main@1"
@@ -100,7 +100,7 @@ def test_a_difference_is_as_gits_stat(ds):
 def test_reports_of_upkeep_are_sentences_in_a_session_too(ds):
     assert repr(ds.gc(dry_run=True)).startswith("would delete 0 packs")
     assert repr(ds.expire(keep_last=1, dry_run=True)) == str(ds.expire(keep_last=1, dry_run=True))
-    assert repr(ds.check()).startswith(f"{URL} is whole")
+    assert repr(ds.check()).startswith(f"{URL}: no problems found")
     assert repr(ds.optimize()) == "main@1 is optimal already: 4 chunks"
     ds.branch("fix").close()
     assert "nothing new" in repr(ds.merge("fix", dry_run=True))

@@ -113,7 +113,9 @@ def test_csv_has_rows_as_they_are_chosen_and_what_a_query_computed(ds, tmp_path)
     ("name", "told"), [("boxes", "BBox"), ("vector", "Embedding"), ("words", "Tags")]
 )
 def test_csv_has_no_cell_for_arrays(ds, tmp_path, name, told):
-    with pytest.raises(UnsupportedFeatureError, match=rf"no form for '{name}', which is {told}"):
+    with pytest.raises(
+        UnsupportedFeatureError, match=rf"does not support '{name}', which is {told}"
+    ):
         ds.to_csv(tmp_path / "x.csv", columns=["score", name])
 
     assert list(tmp_path.iterdir()) == []
@@ -170,9 +172,9 @@ def test_nan_is_refused_where_it_stands(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["image", "clip"])
-def test_text_has_no_form_for_pictures(ds, tmp_path, name):
+def test_text_has_no_form_for_images(ds, tmp_path, name):
     for write in (ds.to_csv, ds.to_jsonl):
-        with pytest.raises(UnsupportedFeatureError, match=f"no form for '{name}'"):
+        with pytest.raises(UnsupportedFeatureError, match=f"does not support '{name}'"):
             write(tmp_path / "x", columns=[name])
 
 
@@ -222,7 +224,7 @@ def test_numpy_file_refuses_what_it_would_lose(ds, tmp_path):
         text.to_numpy(tmp_path / "x.npz")
     with pytest.raises(InvalidInputError, match=r"'count' is NULL in 1 of 3 rows"):
         ds.to_numpy(tmp_path / "x.npz", columns=["count"])
-    with pytest.raises(UnsupportedFeatureError, match=r"no form for 'image' \(Image"):
+    with pytest.raises(UnsupportedFeatureError, match=r"does not support 'image' \(Image"):
         ds.to_numpy(tmp_path / "x.npz")
     assert list(tmp_path.iterdir()) == []
     text.discard()

@@ -7,7 +7,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 
 @pytest.mark.parametrize("version", ["main@99", "nope", "main@x", "main@²", "fix@0"])
@@ -98,7 +98,7 @@ def test_a_name_that_is_no_text_is_refused(one_row, call, name):
         getattr(one_row, call)(name)
 
 
-@pytest.mark.parametrize("expires", ["7d", 5, dt.timedelta(days=7), dt.date.max])
+@pytest.mark.parametrize("expires", ["7", "soon", True, dt.date.max])
 def test_a_tag_expires_at_a_time_and_nothing_else(one_row, expires):
     with pytest.raises(tl.InvalidInputError, match="aware datetime"):
         one_row.tag("v1", expires=expires)

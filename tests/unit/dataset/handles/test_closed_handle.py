@@ -40,6 +40,7 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
     "optimize": lambda ds: ds.optimize(progress=False),
     "refresh": lambda ds: ds.refresh(),
     "rename_tensor": lambda ds: ds.rename_tensor("x", "z"),
+    "repair": lambda ds: ds.repair(progress=False),
     "restore": lambda ds: ds.restore("main@0"),
     "revert": lambda ds: ds.revert("main@1"),
     "tag": lambda ds: ds.tag("v2"),
@@ -57,7 +58,7 @@ READS = {
     *("arrow_dataset", "at", "count", "diff", "filter", "follow", "graph", "jax"),
     *("loader", "log", "order_by", "query"),
     *("sample", "select", "show", "split", "summary", "take"),
-    *("torch", "where", "branches", "has_changes", "ingest_report"),
+    *("torch", "where", "branches", "has_changes", "ingest_report", "map_report"),
     *("nbytes", "row_ids", "rows", "schema", "tags", "tensors", "url", "version", "views"),
 }
 ENDS = {"close", "discard"}

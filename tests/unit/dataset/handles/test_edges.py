@@ -5,7 +5,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, open_on, rows_of
+from tests.support.handles import create_on, open_on, rows_of
 
 NULLABLE = {
     "x": tl.Scalar("int64", nullable=True),

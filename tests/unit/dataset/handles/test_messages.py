@@ -3,10 +3,13 @@
 The whole text is compared: these messages are the documentation that a user reads first.
 """
 
+import pickle
+
 import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.errors import shown
 
 URL = "memory://messages/pets"
 
@@ -135,7 +138,7 @@ def test_a_traceback_shows_a_query_error_by_its_public_name(ds, tql, name):
     assert isinstance(raised.value, getattr(tl, name))
 
 
-def test_pictures_of_different_shapes_are_refused_before_anything_is_read(ds):
+def test_images_of_different_shapes_are_refused_before_anything_is_read(ds):
     assert told(tl.RaggedBatchError, lambda: ds.torch(batch_size=2, columns=["image"])) == (
         "'image' has samples of different shapes, from (8, 8, 3) to (8, 9, 3),"
         " and cannot be stacked\n"
@@ -194,3 +197,44 @@ def test_a_store_that_is_not_known_lists_those_that_are():
 
     assert text.startswith("no store for 'ftp://host/pets': its scheme 'ftp' is not known")
     assert "s3://" in text.splitlines()[-1]
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, [10**5000], Unprintable(), [Unprintable()], "x" * 10**5],
+    ids=["huge", "list of huge", "unprintable", "list of unprintable", "long"],
+)
+def test_values_of_any_size_and_kind_are_refused_in_a_short_message(value):
+    ds = tl.create(f"memory://messages-{id(value)}", {"x": "int64"})
+
+    for call in (
+        lambda: tl.Array(value, ()),
+        lambda: tl.BBox(format=value),
+        lambda: ds.torch(seed=value),
+        lambda: ds.tag(value),
+        lambda: ds.split({"a": 1.0}, group=value),
+    ):
+        with pytest.raises(tl.TensorlakeError) as raised:
+            call()
+        assert len(str(raised.value)) < 4000
+    tl.delete(ds.url, confirm=ds.url)
+
+
+def test_a_line_of_a_message_is_cut_and_others_stay():
+    error = tl.InvalidInputError("x" * 100_000 + "\nwrite this instead")
+
+    first, last = str(error).splitlines()
+    assert (len(first), first[-1], last) == (16_384, "…", "write this instead")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_a_string_is_shown_whole_where_it_may_be_a_name_or_url():
+    url = "s3://bucket/" + "folder/" * 20
+
+    assert shown(url) == repr(url)
+    assert shown("x" * 1000) == f"'{'x' * 180}'… (1,000 characters)"

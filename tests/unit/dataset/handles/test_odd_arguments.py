@@ -42,3 +42,97 @@ def test_class_names_come_as_a_list(odd):
     for call in (ds["y"].add_names, ds["y"].drop_names):
         with pytest.raises(tl.InvalidInputError, match="takes a list of names"):
             call(odd)
+
+
+@pytest.fixture
+def ds():
+    with tl.create("memory://odd-rows", {"x": "int64", "v": tl.Array("float32", (3,))}) as made:
+        made.extend({"x": [1, 2, 3], "v": np.zeros((3, 3))})
+        made.commit("three")
+        yield made
+    tl.delete("memory://odd-rows", confirm="memory://odd-rows")
+
+
+@pytest.mark.parametrize("mixed", [[True, 0], (0, False), [np.True_, 1]], ids=repr)
+def test_booleans_among_row_numbers_are_refused(ds, mixed):
+    for call in (lambda: ds[mixed], lambda: ds["x"][list(mixed)], lambda: ds.delete(mixed)):
+        with pytest.raises(tl.InvalidInputError, match="cannot be indexed by"):
+            call()
+
+
+def test_slices_are_of_integers(ds):
+    odd = slice("a", "b")
+    for call in (
+        lambda: ds[odd],
+        lambda: ds["x"][odd],
+        lambda: ds["x"].read(odd),
+        lambda: ds[:2][odd],
+        lambda: ds.delete(odd),
+        lambda: ds.log()[odd],
+    ):
+        with pytest.raises(tl.InvalidInputError, match=r"cannot be indexed by \['a':'b'\]"):
+            call()
+
+
+@pytest.mark.parametrize("region", [np.s_[::0], 2**63, np.s_["a":]], ids=repr)
+def test_a_region_that_no_array_has_is_refused(ds, region):
+    with pytest.raises(tl.InvalidInputError, match="no such region"):
+        ds["v"][0, region]
+
+
+def test_positions_of_a_log_are_those_that_it_has(ds):
+    log = ds.log()
+    for odd in (None, 1.5, True):
+        with pytest.raises(tl.InvalidInputError, match="must be an integer"):
+            log[odd]
+    for beyond in (2, -3, 10**30):
+        with pytest.raises(tl.VersionNotFoundError, match="the log has 2 commits") as caught:
+            log[beyond]
+        assert isinstance(caught.value, IndexError)  # as sequences raise
+    assert log[-1] == log[1] == log[np.int64(1)]
+
+
+def test_integers_beyond_64_bits_compare_as_they_are():
+    ds = tl.create("memory://odd-large", {"x": "uint64", "y": "int64", "f": "float64"})
+    ds.extend({"x": [0, 2**64 - 1], "y": [-(2**63), 1], "f": [1.0, 2.0**64]})
+    counts = {
+        2: (ds["x"] < 2**64, ds["x"] != 10**30, ds["y"] > -(2**63) - 1, ds["f"] < 10**400),
+        1: (ds["f"] == 2**64, ds["f"] >= 2**64),
+        0: (ds["x"] == 2**64, ds["y"] == -(2**63) - 1, ds["x"] > 10**30, ds["x"].isin([2**64])),
+    }
+    for count, conditions in counts.items():
+        assert [len(ds[condition]) for condition in conditions] == [count] * len(conditions)
+    with pytest.raises(tl.QueryError, match=r"\$p is an integer that does not fit in 64 bits"):
+        ds.query("WHERE x < $p", p=2**64)
+
+
+def test_parameters_have_any_name(ds):
+    assert len(ds.query("WHERE x = $tql", tql=1)) == 1
+    assert len(ds.where("x > $condition", condition=1)) == 2
+
+
+def test_deep_lists_are_refused(ds):
+    deep = [1]
+    for _ in range(3000):
+        deep = [deep]
+    for call in (lambda: ds["x"] == deep, lambda: ds["x"].isin(deep)):
+        with pytest.raises(tl.InvalidInputError, match="levels of lists"):
+            call()
+
+
+@pytest.mark.parametrize("dst", [None, b"x", 3], ids=repr)
+def test_an_export_goes_to_a_path(ds, dst):
+    for call in (ds.select("x").to_csv, ds.to_jsonl, ds.to_parquet):
+        with pytest.raises(tl.InvalidInputError, match="dst is a path or URL"):
+            call(dst)
+
+
+def test_parameters_of_types_are_no_arrays():
+    several = np.zeros(2)
+    for make in (
+        lambda: tl.Embedding(2, metric=several),
+        lambda: tl.Struct({"x": "int64"}, nullable=several),
+        lambda: tl.Scalar("int64", nullable=several),
+    ):
+        with pytest.raises(tl.InvalidInputError):
+            make()

@@ -10,6 +10,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.handles.batches import jax, loader, torch
 from tensorlake.dataset.handles.open import open_dataset
+from tensorlake.dataset.transform.loader_options import JaxOptions
 from tensorlake.ingest.engine.options import DEFAULTS, IngestOptions
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.loader import Loader
@@ -125,6 +126,16 @@ def test_a_loader_of_a_state_shows_the_arguments_that_the_state_does_not_have():
     assert all(shown[key].default == fields[key].default for key in fields if key in shown)
 
 
+def test_the_options_that_type_checkers_read_have_the_types_of_the_arguments():
+    fields = LoaderArguments.__dataclass_fields__
+    read = JaxOptions.__annotations__
+
+    written = {name: one.__forward_arg__ for name, one in read.items() if name != "timeout"}
+
+    assert written == {name: fields[name].type for name in fields if name != "timeout"}
+    assert read["timeout"].__forward_arg__ == "Duration"
+
+
 def test_only_the_arguments_given_reach_the_loader():
     class Holder:
         def __loader__(self, framework: str, arguments: dict[str, object]) -> object:
@@ -148,6 +159,11 @@ def test_an_importer_shows_every_option_with_its_default(importer):
     assert {key: shown[key].default for key in DEFAULTS} == DEFAULTS
     assert all(shown[key].kind is inspect.Parameter.KEYWORD_ONLY for key in DEFAULTS)
     assert DEFAULTS.keys() == IngestOptions.__annotations__.keys()
+
+
+@pytest.mark.parametrize("importer", IMPORTERS, ids=lambda one: one.__name__)
+def test_the_help_of_an_importer_says_that_it_commits(importer):
+    assert "its rows are committed" in pydoc.plain(pydoc.render_doc(importer))
 
 
 def test_the_options_of_importers_have_the_defaults_that_are_used():

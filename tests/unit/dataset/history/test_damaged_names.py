@@ -9,7 +9,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import CorruptionError
-from tests.commands import tensorlake
+from tests.support.commands import tensorlake
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on
+from tests.support.handles import create_on
 
 
 @pytest.fixture

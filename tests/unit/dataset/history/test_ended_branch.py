@@ -16,7 +16,7 @@ from tensorlake.errors import (
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import FaultyStore
 from tensorlake.versions import BranchLog
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 DAY = dt.timedelta(days=1)
 

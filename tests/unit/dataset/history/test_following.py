@@ -28,7 +28,7 @@ def test_commits_come_as_they_are_made_and_the_handle_stays():
         waits.append(seconds)
         commit(writer, f"commit {len(waits)}")
 
-    commits = follow(session_of(reader), poll_s=3.0, sleep=meanwhile)
+    commits = follow(session_of(reader), poll=3.0, sleep=meanwhile)
 
     assert [next(commits).message for _ in range(3)] == ["commit 1", "commit 2", "commit 3"]
     assert waits == [3.0, 3.0, 3.0]
@@ -40,9 +40,7 @@ def test_it_stops_when_nothing_came_for_the_time_given():
     times = iter(range(100))
     waits: list[float] = []
 
-    found = follow(
-        session_of(ds), timeout_s=3, sleep=waits.append, clock=lambda: float(next(times))
-    )
+    found = follow(session_of(ds), timeout=3, sleep=waits.append, clock=lambda: float(next(times)))
 
     assert list(found) == []
     assert len(waits) == 2
@@ -58,5 +56,5 @@ def test_it_ends_with_the_branch():
 
 
 def test_an_impossible_pause_is_refused_at_once():
-    with pytest.raises(InvalidInputError, match="poll_s"):
-        make("follow-never").follow(poll_s=0)
+    with pytest.raises(InvalidInputError, match="poll"):
+        make("follow-never").follow(poll=0)

@@ -20,8 +20,8 @@ from tensorlake.errors import (
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import CountingStore
 from tensorlake.versions import BranchLog
-from tests.handles import create_on, open_on, rows_of
-from tests.merging import labels
+from tests.support.handles import create_on, open_on, rows_of
+from tests.support.merging import labels
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import tensorlake as tl
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import ConflictError
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on
-from tests.merging import check_nobody_can_be_preferred, labels
+from tests.support.handles import create_on
+from tests.support.merging import check_nobody_can_be_preferred, labels
 
 
 @pytest.fixture

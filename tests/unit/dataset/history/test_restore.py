@@ -15,7 +15,7 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
 )
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, reopened, rows_of
+from tests.support.handles import create_on, reopened, rows_of
 from tests.unit.versions.refs.test_pins import put_fence
 
 

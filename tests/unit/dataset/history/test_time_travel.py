@@ -15,7 +15,7 @@ from tensorlake.testing import CountingStore
 from tensorlake.versions import BranchLog, create_dataset, fence_of
 from tensorlake.versions.log.by_time import newest_at
 from tensorlake.versions.log.fences import append_fence
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 _names = itertools.count()
 SECOND = dt.timedelta(seconds=1)
@@ -224,7 +224,7 @@ def test_a_tag_with_a_lifetime_is_an_ordinary_tag_until_then(ds):
 
     assert tl.open(ds.url, "nightly").version == "main@2"
     assert tl.open(ds.url).tags["nightly"].expires == expires
-    with pytest.raises(tl.InvalidInputError, match="expires must be a timezone-aware datetime"):
+    with pytest.raises(tl.InvalidInputError, match="neither an aware datetime nor a duration"):
         ds.tag("other", expires=dt.datetime(2030, 1, 1))  # noqa: DTZ001 - as above
 
 
@@ -244,3 +244,28 @@ def test_an_expiry_in_the_place_where_the_version_is_now_still_is_one(ds):
 
     assert (tag.version, tag.expires) == (ds.version, expires)
     assert warned[0].filename == __file__
+
+
+def test_a_tag_expires_after_a_duration_and_never_in_the_past():
+    ds = tl.create("memory://tag-durations", {"x": "int64"})
+    before = dt.datetime.now(dt.UTC)
+    for name, expires in (("a", "90d"), ("b", dt.timedelta(days=90))):
+        until = ds.tag(name, expires=expires).expires
+        assert until is not None
+        assert dt.timedelta(days=90) <= until - before < dt.timedelta(days=91)
+    with pytest.raises(tl.InvalidInputError, match="is in the past"):
+        ds.tag("c", expires=before)
+    assert sorted(ds.tags) == ["a", "b"]
+
+
+def test_the_old_names_of_durations_are_deprecated():
+    ds = tl.create("memory://follow-old-names", {"x": "int64"})
+    with pytest.warns(DeprecationWarning, match="write timeout="):
+        assert list(ds.follow(timeout_s=0)) == []
+
+
+def test_a_tag_repairs_nothing():
+    ds = tl.create("memory://tag-repairs", {"x": "int64"})
+    ds.tag("v1")
+    with pytest.raises(tl.ReadOnlyError, match="a repair writes"):
+        ds.at("v1").repair()

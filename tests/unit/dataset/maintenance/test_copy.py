@@ -12,8 +12,8 @@ from tensorlake.storage import MemoryStore, Store, runtime
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import Copied, copy_dataset, packs_of, read_descriptor
 from tensorlake.versions.copy.plan import plan_history
-from tests.garbage import GRACE, Clock
-from tests.handles import create_on, open_on, reopened, rows_of, wait_for_storage
+from tests.support.garbage import GRACE, Clock
+from tests.support.handles import create_on, open_on, reopened, rows_of, wait_for_storage
 
 
 @pytest.fixture

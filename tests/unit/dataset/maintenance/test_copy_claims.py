@@ -17,8 +17,8 @@ from tensorlake.testing.faults import SimulatedCrash
 from tensorlake.versions import copy_dataset, read_descriptor
 from tensorlake.versions.refs.copy_claim import CopyClaim, read_claim
 from tensorlake.versions.verify.repair import repair_dataset
-from tests.garbage import GRACE, Clock
-from tests.handles import create_on, open_on, rows_of, wait_for_storage
+from tests.support.garbage import GRACE, Clock
+from tests.support.handles import create_on, open_on, rows_of, wait_for_storage
 
 NAMES = itertools.count()
 PROBE_WRITES, PROBE_PUTS = 12, 10
@@ -29,6 +29,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "mirror": {"mirror": True},
     "one version": {"history": False},
 }
+MIRRORS_SLOW = [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "mirror")) for kind in KINDS]
+"""``make test-slow`` stops copies into mirrors at every write too."""
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def paths_of(store: Store) -> list[str]:
     return runtime.run(listed())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MIRRORS_SLOW)
 def test_a_copy_stopped_at_any_write_is_no_dataset_and_is_finished_by_the_same_call(kind, name):
     """At each put, the last of the probe too, and at the last deletion."""
     ds, how = source(), KINDS[kind]
@@ -201,7 +203,7 @@ def test_copies_to_one_place_at_once_are_one_copy():
     assert COPYING not in paths_of(target)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MIRRORS_SLOW)
 def test_a_second_copy_that_runs_in_between_any_two_requests_harms_nothing(kind):
     ds, how = source(), KINDS[kind]
     for at in itertools.count(PROBE_PUTS - 1):

@@ -12,8 +12,8 @@ from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore, FaultyStore
 from tensorlake.versions.maintenance.optimize import chunks_in
 from tensorlake.versions.maintenance.plan import stored_chunks
-from tests.handles import create_on, open_on, reopened, rows_of
-from tests.small_commits import (
+from tests.support.handles import create_on, open_on, reopened, rows_of
+from tests.support.small_commits import (
     SCHEMA,
     chunk_count,
     content,

@@ -4,8 +4,8 @@ import numpy as np
 
 import tensorlake as tl
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on
-from tests.small_commits import (
+from tests.support.handles import create_on
+from tests.support.small_commits import (
     extents_of,
     many_small_commits,
 )

@@ -7,8 +7,8 @@ import tensorlake as tl
 from tensorlake.dataset import rowset_of, session_of
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import FaultyStore
-from tests.handles import create_on, open_on, reopened
-from tests.small_commits import content, extend, many_small_commits
+from tests.support.handles import create_on, open_on, reopened
+from tests.support.small_commits import content, extend, many_small_commits
 
 
 def test_rows_in_another_order_keep_their_ids_and_values():

@@ -11,7 +11,7 @@ import tensorlake as tl
 from tensorlake.dataset import rowset_of
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on, rows_of
+from tests.support.handles import create_on, open_on, rows_of
 
 _names = itertools.count()
 
@@ -390,7 +390,7 @@ def test_a_view_becomes_a_dataset_of_its_own(tmp_path):
     assert len(ds) == 10
 
 
-def test_pictures_and_types_are_taken_as_they_are(tmp_path):
+def test_images_and_types_are_taken_as_they_are(tmp_path):
     picture = np.random.default_rng(0).integers(0, 255, (8, 8, 3), np.uint8)
     ds = tl.create(
         f"memory://saved-views-{next(_names)}",

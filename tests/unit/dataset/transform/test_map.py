@@ -195,7 +195,7 @@ def test_tensor_of_another_type_is_not_overwritten(ds):
 def test_arguments_that_are_none_are_refused(ds):
     for options, words in [
         ({"engine": "fibres"}, "give 'threads' or 'processes'"),
-        ({"workers": 0}, "must be an integer >= 1"),
+        ({"workers": 0}, "must be an integer from 1 to"),
         ({"batch_size": 0}, "must be an integer >= 1"),
         ({"on_error": "quarantine"}, "give 'raise' or 'skip'"),
     ]:

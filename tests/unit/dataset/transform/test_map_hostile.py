@@ -106,8 +106,14 @@ def test_batch_without_a_value_for_each_row_is_refused(ds, column):
 @pytest.mark.parametrize("number", [0, -1, True, 1.5, "4"])
 @pytest.mark.parametrize("name", ["workers", "batch_size"])
 def test_numbers_that_are_none_are_refused(ds, name, number):
-    with pytest.raises(InvalidInputError, match=f"{name} must be an integer >= 1"):
+    with pytest.raises(InvalidInputError, match=f"{name} must be an integer (>= 1|from 1 to)"):
         ds.map(lambda row: row, schema=Y, **{name: number})
+
+
+@pytest.mark.parametrize("workers", [1025, 10**400])
+def test_more_workers_than_a_machine_can_start_are_refused(ds, workers):
+    with pytest.raises(InvalidInputError, match="workers must be an integer from 1 to"):
+        ds.map(lambda row: row, schema=Y, workers=workers)
 
 
 def test_misspelt_arguments_are_not_ignored(ds):

@@ -10,7 +10,7 @@ from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.format import TensorSpec
 from tensorlake.storage import MemoryStore
 from tensorlake.versions import codes_in
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 
 @pytest.fixture

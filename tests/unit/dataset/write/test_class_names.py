@@ -9,7 +9,7 @@ import tensorlake as tl
 from tensorlake.dataset.query.source import column_type
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 _names = itertools.count()
 

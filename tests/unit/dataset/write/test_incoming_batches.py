@@ -14,7 +14,7 @@ from tensorlake.dataset.write.inputs import holds_columns
 from tensorlake.errors import ShapeMismatchError
 from tensorlake.format import Schema
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, rows_of
+from tests.support.handles import create_on, rows_of
 
 TYPES = {
     "x": "int64",
@@ -156,5 +156,5 @@ def test_a_number_fills_null_samples_of_a_varying_shape_with_no_elements():
     assert [one.shape for one in dataset["v"].read(null=0)] == [(3, 2), (0, 2)]
     assert dataset["v"].read(null=[[7, 8]])[1].tolist() == [[7, 8]]
     assert dataset["t"].read(null="") == ["a", ""]
-    with pytest.raises(tl.InvalidInputError, match=r"ds\['t'\].read\(rows, null=value\)"):
+    with pytest.raises(tl.InvalidInputError, match=r"give null= a value of Text"):
         dataset["t"][:]

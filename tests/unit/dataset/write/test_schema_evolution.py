@@ -8,7 +8,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on, rows_of
+from tests.support.handles import create_on, open_on, rows_of
 
 _names = itertools.count()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tests.handles import rows_of
+from tests.support.handles import rows_of
 
 _names = itertools.count()
 

@@ -57,7 +57,7 @@ def test_values_have_a_type_that_takes_them(values, expected):
     ds.discard()
 
 
-def test_paths_are_pictures_by_their_endings(tmp_path):
+def test_paths_are_images_by_their_endings(tmp_path):
     file = tmp_path / "A.JPEG"
     file.write_bytes(JPEG)
 

@@ -7,7 +7,7 @@ import tensorlake as tl
 from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, rows_of
+from tests.support.handles import create_on, rows_of
 
 SCHEMA = {"x": "int64", "boxes": tl.Array("float32", shape=(None, 2)), "text": "str"}
 

@@ -8,7 +8,7 @@ from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.dataset.write.upsert import Upserted
 from tensorlake.errors import InvalidInputError, MissingTensorError, UnknownClassError
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, reopened, rows_of
+from tests.support.handles import create_on, reopened, rows_of
 
 
 @pytest.fixture

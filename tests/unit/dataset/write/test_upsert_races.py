@@ -15,7 +15,7 @@ from tensorlake.reading import ChunkCache
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import CountingStore
 from tensorlake.versions import resolve
-from tests.handles import create_on, open_on, reopened, rows_of, wait_for_storage
+from tests.support.handles import create_on, open_on, reopened, rows_of, wait_for_storage
 
 NULLABLE = tl.Scalar("int64", nullable=True)
 

@@ -10,7 +10,7 @@ from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import TensorlakeError
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on, open_on, reopened, rows_of
+from tests.support.handles import create_on, open_on, reopened, rows_of
 
 SCHEMA = {
     "x": "int64",

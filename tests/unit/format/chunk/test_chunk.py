@@ -325,7 +325,7 @@ def test_a_label_takes_about_a_byte():
     assert blob.nbytes < 105_000
 
 
-def test_headers_of_pictures_take_few_bytes_a_row():
+def test_headers_of_images_take_few_bytes_a_row():
     pictures = [bytes(9000 + 7 * (n % 100)) for n in range(1000)]
     column = EncodedColumn(pictures, np.tile([[375, 500, 3], [500, 375, 3]], (500, 1)))
 

@@ -25,7 +25,7 @@ from tensorlake.format import (
     tree,
     unite_rows,
 )
-from tests.memory_pages import MemoryPages, wait
+from tests.support.memory_pages import MemoryPages, wait
 
 TXID = "0123456789abcdef" * 2
 # Every member that version 1 reserves; a later version may add, never take away.

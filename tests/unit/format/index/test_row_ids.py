@@ -17,7 +17,7 @@ from tensorlake.format import (
     tree,
     txid_of,
 )
-from tests.memory_pages import MemoryPages, wait
+from tests.support.memory_pages import MemoryPages, wait
 
 SMALL = TreeLimits(leaf_entries=8, fan_out=4, root_children=5, tail_entries=3, merge_width=2)
 TXIDS = [f"{at:012x}{'0123456789abcdef' * 2}"[:32] for at in range(1, 9)]

@@ -13,7 +13,7 @@ from tensorlake.format import (
     select_rows,
     tree,
 )
-from tests.memory_pages import MemoryPages, wait
+from tests.support.memory_pages import MemoryPages, wait
 
 BILLION = 10**9
 

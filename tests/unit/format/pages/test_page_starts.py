@@ -7,7 +7,7 @@ import pytest
 
 from tensorlake.errors import CorruptionError
 from tensorlake.format import Extents, PackId, PageReader, PageRef, Parts, Root, UnitTable, tree
-from tests.memory_pages import MemoryPages, wait
+from tests.support.memory_pages import MemoryPages, wait
 
 EXTENTS = 400
 START_NBYTES = 48 * EXTENTS

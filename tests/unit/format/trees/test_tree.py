@@ -22,7 +22,7 @@ from tensorlake.format import (
     canonical_bytes,
     tree,
 )
-from tests.memory_pages import MemoryPages, wait
+from tests.support.memory_pages import MemoryPages, wait
 
 SMALL = TreeLimits(
     leaf_entries=64, fan_out=8, root_children=6, tail_entries=4, tail_nbytes=4096, merge_width=2

@@ -51,7 +51,7 @@ def test_padding_takes_another_value_and_a_multiple():
     assert (batch["x"][~batch["x_mask"]] == -1).all()
 
 
-def test_padding_of_pictures_masks_both_axes():
+def test_padding_of_images_masks_both_axes():
     pictures = [np.ones((2, 3, 3), np.uint8), np.ones((4, 1, 3), np.uint8)]
 
     batch = collate_ragged("x", pictures, (None, None, 3), "pad", np.dtype("uint8"))
@@ -127,7 +127,7 @@ def test_fixed_shapes_are_stacked_and_ragged_ones_listed_by_default():
     assert check((None, 4)) == "list"
 
 
-def test_pictures_of_different_shapes_are_refused_with_both_ways_out():
+def test_images_of_different_shapes_are_refused_with_both_ways_out():
     with pytest.raises(RaggedBatchError, match=r"tl\.decode\.Resize\(224, 224\)") as caught:
         check((None, None, 3), is_image=True)
 

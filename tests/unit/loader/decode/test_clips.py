@@ -35,7 +35,7 @@ def clips():
     return ds, singles
 
 
-def test_frames_are_what_the_steps_make_of_single_pictures(clips):
+def test_frames_are_what_the_steps_make_of_single_images(clips):
     ds, singles = clips
     (one_by_one,) = singles.loader(batch_size=6, decode={"image": RESIZE["clip"]})
 

@@ -84,7 +84,7 @@ def test_without_steps_the_pixels_are_simplejpegs():
     assert np.array_equal(decoded(pixels), simplejpeg.decode_jpeg(jpeg(pixels)))
 
 
-def test_a_whole_picture_is_decoded_straight_into_the_batch():
+def test_a_whole_image_is_decoded_straight_into_the_batch():
     pixels = photograph()
     batch = np.zeros((4, *pixels.shape), np.uint8)
     one, sample = decoder(), sample_of(pixels)
@@ -115,7 +115,7 @@ def test_a_center_crop_and_a_mirror_are_slices():
     assert np.array_equal(cropped, full[30:90, 40:120][:, ::-1])
 
 
-def test_a_letterbox_keeps_the_picture_whole_and_fills_the_rest():
+def test_a_letterbox_keeps_the_image_whole_and_fills_the_rest():
     boxed = decoded(photograph(), Letterbox(80, 80, fill=9))
 
     assert (boxed[:10] == 9).all()
@@ -123,7 +123,7 @@ def test_a_letterbox_keeps_the_picture_whole_and_fills_the_rest():
     assert np.array_equal(boxed[10:70], decoded(photograph(), Resize(60, 80)))
 
 
-def test_a_crop_larger_than_the_picture_is_padded_with_zeros():
+def test_a_crop_larger_than_the_image_is_padded_with_zeros():
     padded = decoded(photograph(20, 30), CenterCrop(40, 30))
 
     assert not padded[:10].any()
@@ -208,7 +208,7 @@ def test_output_shape_is_known_from_the_schema_where_it_can_be():
     assert decoder(Resize(8), CenterCrop(8, 8), ToFloat()).output_shape == (8, 8, 3)
 
 
-def test_gray_pictures_keep_one_channel():
+def test_gray_images_keep_one_channel():
     pixels = photograph(channels=1)
     one = decoder(Resize(16, 16), image=Image("jpeg", mode="L"))
     sample = sample_of(pixels)
@@ -227,7 +227,7 @@ def test_png_is_decoded_through_its_type():
 
 
 @pytest.mark.parametrize("keep", [30, 1000])
-def test_a_truncated_picture_names_row_and_tensor(keep):
+def test_a_truncated_image_names_row_and_tensor(keep):
     pixels = photograph()
     one = decoder(Resize(8, 8))
     sample = Sample(jpeg(pixels)[:keep], pixels.shape, 4133, 0)
@@ -238,7 +238,7 @@ def test_a_truncated_picture_names_row_and_tensor(keep):
     assert caught.value.row == 4133
 
 
-def test_a_picture_of_another_size_than_recorded_is_corrupt():
+def test_an_image_of_another_size_than_recorded_is_corrupt():
     sample = Sample(jpeg(photograph(60, 80)), (120, 160, 3), 5, 0)
     one = decoder()
 
@@ -340,7 +340,7 @@ def test_numbers_of_numpy_are_pythons_in_a_step_which_json_holds(step):
         ([Letterbox(8, fill=300)], r"fills with 300, and uint8 holds at most 255"),
     ],
 )
-def test_numbers_that_pictures_have_no_place_for_are_refused(given, says):
+def test_numbers_that_images_have_no_place_for_are_refused(given, says):
     spec = parse_steps("image", given)
 
     with pytest.raises(tl.InvalidInputError, match=says):

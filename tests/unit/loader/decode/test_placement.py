@@ -57,18 +57,18 @@ def placed(*steps, height=40, width=60, place=0, seed=1):
         ([MIRROR, Resize(20), CenterCrop(16, 16)], (16, 16)),
     ],
 )
-def test_steps_make_pictures_of_the_size_they_say(steps, output):
+def test_steps_make_images_of_the_size_they_say(steps, output):
     spec = parse_steps("image", steps)
 
     assert placed(*steps).output == output
     assert spec.output_size((40, 60)) in {output, None}
 
 
-def test_the_short_side_of_an_upright_picture_is_its_width():
+def test_the_short_side_of_an_upright_image_is_its_width():
     assert placed(Resize(20), height=60, width=40).output == (30, 20)
 
 
-def test_a_crop_after_a_mirror_is_taken_from_the_mirrored_picture():
+def test_a_crop_after_a_mirror_is_taken_from_the_mirrored_image():
     area = Area(0, 0, 40, 10)
 
     mirrored_first = Placement.whole(40, 60).mirrored(x=True).cropped(area)
@@ -96,7 +96,7 @@ def test_random_crops_keep_to_their_bounds_of_area_and_ratio():
         assert crop.left + crop.width <= 600
 
 
-def test_a_picture_too_narrow_for_any_ratio_is_cropped_centrally():
+def test_an_image_too_narrow_for_any_ratio_is_cropped_centrally():
     crop = placed(RandomResizedCrop(8, 8), height=1000, width=2).crop
 
     assert crop.width == 2
@@ -104,7 +104,7 @@ def test_a_picture_too_narrow_for_any_ratio_is_cropped_centrally():
     assert crop.top == 498
 
 
-def test_half_of_all_pictures_are_mirrored():
+def test_half_of_all_images_are_mirrored():
     mirrored = sum(placed(Flip(), place=place).mirror_x for place in range(1000))
 
     assert 440 < mirrored < 560

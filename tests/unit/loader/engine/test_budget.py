@@ -16,8 +16,8 @@ import tensorlake as tl
 from tensorlake.loader.engine.memory_budget import Budget, batch_nbytes_of, bounds
 from tensorlake.loader.sources.batch_group import Group
 from tensorlake.storage import MemoryStore, runtime
-from tests.handles import create_on, open_on, wait_for_storage
-from tests.noise import noise
+from tests.support.handles import create_on, open_on, wait_for_storage
+from tests.support.noise import noise
 
 NONE = np.empty(0, np.int64)
 PREFETCH = 400  # 300 for fetching, 100 for batches

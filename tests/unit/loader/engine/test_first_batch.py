@@ -11,7 +11,7 @@ import tensorlake as tl
 from tensorlake.dataset import rowset_of
 from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.storage import MemoryStore, runtime
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 ROWS, COMMITS, BATCH = 240, 3, 4
 ROW_NBYTES = 6000

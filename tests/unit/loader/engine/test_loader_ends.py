@@ -44,7 +44,7 @@ def damaged():
     return dataset
 
 
-def test_a_damaged_picture_raises_with_row_and_tensor(damaged):
+def test_a_damaged_image_raises_with_row_and_tensor(damaged):
     with pytest.raises(CorruptSampleError, match="row 5 of 'image'"):
         list(damaged.loader(batch_size=4, decode=RESIZE))
 

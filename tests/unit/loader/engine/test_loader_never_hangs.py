@@ -17,8 +17,8 @@ from tensorlake.loader import SelectedRows, make_loader
 from tensorlake.loader.runtime.threads import WorkerThreads
 from tensorlake.storage import MemoryStore, runtime
 from tensorlake.testing import Fault, FaultyStore
-from tests.collector import collect_in_the_storage_loop, no_collection
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.collector import collect_in_the_storage_loop, no_collection
+from tests.support.handles import create_on, open_on, wait_for_storage
 from tests.unit.loader.conftest import loader_threads, threads_left
 
 ROWS, COMMITS = 60, 3

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from tensorlake.loader.runtime.handoff import Countdown, Outcome
-from tests.collector import no_collection
+from tests.support.collector import no_collection
 
 
 class Thing:

@@ -17,7 +17,7 @@ from tensorlake.loader.runtime.counters import Counters, Stopwatch
 from tensorlake.loader.runtime.stats import find_bottleneck
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 from tests.unit.loader.conftest import RESIZE, ROWS, picture
 
 FAR_S, STEP_S, LOOP_S = 0.15, 0.01, 0.05

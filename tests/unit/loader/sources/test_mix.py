@@ -18,7 +18,7 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
 )
 from tensorlake.loader import NewerVersionWarning
-from tests.handles import wait_for_storage
+from tests.support.handles import wait_for_storage
 from tests.unit.loader.conftest import picture, threads_left
 
 NAMES = itertools.count()
@@ -230,7 +230,7 @@ def test_a_state_goes_back_to_the_versions_that_it_recorded(code):
     assert np.array_equal(np.concatenate(seen), expected)
 
 
-def test_fills_and_pictures_of_several_sources_mix():
+def test_fills_and_images_of_several_sources_mix():
     sources = []
     for number, codec in enumerate(("jpeg", "png")):
         dataset = tl.create(f"memory://mix-{next(NAMES)}", {"image": tl.Image(codec=codec)})

@@ -18,12 +18,12 @@ import tensorlake as tl
 from tensorlake.dataset import rowset_of
 from tensorlake.errors import InvalidStateError, StorageError
 from tensorlake.loader import SelectedRows, make_loader
-from tensorlake.loader.frameworks.server import WireConverter, served_loader, written_batches
+from tensorlake.loader.frameworks.server import served_loader, written_batches
 from tensorlake.loader.sources.remote import FRUITLESS_STREAMS
 from tensorlake.storage import AnswerStream, LostStreamError, runtime
 from tensorlake.storage.http.types import AttemptError
-from tests.collector import collect_in_the_storage_loop, no_collection
-from tests.handles import wait_for_storage
+from tests.support.collector import collect_in_the_storage_loop, no_collection
+from tests.support.handles import wait_for_storage
 from tests.unit.loader.conftest import threads_left
 
 ROWS, BATCH = 24, 4
@@ -76,7 +76,7 @@ class Server:
             raise self.opening
         arguments = {"batch_size": request["global_batch_size"], "columns": request["columns"]}
         rows = SelectedRows(rowset_of(self.dataset).selection, rowset_of(self.dataset).reader())
-        loader = served_loader(rows, WireConverter(), arguments)
+        loader = served_loader(rows, arguments)
         state = request["state"]
         loader.load_state_dict(state | {"position": state["position"] + self.skipped})
         data = b"".join(written_batches(loader, lambda error: {"detail": str(error)}))
@@ -112,7 +112,7 @@ def rows_of(batches):
 
 def stream_nbytes(dataset):
     rows = SelectedRows(rowset_of(dataset).selection, rowset_of(dataset).reader())
-    loader = served_loader(rows, WireConverter(), {"batch_size": BATCH, "columns": ["n"]})
+    loader = served_loader(rows, {"batch_size": BATCH, "columns": ["n"]})
     return sum(map(len, written_batches(loader, lambda error: {})))
 
 
@@ -121,7 +121,7 @@ def stream_nbytes(dataset):
 
 @pytest.mark.parametrize("then", ["end", "break"])
 def test_a_stream_that_breaks_off_anywhere_is_continued_exactly(dataset, then):
-    for cut in range(0, stream_nbytes(dataset), 97):
+    for cut in range(0, stream_nbytes(dataset), 197):
         server = Server(dataset, cut=cut, then=then)
 
         rows = rows_of(server.loader())

@@ -15,7 +15,7 @@ from tensorlake.loader.sources.shapes import shape_of_rows
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
 from tensorlake.types import Ragged
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 NAMES = itertools.count()
 

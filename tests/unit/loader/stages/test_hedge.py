@@ -12,7 +12,7 @@ import tensorlake as tl
 from tensorlake.loader.runtime.counters import Counters
 from tensorlake.loader.stages.hedge import LEAST_KNOWN, LEAST_S, Hedge
 from tensorlake.storage import MemoryStore
-from tests.handles import create_on
+from tests.support.handles import create_on
 
 WAIT_S = 60
 

@@ -1,7 +1,7 @@
 """What a query may hold: charged before it is taken, given back, and told where it is too much.
 
 The ceilings here are small, so that little is enough to pass them. That the process itself stays
-below is measured in tests/integration/test_query_memory.py.
+below is measured in tests/integration/datasets/test_query_memory.py.
 """
 
 import gc

@@ -258,7 +258,7 @@ def test_a_timeout_ends_the_run_with_an_error():
         compile_query("WHERE x > 1", source.schema).run(source, timeout_s=0)
 
 
-def test_a_timeout_is_checked_between_pictures():
+def test_a_timeout_is_checked_between_images():
     class Slow(ArraySource):
         def read(self, column, rows):
             clock[0] += len(rows)

@@ -71,6 +71,7 @@ def test_an_error_in_a_tree_points_at_its_canonical_text(expr, kind, place):
     assert error.text[error.span.start : error.span.stop] == place
 
 
+@pytest.mark.slow  # test_parsing.py parses the longest list, and the next test runs one
 def test_a_list_of_very_many_values_is_fine():
     source = ArraySource({"x": (NUMBER, [float(i) for i in range(100)])}, zone_rows=10)
     many = tuple(ast.Literal(value) for value in range(50, 60_000))

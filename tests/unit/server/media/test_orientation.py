@@ -37,7 +37,7 @@ def test_a_viewer_that_obeys_the_header_turns_nothing(orientation: int, endian: 
     assert sum(a != b for a, b in zip(freed, jpeg, strict=True)) == (orientation != 1)
 
 
-def test_a_picture_without_the_header_is_the_same_bytes() -> None:
+def test_an_image_without_the_header_is_the_same_bytes() -> None:
     jpeg = simplejpeg.encode_jpeg(PIXELS)
 
     assert without_turn(jpeg) is jpeg

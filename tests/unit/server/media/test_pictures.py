@@ -48,7 +48,7 @@ def test_a_thumbnail_fits_and_says_how_large_the_sample_is() -> None:
     assert picture.media_type == "image/jpeg"
 
 
-def test_a_thumbnail_looks_like_its_picture() -> None:
+def test_a_thumbnail_looks_like_its_image() -> None:
     flat = np.full((512, 512, 3), (200, 30, 90), dtype=np.uint8)
 
     thumbnail = opened(render_sample(simplejpeg.encode_jpeg(flat), size=128).data)
@@ -57,7 +57,7 @@ def test_a_thumbnail_looks_like_its_picture() -> None:
     assert np.abs(mean - (200, 30, 90)).max() < 6
 
 
-def test_small_pictures_are_not_enlarged() -> None:
+def test_small_images_are_not_enlarged() -> None:
     picture = render_sample(simplejpeg.encode_jpeg(colour(40, 30)), size=256)
 
     assert opened(picture.data).size == (30, 40)
@@ -95,6 +95,14 @@ def test_a_cut_jpeg_is_an_error() -> None:
 
     with pytest.raises(CorruptSampleError):
         render_sample(data[: len(data) // 3], size=128)
+
+
+def test_a_jpeg_of_which_half_is_missing_is_an_error_though_it_ends_like_one() -> None:
+    whole = simplejpeg.encode_jpeg(colour(64, 64))
+    half = whole[: len(whole) * 2 // 3] + whole[-2:]
+
+    with pytest.raises(CorruptSampleError, match="premature end"):
+        render_sample(half, size=96)
 
 
 def test_a_bomb_is_refused_before_it_is_decoded() -> None:
@@ -164,7 +172,7 @@ def test_a_digit_is_drawn_without_loss() -> None:
         ("uint8", (2, 3, 64, 64), False),
     ],
 )
-def test_only_arrays_that_are_pictures_are_drawn(
+def test_only_arrays_that_are_images_are_drawn(
     *, dtype: str, shape: tuple[int | None, ...], drawn: bool
 ) -> None:
     assert is_drawable(np.dtype(dtype), shape) is drawn

@@ -98,7 +98,7 @@ def test_what_is_kept_for_one_is_not_shown_to_who_may_not_read(
 @pytest.mark.parametrize(
     ("path", "params", "code"),
     [
-        (SAMPLE, FIXED | {"digest": "00"}, "version-not-found"),
+        (SAMPLE, FIXED | {"digest": "0" * 16}, "version-not-found"),
         (SAMPLE.replace("/1", "/2"), FIXED, "null-sample"),
         (SAMPLE.replace("/1", "/9"), FIXED, "row-not-found"),
         (SAMPLE.replace("image", "nope"), FIXED, "tensor-not-found"),

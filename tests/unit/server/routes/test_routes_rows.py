@@ -75,7 +75,7 @@ def test_null_nan_and_media_are_told_apart(client: httpx.Client) -> None:
         ({"columns": "nope"}, 404, "tensor-not-found"),
         ({"version": "nope"}, 404, "version-not-found"),
         ({"view": "nope"}, 404, "view-not-found"),
-        ({"version": "main@3", "digest": "00"}, 404, "version-not-found"),
+        ({"version": "main@3", "digest": "0" * 16}, 404, "version-not-found"),
     ],
 )
 def test_what_cannot_be_read_is_a_problem_with_a_code(

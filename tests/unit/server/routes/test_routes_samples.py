@@ -20,7 +20,7 @@ def frames_of(body: bytes) -> list[tuple[int, int, int, int, bytes]]:
     return frames
 
 
-def test_a_picture_is_sent_as_it_is_stored(client: httpx.Client) -> None:
+def test_an_image_is_sent_as_it_is_stored(client: httpx.Client) -> None:
     answer = client.get(f"{SAMPLE}/image/3")
 
     assert answer.headers["Content-Type"] == "image/jpeg"
@@ -64,7 +64,7 @@ def test_arrays_leave_as_npy(client: httpx.Client) -> None:
     assert boxes.tolist() == [[20] * 4] * 2
 
 
-def test_an_array_that_is_a_picture_is_drawn(client: httpx.Client) -> None:
+def test_an_array_that_is_an_image_is_drawn(client: httpx.Client) -> None:
     answer = client.get("/v1/datasets/vision~digits/tensors/image/0")
 
     drawn = np.asarray(Image.open(io.BytesIO(answer.content)))
@@ -160,7 +160,7 @@ def test_a_request_for_too_much_is_refused(client: httpx.Client, body: dict[str,
     assert client.post("/v1/datasets/pets/thumbnails", json=body).status_code == 422
 
 
-def test_pictures_of_a_query_are_named_by_their_place_in_it(client: httpx.Client) -> None:
+def test_images_of_a_query_are_named_by_their_place_in_it(client: httpx.Client) -> None:
     query = {"tql": "SELECT image[0:20, 0:20] AS crop WHERE label = 'one'"}
     view = client.post("/v1/datasets/vision~digits/query", json=query).json()["view"]
 

@@ -12,8 +12,8 @@ import pytest
 from tensorlake.errors import InvalidStateError, StorageTimeoutError
 from tensorlake.storage import MemoryStore, SingleFlight, gather_bounded, run, runtime
 from tensorlake.storage.concurrency.runtime import stop
-from tests.handles import wait_for_storage
-from tests.interrupts import interrupted_at
+from tests.support.handles import wait_for_storage
+from tests.support.interrupts import interrupted_at
 
 
 async def forever() -> None:

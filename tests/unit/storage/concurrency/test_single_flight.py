@@ -9,7 +9,7 @@ import pytest
 
 from tensorlake.errors import StorageError
 from tensorlake.storage import SingleFlight
-from tests.collector import no_collection
+from tests.support.collector import no_collection
 
 ASKING = 8
 

@@ -97,7 +97,7 @@ def bounded(act):
 
 
 @pytest.mark.parametrize("codec", BOMBS)
-def test_a_picture_that_promises_too_many_pixels_is_refused(codec):
+def test_an_image_that_promises_too_many_pixels_is_refused(codec):
     kind = tl.Image(codec)
 
     def take():
@@ -120,7 +120,7 @@ def test_a_picture_that_promises_too_many_pixels_is_refused(codec):
 
 
 @pytest.mark.parametrize("codec", [*BOMBS, "webp"])
-def test_a_picture_cut_anywhere_is_refused_or_an_error_when_read(codec):
+def test_an_image_cut_anywhere_is_refused_or_an_error_when_read(codec):
     whole = encoded(codec)
     kind = tl.Image(codec)
     for stop in sorted({*range(0, min(len(whole), 64), 3), len(whole) // 2, len(whole) * 3 // 4}):

@@ -78,7 +78,7 @@ def test_alpha_needs_the_mode_that_the_error_names():
         (saved("JPEG", PICTURE.convert("CMYK")), "CMYK"),
     ],
 )
-def test_what_is_no_picture_of_these_is_refused(content, words):
+def test_what_is_no_image_of_these_is_refused(content, words):
     with pytest.raises(InvalidInputError, match=words) as caught:
         tl.Image("any").convert([saved("PNG"), content], tensor="image")
 
@@ -114,7 +114,7 @@ def test_null_has_no_pixel_and_no_codec():
 
 
 @pytest.mark.parametrize("name", ["JPEG", "PNG", "TIFF"])
-def test_upright_turns_pictures_of_each_codec(name):
+def test_upright_turns_images_of_each_codec(name):
     exif = PIL.Image.Exif()
     exif[274] = 6  # shown turned by a quarter
 

@@ -62,7 +62,7 @@ def test_pixels_are_encoded_nearly_without_loss():
     assert all(np.abs(one.astype(int) - 90).max() <= 2 for one in pixels)
 
 
-def test_an_array_of_pictures_is_a_picture_a_row():
+def test_an_array_of_images_is_an_image_a_row():
     column = convert(Image(), np.stack([RAMP, RAMP]))
 
     assert column.shapes.tolist() == [[20, 30, 3]] * 2
@@ -77,7 +77,7 @@ def test_png_keeps_every_pixel():
 
 
 @pytest.mark.parametrize("codec", ["jpeg", "png"])
-def test_gray_pictures_stay_gray_in_mode_l(codec):
+def test_gray_images_stay_gray_in_mode_l(codec):
     image = Image(codec, mode="L")
     gray = np.full((4, 6), 50, dtype=np.uint8)
 
@@ -226,7 +226,7 @@ def test_a_damaged_png_is_an_error():
         Image("png").decode(EncodedColumn([content[:-30]]), tensor="image")
 
 
-def test_a_recorded_shape_that_is_not_the_pictures_is_an_error():
+def test_a_recorded_shape_that_is_not_the_images_is_an_error():
     column = EncodedColumn([jpeg()], np.array([[20, 31, 3]]))
 
     with pytest.raises(CorruptSampleError):

@@ -132,7 +132,7 @@ def test_deep_gray_file_of_another_program_is_read():
 
 @pytest.mark.parametrize("codec", ["jpeg", "png", "webp", "tiff"])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_upright_pictures_are_turned_as_pillow_turns_them(codec, orientation):
+def test_upright_images_are_turned_as_pillow_turns_them(codec, orientation):
     picture = PIL.Image.fromarray(COLOUR)
     exif = picture.getexif()
     exif[274] = orientation
@@ -193,7 +193,7 @@ def test_turning_is_undone_by_the_opposite_turn():
         "tiff-cmyk",
     ],
 )
-def test_what_is_no_one_picture_is_refused_with_the_reason(codec, content, words):
+def test_what_is_no_one_image_is_refused_with_the_reason(codec, content, words):
     with pytest.raises(InvalidInputError, match=words):
         tl.Image(codec).convert([content], tensor="image")
 
@@ -217,7 +217,7 @@ def test_file_of_another_codec_is_refused_naming_it(codec):
         ("gif", None),
     ],
 )
-def test_impossible_picture_is_refused(codec, mode):
+def test_impossible_image_is_refused(codec, mode):
     with pytest.raises(SchemaError, match="use one of"):
         tl.Image(codec, mode)
 
@@ -229,7 +229,7 @@ def test_side_beyond_the_codec_is_refused():
 
 @pytest.mark.parametrize("codec", CODECS)
 @given(data=st.data())
-def test_damage_is_an_error_and_never_a_picture_of_another_size(codec, data):
+def test_damage_is_an_error_and_never_an_image_of_another_size(codec, data):
     content = bytearray(saved(PIL.Image.fromarray(COLOUR), codec))
     for _ in range(data.draw(st.integers(0, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
@@ -274,7 +274,7 @@ def test_dataset_streams_and_reads_every_codec(codec):
 
 
 @pytest.mark.parametrize("orientation", [3, 6])
-def test_upright_pictures_stream_turned(orientation):
+def test_upright_images_stream_turned(orientation):
     picture = PIL.Image.fromarray(COLOUR)
     exif = picture.getexif()
     exif[274] = orientation

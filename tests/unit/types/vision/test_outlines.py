@@ -58,7 +58,7 @@ def test_objects_drawn_in_many_passes_are_the_same(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools'
-def test_outlines_on_a_picture_with_more_places_than_32_bits_count_are_the_same():
+def test_outlines_on_an_image_with_more_places_than_32_bits_count_are_the_same():
     height, width = 32_000, 30_000
     outlines = [[5, 5, 29_990, 70, 20_000, 31_990], [100, 100, 29_000, 31_000, 100.5, 31_000]]
 
@@ -101,13 +101,13 @@ def test_outline_that_is_none_is_refused_before_it_takes_memory(outline, told):
 
 
 @pytest.mark.parametrize("size", [(1 << 16, 1 << 16), (-1, 3)])
-def test_outlines_on_an_impossible_picture_are_refused(size):
+def test_outlines_on_an_impossible_image_are_refused(size):
     with pytest.raises(ValueError, match="an image of") as refused:
         polygon_runs([[], []], [(3, 3), size])
     assert refused.value.args[1] == 1
 
 
-def test_points_far_beyond_the_picture_change_nothing_but_their_edges():
+def test_points_far_beyond_the_image_change_nothing_but_their_edges():
     """Their coordinates are no numbers that pixels are counted with."""
     far = [[1e300, 1e300, 1e300, 1e300, 1e300, 1e300]]
 

@@ -14,8 +14,8 @@ from tensorlake.format import Changes, Entry, entry_path, new_txid
 from tensorlake.storage import FIRST_STORED, LocalStore, MemoryStore, WrongClockWarning, runtime
 from tensorlake.versions import BranchLog
 from tensorlake.versions.log.entries import following, microseconds
-from tests.garbage import NOON, Clock
-from tests.handles import create_on, open_on
+from tests.support.garbage import NOON, Clock
+from tests.support.handles import create_on, open_on
 
 DAY, HOUR, YEAR = dt.timedelta(days=1), dt.timedelta(hours=1), dt.timedelta(days=365)
 SCHEMA = {"x": "int64"}

@@ -12,7 +12,7 @@ from tensorlake.format import Entry, Fence, head_path, seal
 from tensorlake.storage import MemoryStore, run
 from tensorlake.versions import BranchLog
 from tensorlake.versions.log.entries import following, microseconds
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)

@@ -5,9 +5,9 @@ import datetime as dt
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import (
-    CorruptionError,
     DatasetNotFoundError,
     InvalidInputError,
     ReadOnlyError,
@@ -18,8 +18,8 @@ from tensorlake.errors import (
 from tensorlake.format import DESCRIPTOR, Descriptor, new_txid, seal
 from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import CountingStore, Fault, FaultyStore
-from tensorlake.versions import BranchLog, collect_garbage, fence_of
-from tests.garbage import (
+from tensorlake.versions import BranchLog, collect_garbage, create_tag, fence_of
+from tests.support.garbage import (
     GRACE,
     Clock,
     contents,
@@ -28,7 +28,7 @@ from tests.garbage import (
     pack_paths,
     sleeping_writer,
 )
-from tests.handles import create_on, open_on, rows_of
+from tests.support.handles import create_on, open_on, rows_of
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_young_garbage_stays(store, dataset, clock):
 
 def test_a_dry_run_tells_what_a_run_does_and_changes_nothing(store, dataset, clock):
     leave_garbage(store)
-    dataset.tag("passing", expires=clock.now + dt.timedelta(hours=1))
+    tag_until(dataset, "passing", clock.now + dt.timedelta(hours=1))
     clock.pass_grace()
     before = dict(store._objects)
 
@@ -208,64 +208,9 @@ def test_readers_of_what_is_gone_are_told_that_it_was_given_up(store, dataset, c
             rows_of(handle)
 
 
-def test_a_pack_missing_from_a_live_version_is_damage(store, dataset):
-    for path in pack_paths(store):
-        run(store.delete(path))
-
-    with pytest.raises(CorruptionError, match="tensorlake check"):
-        rows_of(open_on(store))
-
-
-def test_a_missing_page_of_a_live_version_stops_it_before_it_deletes(store, clock):
-    dataset = create_on(store, {"x": "int64"})
-    for number in range(40):  # enough for index pages
-        dataset.append({"x": number})
-        dataset.commit(f"row {number}")
-    entry = run(BranchLog(store, "main").head())
-    for child in next(iter(entry.roots.values())).children:
-        run(store.delete(child.pack.path))
-    packs = pack_paths(store)
-    clock.pass_grace()
-
-    with pytest.raises(CorruptionError, match="nothing was deleted"):
-        dataset.gc()
-
-    assert pack_paths(store) == packs
-
-
-def test_a_damaged_tag_stops_it_before_it_deletes(store, dataset, clock):
-    """What it holds cannot be told."""
-    dataset.tag("v1")
-    run(store.put("tags/v1.json", b'{"branch":"main"}'))
-    garbage = leave_garbage(store)
-    clock.pass_grace()
-
-    with pytest.raises(CorruptionError, match="v1"):
-        dataset.gc()
-
-    assert garbage <= pack_paths(store)
-
-
-def test_a_tag_that_dangles_is_told_and_skipped(store, dataset, clock):
-    """Its creator died before it read the log again: that must not stop collecting for ever."""
-    entry = run(BranchLog(store, "main").existing(1))
-    body = {"branch": "main", "seq": 1, "digest_of": "0" * 40, "txid": new_txid()}
-    run(store.put_if_absent("tags/odd.json", seal(body)))
-    body |= {"branch": "gone", "digest_of": entry.digest}
-    run(store.put_if_absent("tags/lost.json", seal(body)))
-    garbage = leave_garbage(store)
-    clock.pass_grace()
-
-    report = dataset.gc()
-
-    assert garbage.isdisjoint(pack_paths(store))
-    assert any("'odd'" in one for one in report.skipped)
-    assert any("'lost'" in one for one in report.skipped)
-
-
 def test_an_expired_tag_becomes_a_tombstone_and_its_version_goes(store, dataset, clock):
     """By the store's clock, and by the collector alone."""
-    dataset.tag("for a day", expires=clock.now + dt.timedelta(days=1))
+    tag_until(dataset, "for a day", clock.now + dt.timedelta(days=1))
     dataset.tag("for ever")
     dataset["x"][:] = 1
     dataset.commit("other packs")
@@ -491,3 +436,9 @@ def test_a_read_only_handle_collects_and_expires_nothing(clock):
 
     assert handle.expire(keep_last=1, dry_run=True).given_up == ()
     assert handle.gc(dry_run=True).kept_packs == 0
+
+
+def tag_until(dataset, name, expires):
+    """Tag below the handle, which compares ``expires`` with the time of this machine."""
+    session = session_of(dataset)
+    run(create_tag(session.store, name, session.head, session.branch, expires=expires))

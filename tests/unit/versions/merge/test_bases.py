@@ -13,7 +13,7 @@ from tensorlake.versions import BranchLog, PackReader, loaded, version_at
 from tensorlake.versions.log.entries import following
 from tensorlake.versions.merge.base import contains, merge_bases, was_reordered
 from tensorlake.versions.packs.writer import PackStage
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 MANY = 10_000
 DAY = dt.timedelta(days=1)

@@ -10,7 +10,7 @@ from tensorlake.storage import LocalStore, MemoryStore, run
 from tensorlake.types import UniformColumn
 from tensorlake.versions.packs import writer as stage
 from tensorlake.versions.packs.streaming import shares_of
-from tests.filling import (
+from tests.support.filling import (
     ROWS,
     ROWS_A_CHUNK,
     SMALL,
@@ -20,7 +20,7 @@ from tests.filling import (
     pack_files,
     rows,
 )
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from tensorlake.storage import MemoryStore, run
 from tensorlake.storage.concurrency.runtime import submit
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions.packs.writer import PACK_NBYTES, UPLOADS_IN_FLIGHT, PackStage
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 WAIT_S = 60.0
 

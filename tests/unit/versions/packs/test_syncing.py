@@ -13,7 +13,7 @@ from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import CorruptionError, StorageError
 from tensorlake.storage import LocalStore, runtime
 from tensorlake.testing import Fault, FaultyStore
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 SCHEMA = {"a": tl.Array("uint8", shape=(1 << 20,))}
 """Each row fills a chunk, and by `small_packs` each chunk a pack."""
@@ -93,7 +93,7 @@ def test_an_entry_is_published_after_its_packs_and_their_names_are_on_disk(tmp_p
 
 
 def test_packs_on_their_way_to_disk_are_few(tmp_path, written, monkeypatch):
-    monkeypatch.setattr("tensorlake.versions.packs.deferred_sync.UNSYNCED_NBYTES", 3 << 20)
+    monkeypatch.setattr("tensorlake.versions.packs.pending_packs.UNSYNCED_NBYTES", 3 << 20)
     with tl.create(str(tmp_path), SCHEMA) as dataset:
         for value in range(12):
             dataset.extend(rows(value))
@@ -128,7 +128,7 @@ def test_a_failed_sync_publishes_nothing_and_its_packs_are_written_again(store, 
 
 
 def test_a_failed_sync_while_rows_are_staged_leaves_them_whole(store, monkeypatch):
-    monkeypatch.setattr("tensorlake.versions.packs.deferred_sync.UNSYNCED_NBYTES", 1)
+    monkeypatch.setattr("tensorlake.versions.packs.pending_packs.UNSYNCED_NBYTES", 1)
     dataset = create_on(store, SCHEMA)
     store.inject(Fault.REFUSED, call="sync", skip=1)
     staged: list[int] = []

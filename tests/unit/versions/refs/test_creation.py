@@ -10,8 +10,8 @@ from tensorlake.errors import InvalidInputError, UnsupportedStoreError
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import Data, MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
-from tests.damage import objects_of
-from tests.handles import create_on, open_on
+from tests.support.damage import objects_of
+from tests.support.handles import create_on, open_on
 
 NAMES = tuple(f"{'long':_<200} {number}" for number in range(200))
 """Of classes: 40 kB, so a schema that has them is a page of a pack."""

@@ -15,7 +15,7 @@ from tensorlake.versions import BranchLog, pinned
 from tensorlake.versions.log.entries import following, microseconds
 from tensorlake.versions.log.put_once import TRIES
 from tensorlake.versions.refs.pins import holding
-from tests.handles import create_on, open_on
+from tests.support.handles import create_on, open_on
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)

@@ -11,7 +11,7 @@ import tensorlake as tl
 from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import CorruptionError, SnapshotExpiredError, UnsupportedFeatureError
-from tensorlake.format import ChunkKind, Entry, PackId, Root
+from tensorlake.format import ChunkKind, ColumnGroup, Entry, PackId, Root, Schema
 from tensorlake.storage import MemoryStore, run
 from tensorlake.versions import (
     BranchLog,
@@ -21,7 +21,7 @@ from tensorlake.versions import (
     iter_references,
     packs_of,
 )
-from tests.handles import create_on, open_on, rows_of
+from tests.support.handles import create_on, open_on, rows_of
 
 GROUPS = 40
 """So many commits fill tails, so that the indexes have pages."""
@@ -210,8 +210,9 @@ def test_damage_below_a_page_is_met_again_by_the_next_version_that_shares_it(sto
 def test_what_this_version_does_not_know_is_refused(store, dataset):
     """Packs that cannot be told must not be taken for garbage."""
     entry = head(store)
+    unknown = ColumnGroup.empty("vector", Schema.new({"code": "int64"})).to_json() | {"covers": {}}
     with pytest.raises(UnsupportedFeatureError, match="by-vector"):
-        run(packs_of(replace(entry, indexes={"by-vector": {}}), PackReader(store)))
+        run(packs_of(replace(entry, indexes={"by-vector": unknown}), PackReader(store)))
 
     id_ = id_of(dataset, "later")
     root = entry.roots[id_]

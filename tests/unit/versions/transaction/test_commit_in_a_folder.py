@@ -18,7 +18,7 @@ from tensorlake.errors import StorageError
 from tensorlake.storage import LocalStore
 from tensorlake.storage.concurrency.runtime import stop
 from tensorlake.versions.packs import streaming as filled_packs
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 GENEROUS_S = 60.0
 

@@ -5,7 +5,7 @@ import pytest
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore, FaultyStore
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 WAIT_S = 60.0
 

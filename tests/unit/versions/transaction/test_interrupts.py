@@ -11,11 +11,11 @@ from tensorlake.storage import LocalStore, MemoryStore, runtime
 from tensorlake.storage.stores import local
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions.log import log
-from tensorlake.versions.packs import in_memory as unsent
+from tensorlake.versions.packs import pending_packs as unsent
 from tensorlake.versions.packs import writer as stage
 from tensorlake.versions.transaction import commit, publish
-from tests.handles import create_on, open_on
-from tests.interrupts import interrupted_at
+from tests.support.handles import create_on, open_on
+from tests.support.interrupts import interrupted_at
 
 WITHIN = frozenset({stage.__file__, unsent.__file__})
 
@@ -51,7 +51,9 @@ def test_an_interrupt_at_any_step_leaves_out_no_pack(monkeypatch, pack_nbytes, f
 def test_an_interrupt_at_any_step_leaves_out_no_pack_of_a_folder(monkeypatch, tmp_path):
     """Those are synced later, all at once: an interrupt may come before, between and after."""
     monkeypatch.setattr(stage, "PACK_NBYTES", 1)
-    monkeypatch.setattr(stage, "UNSYNCED_NBYTES", 200)  # so some are synced while others are staged
+    monkeypatch.setattr(
+        unsent, "UNSYNCED_NBYTES", 200
+    )  # so some are synced while others are staged
     step, was_interrupted = 1, True
 
     while was_interrupted:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import tensorlake as tl
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import FaultyStore
-from tests.handles import create_on, open_on, rows_of, wait_for_storage
+from tests.support.handles import create_on, open_on, rows_of, wait_for_storage
 
 ROWS = 8
 
@@ -131,6 +132,61 @@ def test_sorting_begins_again_where_it_cannot_carry_over_what_the_first_winner_d
 
     assert rows_of(open_on(objects)) == rows_of(open_on(expected))
     assert open_on(objects).check().ok
+
+
+@pytest.mark.parametrize(
+    "rewrite", [lambda ds: ds.optimize(order_by="x DESC"), lambda ds: ds.restore("main@1")]
+)
+def test_sorting_begins_again_where_rows_were_moved_and_updated(objects, rewrite):
+    """An update is recorded by physical rows, which mean something else after a rewrite."""
+    before = open_on(objects)
+    before["x"][5] = 50
+    before.commit()
+    dataset = open_on(overtaken(objects, rewrite, lambda ds: ds["x"].__setitem__(0, -1)))
+
+    dataset.optimize(order_by="rank")
+
+    newest = open_on(objects)
+    moved = newest.at("main@3")
+    expected = {row["rank"]: row["x"] for row in rows_of(moved)} | {moved["rank"][0]: -1}
+    assert [(row["rank"], row["x"]) for row in rows_of(newest)] == sorted(expected.items())
+
+
+def test_sorting_begins_again_where_a_deleted_row_came_back(objects):
+    late = open_on(objects)
+    late["x"][4] = -40
+    before = open_on(objects)
+    before.delete([4])
+    before.commit()
+    late.refresh(keep_staged=True, on_conflict="ours")
+    assert late["x"][-1] == -40
+    store = FaultyStore(objects)
+    store.before("put_if_absent", late.commit, path="branches/main/")
+
+    open_on(store).optimize(order_by="rank")
+
+    newest = open_on(objects)
+    assert newest["x"][:].tolist() == [7, 6, 5, -40, 3, 2, 1, 0]
+    assert newest.check().ok
+
+
+def test_compaction_yields_to_a_restored_type():
+    """The schema restored does not have the encoding that the moved chunks are written in."""
+    objects = MemoryStore()
+    before = create_on(objects, {"x": "uint8"})
+    for x in range(3):
+        before.append({"x": x})
+        before.commit()
+    before.alter_tensor("x", dtype="int32")
+    before.commit()
+    dataset = open_on(overtaken(objects, lambda ds: ds.restore("main@3")))
+
+    dataset.optimize()
+
+    newest = open_on(objects)
+    assert newest["x"][:].tolist() == [0, 1, 2]
+    assert newest["x"].dtype == np.uint8
+    assert newest.check().ok
 
 
 def test_compaction_leaves_chunks_alone_that_the_first_winner_changed(objects):

@@ -31,7 +31,7 @@ from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import BranchLog, pinned
 from tensorlake.versions.log.entries import following, microseconds
 from tensorlake.versions.log.state import State
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 from tests.unit.versions.transaction.publication import ENTRY, HOUR, NOON, WatchedStore, Work
 
 

@@ -13,7 +13,7 @@ from tensorlake.storage import Data, MemoryStore
 from tensorlake.testing import CountingStore, Fault, FaultyStore
 from tensorlake.versions import CommitRequest
 from tensorlake.versions.packs.writer import PUT_TRIES
-from tests.handles import create_on, open_on, wait_for_storage
+from tests.support.handles import create_on, open_on, wait_for_storage
 
 WAIT_S = 60.0
 

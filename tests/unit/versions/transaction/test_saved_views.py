@@ -12,8 +12,8 @@ from tensorlake.storage import MemoryStore, run
 from tensorlake.testing import Fault, FaultyStore
 from tensorlake.versions import SavedView
 from tensorlake.versions.log.put_once import TRIES
-from tests.garbage import GRACE, Clock, pack_paths
-from tests.handles import create_on, open_on
+from tests.support.garbage import GRACE, Clock, pack_paths
+from tests.support.handles import create_on, open_on
 
 SCATTERED = np.random.default_rng(1).permutation(50_000)
 

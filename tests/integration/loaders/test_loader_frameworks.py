@@ -1,0 +1,162 @@
+"""One stream, three frameworks: equal batches in NumPy, torch and JAX, also after a resume."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tests.unit.loader.conftest import fill_pets
+
+ROOT = Path(__file__).parents[3]
+FRAMEWORKS = ("loader", "torch", "jax")
+READ = {
+    "global_batch_size": 12,
+    "shuffle": True,
+    "seed": 11,
+    "columns": ["image", "label", "boxes", "name", "tokens", "_row"],
+    "decode": {
+        "image": [tl.decode.RandomResizedCrop(16, 20), tl.decode.Flip(), tl.decode.ToFloat()]
+    },
+    "collate": {"boxes": "pad"},
+    "drop_last": True,
+}
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory):
+    with fill_pets(str(tmp_path_factory.mktemp("pets") / "pets.tl")) as dataset:
+        yield dataset
+
+
+def digest_of(batch):
+    hasher = hashlib.sha256()
+    for name in sorted(batch):
+        if name == "_valid":
+            continue  # only JAX's batches keep their size
+        value = batch[name]
+        if isinstance(value, list):
+            hasher.update(json.dumps([name, value]).encode())
+            continue
+        array = np.asarray(value)
+        if array.dtype == np.int32:  # JAX, unless it is told to keep 64 bits
+            array = array.astype(np.int64)
+        hasher.update(f"{name} {array.dtype} {array.shape}".encode())
+        hasher.update(np.ascontiguousarray(array).tobytes())
+    return hasher.hexdigest()
+
+
+@pytest.fixture(scope="module", params=FRAMEWORKS)
+def framework(request):
+    if request.param != "loader":
+        pytest.importorskip(request.param)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def expected(pets):
+    pytest.importorskip("torch")  # once it is loaded, it resizes for all three frameworks
+    return [digest_of(batch) for batch in pets.loader(**READ)]
+
+
+def test_batches_are_equal_in_every_framework(expected, pets, framework):
+    assert [digest_of(batch) for batch in getattr(pets, framework)(**READ)] == expected
+
+
+def test_a_state_of_one_framework_continues_in_another(expected, pets, framework):
+    first = getattr(pets, framework)(**READ)
+    iterator = iter(first)
+    digests = [digest_of(next(iterator)), digest_of(next(iterator))]
+    state = json.loads(json.dumps(first.state_dict()))
+    other = FRAMEWORKS[(FRAMEWORKS.index(framework) + 1) % len(FRAMEWORKS)]
+    second = getattr(pets, other)(**READ)
+
+    second.load_state_dict(state)
+    digests += [digest_of(batch) for batch in second]
+
+    assert digests == expected
+
+
+# ---- several devices, in a process of their own: JAX counts them when it is imported
+
+DEVICES = 8
+CHILD = """
+import json, sys
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import tensorlake as tl
+
+url, state = sys.argv[1], json.loads(sys.argv[2])
+mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"))
+sharding = NamedSharding(mesh, P("data"))
+with tl.open(url) as ds:
+    loader = ds.jax(
+        global_batch_size=12, sharding=sharding, shuffle=True, seed=11, columns=["tokens", "_row"]
+    )
+    if state:
+        loader.load_state_dict(state)
+    batches = list(loader)
+
+total = jax.jit(lambda x: x.astype("int32").sum(), in_shardings=sharding)
+print(json.dumps({
+    "devices": jax.device_count(),
+    "rows": [np.asarray(batch["_row"]).tolist() for batch in batches],
+    "sums": [int(total(batch["tokens"])) for batch in batches],
+    "shards": sorted({
+        (shard.device.id // 2, shard.index[0].start or 0, shard.index[0].stop, len(shard.data))
+        for shard in batches[0]["tokens"].addressable_shards
+    }),
+    "is_global": all(batch["tokens"].sharding == sharding for batch in batches),
+    "valid": [np.asarray(batch["_valid"]).all().item() for batch in batches],
+}))
+"""
+
+
+def in_child(url, state):
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES}",
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, url, json.dumps(state)],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_mesh_of_several_devices_gets_global_arrays_sharded_by_rows(pets):
+    pytest.importorskip("jax")
+    plain = pets.loader(global_batch_size=12, shuffle=True, seed=11, columns=["tokens", "_row"])
+    iterator = iter(plain)
+    head = [next(iterator) for _ in range(2)]
+    state = plain.state_dict()
+    expected = [*head, *iterator]
+
+    whole = in_child(pets.url, None)
+    rest = in_child(pets.url, state)
+
+    assert whole["devices"] == DEVICES
+    assert whole["is_global"]
+    assert whole["rows"] == [batch["_row"].tolist() for batch in expected]
+    assert whole["sums"] == [int(batch["tokens"].sum()) for batch in expected]
+    assert all(whole["valid"])
+    # Four rows of the mesh have three rows of the batch each, on both of their devices.
+    assert whole["shards"] == [[i, 3 * i, 3 * i + 3, 3] for i in range(4)]
+    assert rest["rows"] == whole["rows"][2:]
+    assert list(itertools.chain(*rest["rows"])) != sorted(itertools.chain(*rest["rows"]))

@@ -1,0 +1,370 @@
+"""``decode_on="server"``: the batches of a local loader, sent by a server."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import ml_dtypes
+import numpy as np
+import pytest
+import simplejpeg
+
+import tensorlake as tl
+from tensorlake.errors import CorruptSampleError, InvalidInputError
+from tensorlake_server import Settings, create_app
+from tensorlake_server.auth.tokens import create_token
+from tests.support.serving import listening, reserved_port
+
+ROWS = 41
+WAIT_S = 60
+
+
+@dataclass(frozen=True)
+class Served:
+    lake: Path
+    address: str
+    app: Any
+    token: str
+
+    def token_for(self, *scopes: str) -> str:
+        token, _ = create_token(
+            self.lake.parent / "tokens.json",
+            name="ben",
+            scopes=scopes,
+            expires=None,
+            now=datetime.now(UTC),
+        )
+        return token
+
+    def both(self, name: str = "pets", **options: Any) -> tuple[tl.Dataset, tl.Dataset]:
+        here = tl.open(str(self.lake / name), **options)
+        return here, tl.open(f"{self.address}/{name}", token=self.token, **options)
+
+
+def picture(number: int) -> bytes:
+    y, x = np.mgrid[0 : 40 + number % 7, 0 : 50 + number % 5]
+    pixels = np.stack([(x + 31 * number) % 256, (y + 17 * number) % 256, (x + y) % 256], axis=-1)
+    return simplejpeg.encode_jpeg(pixels.astype(np.uint8))
+
+
+def fill(url: str) -> None:
+    ds = tl.create(
+        url,
+        {
+            "image": tl.Image("jpeg"),
+            "boxes": tl.BBox("xyxy", of="image"),
+            "labels": tl.ClassLabel(["cat", "dog"], per="boxes"),
+            "caption": tl.Text(nullable=True),
+            "meta": tl.Json(),
+            "clip": tl.Sequence(tl.Image("jpeg")),
+            "outline": tl.Polygon(),
+            "score": "float32",
+            "flag": "bool",
+            "wave": tl.Array("complex64", (3,)),
+            "small": tl.Array("bfloat16", (2, None)),
+            "tokens": tl.Array("int32", (None,)),
+            "when": tl.Timestamp("ms", tz="UTC"),
+        },
+        durability="none",
+    )
+    rng = np.random.default_rng(0)
+    for start in range(0, ROWS, 20):
+        rows = range(start, min(start + 20, ROWS))
+        ds.extend(
+            {
+                "image": [picture(row) for row in rows],
+                "boxes": [
+                    np.array([[2, 2, 30, 30], [1, 5, 20, 25]][: row % 3], np.float32).reshape(-1, 4)
+                    for row in rows
+                ],
+                "labels": [[row % 2, 1][: row % 3] for row in rows],
+                "caption": [None if row % 5 == 4 else f"picture {row} · ü" for row in rows],
+                "meta": [{"row": row, "deep": [row, None]} for row in rows],
+                "clip": [[picture(row + frame) for frame in range(row % 3)] for row in rows],
+                "outline": [[rng.random((3 + row % 3, 2)) for _ in range(row % 2)] for row in rows],
+                "score": np.arange(len(rows), dtype=np.float32) + start,
+                "flag": [row % 3 == 0 for row in rows],
+                "wave": rng.random((len(rows), 3)) + 1j,
+                "small": [np.ones((2, row % 4), ml_dtypes.bfloat16) * row for row in rows],
+                "tokens": [np.arange(row % 6, dtype=np.int32) for row in rows],
+                "when": [datetime(2026, 1, 1 + row % 28, tzinfo=UTC) for row in rows],
+            }
+        )
+        ds.commit("rows")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    root = tmp_path_factory.mktemp("streams")
+    (root / "lake").mkdir()
+    fill(str(root / "lake/pets"))
+    auth = root / "tokens.json"
+    token, _ = create_token(
+        auth, name="ana", scopes=["write:pets", "read:holes"], expires=None, now=datetime.now(UTC)
+    )
+    settings = Settings(url=str(root / "lake"), auth=auth, write=True, signing_key=b"k" * 16)
+    app = create_app(settings)
+    with listening(app) as address:
+        yield Served(root / "lake", address, app, token)
+
+
+def digest_of(batch: dict[str, Any]) -> str:
+    """Name everything in a batch: names, order, kinds, dtypes, shapes, values."""
+    hasher = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            hasher.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+        elif isinstance(value, list):
+            hasher.update(f"[{len(value)}".encode())
+            for one in value:
+                add(one)
+        elif hasattr(value, "numpy"):
+            add(value.numpy())
+        else:
+            hasher.update(repr((type(value), value)).encode())
+
+    for name, value in batch.items():
+        hasher.update(name.encode())
+        add(value)
+    return hasher.hexdigest()
+
+
+IMAGE = {"image": [tl.decode.RandomResizedCrop(24, 24), tl.decode.Flip(), tl.decode.ToFloat()]}
+MOVABLE = ["image", "boxes", "labels"]
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {"columns": ["score", "flag", "wave", "when", "_row"], "batch_size": 7},
+    "everything": {"collate": {"image": "list"}, "batch_size": 6},
+    "decoded": {
+        "columns": MOVABLE,
+        "decode": IMAGE,
+        "shuffle": True,
+        "seed": 3,
+        "batch_size": 5,
+        "collate": {"boxes": "pad", "labels": "concat"},
+    },
+    "clips": {
+        "columns": ["clip"],
+        "decode": {"clip": IMAGE["image"]},
+        "shuffle": True,
+        "batch_size": 8,
+        "collate": {"clip": "pad"},
+        "layout": "NCHW",
+    },
+    "ranks": {
+        "columns": ["tokens", "score"],
+        "shuffle": "window",
+        "global_batch_size": 12,
+        "rank": 1,
+        "world_size": 3,
+        "collate": {"tokens": tl.collate.Pad(-1, multiple_of=4)},
+    },
+    "function": {"columns": ["tokens"], "batch_size": 8, "collate": {"tokens": len}},
+    "short": {"columns": ["score"], "global_batch_size": 40, "rank": 5, "world_size": 8},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.filterwarnings("ignore::tensorlake.loader.ShortBatchWarning")
+def test_batches_are_equal_to_those_of_a_local_loader_before_and_after_a_resume(
+    served: Served, way: str
+) -> None:
+    here, there = served.both()
+    local = here.loader(**WAYS[way])
+    remote = there.loader(**WAYS[way], decode_on="server")
+    resumed = there.loader(**WAYS[way], decode_on="server")
+
+    expected = [[digest_of(batch) for batch in local] for _ in range(2)]
+    whole, states = [], []
+    for batch in remote:
+        whole.append(digest_of(batch))
+        states.append(remote.state_dict())
+    resumed.load_state_dict(states[len(states) // 2])
+    rest = [digest_of(batch) for batch in resumed]
+
+    assert whole == expected[0]
+    assert [digest_of(batch) for batch in remote] == expected[1]
+    assert rest == (expected[0][len(states) // 2 + 1 :] or expected[1])
+    assert remote.state_dict() == {**local.state_dict(), **_own_source(remote)}
+    remote.close()
+
+
+def _own_source(loader: tl.loader.Loader) -> dict[str, Any]:
+    return {name: one for name, one in loader.state_dict().items() if name == "source"}
+
+
+@pytest.mark.filterwarnings("ignore::tensorlake.dataset.RunsHereWarning")
+def test_queries_and_saved_views_are_streamed_with_what_they_compute(served: Served) -> None:
+    here, there = served.both()
+    text = "SELECT score * 2 AS twice, caption, score > 20 AS high WHERE score > $low"
+
+    for rows in (
+        lambda ds: ds.query(text, low=4.0).query("ORDER BY twice DESC"),
+        lambda ds: ds[["score", "caption"]],
+    ):
+        local = [digest_of(batch) for batch in rows(here).loader(batch_size=9)]
+        remote = rows(there).loader(batch_size=9, decode_on="server")
+        assert [digest_of(batch) for batch in remote] == local
+    by_hand = here[[5, 3, 3, 8]].save("by-hand")
+    saved = there.views["by-hand"].loader(columns=["score"], batch_size=3, decode_on="server")
+    assert [digest_of(batch) for batch in saved] == [
+        digest_of(batch) for batch in by_hand.loader(columns=["score"], batch_size=3)
+    ]
+
+
+def test_what_a_server_cannot_do_is_refused_when_the_loader_is_made(served: Served) -> None:
+    here, there = served.both()
+
+    with pytest.raises(InvalidInputError, match="behind one"):
+        here.loader(batch_size=2, columns=["score"], decode_on="server")
+    with pytest.raises(InvalidInputError, match="save the view"):
+        there[[3, 1]].loader(batch_size=2, columns=["score"], decode_on="server")
+    with pytest.raises(InvalidInputError, match="batch_transform"):
+        there.loader(batch_size=2, columns=["score"], decode_on="server", transform=lambda row: row)
+    with pytest.raises(InvalidInputError, match="65,536"):
+        list(there.loader(batch_size=70_000, columns=["score"], decode_on="server"))
+
+
+def test_a_damaged_sample_is_the_same_error_in_the_middle_of_a_stream(served: Served) -> None:
+    ds = tl.create(str(served.lake / "pets-damaged"), {"image": tl.Image("jpeg")})
+    whole = picture(1)
+    ds.extend({"image": [whole] * 9 + [whole[: len(whole) * 3 // 4] + b"\xff\xd9"]})
+    ds.commit("the last one is cut short")
+    token = served.token_for("read:pets-damaged")
+    there = tl.open(f"{served.address}/pets-damaged", token=token)
+    loader = there.loader(batch_size=2, decode=IMAGE, decode_on="server")
+    good = []
+
+    with pytest.raises(CorruptSampleError, match="row 9"):
+        good.extend(loader)
+    skipping = there.loader(batch_size=2, decode=IMAGE, decode_on="server", on_error="skip")
+
+    assert len(good) <= 4
+    assert [len(batch["image"]) for batch in skipping] == [2, 2, 2, 2, 1]
+    marked = there.loader(
+        batch_size=2,
+        columns=["image", "_valid"],
+        decode=IMAGE,
+        decode_on="server",
+        on_error="skip",
+    )
+    assert [batch["_valid"].tolist() for batch in marked] == [[True, True]] * 4 + [[True, False]]
+
+
+WIDE_ROWS, WIDE_NBYTES = 64, 1 << 19
+
+
+@pytest.fixture(scope="module")
+def wide(served: Served) -> Path:
+    """32 MiB: more than connections hold while nobody reads."""
+    ds = tl.create(
+        str(served.lake / "wide"), {"x": tl.Array("uint8", (WIDE_NBYTES,))}, durability="none"
+    )
+    values = np.random.default_rng(0).integers(0, 255, (WIDE_ROWS, WIDE_NBYTES), dtype=np.uint8)
+    ds.extend({"x": values})
+    ds.commit("wide")
+    return served.lake / "wide"
+
+
+def public(lake: Path, **options: Any) -> Settings:
+    return Settings(url=str(lake), public_read=True, signing_key=b"k" * 16, **options)
+
+
+def wide_loader(address: str) -> tl.loader.Loader:
+    return tl.open(f"{address}/wide").loader(batch_size=2, decode_on="server", prefetch=1)
+
+
+def test_a_stream_of_a_server_that_stops_goes_on_at_the_next_one(
+    served: Served, wide: Path
+) -> None:
+    expected = [digest_of(batch) for batch in tl.open(str(wide)).loader(batch_size=2)]
+    first_app, next_app = create_app(public(served.lake)), create_app(public(served.lake))
+
+    with reserved_port() as port, ThreadPoolExecutor(1) as thread:
+        with listening(first_app, port=port) as address:
+            batches = iter(wide_loader(address))
+            first = [digest_of(next(batches)) for _ in range(3)]
+            first_app.state.batch_streams.drain()
+            rest = thread.submit(lambda: [digest_of(batch) for batch in batches])
+        with listening(next_app, port=port):
+            assert first + rest.result(WAIT_S) == expected
+
+
+def test_a_client_that_goes_leaves_its_place_to_others(served: Served, wide: Path) -> None:
+    del wide
+    with listening(create_app(public(served.lake, max_batch_streams=1))) as address:
+        for _ in range(3):
+            loader = wide_loader(address)
+            next(iter(loader))
+            loader.close()
+
+        assert sum(len(batch["x"]) for batch in wide_loader(address)) == WIDE_ROWS
+
+
+def test_a_client_that_takes_nothing_is_given_up_and_held_the_server_back(
+    served: Served, wide: Path
+) -> None:
+    del wide
+    settings = public(served.lake, max_batch_streams=1, stream_patience_s=0.3)
+    request = {"batch_size": 2, "columns": ["x"]}
+    received = 0
+
+    with (
+        listening(create_app(settings)) as address,
+        httpx.stream(
+            "POST", f"{address}/v1/datasets/wide/stream", json=request, timeout=WAIT_S
+        ) as slow,
+    ):
+        pieces = slow.iter_raw()
+        received += len(next(pieces))
+        assert sum(len(batch["x"]) for batch in wide_loader(address)) == WIDE_ROWS
+        with pytest.raises(httpx.RemoteProtocolError):
+            received += sum(map(len, pieces))
+
+    assert received < WIDE_ROWS * WIDE_NBYTES
+
+
+def test_what_stands_for_null_is_put_there_by_the_server(served: Served) -> None:
+    holes = tl.create(
+        str(served.lake / "holes"),
+        {
+            "image": tl.Image("png", nullable=True),
+            "label": tl.ClassLabel(["cat", "dog"], nullable=True),
+            "vector": tl.Embedding(3, nullable=True),
+            "tokens": tl.Array("int32", (None,), nullable=True),
+            "note": tl.Text(nullable=True),
+        },
+        durability="none",
+    )
+    holes.append(
+        {
+            "image": np.zeros((4, 4, 3), np.uint8),
+            "label": "cat",
+            "vector": [1, 2, 3],
+            "tokens": [1],
+            "note": "a",
+        }
+    )
+    holes.append(dict.fromkeys(holes.schema))
+    holes.commit()
+    here, there = served.both("holes")
+    null = {"image": 7, "label": "dog", "vector": [7, 8, 9], "tokens": [5, 5], "note": ""}
+    arguments = {"batch_size": 2, "decode": {"image": tl.decode.Resize(2, 2)}, "null": null}
+
+    (local,) = here.loader(**arguments)
+    (remote,) = there.loader(**arguments, decode_on="server")
+
+    assert digest_of(local) == digest_of(remote)
+    assert remote["note"] == ["a", ""]
+    assert (remote["image"][1].max(), remote["label"][1]) == (7, 1)
+    image = {"image": np.zeros((4, 4, 3), np.uint8)}
+    unsent = there.loader(batch_size=2, null=null | image, decode_on="server")
+    with pytest.raises(InvalidInputError, match="an image cannot be sent"):
+        list(unsent)

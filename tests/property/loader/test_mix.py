@@ -1,0 +1,236 @@
+"""Mixes: every source's rows once an epoch of its own, weights everywhere, any part at any time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan
+from tensorlake.loader.sources.mix.plan import (
+    ENDLESS,
+    MixPlan,
+    PlannedSource,
+    epoch_places,
+    first_span,
+    source_seed,
+)
+from tensorlake.loader.sources.mix.weights import (
+    SPAN_PLACES,
+    Spans,
+    assign_places,
+    count_taken,
+    places_until,
+    units_of,
+)
+from tests.support.examples import examples
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "plan.md"
+
+weights = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=6)
+units = weights.map(units_of)
+orders = st.one_of(
+    st.just(Order("none")),
+    st.just(Order("full")),
+    st.builds(Order, st.just("window"), st.integers(1, 40), st.integers(1, 9)),
+)
+
+
+def plan_of(rows, weighted, stop, *, seed=7, epoch=0, order=None):
+    starts = np.cumsum([0, *rows])
+    sources = tuple(
+        PlannedSource(f"source {number}", order or Order("full"), count, int(starts[number]))
+        for number, count in enumerate(rows)
+    )
+    spans = Spans(weighted, first_span(stop, rows, weighted, epoch))
+    return MixPlan(sources, spans, seed, epoch_places(stop, rows, weighted))
+
+
+def assigned_one_by_one(own_units, places):
+    """Follow the reference page, one place at a time in plain integers."""
+    source, before = [], []
+    for place in range(places):
+        reached, left = place, sum(own_units)
+        for number, own in enumerate(own_units):
+            taken = (reached * own + left // 2) // left if own else 0
+            after = ((reached + 1) * own + left // 2) // left if own else 0
+            if after > taken:
+                source.append(number)
+                before.append(taken)
+                break
+            reached, left = reached - taken, left - own
+    return source, before
+
+
+@given(units, st.integers(0, 300))
+def test_places_are_assigned_as_the_reference_page_says(own_units, places):
+    source, taken = assign_places(own_units, np.arange(places))
+
+    assert (source.tolist(), taken.tolist()) == assigned_one_by_one(own_units, places)
+
+
+@given(units, st.integers(0, 2**61), st.integers(1, 1000))
+def test_counts_and_assignments_agree_at_any_place(own_units, start, length):
+    source, taken = assign_places(own_units, np.arange(start, start + length))
+
+    before, after = count_taken(own_units, start), count_taken(own_units, start + length)
+    counts = np.bincount(source, minlength=len(own_units))
+    assert counts.tolist() == [b - a for a, b in zip(before, after, strict=True)]
+    assert sum(before) == start
+    for number in range(len(own_units)):
+        own = taken[source == number]
+        assert own.tolist() == list(range(before[number], after[number]))
+
+
+@given(weights, st.integers(0, 10**6), st.integers(1, 10**6))
+def test_any_stretch_holds_the_weights_to_within_a_few_rows(given_weights, start, length):
+    own_units = units_of(given_weights)
+    before, after = count_taken(own_units, start), count_taken(own_units, start + length)
+
+    for number, own in enumerate(own_units):
+        share = length * own / sum(own_units)
+        assert abs(after[number] - before[number] - share) <= 1 + len(own_units) / 2
+
+
+@given(units, st.integers(0, 5), st.integers(1, 10**7))
+def test_the_end_of_a_source_is_the_first_place_that_has_its_rows(own_units, source, rows):
+    source %= len(own_units)
+
+    places = places_until(own_units, source, rows)
+
+    assert count_taken(own_units, places)[source] == rows
+    assert count_taken(own_units, places - 1)[source] == rows - 1
+
+
+@examples(10)  # sources of a few rows walk long cycles: 50 ms a plan
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.floats(0.05, 10)), min_size=1, max_size=4),
+    st.sampled_from(["first", "all"]),
+    orders,
+    st.integers(0, 3),
+)
+def test_each_source_gives_every_row_once_before_any_again(sources, stop, order, seed):
+    rows = [count for count, _ in sources]
+    weighted = [weight for _, weight in sources]
+    starts = np.cumsum([0, *rows])
+    given_rows = [[] for _ in rows]
+    for epoch in range(3):
+        plan = plan_of(rows, weighted, stop, seed=seed, epoch=epoch, order=order)
+        positions = plan.at(np.arange(plan.num_rows))
+        for number, listed in enumerate(given_rows):
+            own = positions[(positions >= starts[number]) & (positions < starts[number + 1])]
+            listed.extend((own - starts[number]).tolist())
+
+    for count, listed in zip(rows, given_rows, strict=True):
+        for begin in range(0, len(listed) - count + 1, count):
+            assert sorted(listed[begin : begin + count]) == list(range(count))
+    ends = [len(listed) >= 3 * count for listed, count in zip(given_rows, rows, strict=True)]
+    assert all(ends) if stop == "all" else any(ends)
+
+
+@examples(10)  # as above
+@given(st.integers(0, 2000), st.integers(0, 2000), st.sampled_from(["first", "all", "never"]))
+def test_any_part_of_a_mix_equals_that_part_of_the_whole(start, stop, until):
+    plan = plan_of([30, 7, 400], [1, 2.5, 3], until)
+    start, stop = sorted((min(start, plan.num_rows), min(stop, plan.num_rows)))
+    whole = plan.at(np.arange(min(2000, plan.num_rows)))
+
+    assert np.array_equal(plan.at(np.arange(start, stop)), whole[start:stop])
+    assert np.array_equal(plan.at(np.arange(start, stop, 3)), whole[start:stop:3])
+
+
+def test_a_place_far_away_costs_no_more_than_a_near_one():
+    plan = plan_of([10**12, 10**6], [3, 1], "never")
+
+    positions = plan.at(np.arange(ENDLESS - 8, ENDLESS))
+
+    assert np.count_nonzero(positions < 10**12) == 6
+
+
+def test_weights_that_change_leave_no_row_out_and_none_twice():
+    rising = Spans([1.0, lambda place: place / SPAN_PLACES], first_span("never", [9, 9], [1, 0], 0))
+    sources = (
+        PlannedSource("a", Order("full"), 1000, 0),
+        PlannedSource("b", Order("full"), 1000, 1000),
+    )
+    plan = MixPlan(sources, rising, 3, ENDLESS)
+
+    positions = plan.at(np.arange(3 * SPAN_PLACES))
+
+    counts = np.bincount(positions, minlength=2000)
+    for own in (counts[:1000], counts[1000:]):
+        assert own.max() - own.min() <= 1
+    assert counts[1000:].sum() == SPAN_PLACES // 2 + round(SPAN_PLACES * 2 / 3)
+
+
+# ---- never to change
+
+GOLDEN = {
+    # (order, rows, weights, stop, seed, epoch): places an epoch, then the first sixteen positions
+    ("none", (6, 4, 2), (0.5, 0.3, 0.2), "first", 0, 0): (8, [0, 6, 1, 10, 2, 7, 3, 11]),
+    ("full", (6, 4, 2), (0.5, 0.3, 0.2), "all", 0, 0): (12, [2, 8, 4, 11, 1, 6, 3, 10, 5, 7, 0, 9]),
+    ("full", (6, 4, 2), (0.5, 0.3, 0.2), "all", 0, 1): (12, [0, 9, 3, 10, 4, 8, 5, 11, 2, 7, 1, 6]),
+    ("full", (1000000, 30), (0.9, 0.1), "never", 7, 0): (
+        "endless",
+        [
+            757227,
+            296218,
+            831405,
+            393254,
+            245182,
+            1000028,
+            508493,
+            452163,
+            362442,
+            566481,
+            259326,
+            155091,
+            461453,
+            756963,
+            918099,
+            1000005,
+        ],
+    ),
+}
+
+
+def golden_plan(case):
+    kind, rows, weighted, stop, seed, epoch = case
+    return plan_of(rows, weighted, stop, seed=seed, epoch=epoch, order=Order(kind))
+
+
+@pytest.mark.parametrize(("case", "expected"), GOLDEN.items())
+def test_the_mix_is_the_golden_one_and_the_reference_page_prints_it(case, expected):
+    kind, rows, weighted, stop, seed, epoch = case
+    plan = golden_plan(case)
+    count = min(16, plan.num_rows)
+    shown = "endless" if stop == "never" else plan.num_rows
+
+    assert (shown, plan.at(np.arange(count)).tolist()) == expected
+
+    cells = [
+        kind,
+        " ".join(map(str, rows)),
+        " ".join(map(str, weighted)),
+        stop,
+        str(seed),
+        str(epoch),
+        str(shown),
+        " ".join(map(str, expected[1])),
+    ]
+    assert f"| {' | '.join(cells)} |" in REFERENCE.read_text(encoding="utf-8")
+
+
+def test_a_source_has_the_seed_of_the_reference_page():
+    assert source_seed(0, 0) == SEED_OF_FIRST
+    assert str(SEED_OF_FIRST) in REFERENCE.read_text(encoding="utf-8")
+    one = plan_of([50], [1], "first", seed=0)
+    alone = build_access_plan(PlanKey("any", Order("full"), SEED_OF_FIRST, 0), 50)
+
+    assert np.array_equal(one.at(np.arange(50)), alone.positions(0, 50))
+
+
+SEED_OF_FIRST = 7365771780702998352

@@ -1,0 +1,125 @@
+"""Each advice that an ingestion prints works when it is followed (A4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tensorlake as tl
+from tests.support.sources import make_folder, write
+from tests.unit.ingest.vision.test_annotations import jpeg
+
+
+@pytest.fixture
+def url(tmp_path) -> str:
+    return f"memory://{tmp_path.name}"
+
+
+def code_between(message: str, start: str, stop: str) -> str:
+    assert start in message
+    return message.rpartition(start)[2].partition(stop)[0]
+
+
+def made(folder: Path, url: str) -> Path:
+    """Images of cat and dog that are ingested, and one of a fox that is not."""
+    make_folder(folder)
+    tl.ingest.images(folder / "photos", url)
+    write(folder / "photos" / "fox" / "1.jpg", jpeg(30))
+    return folder / "photos"
+
+
+def test_a_new_class_is_appended_as_the_message_says(tmp_path, url):
+    photos = made(tmp_path, url)
+    with pytest.raises(
+        tl.InvalidInputError,
+        match=r"to add new items: pass only them, in a folder that holds class folders,"
+        r" with mode='append', after ds = tl\.open",
+    ) as caught:
+        tl.ingest.images(photos, url)
+    (tmp_path / "more").mkdir()
+    (photos / "fox").rename(tmp_path / "more" / "fox")
+
+    exec(code_between(str(caught.value), ", after ", "; to ingest"), {"tl": tl})
+    ds = tl.ingest.images(tmp_path / "more", url, mode="append")
+
+    assert (len(ds), ds[10]["label"], ds["label"].names) == (11, 2, ("cat", "dog", "fox"))
+    assert tl.ingest.images(photos, url).ingest_report.rows == 0
+
+
+def test_an_append_of_an_unknown_class_says_how_it_is_added(tmp_path, url):
+    photos = made(tmp_path, url)
+    (tmp_path / "more").mkdir()
+    (photos / "fox").rename(tmp_path / "more" / "fox")
+    with pytest.raises(
+        tl.UnknownClassError, match="add the new classes, and repeat the call: ds"
+    ) as caught:
+        tl.ingest.images(tmp_path / "more", url, mode="append")
+
+    exec(str(caught.value).rpartition("repeat the call: ")[2], {"tl": tl})
+
+    assert len(tl.ingest.images(tmp_path / "more", url, mode="append")) == 11
+
+
+def test_an_append_of_a_class_folder_alone_says_which_folder_to_give(tmp_path, url):
+    photos = made(tmp_path, url)
+
+    with pytest.raises(
+        tl.MissingTensorError, match=r"'label' is the name of a folder that images lie in, and none"
+    ):
+        tl.ingest.images(photos / "fox", url, mode="append")
+
+    assert len(tl.open(url)) == 10
+
+
+def test_an_append_of_what_is_there_says_how_the_rest_is_given(tmp_path, url):
+    make_folder(tmp_path)
+    tl.ingest.images(tmp_path / "photos", url)
+    write(tmp_path / "photos" / "dog" / "new.jpg", jpeg(30))
+    with pytest.raises(
+        tl.InvalidInputError,
+        match=r"pass only new items, in a folder that holds class folders: 'dog/new\.jpg'",
+    ):
+        tl.ingest.images(tmp_path / "photos", url, mode="append")
+    (tmp_path / "more" / "dog").mkdir(parents=True)
+    (tmp_path / "photos" / "dog" / "new.jpg").rename(tmp_path / "more" / "dog" / "new.jpg")
+
+    assert len(tl.ingest.images(tmp_path / "more", url, mode="append")) == 11
+
+
+def test_images_without_classes_are_appended_as_they_lie(tmp_path, url):
+    for number in range(3):
+        write(tmp_path / "flat" / f"{number}.jpg", jpeg(number))
+    tl.ingest.images(tmp_path / "flat", url)
+    write(tmp_path / "flat" / "new.jpg", jpeg(30))
+    with pytest.raises(tl.InvalidInputError, match="pass only them, with mode='append'; to ingest"):
+        tl.ingest.images(tmp_path / "flat", url)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "flat" / "new.jpg").rename(tmp_path / "more" / "new.jpg")
+
+    assert len(tl.ingest.images(tmp_path / "more", url, mode="append")) == 4
+
+
+def test_to_begin_anew_is_done_by_the_code_of_the_message(tmp_path, url):
+    photos = made(tmp_path, url)
+    with pytest.raises(tl.InvalidInputError) as caught:
+        tl.ingest.images(photos, url)
+
+    exec(code_between(str(caught.value), "all of it anew: ", ", or another URL"), {"tl": tl})
+
+    assert len(tl.ingest.images(photos, url)) == 11
+
+
+def test_a_dataset_made_by_hand_is_filled_only_while_it_is_empty(tmp_path, url):
+    make_folder(tmp_path)
+    schema = {"image": tl.Image("jpeg"), "label": tl.ClassLabel(["cat", "dog"])}
+    tl.create(f"{url}-empty", schema)
+    ds = tl.create(url, schema)
+    ds.append({"image": jpeg(1), "label": "cat"})
+    ds.commit("by hand")
+
+    assert len(tl.ingest.images(tmp_path / "photos", f"{url}-empty")) == 10
+    with pytest.raises(tl.InvalidInputError, match=r"with other commits \(main@1: 'by hand'\)"):
+        tl.ingest.images(tmp_path / "photos", url)
+    assert len(tl.open(url)) == 1
+    assert len(tl.ingest.images(tmp_path / "photos", url, mode="append")) == 11

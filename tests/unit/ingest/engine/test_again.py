@@ -1,0 +1,369 @@
+"""Ingestion called again (A4).
+
+The same call adds nothing. A source that is not as it was, other arguments, and an append of items
+that are there already are refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pytest
+
+import tensorlake as tl
+from tensorlake.ingest.engine.provenance import MAX_MARKS, MEMBER
+from tensorlake.ingest.engine.run import run_ingest
+from tensorlake.ingest.engine.source import Source
+from tensorlake.storage import open_store, runtime
+from tests.support.sources import SOURCES, Kind, make_folder, write
+from tests.unit.ingest.vision.test_annotations import jpeg
+
+
+@pytest.fixture(params=SOURCES)
+def kind(request, tmp_path) -> Kind:
+    made = SOURCES[request.param]
+    made.make(tmp_path)
+    return made
+
+
+@pytest.fixture
+def url(tmp_path) -> str:
+    """A dataset in memory."""
+    return f"memory://{tmp_path.name}"
+
+
+def contents(url: Any) -> tuple[str, Any]:
+    with tl.open(url) as ds:
+        return ds.version, ds.to_arrow().to_pylist()
+
+
+def refused(call: Callable[[], Any], url: str, told: str) -> None:
+    before = contents(url)
+    with pytest.raises(tl.InvalidInputError, match=told):
+        call()
+    assert contents(url) == before
+
+
+def test_the_same_call_again_changes_nothing_and_another_is_refused(kind, tmp_path, url):
+    ingest = kind.ingest(tmp_path)
+    rows = len(ingest(url))
+    before = contents(url)
+
+    again = ingest(url, commit_every="1B", workers=1, on_error="skip")
+
+    assert (again.ingest_report.rows, again.ingest_report.already_there) == (0, rows)
+    assert contents(url) == before
+    for name, value in kind.other.items():
+        refused(lambda name=name, value=value: ingest(url, **{name: value}), url, f"{name}=")
+    refused(lambda: ingest(url, mode="append"), url, "already")
+
+
+@pytest.mark.parametrize("change", ["grow", "correct"])
+def test_a_source_that_is_not_as_it_was_is_refused_by_name(kind, change, tmp_path, url):
+    ingest = kind.ingest(tmp_path)
+    ingest(url)
+    getattr(kind, change)(tmp_path)
+
+    refused(lambda: ingest(url), url, kind.grown if change == "grow" else kind.corrected)
+
+
+def test_what_was_committed_of_a_correction_is_refused_before_the_rest_too(tmp_path, url):
+    """A killed run: one of three batches stands, and its source is corrected."""
+    make_folder(tmp_path)
+    broken = tmp_path / "photos" / "dog" / "7.jpg"
+    write(broken, b"\xff\xd8 no picture")
+    with pytest.raises(tl.InvalidInputError, match=r"dog/7\.jpg"):
+        tl.ingest.images(tmp_path / "photos", url, commit_every="1kB")
+    assert 0 < len(tl.open(url)) < 8
+    write(broken, jpeg(7))
+    write(tmp_path / "photos" / "cat" / "0.jpg", jpeg(0))
+
+    refused(
+        lambda: tl.ingest.images(tmp_path / "photos", url, commit_every="1kB"),
+        url,
+        r"1 image was changed \('cat/0\.jpg'\)\n",
+    )
+    refused(
+        lambda: tl.ingest.images(tmp_path / "photos", url, mode="append"),
+        url,
+        "an interrupted call ingested them; to continue it: mode='create'",
+    )
+
+
+def test_a_killed_run_goes_on_in_commits_of_another_size(tmp_path, url):
+    make_folder(tmp_path)
+    broken = tmp_path / "photos" / "dog" / "7.jpg"
+    write(broken, b"\xff\xd8 no picture")
+    with pytest.raises(tl.InvalidInputError, match=r"dog/7\.jpg"):
+        tl.ingest.images(tmp_path / "photos", url, commit_every="1kB")
+
+    ds = tl.ingest.images(tmp_path / "photos", url, on_error="skip")
+
+    assert [ds["image"].bytes(row) for row in range(9)] == [jpeg(n) for n in range(10) if n != 7]
+    assert (ds.ingest_report.skipped[0].item, len(ds)) == ("dog/7.jpg", 9)
+
+
+def test_files_that_were_removed_are_counted(tmp_path, url):
+    make_folder(tmp_path)
+    tl.ingest.images(tmp_path / "photos", url)
+    (tmp_path / "photos" / "dog" / "8.jpg").unlink()
+
+    refused(
+        lambda: tl.ingest.images(tmp_path / "photos", url),
+        url,
+        "'photos' differs from the source of .*: 1 image was removed\n",
+    )
+
+
+def test_another_source_is_refused(tmp_path, url):
+    make_folder(tmp_path)
+    for number in range(3):
+        write(tmp_path / "others" / "cat" / f"other{number}.jpg", jpeg(number + 50))
+    tl.ingest.images(tmp_path / "photos", url, labels=False)
+
+    refused(
+        lambda: tl.ingest.images(tmp_path / "others", url, labels=False),
+        url,
+        r"'others' differs from the source of .* \('photos'\): 3 images were added .*; 10 image",
+    )
+
+
+def test_a_source_that_moved_is_the_same(tmp_path, url):
+    make_folder(tmp_path)
+    tl.ingest.images(tmp_path / "photos", url)
+    (tmp_path / "photos").rename(tmp_path / "moved")
+
+    assert tl.ingest.images(tmp_path / "moved", url).ingest_report.rows == 0
+
+
+def test_what_is_new_is_appended_once_by_itself(tmp_path, url):
+    make_folder(tmp_path)
+    tl.ingest.images(tmp_path / "photos", url)
+    write(tmp_path / "more" / "dog" / "1.jpg", jpeg(20))
+
+    tl.ingest.images(tmp_path / "more", url, mode="append")
+    again = tl.ingest.images(tmp_path / "more", url, mode="append")  # as after a kill
+
+    assert (len(again), again.ingest_report.rows, again.ingest_report.already_there) == (11, 0, 1)
+    assert tl.ingest.images(tmp_path / "photos", url).ingest_report.rows == 0
+
+
+def test_items_are_recognised_below_another_folder(tmp_path, url):
+    """Nine of ten are new: the one that is there is named, and none is appended."""
+    make_folder(tmp_path)
+    tl.ingest.images(tmp_path / "photos", url)
+    for number in range(9):
+        write(tmp_path / "more" / "dog" / f"new{number}.jpg", jpeg(number + 30))
+    os.link(tmp_path / "photos" / "dog" / "6.jpg", tmp_path / "more" / "dog" / "6.jpg")
+
+    refused(
+        lambda: tl.ingest.images(tmp_path / "more", url, mode="append"),
+        url,
+        r"1 of 10 images, 'dog/6\.jpg' of 'more' is already in .*\n.*: 'dog/new0\.jpg', 'dog/new1",
+    )
+
+
+def test_an_append_that_was_killed_goes_on(tmp_path, url):
+    make_folder(tmp_path)
+    tl.create(url, {"image": tl.Image("jpeg"), "label": tl.ClassLabel(["cat", "dog"])})
+    broken = tmp_path / "photos" / "dog" / "7.jpg"
+    write(broken, b"\xff\xd8 no picture")
+    with pytest.raises(tl.InvalidInputError, match=r"dog/7\.jpg"):
+        tl.ingest.images(tmp_path / "photos", url, mode="append", commit_every="1kB")
+    write(broken, jpeg(7))
+
+    ds = tl.ingest.images(tmp_path / "photos", url, mode="append", commit_every="1kB")
+
+    assert [ds["image"].bytes(row) for row in range(10)] == [jpeg(n) for n in range(10)]
+
+
+def test_files_of_the_same_size_and_another_time_are_appended(tmp_path, url):
+    """A file that is written anew each day."""
+    for day in range(3):
+        write(tmp_path / "today.csv", f"x\n{day}\n")
+        mode = "append" if day else "create"
+        ds = tl.ingest.csv(tmp_path / "today.csv", url, mode=mode)
+
+    assert ds["x"][:].tolist() == [0, 1, 2]
+
+
+def test_changes_by_hand_are_no_hindrance_when_nothing_is_to_do(tmp_path, url):
+    make_folder(tmp_path)
+    ds = tl.ingest.images(tmp_path / "photos", url)
+    ds["label"][0] = "dog"
+    ds.commit("relabel")
+
+    again = tl.ingest.images(tmp_path / "photos", url)
+
+    assert (again.version, again["label"][0], len(again)) == ("main@2", "dog", 10)
+
+
+def test_a_coco_file_that_is_written_anew_is_the_same_and_a_correction_in_it_is_named(
+    tmp_path, url
+):
+    for number in range(3):
+        write(tmp_path / "p" / f"{number}.jpg", jpeg(number))
+    outline = [[1.5, 1.25, 5.0, 1.0, 5.0, 5.0]]
+    box = {"category_id": 1, "bbox": [1, 1.5, 4, 4], "segmentation": outline}
+    document = {
+        "images": [{"id": n, "file_name": f"{n}.jpg", "width": 10, "height": 12} for n in range(3)],
+        "annotations": [box | {"id": n, "image_id": n} for n in range(3)],
+        "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+    }
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    tl.ingest.coco(tmp_path / "a.json", tmp_path / "p", url)
+    (tmp_path / "a.json").write_text(json.dumps(document, indent=1, sort_keys=True))
+
+    assert tl.ingest.coco(tmp_path / "a.json", tmp_path / "p", url).ingest_report.rows == 0
+    document["annotations"][1]["category_id"] = 2
+    (tmp_path / "a.json").write_text(json.dumps(document, separators=(",", ":")))
+    refused(
+        lambda: tl.ingest.coco(tmp_path / "a.json", tmp_path / "p", url),
+        url,
+        r"1 image was changed \('1\.jpg'\)\n",
+    )
+
+
+def test_tables_in_memory_are_known_by_their_content(tmp_path, url):
+    tl.ingest.arrow(pa.table({"x": [1, 2, 3]}), url)
+
+    assert tl.ingest.arrow(pa.table({"x": [1, 2, 3]}), url).ingest_report.already_there == 3
+    refused(lambda: tl.ingest.arrow(pa.table({"x": [1, 2, 4]}), url), url, "'the table'")
+    refused(lambda: tl.ingest.arrow(pa.table({"x": [1, 2, 3]}), url, mode="append"), url, "already")
+    assert len(tl.ingest.arrow(pa.table({"x": [4]}), url, mode="append")) == 4
+
+
+def test_a_hugging_face_dataset_is_known_by_its_fingerprint(tmp_path, url):
+    rows = datasets.Dataset.from_dict({"x": [1, 2, 3]})
+    tl.ingest.huggingface(rows, url)
+
+    assert tl.ingest.huggingface(rows, url).ingest_report.already_there == 3
+    refused(lambda: tl.ingest.huggingface(rows.select([0, 2]), url), url, "'the dataset'")
+    refused(lambda: tl.ingest.huggingface(rows, url, mode="append"), url, "already")
+
+
+def test_of_a_torch_dataset_length_and_arguments_are_known(tmp_path, url):
+    rows = [(1.0, 2), (2.0, 3)]
+    tl.ingest.torch(rows, url, names=("x", "y"))
+
+    assert tl.ingest.torch(rows, url, names=("x", "y")).ingest_report.already_there == 2
+    refused(lambda: tl.ingest.torch(rows[:1], url, names=("x", "y")), url, "builtins.list")
+    refused(lambda: tl.ingest.torch(rows, url, names=("x", "z")), url, "names=")
+
+
+def test_other_samples_of_a_torch_dataset_of_the_same_length_are_appended(tmp_path, url):
+    """Nothing tells them from the first, so nothing may drop them."""
+    tl.ingest.torch([1.0, 2.0], url, names=("x",))
+
+    for start in (3.0, 5.0):
+        values = [start, start + 1]
+        ds = tl.ingest.torch(values, url, names=("x",), mode="append")
+
+    assert ds["x"][:].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_store_tells_changes_by_size_and_time(tmp_path, url):
+    src = f"memory://again-{tmp_path.name}/raw"
+    store = open_store(src)
+    for number in range(3):
+        runtime.run(store.put_if_absent(f"{number}.jpg", jpeg(number)))
+    tl.ingest.images(src, url)
+    assert tl.ingest.images(src, url).ingest_report.already_there == 3
+    runtime.run(store.put_if_absent("4.jpg", jpeg(4)))
+
+    refused(lambda: tl.ingest.images(src, url), url, r"1 image was added \('4\.jpg'\)")
+    for name in ("1.jpg", "4.jpg"):
+        runtime.run(store.delete(name))
+    runtime.run(store.put_if_absent("1.jpg", jpeg(1)))
+    refused(lambda: tl.ingest.images(src, url), url, r"1 image was changed \('1\.jpg'\)")
+
+
+def test_a_copy_without_history_is_not_ingested_into_again(tmp_path, url):
+    make_folder(tmp_path)
+    tl.ingest.images(tmp_path / "photos", url)
+    tl.copy(url, f"{url}-copy", history=False)
+
+    refused(
+        lambda: tl.ingest.images(tmp_path / "photos", f"{url}-copy"),
+        f"{url}-copy",
+        "there is a dataset",
+    )
+
+
+def test_a_dataset_of_tensorlake_0_1_0_is_known_by_its_keys(tmp_path, url):
+    """Its commits have keys of names and sizes, and no notes."""
+    make_folder(tmp_path)
+    photos = tmp_path / "photos"
+    schema = {"image": tl.Image("jpeg"), "label": tl.ClassLabel(["cat", "dog"])}
+    ds = tl.create(url, schema)
+    files = sorted(photos.rglob("*.jpg"))
+    ds.extend({"image": files, "label": [one.parent.name for one in files]})
+    named = "".join(f"{one.parent.name}/{one.name}\0{one.stat().st_size}\0" for one in files)
+    digest = hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
+    ds.commit("ingest images: 10 rows", key=f"ingest:images:{digest}")
+
+    assert tl.ingest.images(photos, url).ingest_report.already_there == 10
+    write(photos / "cat" / "new.jpg", jpeg(99))
+    refused(lambda: tl.ingest.images(photos, url), url, r"ingested by tensorlake 0\.1\.0")
+
+
+def of_files(states: Mapping[str, int]) -> Source[tuple[str, int]]:
+    """A source of a row a file."""
+    return Source(
+        kind="test",
+        schema={"x": "int64"},
+        items=sorted(states.items()),
+        sizes=[1] * len(states),
+        name=lambda item: item[0],
+        stamp=lambda item: item[1],
+        load=lambda items: {"x": [state for _, state in items]},
+    )
+
+
+def test_of_more_files_than_an_entry_can_name_groups_of_them_are_named(url):
+    states = {f"{number:05}.jpg": number for number in range(3 * MAX_MARKS)}
+    note = run_ingest(of_files(states), url).log()[0].meta[MEMBER]
+    other = states | {"03000.jpg": 0}
+
+    with pytest.raises(tl.InvalidInputError, match="there are changes among") as changed:
+        run_ingest(of_files(other), url)
+    with pytest.raises(tl.InvalidInputError, match="already") as there:
+        run_ingest(of_files(other), url, mode="append")
+
+    assert note["per"] == 4
+    assert len(json.dumps(note)) < 16 * 1024
+    among = changed.value.facts["changed"]
+    assert "03000.jpg" in among
+    assert len(among) < 100
+    assert len(there.value.facts["items"]) == len(states) - len(among)
+    assert run_ingest(of_files(states), url).ingest_report.already_there == len(states)
+
+
+def test_one_file_more_between_many_is_told_with_few_others(url):
+    states = {f"{number:05}.jpg": number for number in range(3 * MAX_MARKS)}
+    run_ingest(of_files(states), url, commit_every="2kB")
+
+    with pytest.raises(tl.InvalidInputError, match="there are changes among") as grown:
+        run_ingest(of_files(states | {"01500a.jpg": 7}), url)
+
+    assert "01500a.jpg" in grown.value.facts["added"]
+    assert len(grown.value.facts["added"]) < 100
+    assert "it had 3,840 files and has 3,841" in str(grown.value)
+
+
+def test_a_note_fits_into_an_entry_whatever_the_arguments_are(url):
+    """Of the most marks, and of arguments in letters of four bytes."""
+    text = "\N{GRINNING FACE}" * 99
+    states = {f"{number:05}": number for number in range(MAX_MARKS)}
+    arguments = dict.fromkeys(("a", "b", "c", "d", "e", "f", "g"), text)
+    source = replace(of_files(states), settings=arguments, place=text)
+
+    assert run_ingest(source, url).ingest_report.rows == len(states)
+    assert run_ingest(source, url).ingest_report.already_there == len(states)

@@ -1,0 +1,151 @@
+"""Folders and archives of pictures as they lie on people's disks."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+import simplejpeg
+
+import tensorlake as tl
+from tensorlake.errors import InvalidInputError
+
+JPEG = simplejpeg.encode_jpeg(np.full((8, 10, 3), 90, np.uint8))
+
+
+@pytest.fixture
+def ingest(tmp_path):
+    urls = []
+
+    def run(src, **options):
+        urls.append(f"memory://folders-{tmp_path.name}-{len(urls)}")
+        return tl.ingest.images(src, urls[-1], **options)
+
+    yield run
+    for url in urls:
+        if tl.exists(url):
+            tl.delete(url, confirm=url)
+
+
+def folder(root, *names, content=JPEG):
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    return root
+
+
+def zipped(path, *names):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, JPEG)
+    return path
+
+
+def told(ds):
+    names = [name for name in ("split", "label") if name in ds.schema]
+    return list(zip(*(ds[name][:].as_names() for name in names), strict=True))
+
+
+def test_files_that_systems_leave_are_no_images(ingest, tmp_path):
+    folder(tmp_path / "a", "cat/1.jpg", "dog/2.JPEG", ".git/3.jpg")
+    for junk in ("cat/.DS_Store", "cat/Thumbs.db", "cat/._1.jpg", "desktop.ini"):
+        folder(tmp_path / "a", junk, content=b"junk")
+
+    assert told(ingest(tmp_path / "a")) == [("cat",), ("dog",)]
+
+
+def test_images_of_kinds_that_are_not_stored_are_told_and_never_passed_over(ingest, tmp_path):
+    folder(tmp_path / "a", "cat/1.jpg", "cat/2.GIF", "cat/3.bmp")
+
+    with pytest.raises(InvalidInputError, match=r"'cat/2.GIF' .* \(2 files: .bmp, .gif\)"):
+        ingest(tmp_path / "a")
+    ds = ingest(tmp_path / "a", on_error="skip")
+
+    assert len(ds) == 1
+    assert [one.item for one in ds.ingest_report.skipped] == ["cat/2.GIF", "cat/3.bmp"]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_a_folder_of_such_images_alone_says_so(ingest, tmp_path, on_error):
+    with pytest.raises(InvalidInputError, match=r"\.heic"):
+        ingest(folder(tmp_path / "a", "1.heic"), on_error=on_error)
+
+
+@pytest.mark.parametrize("names", [("Train", "Test"), ("training", "testing"), ("train", "dev")])
+def test_splits_are_known_by_their_usual_names(ingest, tmp_path, names):
+    first, second = names
+    ds = ingest(folder(tmp_path / "a", f"{first}/cat/1.jpg", f"{second}/dog/1.jpg"))
+
+    assert sorted(told(ds)) == sorted([(first, "cat"), (second, "dog")])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("photos/cat/1.jpg", "photos/dog/2.jpg"), [("cat",), ("dog",)]),
+        (("a/b/cat/1.jpg", "a/b/dog/2.jpg"), [("cat",), ("dog",)]),
+        (("p/train/cat/1.jpg", "p/val/dog/2.jpg"), [("train", "cat"), ("val", "dog")]),
+        (("p/train/cat/1.jpg", "__MACOSX/p/train/cat/._1.jpg"), [("train", "cat")]),
+        (("cat/1.jpg", "dog/2.jpg", ".cache/x.jpg"), [("cat",), ("dog",)]),
+        (("cat/1.jpg", "cat/2.jpg"), [("cat",), ("cat",)]),
+        (("cat/old/1.jpg", "cat/2.jpg"), [("cat",), ("cat",)]),
+        (("cat\\1.jpg", "dog\\2.jpg"), [("cat",), ("dog",)]),
+        (("./cat/1.jpg", "/dog/2.jpg"), [("cat",), ("dog",)]),
+    ],
+)
+def test_classes_of_an_archive_are_below_the_folder_that_holds_all(
+    ingest, tmp_path, names, expected
+):
+    assert sorted(told(ingest(zipped(tmp_path / "a.zip", *names)))) == expected
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz"])
+def test_a_tar_file_says_what_to_do(ingest, tmp_path, name):
+    with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as archive:
+        archive.add(folder(tmp_path / "x", "1.jpg"), "x")
+
+    with pytest.raises(InvalidInputError, match="unpack it"):
+        ingest(tmp_path / name)
+
+
+def test_two_folders_that_read_alike_are_refused(ingest, tmp_path):
+    folder(tmp_path / "a", "\u00e9/1.jpg", "e\u0301/2.jpg")
+    if len([*(tmp_path / "a").iterdir()]) == 1:
+        pytest.skip("this file system knows them as one")
+
+    with pytest.raises(InvalidInputError, match="only in how accents are written"):
+        ingest(tmp_path / "a")
+
+
+def test_a_folder_whose_name_is_no_text_is_named(ingest, tmp_path):
+    odd = tmp_path / "a" / os.fsdecode(b"\xff")
+    try:
+        odd.mkdir(parents=True)
+    except OSError:
+        pytest.skip("this file system takes text alone")
+    folder(odd, "1.jpg")
+
+    with pytest.raises(InvalidInputError, match=r"b'\\xff' .* not UTF-8"):
+        ingest(tmp_path / "a")
+
+
+def test_links_in_a_circle_end_and_a_broken_one_is_named(ingest, tmp_path):
+    root = folder(tmp_path / "a", "cat/1.jpg")
+    (root / "cat" / "again").symlink_to(root)
+    (root / "cat" / "2.jpg").symlink_to(root / "cat" / "1.jpg")
+
+    assert len(ingest(root)) == 2
+    (root / "cat" / "3.jpg").symlink_to(root / "gone.jpg")
+    with pytest.raises(InvalidInputError, match=r"cat/3\.jpg"):
+        ingest(root)
+
+
+def test_an_empty_file_is_named(ingest, tmp_path):
+    folder(tmp_path / "a", "cat/1.jpg")
+    folder(tmp_path / "a", "cat/2.jpg", content=b"")
+
+    with pytest.raises(InvalidInputError, match=r"cat/2\.jpg: .*\(0 bytes\)"):
+        ingest(tmp_path / "a")
