@@ -93,7 +93,7 @@ test-slow: setup ## the tests that are too slow for every run
 	$(PYTEST_TWO) -m slow --durations=15 $(ARGS)
 
 test-times: setup ## seconds of the default suite by room, held to tests/budgets.toml (ARGS="-m slow": of the slow one)
-	$(PYTEST_TWO) -p tests.room_times --durations=30 $(ARGS)
+	$(PYTEST_TWO) -p tests.tools.room_times --durations=30 $(ARGS)
 
 ifeq ($(GROUP),)
 test-extras: setup ## the tests with other libraries (GROUP=torch|tf|ray|flwr|media|graphs|lerobot|trainers: in its own environment)
@@ -131,7 +131,7 @@ soak: setup ## the tests that take minutes each, hours together: docs/explanatio
 	$(BIN)/python -m pytest tests/property -m "not soak and not extras" --hypothesis-profile=soak --timeout=3600 -o faulthandler_timeout=4000
 
 structure: setup ## entries per folder, import circles, inheritance, files that everyday calls enter
-	@$(BIN)/python -m tests.structure
+	@$(BIN)/python -m tests.tools.structure
 
 bench: setup ## the figures, beside what they are compared to (ARGS=--write: into docs/benchmarks.md)
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -141,7 +141,7 @@ docs: setup ## the documentation as a site, in docs/site
 	$(BIN)/zensical build --clean --strict --config-file docs/zensical.toml
 
 licences: setup ## refuse licences that are not permissive, in all that is installed or shipped
-	@$(BIN)/python tests/licences.py $(wildcard .venv-extras-*/lib/python*/site-packages)
+	@$(BIN)/python tests/tools/licences.py $(wildcard .venv-extras-*/lib/python*/site-packages)
 
 changes: setup ## print the section of the changelog that the fragments in changes/ make
 	@$(BIN)/towncrier build --draft --version next

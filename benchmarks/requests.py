@@ -1,4 +1,4 @@
-"""How many requests opening and committing take, and how long, when each takes 20 ms longer.
+"""How many requests opening, committing and reading take, and how long, at 20 ms more for each.
 
 Opening is of a dataset that the process has opened before, so its client and connections are there;
 ``storage_remote`` also tells the first time, which reads the machine's certificates.
@@ -7,7 +7,15 @@ Opening is of a dataset that the process has opened before, so its client and co
 from __future__ import annotations
 
 from benchmarks.data import NUM_LABELS, Workspace
-from benchmarks.harness import Benchmark, Contender, Goal, Measurement, warm_up
+from benchmarks.harness import (
+    Benchmark,
+    Contender,
+    Goal,
+    Limit,
+    Measurement,
+    stopwatch,
+    warm_up,
+)
 from benchmarks.remote import LATENCY_MS, time_one_request
 
 __all__ = ["BENCHMARKS"]
@@ -79,7 +87,55 @@ def _measure(workspace: Workspace, *, is_commit: bool) -> Measurement:
     return Measurement(seconds, 1.0, facts=facts)
 
 
+COMMITS = 10_000
+RANDOM_ROWS = 1000
+
+
+def random_rows(workspace: Workspace) -> Measurement:
+    """Read random rows after as many commits of one row, from memory: requests are counted."""
+    import numpy as np
+
+    from benchmarks.scale import open_on
+    from tensorlake.dataset.core.session import Session
+    from tensorlake.dataset.handles.dataset import Dataset
+    from tensorlake.format import Schema
+    from tensorlake.storage import MemoryStore, runtime
+    from tensorlake.testing import CountingStore
+    from tensorlake.versions import create_dataset
+
+    warm_up()
+    commits = COMMITS // 10 if workspace.is_quick else COMMITS
+    store = CountingStore(MemoryStore())
+    schema = Schema.new({"x": "float32", "label": "int64"}).to_json()
+    made = runtime.run(create_dataset(store, schema, grace_s=86_400, exist_ok=False))
+    ds = Dataset(Session(store, made))
+    with stopwatch() as committing:
+        for number in range(commits):
+            ds.append({"x": number, "label": number})
+            ds.commit()
+    ds.close()
+    reader = open_on(store)
+    rows = np.random.default_rng(0).permutation(commits)[:RANDOM_ROWS]
+    store.reset()
+    with stopwatch() as watch:
+        found = reader["label"][rows]
+    assert np.array_equal(found, rows)
+    facts = {
+        "requests": float(store.count()),
+        "KB": store.bytes_read / 1000,
+        "ms a commit": committing.seconds / commits * 1000,
+    }
+    return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
+
+
 BENCHMARKS = (
+    Benchmark(
+        name="rows-of-small-commits",
+        question=f"{RANDOM_ROWS:,} random rows after {COMMITS:,} commits of one row",
+        unit="ms",
+        contenders=(Contender("tensorlake", random_rows),),
+        limits=(Limit("tensorlake", "requests", at_most=100),),
+    ),
     Benchmark(
         name="requests",
         question=f"opening, and committing an appended row, {LATENCY_MS:g} ms latency per request",

@@ -55,7 +55,7 @@ for number in range(3):
     ask = ds.where("label IS NULL").order_by("margin").take(ASKED)
     ask.save(f"ask-{number}")
     people_answer(f"ask-{number}")
-    for commit in ds.follow(timeout_s=60):  # wait for the annotators
+    for commit in ds.follow(timeout=60):  # wait for the annotators
         print(commit.message)
         break
     ds.refresh()
