@@ -25,22 +25,18 @@ if TYPE_CHECKING:
     from tensorlake import errors, ingest
     from tensorlake.dataset import (
         Commit,
-        DamagedBranchWarning,
-        DamagedTagWarning,
         Dataset,
         Diff,
-        EmptySideWarning,
         Group,
+        IngestReport,
+        MergeConflict,
+        MergeReport,
         Predicate,
-        QueryWarning,
         Row,
-        RunsHereWarning,
-        SkippedRowsWarning,
-        SlowFilterWarning,
+        SkippedItem,
         Tensor,
-        UncommittedChangesWarning,
+        Updated,
         View,
-        WrongClockWarning,
         copy,
         create,
         delete,
@@ -52,11 +48,13 @@ if TYPE_CHECKING:
     )
     from tensorlake.dataset.handles.concat import concat
     from tensorlake.dataset.handles.mix import Mix, mix
+    from tensorlake.dataset.maintenance.check import CheckReport
+    from tensorlake.dataset.maintenance.copy import CopyReport
+    from tensorlake.dataset.maintenance.optimize import OptimizeReport
     from tensorlake.dataset.transform.loaders import loader_from_state
+    from tensorlake.dataset.transform.map_report import MapReport
+    from tensorlake.dataset.write.upsert import Upserted
     from tensorlake.loader import (
-        NewerVersionWarning,
-        NullColumnWarning,
-        ShortBatchWarning,
         collate,
         decode,
     )
@@ -85,6 +83,7 @@ if TYPE_CHECKING:
         Timestamp,
         Uuid,
     )
+    from tensorlake.versions import CollectionReport, ExpiryReport
 
     list = list_datasets  # noqa: A001 - users look for tl.list
     open = open_dataset  # noqa: A001 - likewise tl.open
@@ -96,22 +95,18 @@ __version__ = "0.1.0"
 _HOMES = {
     "tensorlake.dataset": (
         "Commit",
-        "DamagedBranchWarning",
-        "DamagedTagWarning",
         "Dataset",
         "Diff",
-        "EmptySideWarning",
         "Group",
+        "IngestReport",
+        "MergeConflict",
+        "MergeReport",
         "Predicate",
-        "QueryWarning",
         "Row",
-        "RunsHereWarning",
-        "SkippedRowsWarning",
-        "SlowFilterWarning",
+        "SkippedItem",
         "Tensor",
-        "UncommittedChangesWarning",
+        "Updated",
         "View",
-        "WrongClockWarning",
         "copy",
         "create",
         "delete",
@@ -119,8 +114,13 @@ _HOMES = {
         "infer_schema",
         "udf",
     ),
-    "tensorlake.loader": ("NewerVersionWarning", "NullColumnWarning", "ShortBatchWarning"),
     "tensorlake.dataset.handles.concat": ("concat",),
+    "tensorlake.dataset.maintenance.check": ("CheckReport",),
+    "tensorlake.dataset.maintenance.copy": ("CopyReport",),
+    "tensorlake.dataset.maintenance.optimize": ("OptimizeReport",),
+    "tensorlake.dataset.transform.map_report": ("MapReport",),
+    "tensorlake.dataset.write.upsert": ("Upserted",),
+    "tensorlake.versions": ("CollectionReport", "ExpiryReport"),
     "tensorlake.dataset.transform.loaders": ("loader_from_state",),  # likewise
     "tensorlake.dataset.handles.mix": (
         "Mix",
@@ -171,44 +171,44 @@ __all__ = [
     "BinaryMask",
     "Bool",
     "Bytes",
+    "CheckReport",
     "ClassLabel",
+    "CollectionReport",
     "Commit",
-    "DamagedBranchWarning",
-    "DamagedTagWarning",
+    "CopyReport",
     "Dataset",
     "Diff",
     "Embedding",
-    "EmptySideWarning",
+    "ExpiryReport",
     "File",
     "Group",
     "Image",
+    "IngestReport",
     "InstanceMask",
     "Json",
     "Keypoints",
+    "MapReport",
+    "MergeConflict",
+    "MergeReport",
     "Mix",
-    "NewerVersionWarning",
-    "NullColumnWarning",
+    "OptimizeReport",
     "Polygon",
     "Predicate",
-    "QueryWarning",
     "Ragged",
     "Row",
-    "RunsHereWarning",
     "Scalar",
     "SegmentMask",
     "Sequence",
-    "ShortBatchWarning",
-    "SkippedRowsWarning",
-    "SlowFilterWarning",
+    "SkippedItem",
     "Struct",
     "Tags",
     "Tensor",
     "Text",
     "Timestamp",
-    "UncommittedChangesWarning",
+    "Updated",
+    "Upserted",
     "Uuid",
     "View",
-    "WrongClockWarning",
     "collate",
     "concat",
     "copy",
@@ -224,7 +224,7 @@ __all__ = [
     "udf",
 ]
 # Not "list" and "open": a star import would replace the builtins.
-__all__ += [name for name in _error_names if name.endswith("Error")]
+__all__ += [name for name in _error_names if name.endswith(("Error", "Warning"))]
 
 _LATER = {
     "Audio": "waveforms are tl.Array('int16', (None,))",

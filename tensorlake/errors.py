@@ -45,24 +45,34 @@ __all__ = [
     "CorruptSampleError",
     "CorruptionError",
     "DTypeMismatchError",
+    "DamagedBranchWarning",
+    "DamagedTagWarning",
     "DatasetNotFoundError",
+    "EmptySideWarning",
     "ExpiredError",
     "InvalidInputError",
     "InvalidStateError",
     "MissingExtraError",
     "MissingTensorError",
+    "NewerVersionWarning",
     "NotFoundError",
+    "NullColumnWarning",
     "QueryError",
     "QueryLimitError",
     "QueryNameError",
     "QuerySyntaxError",
     "QueryTypeError",
     "QueryUnsupportedError",
+    "QueryWarning",
     "RaggedBatchError",
     "ReadOnlyError",
     "RowNotFoundError",
+    "RunsHereWarning",
     "SchemaError",
     "ShapeMismatchError",
+    "ShortBatchWarning",
+    "SkippedRowsWarning",
+    "SlowFilterWarning",
     "SnapshotExpiredError",
     "StaleViewError",
     "StateMismatchError",
@@ -72,12 +82,14 @@ __all__ = [
     "TensorlakeError",
     "TransactionExpiredError",
     "UncommittedChangesError",
+    "UncommittedChangesWarning",
     "UnknownClassError",
     "UnsupportedError",
     "UnsupportedFeatureError",
     "UnsupportedStoreError",
     "VersionNotFoundError",
     "ViewNotFoundError",
+    "WrongClockWarning",
     "did_you_mean",
     "missing_extra",
     "no_such_name",
@@ -324,6 +336,78 @@ class QueryUnsupportedError(QueryError, UnsupportedFeatureError):
 
 class MissingExtraError(TensorlakeError, ImportError):
     """An optional dependency is not installed."""
+
+
+class DamagedBranchWarning(UserWarning):
+    """The newest entry of a branch cannot be read; the other branches can."""
+
+    __module__ = "tensorlake"
+
+
+class DamagedTagWarning(UserWarning):
+    """A tag or a saved view cannot be read; the others can."""
+
+    __module__ = "tensorlake"
+
+
+class EmptySideWarning(UserWarning):
+    """A subset of a split got no row: too few rows, or groups, for its fraction."""
+
+    __module__ = "tensorlake"
+
+
+class NewerVersionWarning(UserWarning):
+    """A loader continues on the version its state recorded, though the branch has moved on."""
+
+    __module__ = "tensorlake"
+
+
+class NullColumnWarning(UserWarning):
+    """Columns contain NULLs, and a loader without ``columns=`` leaves them out."""
+
+    __module__ = "tensorlake"
+
+
+class QueryWarning(UserWarning):
+    """A query is valid, but probably not what was intended."""
+
+    __module__ = "tensorlake"
+
+
+class RunsHereWarning(UserWarning):
+    """A query of a dataset behind a server runs in this process, and reads columns through it."""
+
+    __module__ = "tensorlake"
+
+
+class ShortBatchWarning(UserWarning):
+    """The last global batch has fewer rows than there are ranks, so some rows are repeated."""
+
+    __module__ = "tensorlake"
+
+
+class SkippedRowsWarning(UserWarning):
+    """A function passed to ``map(on_error="skip")`` raised for some rows, which were left out."""
+
+    __module__ = "tensorlake"
+
+
+class SlowFilterWarning(UserWarning):
+    """A filter calls a Python function for each row; a condition in TQL does not."""
+
+    __module__ = "tensorlake"
+
+
+class UncommittedChangesWarning(UserWarning):
+    """A handle was closed, or collected, with staged changes, which are lost."""
+
+    __module__ = "tensorlake"
+
+
+class WrongClockWarning(UserWarning):
+    """The clock of this machine differs from the store's by more than five minutes."""
+
+    __module__ = "tensorlake"
 
 
 class _Shown(reprlib.Repr):

@@ -4,7 +4,6 @@ from tensorlake.dataset.core.buffers import MemoryBlocks
 from tensorlake.dataset.core.connect import delete, exists, has_remains, list_datasets
 from tensorlake.dataset.core.progress import Progress
 from tensorlake.dataset.core.rowset import RowSet, rowset_of, session_of
-from tensorlake.dataset.core.session import UncommittedChangesWarning
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.display.viewer import check_server_is_installed, check_viewer_is_built
 from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
@@ -15,18 +14,10 @@ from tensorlake.dataset.history.commit import Commit
 from tensorlake.dataset.history.ingest_report import IngestReport, SkippedItem
 from tensorlake.dataset.history.log import Log
 from tensorlake.dataset.history.merge import MergeConflict, MergeReport
-from tensorlake.dataset.history.versions import DamagedBranchWarning, DamagedTagWarning
 from tensorlake.dataset.maintenance.check import check_url
 from tensorlake.dataset.maintenance.copy import copy
 from tensorlake.dataset.query.predicate import Predicate
 from tensorlake.dataset.query.udf import udf
-from tensorlake.dataset.query.warnings import (
-    EmptySideWarning,
-    QueryWarning,
-    RunsHereWarning,
-    SkippedRowsWarning,
-    SlowFilterWarning,
-)
 from tensorlake.dataset.remote.sandbox import (
     QueryLimits,
     complete_inside,
@@ -63,7 +54,6 @@ from tensorlake.dataset.write.infer_schema import (
     type_of_column,
 )
 from tensorlake.dataset.write.schema import change_names
-from tensorlake.storage import WrongClockWarning
 
 __all__ = [
     "COMPRESSED",
@@ -73,11 +63,8 @@ __all__ = [
     "SHAPES",
     "VALUES",
     "Commit",
-    "DamagedBranchWarning",
-    "DamagedTagWarning",
     "Dataset",
     "Diff",
-    "EmptySideWarning",
     "Group",
     "IngestReport",
     "Log",
@@ -87,19 +74,13 @@ __all__ = [
     "Predicate",
     "Progress",
     "QueryLimits",
-    "QueryWarning",
     "Row",
     "RowSet",
-    "RunsHereWarning",
     "SkippedItem",
-    "SkippedRowsWarning",
-    "SlowFilterWarning",
     "Tensor",
-    "UncommittedChangesWarning",
     "Updated",
     "View",
     "Work",
-    "WrongClockWarning",
     "as_table",
     "begin_work",
     "change_names",

@@ -1,6 +1,6 @@
 """Object storage: stores with one small protocol, and the bridge to asynchronous I/O."""
 
-from tensorlake.storage.api.clock import FIRST_STORED, StoreClock, WrongClockWarning
+from tensorlake.storage.api.clock import FIRST_STORED, StoreClock
 from tensorlake.storage.api.coalesce import MergedRange, merge_ranges, scatter
 from tensorlake.storage.api.probe import probe
 from tensorlake.storage.api.store import (
@@ -67,7 +67,6 @@ __all__ = [
     "Surroundings",
     "Tally",
     "UnknownOutcomeError",
-    "WrongClockWarning",
     "check_path",
     "counted",
     "error_of_problem",

@@ -1,5 +1,6 @@
 """The reference pages name what there is."""
 
+import inspect
 import re
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,9 @@ import tensorlake as tl
 from tensorlake import errors
 from tensorlake.loader import Loader, decode
 
-REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+HOMES = ("tensorlake", "query/tensorlake_query", "server/tensorlake_server")
 
 
 def words_of(page: str) -> set[str]:
@@ -18,7 +21,7 @@ def words_of(page: str) -> set[str]:
 
 
 def test_the_sdk_page_names_every_public_name():
-    names = {name for name in tl.__all__ if not name.endswith("Error")}
+    names = {name for name in tl.__all__ if name not in errors.__all__}
 
     assert names - words_of("sdk.md") == set()
 
@@ -35,6 +38,39 @@ def test_the_errors_page_names_every_error_with_its_code():
 
     assert missing == []
     assert {kind.__name__ for kind in kinds} - words_of("errors.md") == set()
+
+
+def test_the_errors_page_describes_every_warning():
+    kinds = {name for name in errors.__all__ if name.endswith("Warning")}
+
+    table = (REFERENCE / "errors.md").read_text(encoding="utf-8").partition("## Warnings")[2]
+
+    assert kinds - set(re.findall(r"\w+", table)) == set()
+    assert {name for name in kinds if getattr(tl, name) is not getattr(errors, name)} == set()
+
+
+def test_every_warning_of_the_packages_is_in_errors():
+    sources = [path for home in HOMES for path in (ROOT / home).rglob("*.py")]
+    defined = {
+        name
+        for path in sources
+        for name in re.findall(r"^class (\w+)\(\w*Warning\)", path.read_text(), re.MULTILINE)
+    }
+
+    assert defined == {name for name in errors.__all__ if name.endswith("Warning")}
+
+
+def test_reports_that_calls_return_are_public():
+    owners = (tl.Dataset, tl.View, tl.Tensor)
+    calls = [getattr(tl, name) for name in tl.__all__]
+    calls += [inspect.getattr_static(owner, name) for owner in owners for name in dir(owner)]
+    calls = [one.fget if isinstance(one, property) else one for one in calls]
+    shown = [inspect.signature(one).return_annotation for one in calls if inspect.isfunction(one)]
+
+    reports = set(re.findall(r"\w+Report\b", " ".join(map(str, shown))))
+
+    assert len(reports) > 6
+    assert reports - {*tl.__all__} == set()
 
 
 @cache
@@ -88,7 +124,7 @@ def test_the_sdk_page_names_every_importer_and_the_loader_page_every_step():
 
 
 @pytest.mark.parametrize(
-    "kind", [tl.Commit, tl.Diff, tl.Mix, tl.Tensor], ids=lambda one: one.__name__
+    "kind", [tl.Commit, tl.Diff, tl.MapReport, tl.Mix, tl.Tensor], ids=lambda one: one.__name__
 )
 def test_the_sdk_page_names_every_word_of_what_calls_return(kind):
     public = {name for name in dir(kind) if not name.startswith("_")}

@@ -16,9 +16,10 @@ from tensorlake.cli.options import (
 )
 from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
-from tensorlake.dataset import Commit, DamagedBranchWarning, Dataset
+from tensorlake.dataset import Commit, Dataset
 from tensorlake.errors import (
     CorruptionError,
+    DamagedBranchWarning,
     SchemaError,
     SnapshotExpiredError,
     UnsupportedError,

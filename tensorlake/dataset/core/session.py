@@ -16,13 +16,18 @@ import time
 import warnings
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorlake.dataset.core.buffers import MemoryBlocks
 from tensorlake.dataset.core.cells import CellComparison
 from tensorlake.dataset.core.item_counts import check_rows
-from tensorlake.errors import InvalidInputError, InvalidStateError, ReadOnlyError
+from tensorlake.errors import (
+    InvalidInputError,
+    InvalidStateError,
+    ReadOnlyError,
+    UncommittedChangesWarning,
+)
 from tensorlake.format import ColumnGroup, Entry, Schema
 from tensorlake.reading import ChunkCache, Reader, Snapshot
 from tensorlake.storage import ForkLock, LocalStore, Store, runtime
@@ -48,13 +53,7 @@ from tensorlake.versions import (
     publish_transaction,
 )
 
-__all__ = ["Place", "Session", "UncommittedChangesWarning"]
-
-
-class UncommittedChangesWarning(UserWarning):
-    """A handle was closed, or just ended, with staged changes, which are gone."""
-
-    __module__ = "tensorlake"
+__all__ = ["Place", "Session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +121,8 @@ class Session:
         self.reads: tuple[str, ...] = ()
         """Names of columns from which the staged changes are computed."""
         self.is_closed = False
+        self.map_report: Any = None  # Any: a MapReport is of a layer above
+        """Of the last ``map``; without a version while its outputs are staged."""
 
     @property
     def head(self) -> Entry:
@@ -321,10 +322,11 @@ class Session:
         finally:
             self._is_committing = False
         with self.lock:
-            self._stand_on(published.entry, published.state)
+            is_own = published.entry.txid == transaction.txid
+            own = published.entry if is_own else None
+            self._stand_on(published.entry, published.state, own=own)
             if self._keys is not None:
                 self._keys.note_published(published.entry)
-            is_own = published.entry.txid == transaction.txid
             if is_own and published.entry.seq % COMPACTED_EVERY == 0:
                 self._compaction = compact_in_background(self.log, self.packs, published)
         return published.entry
@@ -366,8 +368,9 @@ class Session:
             between = runtime.run(self.log.all_after(self._head.seq))
             if not between:
                 return
-            if transaction.is_among(between):
-                self._stand_on(self._loaded(between[-1]))  # a commit in doubt was published
+            own = transaction.found_in(between)
+            if own is not None:
+                self._stand_on(self._loaded(between[-1]), own=own)  # it was in doubt
                 return
             move_transaction(
                 transaction,
@@ -420,10 +423,12 @@ class Session:
             self._compaction.join()
         self.is_closed = True
 
-    def _stand_on(self, entry: Entry, state: State | None = None) -> None:
+    def _stand_on(
+        self, entry: Entry, state: State | None = None, *, own: Entry | None = None
+    ) -> None:
         # Snapshots of the working copy stay readable: they hold the transaction.
         before = self._working or self._committed
-        self._end_transaction()
+        self._end_transaction(own)
         self._head, self._seen = entry, time.monotonic()
         self._committed = (
             self._snapshot_of(entry, before=before)
@@ -444,7 +449,11 @@ class Session:
             self._stand_on(compacted.entry, compacted.state)
         self._compaction = None
 
-    def _end_transaction(self) -> None:
+    def _end_transaction(self, published: Entry | None = None) -> None:
+        report = self.map_report
+        if self._transaction is not None and report is not None and report.version is None:
+            version = None if published is None else f"{self.branch}@{published.seq}"
+            self.map_report = None if version is None else replace(report, version=version)
         if self._when_dropped is not None:
             self._when_dropped.detach()
         self._transaction, self._working, self._when_dropped = None, None, None

@@ -129,9 +129,6 @@ class Dataset(Rows):
     ingest_report: IngestReport | None = None
     """The report of the ingestion that returned this handle."""
 
-    map_report: MapReport | None = None
-    """The report of the last ``map`` that returned this handle."""
-
     def __init__(self, session: Session) -> None:
         self.__session__ = session
 
@@ -174,6 +171,14 @@ class Dataset(Rows):
         return dataset_html(self.__session__)
 
     summary = writing.summary
+
+    @property
+    def map_report(self) -> MapReport | None:
+        """The report of the last ``map`` that returned this handle; None without any.
+
+        The commit of the outputs gives it their version. It is None once they were discarded.
+        """
+        return self.__session__.map_report
 
     @property
     def nbytes(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tensorlake.dataset.core.rowset import HasDatasets, HasSession, everything
 from tensorlake.dataset.display.repr import Summary, summarize
@@ -22,7 +22,6 @@ from tensorlake.versions import CommitRequest, OnConflict
 
 if TYPE_CHECKING:
     from tensorlake.dataset.query.predicate import Predicate
-    from tensorlake.dataset.transform.map_report import MapReport
 
 __all__ = [
     "append",
@@ -38,15 +37,6 @@ __all__ = [
 ]
 
 Dataset = TypeVar("Dataset", bound=HasSession)  # the class that has these methods, above them
-
-
-class HasMapReport(HasSession, Protocol):
-    """An object that has the report of the ``map`` that returned it."""
-
-    map_report: MapReport | None
-
-
-Mapped = TypeVar("Mapped", bound=HasMapReport)
 
 
 def summary(self: HasSession, *, full: bool = False) -> Summary:  # noqa: D417 - a method: self
@@ -151,7 +141,7 @@ def upsert(self: HasSession, rows: Any, on: str | Sequence[str]) -> Upserted:  #
 
 
 def map(  # noqa: A001, D417 - the method's name; self
-    self: HasDatasets[Mapped],
+    self: HasDatasets[Dataset],
     function: Callable[[dict[str, Any]], Any],
     *,
     schema: Mapping[str, Any],
@@ -163,7 +153,7 @@ def map(  # noqa: A001, D417 - the method's name; self
     workers: int | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     storage_options: Mapping[str, Any] | None = None,
-) -> Mapped:
+) -> Dataset:
     """Call a function on rows; what it returns fills tensors, or makes a new dataset.
 
     Args:
@@ -205,7 +195,7 @@ def map(  # noqa: A001, D417 - the method's name; self
 
     options = MapOptions(batch_size, engine, workers, on_error, storage_options)
     if to is None:
-        report = fill_rows(
+        fill_rows(
             self.__session__,
             function,
             schema=schema,
@@ -213,10 +203,8 @@ def map(  # noqa: A001, D417 - the method's name; self
             where=where,
             options=options,
         )
-        same = self.__dataset__(self.__session__)
-        same.map_report = report
-        return same
-    session, report = write_rows(
+        return self.__dataset__(self.__session__)
+    session = write_rows(
         everything(self.__session__),
         function,
         schema=schema,
@@ -225,9 +213,7 @@ def map(  # noqa: A001, D417 - the method's name; self
         where=where,
         options=options,
     )
-    made = self.__dataset__(session)
-    made.map_report = report
-    return made
+    return self.__dataset__(session)
 
 
 def execute(self: HasSession, tql: str, **params: Any) -> int:

@@ -11,7 +11,14 @@ from typing import TypeVar
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.diff import Difference, diff_snapshots
 from tensorlake.dataset.history.log import Log, commits_to
-from tensorlake.errors import InvalidInputError, ReadOnlyError, UncommittedChangesError, shown
+from tensorlake.errors import (
+    DamagedBranchWarning,
+    DamagedTagWarning,
+    InvalidInputError,
+    ReadOnlyError,
+    UncommittedChangesError,
+    shown,
+)
 from tensorlake.format import Entry
 from tensorlake.quantities import Duration, checked_integer, duration_of
 from tensorlake.reading import Snapshot
@@ -32,8 +39,6 @@ from tensorlake.versions import (
 from tensorlake.versions import delete_tag as delete_tag_object
 
 __all__ = [
-    "DamagedBranchWarning",
-    "DamagedTagWarning",
     "at",
     "branch",
     "branches",
@@ -48,18 +53,6 @@ __all__ = [
 T = TypeVar("T")
 SKEW = dt.timedelta(minutes=1)
 """Maximum difference between the clocks of users who name a version by its time."""
-
-
-class DamagedBranchWarning(UserWarning):
-    """The newest entry of a branch cannot be read; the other branches can."""
-
-    __module__ = "tensorlake"
-
-
-class DamagedTagWarning(UserWarning):
-    """A tag or a saved view cannot be read; the others can."""
-
-    __module__ = "tensorlake"
 
 
 def log(session: Session, limit: int | None) -> Log:

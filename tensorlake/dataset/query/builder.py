@@ -15,8 +15,7 @@ import numpy as np
 import tensorlake_query as tql
 from tensorlake.dataset.query.predicate import Predicate
 from tensorlake.dataset.query.run import engine_errors, run_tree, run_where
-from tensorlake.dataset.query.warnings import SlowFilterWarning
-from tensorlake.errors import InvalidInputError, shown
+from tensorlake.errors import InvalidInputError, SlowFilterWarning, shown
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet

@@ -26,8 +26,7 @@ import tensorlake_query as tql
 from tensorlake.dataset.core.steps import QueryStep, steps_to_json
 from tensorlake.dataset.query.row_reference import named_rows
 from tensorlake.dataset.query.udf import known_functions
-from tensorlake.dataset.query.warnings import RunsHereWarning
-from tensorlake.errors import InvalidInputError, StorageError
+from tensorlake.errors import InvalidInputError, RunsHereWarning, StorageError
 from tensorlake.storage import LakeStore, runtime
 
 if TYPE_CHECKING:

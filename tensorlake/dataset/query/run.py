@@ -29,8 +29,7 @@ from tensorlake.dataset.query.pushdown import ask_server
 from tensorlake.dataset.query.source import SelectionSource
 from tensorlake.dataset.query.tables import DatasetTables, source_of, table_params
 from tensorlake.dataset.query.udf import known_functions
-from tensorlake.dataset.query.warnings import QueryWarning
-from tensorlake.errors import InvalidInputError, shown
+from tensorlake.errors import InvalidInputError, QueryWarning, shown
 from tensorlake.quantities import plural
 from tensorlake.reading import Selection
 from tensorlake.storage import Tally, counted

@@ -77,11 +77,11 @@ def fill_rows(
     columns: Sequence[str] | None,
     where: str | Predicate | None,
     options: MapOptions,
-) -> MapReport:
+) -> None:
     """Call a function on the rows of a dataset, and stage what it returns as its tensors."""
     before = everything(session)
     call = _call(function, _columns(before, columns), options)
-    return _fill(session, before, where, call, schema)
+    session.map_report = _fill(session, before, where, call, schema)
 
 
 def write_rows(
@@ -93,14 +93,16 @@ def write_rows(
     to: str,
     where: str | Predicate | None,
     options: MapOptions,
-) -> tuple[Session, MapReport]:
+) -> Session:
     """Call a function on rows, and write what it returns as the rows of a new dataset."""
     call = _call(function, _columns(rows, columns), options)
     if where is not None:
         from tensorlake.dataset.query.run import run_where
 
         rows = run_where(rows, where, {})
-    return _write(rows, to, call, schema, storage_options=options.storage_options)
+    target, report = _write(rows, to, call, schema, storage_options=options.storage_options)
+    target.map_report = report
+    return target
 
 
 def _call(
@@ -155,7 +157,7 @@ def _fill(
             for name in items_first(columns, everything(session).schema):
                 with _naming_the_row(rows, positions):
                     assign(session, name, named, columns[name])
-        return count.report(session, is_staged=True)
+        return count.report(session, is_staged=session.transaction is not None)
 
 
 def _write(

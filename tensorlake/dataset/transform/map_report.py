@@ -13,9 +13,8 @@ import numpy.typing as npt
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.ingest_report import SkippedItem
-from tensorlake.dataset.query.warnings import SkippedRowsWarning
 from tensorlake.dataset.transform.map_workers import Piece, row_numbers, rows_shown
-from tensorlake.errors import shown
+from tensorlake.errors import SkippedRowsWarning, shown
 from tensorlake.quantities import plural
 
 __all__ = ["MapCount", "MapReport"]
@@ -28,7 +27,7 @@ NAMED_ITEMS = 1000
 
 @dataclass(frozen=True, slots=True)
 class MapReport:
-    """The result of a call of ``map``; prints as one line.
+    """The result of a call of ``map``, as ``ds.map_report``; prints as one line.
 
     Attributes:
         rows: Rows for which this call has outputs of the function.
@@ -42,7 +41,8 @@ class MapReport:
         skipped_rows: The row numbers of all of them, int64.
         seconds: Duration of the call.
         url: URL of the dataset that has the outputs.
-        version: Its version; None where the outputs are staged and not committed yet.
+        version: Its version; None while the outputs are staged. ``ds.map_report`` has the version
+            after the commit, and is None after ``ds.discard()``.
     """
 
     rows: int
@@ -58,11 +58,11 @@ class MapReport:
 
     def __str__(self) -> str:
         text = f"mapped {plural(self.rows, 'row')} in {self.seconds:.1f} s → {self.url}"
+        names = ", ".join(f"{one} (added)" if one in self.added else one for one in self.tensors)
         if self.version is None:
-            names = [f"{one} (added)" if one in self.added else one for one in self.tensors]
-            text += f": staged {', '.join(names)}; publish with ds.commit(message)"
+            text += f": staged {names}; publish with ds.commit(message)"
         else:
-            text += f" {self.version}: committed {plural(self.rows_made, 'row')}"
+            text += f" {self.version}: committed {plural(self.rows_made, 'row')} of {names}"
         if self.already_there:
             text += f"; {plural(self.already_there, 'row')} were processed before"
         if count := len(self.skipped_rows):

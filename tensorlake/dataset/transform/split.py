@@ -23,8 +23,7 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.row_identity import ids_of
-from tensorlake.dataset.query.warnings import EmptySideWarning
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
+from tensorlake.errors import EmptySideWarning, InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.quantities import check_flags, checked_integer, plural
 from tensorlake.types import EncodedColumn, RaggedColumn
 

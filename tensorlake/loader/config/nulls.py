@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, ShapeMismatchError, TensorlakeError, shown
+from tensorlake.errors import (
+    InvalidInputError,
+    NullColumnWarning,
+    ShapeMismatchError,
+    TensorlakeError,
+    shown,
+)
 from tensorlake.loader.config.collate import quoted
 from tensorlake.types import EncodedColumn, Image
 
@@ -18,12 +24,6 @@ if TYPE_CHECKING:
     from tensorlake.types import Column, SampleType
 
 __all__ = ["NullColumnWarning", "null_column", "null_in_column"]
-
-
-class NullColumnWarning(UserWarning):
-    """Columns contain NULLs, and a loader without ``columns=`` leaves them out."""
-
-    __module__ = "tensorlake"
 
 
 def null_column(

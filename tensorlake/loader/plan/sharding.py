@@ -12,16 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorlake.errors import InvalidInputError, shown
+from tensorlake.errors import InvalidInputError, ShortBatchWarning, shown
 from tensorlake.quantities import checked_integer
 
 __all__ = ["Sharding", "Share", "ShortBatchWarning", "check_batch_size", "global_batch_size_of"]
-
-
-class ShortBatchWarning(UserWarning):
-    """The last global batch has fewer rows than there are ranks, so some rows are repeated."""
-
-    __module__ = "tensorlake"
 
 
 @dataclass(frozen=True, slots=True)

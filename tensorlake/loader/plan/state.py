@@ -19,7 +19,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError, shown
+from tensorlake.errors import (
+    InvalidInputError,
+    NewerVersionWarning,
+    StateMismatchError,
+    UnsupportedFeatureError,
+    shown,
+)
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder, parse_order
 from tensorlake.loader.plan.plan import PLAN_VERSION, SEED_STOP, Shuffle
 from tensorlake.quantities import checked_integer, is_whole_number
@@ -27,12 +33,6 @@ from tensorlake.quantities import checked_integer, is_whole_number
 __all__ = ["LoaderState", "NewerVersionWarning", "Place", "check_state", "checked_epoch"]
 
 FORMAT = "tensorlake-loader"
-
-
-class NewerVersionWarning(UserWarning):
-    """A loader continues on the version its state recorded, though the branch has moved on."""
-
-    __module__ = "tensorlake"
 
 
 @dataclass(frozen=True, slots=True)

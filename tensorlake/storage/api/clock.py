@@ -14,24 +14,19 @@ import warnings
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["StoreClock", "WrongClockWarning"]
+from tensorlake.errors import WrongClockWarning
+
+__all__ = ["StoreClock"]
 
 FIRST_STORED: Final = 1_767_225_600_000_000
-"""1 January 2026 in microseconds, before the first dataset: an earlier time comes from an archiver
-or a
-file system without times, not from the store's clock."""
+"""1 January 2026 in microseconds, before the first dataset: an earlier time comes from an
+archiver or a file system without times, not from the store's clock."""
 
 NOISE_NS: Final = 2 * 10**9
 """Dates have a resolution of seconds, and answers take time: a smaller difference is ignored."""
 
 FAR_NS: Final = 300 * 10**9
 """A larger difference raises a warning."""
-
-
-class WrongClockWarning(UserWarning):
-    """The clock of this machine is more than five minutes off the store's."""
-
-    __module__ = "tensorlake"
 
 
 class StoreClock:

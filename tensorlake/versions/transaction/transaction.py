@@ -384,9 +384,9 @@ class Transaction:
 
     # Publishing
 
-    def is_among(self, entries: Sequence[Entry]) -> bool:
-        """Whether one of the entries that follow the base is this transaction, or ends a doubt."""
-        return self.doubt.find(self.txid, entries) is not None
+    def found_in(self, entries: Sequence[Entry]) -> Entry | None:
+        """Find this transaction among the entries after its base, or end a doubt."""
+        return self.doubt.find(self.txid, entries)
 
     async def final_state(self) -> State:
         """Return the working state over published pages; new pages go to the stage."""

@@ -15,7 +15,6 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
-from tensorlake.dataset.core.session import UncommittedChangesWarning
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import InvalidStateError, ReadOnlyError
 from tensorlake.testing import S3Server, s3_server
@@ -255,7 +254,7 @@ def folder(tmp_path) -> str:
 
 
 def test_leaving_with_staged_changes_warns_and_drops_them(folder):
-    with pytest.warns(UncommittedChangesWarning, match="commit"), tl.open(folder) as dataset:
+    with pytest.warns(tl.UncommittedChangesWarning, match="commit"), tl.open(folder) as dataset:
         dataset.append({"x": 2})
 
     assert len(tl.open(folder)) == 1

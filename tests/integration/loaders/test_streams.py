@@ -200,7 +200,7 @@ def _own_source(loader: tl.loader.Loader) -> dict[str, Any]:
     return {name: one for name, one in loader.state_dict().items() if name == "source"}
 
 
-@pytest.mark.filterwarnings("ignore::tensorlake.dataset.RunsHereWarning")
+@pytest.mark.filterwarnings("ignore::tensorlake.RunsHereWarning")
 def test_queries_and_saved_views_are_streamed_with_what_they_compute(served: Served) -> None:
     here, there = served.both()
     text = "SELECT score * 2 AS twice, caption, score > 20 AS high WHERE score > $low"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset import RunsHereWarning, rowset_of
+from tensorlake.dataset import rowset_of
 from tensorlake.errors import QueryLimitError, QuerySyntaxError
 from tensorlake.storage import counted
 from tensorlake_server import Settings, create_app
@@ -131,7 +131,7 @@ def test_random_rows_are_named_by_their_text_on_both_sides(lake: Path, address: 
 def test_what_a_server_cannot_run_runs_here_and_says_so(address: str, ask: Any, why: str) -> None:
     there = tl.open(f"{address}/pets")
 
-    with pytest.warns(RunsHereWarning, match=why):
+    with pytest.warns(tl.RunsHereWarning, match=why):
         assert len(ask(there)) > 0
 
 

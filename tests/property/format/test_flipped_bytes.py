@@ -16,7 +16,6 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset import session_of
 from tensorlake.dataset.handles.dataset import Dataset
-from tensorlake.dataset.history.versions import DamagedBranchWarning
 from tensorlake.dataset.maintenance.check import check_store
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import MemoryStore, run
@@ -96,7 +95,7 @@ def probes(objects) -> list[Opening]:
 def branches(dataset: Dataset) -> list[str]:
     """Their names, which are the same where one is damaged: that is warned of, not raised."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DamagedBranchWarning)
+        warnings.simplefilter("ignore", tl.DamagedBranchWarning)
         return dataset.branches
 
 

@@ -165,7 +165,8 @@ def test_nan_is_refused_where_it_stands(tmp_path):
     ds = tl.create("memory://tables-nan", {"a": "int64", "x": "float32"})
     ds.extend({"a": [1, 2], "x": [1, float("nan")]})
 
-    with pytest.raises(InvalidInputError, match="row 1 of 'x' holds a number that JSON does not support"):
+    refusal = "row 1 of 'x' holds a number that JSON does not support"
+    with pytest.raises(InvalidInputError, match=refusal):
         ds.to_jsonl(tmp_path / "x.jsonl")
     assert list(tmp_path.iterdir()) == []
     ds.discard()

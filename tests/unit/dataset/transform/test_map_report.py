@@ -159,3 +159,74 @@ def test_a_batch_that_raises_is_skipped_in_a_new_dataset_too(ds, tmp_path):
     assert np.array_equal(made.map_report.skipped_rows, np.arange(5))
     (batch,) = made.map_report.skipped
     assert (batch.item, batch.reason) == (f"rows 0 to 4 of {ds.url!r}", "ValueError: no")
+
+
+def test_a_commit_gives_the_report_its_version(ds):
+    ds.map(fails_at(), schema={"y": "int64"}, where="x < 4")
+
+    ds.commit("doubled")
+    ds.append({"x": 11, "y": 22})
+    ds.commit("one more")
+
+    assert ds.map_report.version == "main@2"
+    assert str(ds.map_report).endswith(" main@2: committed 4 rows of y (added)")
+
+
+def test_discarded_outputs_have_no_report(ds):
+    ds.map(fails_at(), schema={"y": "int64"})
+    ds.discard()
+    discarded = ds.map_report
+
+    with pytest.raises(KeyError), ds.transaction("doubled"):
+        ds.map(fails_at(), schema={"y": "int64"}).map(fails_at(3), schema={"z": "int64"})
+
+    assert (discarded, ds.map_report) == (None, None)
+
+
+def test_the_report_of_committed_outputs_outlives_what_is_discarded_later(ds):
+    ds.map(fails_at(), schema={"y": "int64"})
+    ds.commit("doubled")
+
+    ds.append({"x": 11, "y": 22})
+    ds.discard()
+
+    assert ds.map_report.version == "main@2"
+
+
+def test_a_key_that_is_known_discards_the_outputs_and_their_report(ds):
+    ds.commit("nothing", key="map")
+    ds.map(fails_at(), schema={"y": "int64"})
+    ds.commit("doubled", key="map")
+
+    ds.map(lambda row: {"y": 0}, schema={"y": "int64"})
+    ds.commit("again", key="map")
+
+    assert (ds["y"][3], ds.map_report) == (6, None)
+
+
+def test_staged_changes_that_move_to_a_newer_version_keep_the_report(ds):
+    ds.map(fails_at(), schema={"y": "int64"})
+    with tl.open(ds.url) as other:
+        other.append({"x": 11})
+        other.commit("one more")
+
+    ds.refresh(keep_staged=True)
+    staged = ds.map_report.version
+    ds.commit("doubled")
+
+    assert (staged, ds.map_report.version) == (None, "main@3")
+
+
+def test_a_call_without_outputs_stages_nothing_and_its_report_says_so(ds):
+    ds.map(fails_at(), schema={"y": "int64"})
+    ds.commit("doubled")
+
+    ds.map(fails_at(), schema={"y": "int64"}, where="x > 100")
+
+    assert not ds.has_changes
+    assert (ds.map_report.rows, ds.map_report.version) == (0, "main@2")
+
+
+def test_its_class_is_public():
+    assert tl.MapReport.__doc__
+    assert tl.MapReport is map_report.MapReport

@@ -11,7 +11,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.errors import VersionNotFoundError
 from tensorlake.format import Changes, Entry, entry_path, new_txid
-from tensorlake.storage import FIRST_STORED, LocalStore, MemoryStore, WrongClockWarning, runtime
+from tensorlake.storage import FIRST_STORED, LocalStore, MemoryStore, runtime
 from tensorlake.versions import BranchLog
 from tensorlake.versions.log.entries import following, microseconds
 from tests.support.garbage import NOON, Clock
@@ -94,7 +94,7 @@ def test_a_commit_in_a_folder_carries_the_folder_s_time_and_its_writer_is_warned
     right = time.time_ns
     with monkeypatch.context() as wrong:
         wrong.setattr(time, "time_ns", lambda: right() + int(YEAR.total_seconds()) * 10**9)
-        with pytest.warns(WrongClockWarning, match="365 days.* ahead of that of .*lake"):
+        with pytest.warns(tl.WrongClockWarning, match="365 days.* ahead of that of .*lake"):
             commit(dataset, 1)
         with warnings.catch_warnings(action="error"):
             commit(dataset, 2)  # told once
@@ -255,7 +255,7 @@ def test_a_machine_ahead_removes_no_file_that_another_is_writing(tmp_path: Path,
     right = time.time_ns
     monkeypatch.setattr(time, "time", lambda: right() / 1e9 + 10 * DAY.total_seconds())
     monkeypatch.setattr(time, "time_ns", lambda: right() + 10 * int(DAY.total_seconds()) * 10**9)
-    with pytest.warns(WrongClockWarning):
+    with pytest.warns(tl.WrongClockWarning):
         runtime.run(LocalStore(tmp_path).now())
     runtime.run(LocalStore(tmp_path).put_if_absent("other", b""))
 
