@@ -70,6 +70,19 @@ test("what is wrong is marked while one writes, before anything runs", async () 
   await expect.poll(() => page.getByTestId("query-problem").count()).toBe(0);
 });
 
+test("what is being written stays when a row is selected or the rows are scrolled", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+  await page.keyboard.press("/");
+  await page.keyboard.insertText("WHERE score > 0.2");
+
+  await page.locator("#row-2").click();
+  await page.getByTestId("grid").evaluate((grid) => grid.scrollBy(0, 600));
+
+  await expect.poll(() => new URL(page.url()).searchParams.get("top")).not.toBeNull();
+  await expect.poll(() => page.getByLabel("TQL query").evaluate((field) => ("value" in field ? field.value : field.textContent))).toBe("WHERE score > 0.2");
+});
+
 test("a quote that does not end is told before the server is asked", async () => {
   const page = await open("pets");
   await expect.poll(() => count(page)).toBe("40 rows");

@@ -260,6 +260,7 @@ export class Viewer {
 
   /** Keeps the place that was scrolled to in the URL. */
   noteFirst(first: number): void {
+    if (first === (this.place.first ?? 0)) return;
     this.#put({ ...this.place, first: first === 0 ? null : first }, "replace");
   }
 
