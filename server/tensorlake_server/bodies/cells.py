@@ -5,6 +5,7 @@
     text, JSON             themselves up to TEXT_SHOWN characters
     array                  nested lists up to ARRAY_SHOWN elements, or SHAPES_SHOWN of what is drawn
     outlines               a list of lists of points
+    sequence               a list of its items, if these are plain and short; else their number
     time, UUID             ISO 8601, and its 36 characters
     everything else        {"$summary": kind, …}: dtype, shape, nbytes, the first elements
 
@@ -24,13 +25,14 @@ from tensorlake.types import (
     EncodedColumn,
     Polygon,
     RaggedColumn,
+    Sequence,
     Timestamp,
     UniformColumn,
     widened_column,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import collections.abc
 
     from tensorlake.types import Column, SampleType
 
@@ -39,6 +41,7 @@ __all__ = ["elements_shown", "error_cell", "make_cells"]
 ARRAY_SHOWN = 1024
 SHAPES_SHOWN = 32_768  # of boxes 8,192, and their labels: an image with all of them is worth it
 DRAWN_KINDS = frozenset({"bbox", "class_label", "keypoints", "polygon"})
+PLAIN_KINDS = frozenset({"number", "bool", "label", "text", "json"})  # of items shown in a list
 PREVIEW_ELEMENTS = 8
 TEXT_SHOWN = 4096
 SAFE_INTEGER = 2**53  # JavaScript's numbers are doubles
@@ -116,6 +119,8 @@ def _encoded_cells(sample_type: SampleType, column: EncodedColumn) -> list[Cell]
             }
             for sample, shape in zip(column.samples, shapes, strict=True)
         ]
+    if isinstance(sample_type, Sequence):
+        return [_items_cell(sample_type, bytes(sample)) for sample in column.samples]
     if isinstance(sample_type, Polygon):
         return [_outlines_cell(sample_type, bytes(sample)) for sample in column.samples]
     if sample_type.query_kind == "text":
@@ -132,6 +137,18 @@ def _outlines_cell(sample_type: Polygon, sample: bytes) -> Cell:
     if sum(outline.size for outline in outlines) > SHAPES_SHOWN:
         return {"$summary": "bytes", "nbytes": len(sample)}
     return [_plain(outline) for outline in outlines]
+
+
+def _items_cell(sample_type: Sequence, sample: bytes) -> Cell:
+    """Write short lists of plain values whole; of others, how many items they have."""
+    if not sample:
+        return None
+    item = sample_type.item
+    if len(sample) <= TEXT_SHOWN and item.query_kind in PLAIN_KINDS and not item.is_media:
+        return make_cells(item, sample_type.items_of(sample))
+    media = {"$summary": "media", "media_type": item.media_type} if item.is_media else {}
+    count = sample_type.item_counter(sample)
+    return {"$summary": "bytes", **media, "nbytes": len(sample), "items": count}
 
 
 def _text_cell(text: str) -> Cell:
@@ -151,7 +168,7 @@ def _json_cell(sample: bytes) -> Cell:
     return {"$summary": "json", "nbytes": len(sample), "preview": preview}
 
 
-def _array_summary(values: np.ndarray, shape: Sequence[int]) -> Cell:
+def _array_summary(values: np.ndarray, shape: collections.abc.Sequence[int]) -> Cell:
     return {
         "$summary": "array",
         "dtype": values.dtype.name,

@@ -23,6 +23,7 @@ from tensorlake.types import (
     Json,
     RaggedColumn,
     Scalar,
+    Sequence,
     Text,
     UniformColumn,
     widened_column,
@@ -32,7 +33,7 @@ from tensorlake_server.media.masks import MASK_KINDS
 from tensorlake_server.messages.messages import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import collections.abc
 
     import numpy.typing as npt
 
@@ -45,6 +46,7 @@ __all__ = [
     "check_names",
     "column_names",
     "column_type",
+    "has_frames",
     "identify_samples",
     "list_tensors",
     "named_positions",
@@ -91,7 +93,7 @@ def column_type(readable: Readable, name: str) -> SampleType:
     return readable.schema[name] if computed is None else _type_of(computed.type)
 
 
-def check_names(readable: Readable, names: Sequence[str]) -> None:
+def check_names(readable: Readable, names: collections.abc.Sequence[str]) -> None:
     """Check that all columns exist.
 
     Raises:
@@ -106,7 +108,9 @@ def check_names(readable: Readable, names: Sequence[str]) -> None:
             )
 
 
-def named_positions(readable: Readable, rows: Sequence[int]) -> npt.NDArray[np.int64]:
+def named_positions(
+    readable: Readable, rows: collections.abc.Sequence[int]
+) -> npt.NDArray[np.int64]:
     """Check rows that a request names one by one; they may repeat, and be of any size.
 
     Raises:
@@ -194,11 +198,20 @@ def identify_samples(
     return [f"{places[chunk]} {row}" for chunk, row in pairs]
 
 
+def has_frames(one: SampleType) -> bool:
+    """Whether samples are sequences of images, which a viewer plays."""
+    return isinstance(one, Sequence) and _is_image(one.item) and one.item.drawn_as not in MASK_KINDS
+
+
+def _is_image(one: SampleType) -> bool:
+    return one.drawn_as == "image" or is_drawable(one.dtype, one.shape)
+
+
 def _describe(name: str, one: SampleType) -> TensorInfo:
     dtype = one.dtype
     of = getattr(one, "of", None)
     kind = one.drawn_as
-    is_image = kind == "image" or is_drawable(dtype, one.shape)
+    is_image = _is_image(one) or has_frames(one)
     return TensorInfo(
         name=name,
         kind=kind,
@@ -206,7 +219,7 @@ def _describe(name: str, one: SampleType) -> TensorInfo:
         dtype=None if dtype is None else dtype.name,
         shape=None if dtype is None else list(one.shape),
         nullable=one.nullable,
-        media_type=one.media_type,
+        media_type=one.item.media_type if isinstance(one, Sequence) else one.media_type,
         picture=is_image and kind not in MASK_KINDS,
         names=list(getattr(one, "names", ())) if kind in NAMED_KINDS else None,
         of=of if isinstance(of, str) else None,  # a Sequence's is the type of its items

@@ -248,6 +248,7 @@ class Summary(Message):
     media_type: str | None = None
     dtype: str | None = None
     shape: list[int] | None = None
+    items: Annotated[int | None, Field(description="of a sequence: images play as frames")] = None
     preview: CellValue = None
     message: str | None = None
 

@@ -17,11 +17,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from tensorlake.dataset import rowset_of
-from tensorlake.errors import CorruptSampleError, TensorlakeError
-from tensorlake.types import EncodedColumn, take
+from tensorlake.errors import CorruptSampleError, InvalidInputError, TensorlakeError
+from tensorlake.types import EncodedColumn, Sequence, take
 from tensorlake_server.bodies.columns import (
     TypedColumn,
     check_names,
+    has_frames,
     identify_samples,
     named_positions,
     read_column,
@@ -79,10 +80,11 @@ async def read_sample(
     view: Annotated[str | None, Query(description="`row` is a position in its result")] = None,
     digest: Annotated[str | None, Query(description="the version must have it")] = None,
     size: Annotated[int | None, Query(ge=16, le=MAX_THUMBNAIL_SIDE)] = None,
+    frame: Annotated[int | None, Query(ge=0, description="one item of a sequence")] = None,
     raw: Annotated[str | None, Query(description="the stored bytes, to download")] = None,
 ) -> Response:
     """Read one sample: an image for browsers, the stored bytes with ``?raw``."""
-    asked = _Asked(name, tensor, row, version, view, digest, size, is_raw=raw is not None)
+    asked = _Asked(name, tensor, row, version, view, digest, size, frame, is_raw=raw is not None)
     drawn = _drawn_before(request, asked)
     return await run_in_threadpool(_answer, request, asked) if drawn is None else drawn
 
@@ -98,11 +100,12 @@ class _Asked:
     view: str | None
     digest: str | None
     size: int | None
+    frame: int | None
     is_raw: bool
 
     def headers(self, sample: str) -> dict[str, str]:
         """Headers of the answer with a sample of this name."""
-        etag = etag_of("sample", self.name, sample, self.size, self.is_raw)
+        etag = etag_of("sample", self.name, sample, self.size, self.frame, self.is_raw)
         version = self.version if self.view is None else None
         return {**cache_headers(version, etag), **SAMPLE_HEADERS}
 
@@ -110,6 +113,8 @@ class _Asked:
 def _drawn_before(request: Request, asked: _Asked) -> Response | None:
     """Answer with a thumbnail of a commit that is kept; only look-ups, for the event loop."""
     if asked.size is None or asked.is_raw or asked.view is not None or asked.version is None:
+        return None
+    if asked.frame is not None:  # of frames only the first is kept, as the thumbnail
         return None
     dataset = lake_of(request).kept(asked.name, asked.version)
     if dataset is None:
@@ -143,8 +148,12 @@ def _answer(request: Request, asked: _Asked) -> Response:
         raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
     if known is not None:
         return known
+    if asked.frame is not None:
+        read = _frame_of(read, asked, asked.frame)
+    elif size is not None and not asked.is_raw:
+        read = _first_frame(read, 0)
     shown = _represent(read, size=size, is_raw=asked.is_raw)
-    if isinstance(shown, EncodedImage) and size is not None:
+    if isinstance(shown, EncodedImage) and size is not None and asked.frame is None:
         thumbnails = thumbnails_of(request)
         thumbnails.put(sample, size, Frame.of_image(shown))
         if asked.view is None:
@@ -203,6 +212,8 @@ def _frame(read: TypedColumn, position: int, size: int) -> Frame:
     if read.is_null(position):
         return Frame(FrameKind.NONE)
     try:
+        if has_frames(read.type):
+            read, position = _first_frame(read, position), 0
         image = _draw(read, position, size)
     except (CorruptSampleError, ImageTooLargeError) as error:
         return Frame.of_error(error)
@@ -258,6 +269,47 @@ def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> EncodedI
     out = io.BytesIO()
     np.save(out, array, allow_pickle=False)
     return _Stored(OCTETS, out.getvalue())
+
+
+def _first_frame(read: TypedColumn, position: int) -> TypedColumn:
+    """Stand for a sequence of images by its first; other samples stand for themselves.
+
+    Raises:
+        CorruptSampleError: It has none.
+    """
+    if not has_frames(read.type):
+        return read
+    items = _items_of(read, position)
+    if not len(items.column):
+        raise CorruptSampleError("a sequence without frames has no image", actual=0)
+    return items
+
+
+def _frame_of(read: TypedColumn, asked: _Asked, frame: int) -> TypedColumn:
+    """Read one item of a sequence.
+
+    Raises:
+        InvalidInputError: The tensor is not a sequence.
+        Problem: It has fewer items.
+    """
+    if not isinstance(read.type, Sequence):
+        raise InvalidInputError(
+            f"frame={frame} needs a Sequence, and {asked.tensor!r} is {read.type.describe()}"
+            "\nleave out frame",
+            tensor=asked.tensor,
+        )
+    items = _items_of(read, 0)
+    count = len(items.column)
+    if frame >= count:
+        detail = f"row {asked.row} of {asked.tensor!r} has {count:,} frames, no frame {frame:,}"
+        raise Problem(404, "no-such-frame", detail)
+    return TypedColumn(items.type, take(items.column, np.array([frame])))
+
+
+def _items_of(read: TypedColumn, position: int) -> TypedColumn:
+    assert isinstance(read.type, Sequence)
+    assert isinstance(read.column, EncodedColumn)
+    return TypedColumn(read.type.item, read.type.items_of(read.column.samples[position]))
 
 
 def _is_drawn_by_type(read: TypedColumn, i: int) -> bool:

@@ -1305,6 +1305,11 @@ export interface components {
             dtype?: string | null;
             /** Shape */
             shape?: number[] | null;
+            /**
+             * Items
+             * @description of a sequence: images play as frames
+             */
+            items?: number | null;
             preview?: components["schemas"]["CellValue"];
             /** Message */
             message?: string | null;
@@ -2725,6 +2730,8 @@ export interface operations {
                 /** @description the version must have it */
                 digest?: string | null;
                 size?: number | null;
+                /** @description one item of a sequence */
+                frame?: number | null;
                 /** @description the stored bytes, to download */
                 raw?: string | null;
             };

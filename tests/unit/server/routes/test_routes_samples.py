@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import io
 import struct
+from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 from PIL import Image
+
+import tensorlake as tl
+from tensorlake_server import Settings
+from tests.unit.server.conftest import AppClient
 
 SAMPLE = "/v1/datasets/pets/tensors"
 
@@ -203,3 +208,83 @@ def test_there_is_no_null_sample_that_a_client_could_have(client: httpx.Client) 
     there = client.get(f"{SAMPLE}/image/10", params={"version": "main@1"}, headers=any_answer)
 
     assert (null.status_code, there.status_code) == (404, 304)
+
+
+@pytest.fixture
+def clips(tmp_path: Path, connect: AppClient) -> httpx.Client:
+    """Clips of 3, 0 and NULL frames (red of 10, 20, 30), and lists of words."""
+    types = {
+        "clip": tl.Sequence(tl.Image("png"), nullable=True),
+        "words": tl.Sequence("str"),
+        "score": "float32",
+    }
+    clips = tl.create(str(tmp_path / "clips"), types, durability="none")
+    frames = [np.full((12, 16, 3), (10 * k, 0, 0), dtype=np.uint8) for k in (1, 2, 3)]
+    clips.append({"clip": frames, "words": ["a", "b"], "score": 0})
+    clips.append({"clip": [], "words": [], "score": 0})
+    clips.append({"clip": None, "words": ["c" * 9000], "score": 0})
+    clips.commit("three clips")
+    return connect(Settings(url=str(tmp_path), public_read=True))
+
+
+CLIPS = "/v1/datasets/clips"
+
+
+@pytest.mark.parametrize("frame", [0, 2])
+@pytest.mark.parametrize("size", [None, 16])
+def test_a_frame_of_a_sequence_is_an_image(
+    clips: httpx.Client, frame: int, size: int | None
+) -> None:
+    asked = {"frame": frame} | ({} if size is None else {"size": size})
+
+    answer = clips.get(f"{CLIPS}/tensors/clip/0", params=asked)
+
+    image = Image.open(io.BytesIO(answer.content))
+    assert image.size == (16, 12)
+    assert image.convert("RGB").getpixel((3, 3)) == (10 * (frame + 1), 0, 0)
+
+
+def test_frames_have_names_of_their_own_in_caches(clips: httpx.Client) -> None:
+    tags = {
+        clips.get(f"{CLIPS}/tensors/clip/0", params={"frame": frame, "size": 16}).headers["ETag"]
+        for frame in range(3)
+    }
+
+    assert len(tags) == 3
+
+
+def test_a_frame_that_is_not_there_is_404_and_names_how_many_are(clips: httpx.Client) -> None:
+    answer = clips.get(f"{CLIPS}/tensors/clip/0?frame=3")
+
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "no-such-frame"
+    assert answer.json()["detail"] == "row 0 of 'clip' has 3 frames, no frame 3"
+
+
+def test_a_frame_of_no_sequence_is_refused(clips: httpx.Client) -> None:
+    answer = clips.get(f"{CLIPS}/tensors/score/0?frame=0")
+
+    assert answer.status_code == 400
+    assert "'score' is Scalar(float32)" in answer.json()["detail"]
+
+
+def test_the_thumbnail_of_a_sequence_is_its_first_frame(clips: httpx.Client) -> None:
+    asked = {"tensor": "clip", "rows": [0, 1, 2], "size": 64}
+
+    first, empty, null = frames_of(clips.post(f"{CLIPS}/thumbnails", json=asked).content)
+
+    assert Image.open(io.BytesIO(first[4])).convert("RGB").getpixel((3, 3)) == (10, 0, 0)
+    assert empty[4] == b"a sequence without frames has no image"
+    assert null[1] == 0
+
+
+def test_sequences_say_what_they_hold(clips: httpx.Client) -> None:
+    info = clips.get(CLIPS).json()
+    rows = clips.get(f"{CLIPS}/rows").json()["rows"]
+
+    pictured = {one["name"]: (one["picture"], one["media_type"]) for one in info["tensors"]}
+    assert pictured["clip"] == (True, "image/png")
+    assert pictured["words"] == (False, None)
+    assert [row["clip"] and row["clip"]["items"] for row in rows] == [3, 0, None]
+    assert [row["words"] for row in rows[:2]] == [["a", "b"], []]
+    assert rows[2]["words"] == {"$summary": "bytes", "nbytes": 9008, "items": 1}
