@@ -8,7 +8,7 @@ values already, and are given the sample type that would store them. Both come o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -198,7 +198,7 @@ def identify_samples(
     return [f"{places[chunk]} {row}" for chunk, row in pairs]
 
 
-def has_frames(one: SampleType) -> bool:
+def has_frames(one: SampleType) -> TypeGuard[Sequence]:
     """Whether samples are sequences of images, which a viewer plays."""
     return isinstance(one, Sequence) and _is_image(one.item) and one.item.drawn_as not in MASK_KINDS
 
@@ -219,7 +219,7 @@ def _describe(name: str, one: SampleType) -> TensorInfo:
         dtype=None if dtype is None else dtype.name,
         shape=None if dtype is None else list(one.shape),
         nullable=one.nullable,
-        media_type=one.item.media_type if isinstance(one, Sequence) else one.media_type,
+        media_type=one.item.media_type if has_frames(one) else one.media_type,
         picture=is_image and kind not in MASK_KINDS,
         names=list(getattr(one, "names", ())) if kind in NAMED_KINDS else None,
         of=of if isinstance(of, str) else None,  # a Sequence's is the type of its items
