@@ -6,6 +6,8 @@ from tensorlake.dataset.core.progress import Progress
 from tensorlake.dataset.core.rowset import RowSet, rowset_of, session_of
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.display.viewer import check_server_is_installed, check_viewer_is_built
+from tensorlake.dataset.export.files import leads_outside
+from tensorlake.dataset.export.headers import stage_header
 from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
 from tensorlake.dataset.handles.open import create, open_dataset
 from tensorlake.dataset.handles.row import Group, Row
@@ -103,6 +105,7 @@ __all__ = [
     "infer_types",
     "insert_inside",
     "is_float",
+    "leads_outside",
     "list_datasets",
     "note_condition",
     "open_dataset",
@@ -113,6 +116,7 @@ __all__ = [
     "serve_loader",
     "session_of",
     "split_member",
+    "stage_header",
     "type_of_column",
     "udf",
     "values_of",

@@ -58,7 +58,7 @@ from tensorlake.types.scalar.array import Array
 from tensorlake.types.scalar.binary import Bytes
 from tensorlake.types.scalar.class_label import ClassLabel
 from tensorlake.types.scalar.embedding import Embedding
-from tensorlake.types.scalar.json import Json
+from tensorlake.types.scalar.json import Json, StoredJson
 from tensorlake.types.scalar.labels import Label, LabelArray, unknown_class
 from tensorlake.types.scalar.scalar import Bool, Scalar
 from tensorlake.types.scalar.sequence import Sequence
@@ -120,6 +120,7 @@ __all__ = [
     "Scalar",
     "SegmentMask",
     "Sequence",
+    "StoredJson",
     "Struct",
     "Tags",
     "Text",

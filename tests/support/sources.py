@@ -56,7 +56,13 @@ def _coco(at: Path, category: int = 1, count: int = 3) -> None:
         if not (at / "p" / f"{number}.jpg").exists():
             write(at / "p" / f"{number}.jpg", jpeg(number))
     boxes = [
-        {"id": n, "image_id": n, "category_id": category if n == 1 else 1, "bbox": [0, 0, 2, 2]}
+        {
+            "id": n,
+            "image_id": n,
+            "category_id": category if n == 1 else 1,
+            "bbox": [0, 0, 2, 2],
+            "area": 4,
+        }
         for n in range(count)
     ]
     images = [{"id": n, "file_name": f"{n}.jpg"} for n in range(count)]

@@ -2,8 +2,10 @@
 
 https://cocodataset.org/#format-data. Types define the role of each tensor: the Image, the BBox,
 the ClassLabel per box; with them InstanceMask, Keypoints, and the tensors that ingestion of COCO
-makes (``iscrowd area annotation_id image_id captions``). Categories count from 1. Images are
-written as stored, without re-encoding; masks are RLE.
+makes (``iscrowd area annotation_id image_id captions file_name coco``). Images are written as
+stored, without re-encoding. With the tensor ``coco``, members of the source file that agree with
+the tensors are exported verbatim (`coco_records.py`); without it, categories count from 1 and
+masks are RLE.
 """
 
 from __future__ import annotations
@@ -18,10 +20,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns
-from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
+from tensorlake.dataset.export.coco_records import (
+    Categories,
+    ImageRecord,
+    describe_object,
+    join_headers,
+)
+from tensorlake.dataset.export.files import (
+    leads_outside,
+    new_folder,
+    plain_columns,
+    stored_rows,
+)
+from tensorlake.dataset.export.headers import read_headers
 from tensorlake.dataset.export.webdataset import image_ending
 from tensorlake.errors import InvalidInputError
-from tensorlake.types import BBox, ClassLabel, Image, InstanceMask, Keypoints, SampleType
+from tensorlake.types import (
+    BBox,
+    ClassLabel,
+    Image,
+    InstanceMask,
+    Json,
+    Keypoints,
+    SampleType,
+    Text,
+)
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -45,7 +68,18 @@ class _Parts:
         """Those that are there, and those that ingestion of COCO makes beside them."""
         own = (self.image, self.boxes, self.label, self.mask, self.keypoints)
         more = ("iscrowd", "area", "annotation_id", "image_id", "captions")
-        return (*(one for one in own if one), *(one for one in more if one in self.types))
+        texts = (name for name in (self.file_name, self.record) if name)
+        return (*(one for one in own if one), *(one for one in more if one in self.types), *texts)
+
+    @property
+    def file_name(self) -> str | None:
+        """The tensor of the images' names."""
+        return "file_name" if isinstance(self.types.get("file_name"), Text) else None
+
+    @property
+    def record(self) -> str | None:
+        """The tensor of the images' records."""
+        return "coco" if isinstance(self.types.get("coco"), Json) else None
 
 
 def to_coco(
@@ -58,34 +92,78 @@ def to_coco(
     image = parts.types[parts.image]
     assert isinstance(image, Image), "it was chosen for that"
     shapes = view.shapes(parts.image)
-    content: dict[str, Any] = {"images": [], "annotations": []}
+    header = join_headers(read_headers(view, "coco")) if parts.record else {}
+    content: dict[str, Any] = {**header, "images": [], "annotations": []}
+    categories = _categories(parts, header)
     if parts.boxes or "captions" not in parts.types:  # COCO's own files of captions have none
-        content["categories"] = _categories(parts)
-    seen: set[int] = set()
+        content["categories"] = categories.listed
+    images = _Images(parts)
     with new_folder(dst, overwrite=overwrite) as folder:
         (folder / "images").mkdir()
         for at, values in enumerate(stored_rows(view, parts.names)):
-            number = int(values.get("image_id", at))
-            if values[parts.image] is None or number in seen:
-                raise InvalidInputError(
-                    f"row {at} has no image, or the image_id {number} of another row"
-                    "\nomit image_id to number the images: columns=[…]",
-                    row=at,
-                    actual=number,
-                )
-            seen.add(number)
-            name = f"{number:012d}.{image_ending(image, values[parts.image])}"
-            (folder / "images" / name).write_bytes(values[parts.image])
+            number, name = images.named(values, row=at)
+            target = folder / "images" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(values[parts.image])
+            record = ImageRecord.of(values.get(parts.record or ""))
             height, width = (int(length) for length in shapes[at][:2])
-            content["images"].append(
-                {"id": number, "file_name": name, "height": height, "width": width}
-            )
-            for one in _annotations(parts, values, row=at):
-                own = one.pop("id", None)
-                identity = len(content["annotations"]) + 1 if own is None else own
-                content["annotations"].append({"id": identity, "image_id": number, **one})
+            listed = {"id": number, "file_name": name, "height": height, "width": width}
+            content["images"].append(record.describe_image(listed))
+            masks = record.masks((height, width)) if parts.mask else {}
+            for made in _annotations(parts, categories, values, row=at):
+                said = record.take(made)
+                one = {**made, "image_id": number}
+                if said is not None:
+                    one = describe_object(said, one, masks.get(id(said)))
+                if math.isnan(one.get("area", 0.0)):  # which JSON cannot hold
+                    del one["area"]
+                content["annotations"].append({"id": None, **one})
+        _number(content["annotations"])
         text = json.dumps(content, ensure_ascii=False)
         (folder / "annotations.json").write_text(text, encoding="utf-8")
+
+
+class _Images:
+    """Gives each image its number and name, and refuses those of two."""
+
+    def __init__(self, parts: _Parts) -> None:
+        self._parts = parts
+        self._numbers: set[int] = set()
+        self._names: set[str] = set()
+
+    def named(self, values: Mapping[str, Any], *, row: int) -> tuple[int, str]:
+        parts, image = self._parts, self._parts.types[self._parts.image]
+        assert isinstance(image, Image), "it was chosen for that"
+        number = int(values.get("image_id", row))
+        if values[parts.image] is None or number in self._numbers:
+            raise InvalidInputError(
+                f"row {row} has no image, or the image_id {number} of another row"
+                "\nomit image_id to number the images: columns=[…]",
+                row=row,
+                actual=number,
+            )
+        name = values.get(parts.file_name or "")
+        if name is None:
+            name = f"{number:012d}.{image_ending(image, values[parts.image])}"
+        if leads_outside(name) or name in self._names:
+            raise InvalidInputError(
+                f"row {row} has the file_name {name!r}, which leads out of the folder of images,"
+                " or is that of another row\nomit file_name to name the images by number:"
+                " columns=[…]",
+                row=row,
+                actual=name,
+            )
+        self._numbers.add(number)
+        self._names.add(name)
+        return number, name
+
+
+def _number(annotations: Sequence[dict[str, Any]]) -> None:
+    """Number the annotations that have no number, beyond the others."""
+    following = max((int(one["id"] or 0) for one in annotations), default=0) + 1
+    for one in annotations:
+        if one["id"] is None:
+            one["id"], following = following, following + 1
 
 
 def _parts(types: Mapping[str, SampleType]) -> _Parts:
@@ -119,18 +197,20 @@ def _one(types: Mapping[str, SampleType], kind: type[SampleType], what: str) -> 
     return found[0] if found else None
 
 
-def _categories(parts: _Parts) -> list[dict[str, Any]]:
+def _categories(parts: _Parts, header: Mapping[str, Any]) -> Categories:
     label = parts.types.get(parts.label or "")
-    names = label.names if isinstance(label, ClassLabel) else ("object",)
     posed: dict[str, Any] = {}
     points = parts.types.get(parts.keypoints or "")
     if isinstance(points, Keypoints):
         skeleton = [[int(a) + 1, int(b) + 1] for a, b in points.skeleton]  # COCO counts from 1
         posed = {"keypoints": [*points.names], "skeleton": skeleton}
-    return [{"id": code + 1, "name": name, **posed} for code, name in enumerate(names) if name]
+    classes = label if isinstance(label, ClassLabel) else ClassLabel(["object"])
+    return Categories.of(classes, header.get("categories"), posed)
 
 
-def _annotations(parts: _Parts, values: Mapping[str, Any], *, row: int) -> Iterator[dict[str, Any]]:
+def _annotations(
+    parts: _Parts, categories: Categories, values: Mapping[str, Any], *, row: int
+) -> Iterator[dict[str, Any]]:
     if parts.boxes is None:
         yield from ({"caption": str(text)} for text in values.get("captions") or ())
         return
@@ -151,13 +231,11 @@ def _annotations(parts: _Parts, values: Mapping[str, Any], *, row: int) -> Itera
     for at, box in enumerate(boxes):
         own = {name: column[at] for name, column in columns.items()}
         one: dict[str, Any] = {
-            "category_id": int(own.get(parts.label or "", 0)) + 1,
-            "bbox": box.tolist(),
-            "area": float(own.get("area", box[2] * box[3])),
+            "category_id": categories.numbers[int(own.get(parts.label or "", 0))],
+            "bbox": [_short(edge) for edge in box],
+            "area": _short(own.get("area", box[2] * box[3])),
             "iscrowd": int(own.get("iscrowd", 0)),
         }
-        if math.isnan(one["area"]):  # which JSON cannot hold
-            del one["area"]
         if "annotation_id" in own:
             one["id"] = int(own["annotation_id"])
         if parts.mask in own:
@@ -167,6 +245,11 @@ def _annotations(parts: _Parts, values: Mapping[str, Any], *, row: int) -> Itera
             one["keypoints"] = points.reshape(-1).tolist()
             one["num_keypoints"] = int(np.count_nonzero(points[:, 2]))
         yield one
+
+
+def _short(number: Any) -> float:
+    """Return a float32 with the fewest digits that it is known by: 0.1, not 0.10000000149."""
+    return float(str(np.float32(number)))
 
 
 def _xywh(boxes: Any, sample_type: SampleType) -> np.ndarray:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ROWS_AT_ONCE",
     "as_stored",
+    "leads_outside",
     "new_file",
     "new_folder",
     "plain_columns",
@@ -38,6 +39,12 @@ __all__ = [
 
 ROWS_AT_ONCE = 256
 """Rows read together: at 100 kB per image a few chunks, and bounded for larger ones."""
+
+
+def leads_outside(name: str) -> bool:
+    """Whether a name leads out of the folder that it is relative to."""
+    parts = name.replace("\\", "/").split("/")
+    return not parts[0] or ".." in parts or parts[0].endswith(":")
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from tensorlake.dataset import (
     exists,
     open_dataset,
     session_of,
+    stage_header,
 )
 from tensorlake.errors import (
     DatasetNotFoundError,
@@ -156,6 +157,10 @@ def run_ingest(
                 report.quarantine = quarantine.commit(
                     key
                 )  # first: committed items are not read again
+            if rows and source.header is not None:
+                stage_header(
+                    session_of(dataset), source.kind, source.header, replaces=mode == "create"
+                )
             if rows:  # without rows there is no commit, and the next one records these items too
                 items = range(noted, batch.stop)
                 named = digest.hexdigest()
@@ -232,7 +237,13 @@ def _stage(
     items = source.items[loaded.items.start : loaded.items.stop]
     if loaded.error is not None:
         return [_refused(source.name(items[0]), loaded.error, {})], 0
-    columns, num_staged = loaded.columns, 0
+    schema = dataset.schema
+    columns = {
+        tensor: values
+        for tensor, values in loaded.columns.items()
+        if tensor in schema or tensor not in source.optional
+    }
+    num_staged = 0
     refused: dict[int, Refused] = {}
     waiting = [(0, _num_rows(columns))]  # runs of rows, the next one last
     while waiting:

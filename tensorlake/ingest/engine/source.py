@@ -77,6 +77,9 @@ class Source(Generic[Item]):
         has_identity: Whether name, size and stamp identify an item: not for an object in memory
             of which only type and length are known.
         apart: How to pass some items alone, for errors: follows "pass only them".
+        header: Members of the source that belong to all items, for exports, as JSON.
+        optional: Tensors that earlier versions of the format's importer did not make: a dataset
+            without them gets rows without them.
     """
 
     kind: str
@@ -96,6 +99,8 @@ class Source(Generic[Item]):
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     has_identity: bool = True
     apart: str = ""
+    header: Mapping[str, Any] | None = None
+    optional: Collection[str] = ()
 
     @property
     def key_start(self) -> str:

@@ -13,7 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
-from tensorlake.dataset import Dataset, SkippedItem, codec_of_files
+from xxhash import xxh3_64_hexdigest
+
+from tensorlake.dataset import Dataset, SkippedItem, codec_of_files, leads_outside
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.files import unreadable_file
 from tensorlake.ingest.engine.found_files import source_path
@@ -32,7 +34,9 @@ from tensorlake.types import (
     ClassLabel,
     Image,
     InstanceMask,
+    Json,
     Keypoints,
+    StoredJson,
     Text,
 )
 from tensorlake.types import (
@@ -40,6 +44,8 @@ from tensorlake.types import (
 )
 
 __all__ = ["coco"]
+
+_TEXTS = ("file_name", "coco")
 
 Columns = Mapping[str, Callable[[range], Any]]
 """Functions that return the values of some images, by tensor."""
@@ -57,9 +63,12 @@ def coco(
     """Ingest a COCO file: every image it lists, with or without annotations.
 
     Instances make ``image``, ``boxes`` (xyxy, of the image), ``label`` (one class per box),
-    ``iscrowd``, ``area``, ``annotation_id`` (per box), ``image_id``, and ``mask`` (per box)
-    where the file has segmentations; keypoints also ``keypoints`` (per box); of
-    captions ``image``, ``captions`` and ``image_id``. Rows are in the order of the file.
+    ``iscrowd``, ``area`` (NaN where the file has none), ``annotation_id`` (per box), and ``mask``
+    (per box) where the file has segmentations; keypoints also ``keypoints`` (per box); captions
+    ``captions``. Each row also has ``image_id``, ``file_name``, and ``coco``, all members of
+    the image and its annotations as JSON, such as polygons and licences. With it and the file's
+    categories and ``info``, which the dataset keeps, ``ds.to_coco`` restores the file. Rows are in
+    the order of the file.
 
     Args:
         annotations: The JSON file, or its URL in a store.
@@ -117,18 +126,24 @@ def coco(
         read = read_files(paths[rows.start : rows.stop], sizes[rows.start : rows.stop])
         for at, sample in zip(rows, read, strict=True):
             _check_size(image_type, sample, file.images[at])
-        ids = [image.id for image in file.images[rows.start : rows.stop]]
-        return {"image": read, "image_id": ids} | {
-            name: values(rows) for name, values in columns.items()
-        }
+        listed_images = file.images[rows.start : rows.stop]
+        return {
+            "image": read,
+            "image_id": [image.id for image in listed_images],
+            "file_name": [image.file_name for image in listed_images],
+            "coco": [StoredJson(record_of(row)) for row in rows],
+        } | {name: values(rows) for name, values in columns.items()}
 
     @cache
+    def record_of(row: int) -> bytes:
+        return file.record_of(row)
+
     def stamp(row: int) -> tuple[str, str]:
-        return stamps[row], file.digest_of(row)
+        return stamps[row], xxh3_64_hexdigest(record_of(row))
 
     source = Source(
         kind="coco",
-        schema={"image": image_type, **schema},
+        schema={"image": image_type, **schema, "file_name": Text(), "coco": Json()},
         items=range(len(paths)),
         sizes=sizes,
         name=lambda row: file.images[row].file_name.rpartition("/")[2],
@@ -142,6 +157,8 @@ def coco(
             "masks": masks,
             "categories": [(one.id, one.name) for one in file.categories],
         },
+        header=file.header,
+        optional=_TEXTS,
     )
     return run_ingest(source, dst, **options)
 
@@ -253,14 +270,8 @@ def _check_size(image_type: Image, sample: Buffer, image: CocoImage) -> None:
         )
 
 
-def _is_outside(name: str) -> bool:
-    """Whether a name leads out of the folder that it is relative to."""
-    parts = name.replace("\\", "/").split("/")
-    return not parts[0] or ".." in parts or parts[0].endswith(":")
-
-
 def _size_of(path: str, image: CocoImage, listed: Mapping[str, int] | None) -> int:
-    if _is_outside(image.file_name):
+    if leads_outside(image.file_name):
         raise InvalidInputError(
             f"image {image.id} of the COCO file is named {image.file_name!r}, which is outside of"
             " the folder of images\npass the folder of all images, and names relative to it",

@@ -9,6 +9,7 @@ The file is parsed into typed values; errors name the position in the file.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -17,10 +18,10 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
-from xxhash import xxh3_64_hexdigest
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.vision.coco_records import Records, canonical_record, read_records
 from tensorlake.storage import public_url
 from tensorlake.types import Ragged, RaggedColumn, offsets_of
 
@@ -46,13 +47,13 @@ class CocoImage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Annotation(msgspec.Struct, frozen=True, gc=False):
-    """An object of an image, or a caption; missing members are UNSET, None or 0."""
+    """An object of an image, or a caption; missing members are UNSET, None, 0, an area NaN."""
 
     image_id: Int64
     id: Int64 = 0
     category_id: Int64 | None = None
     bbox: Box | msgspec.UnsetType = msgspec.UNSET
-    area: float = 0.0
+    area: float = math.nan  # never guessed from the box
     iscrowd: UInt8 | bool = 0
     segmentation: msgspec.Raw = NOTHING  # JSON that is parsed where masks are filled
     keypoints: list[float] | None = None
@@ -93,10 +94,16 @@ class _Named(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Wrong:
-    """Errors of annotations, by the id of their image; and of images."""
+    """Errors of annotations, by the id of their image; and of images.
+
+    Attributes:
+        places: Positions in the file of the images and of the annotations that are left, if any
+            were left out.
+    """
 
     annotations: dict[int, str] = field(default_factory=dict[int, str])
     images: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    places: tuple[list[int], list[int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,9 @@ class CocoFile:
         offsets: Offsets of each image's annotations.
         categories: Categories, sorted by id.
         strays: Annotations of images that are not listed.
+        header: All members of the file but its images and annotations.
+        image_records: The text of each image in the file.
+        records: The text of each annotation.
         wrong_annotations: Errors of annotations that were left out, by the id of their image.
         wrong_images: Names and errors of images that were left out.
     """
@@ -136,6 +146,9 @@ class CocoFile:
     offsets: np.ndarray
     categories: Sequence[Category]
     strays: Sequence[Annotation]
+    header: Mapping[str, Any]
+    image_records: Sequence[msgspec.Raw]
+    records: Sequence[msgspec.Raw]
     wrong_annotations: Mapping[int, str] = field(default_factory=dict[int, str])
     wrong_images: Sequence[tuple[str, str]] = ()
 
@@ -214,10 +227,13 @@ class CocoFile:
         counts = np.diff(self.offsets)
         is_kept = np.ones(len(counts), np.bool_)
         is_kept[list(rows)] = False
+        images, objects = np.flatnonzero(is_kept), np.flatnonzero(np.repeat(is_kept, counts))
         return replace(
             self,
-            images=_taken(self.images, np.flatnonzero(is_kept)),
-            annotations=_taken(self.annotations, np.flatnonzero(np.repeat(is_kept, counts))),
+            images=_taken(self.images, images),
+            image_records=_taken(self.image_records, images),
+            annotations=_taken(self.annotations, objects),
+            records=_taken(self.records, objects),
             offsets=offsets_of(counts[is_kept]),
         )
 
@@ -252,12 +268,19 @@ class CocoFile:
                     break
         return found
 
-    def digest_of(self, row: int) -> str:
-        """Return a digest of an image and its annotations, independent of indentation."""
+    def record_of(self, row: int) -> bytes:
+        """Return all members of an image and its annotations, as canonical JSON.
+
+        Raises:
+            InvalidInputError: It has text that is not Unicode.
+        """
         start, stop = self.offsets[row : row + 2].tolist()
-        objects = [_as_first_digested(one) for one in self.annotations[start:stop]]
-        content = msgspec.json.encode((self.images[row], objects))
-        return xxh3_64_hexdigest(content.translate(None, b" \t\r\n"))
+        try:
+            return canonical_record(self.image_records[row], self.records[start:stop])
+        except ValueError as error:  # a half of a surrogate pair
+            name = self.images[row].file_name
+            message = f"the record of {name!r} is not text: {error}"
+            raise InvalidInputError(message, src=self.path, item=name) from error
 
     def wrong(self, annotation: Annotation, what: str) -> InvalidInputError:
         """Return the error of an annotation that has something wrong."""
@@ -278,7 +301,8 @@ def read_coco(path: str, files: SourceFiles, *, is_strict: bool = True) -> CocoF
         InvalidInputError: The file is not a COCO file; the message names the position.
     """
     described = public_url(path)
-    document, wrong = _parsed(path, files, described, is_strict=is_strict)
+    content = _content(path, files, described)
+    document, wrong = _parsed(content, described, is_strict=is_strict)
     images, annotations = document.images, document.annotations
     if images is None or annotations is None:
         lacks = "'images'" if images is None else "'annotations'"
@@ -308,6 +332,7 @@ def read_coco(path: str, files: SourceFiles, *, is_strict: bool = True) -> CocoF
     is_stray = ids[rows] != wanted
     by_image = np.argsort(np.where(is_stray, len(ids), rows), kind="stable")
     stop = len(annotations) - int(np.count_nonzero(is_stray))
+    said = _records(content, described, wrong)
     return CocoFile(
         described,
         images,
@@ -315,6 +340,9 @@ def read_coco(path: str, files: SourceFiles, *, is_strict: bool = True) -> CocoF
         offsets_of(np.bincount(rows[~is_stray], minlength=len(ids))),
         sorted(document.categories or (), key=attrgetter("id")),
         _taken(annotations, by_image[stop:]),
+        said.header,
+        said.images,
+        _taken(said.annotations, by_image[:stop]),
         wrong.annotations,
         wrong.images,
     )
@@ -334,13 +362,6 @@ def _number_problem(one: Annotation) -> tuple[str, str] | None:
     return None
 
 
-def _as_first_digested(one: Annotation) -> Annotation:
-    """Return an annotation with zeros for a missing box, as digests have had it always."""
-    if one.bbox is not msgspec.UNSET:
-        return one
-    return msgspec.structs.replace(one, bbox=(0.0, 0.0, 0.0, 0.0))
-
-
 def _is_outline(segmentation: msgspec.Raw) -> bool:
     said = bytes(segmentation).strip()
     return said.startswith(b"[") and said.strip(b" []\r\n\t") != b""
@@ -350,13 +371,30 @@ def _taken(items: Sequence[T], positions: np.ndarray) -> list[T]:
     return list(map(items.__getitem__, positions.tolist()))
 
 
-def _parsed(
-    path: str, files: SourceFiles, described: str, *, is_strict: bool
-) -> tuple[_Document, _Wrong]:
+def _content(path: str, files: SourceFiles, described: str) -> bytes:
     if not is_url(path) and Path(path).is_dir():
         message = f"{described!r} is a folder\npass the JSON file first, then the folder of images"
         raise InvalidInputError(message, src=described)
-    content = files.content(path)
+    return files.content(path)
+
+
+def _records(content: bytes, described: str, wrong: _Wrong) -> Records:
+    """Return the records of the images and annotations that are left."""
+    try:
+        records = read_records(content)
+    except ValueError as error:
+        raise InvalidInputError(f"{described!r} is not text: {error}", src=described) from error
+    if wrong.places is None:
+        return records
+    images, annotations = wrong.places
+    return Records(
+        records.header,
+        [records.images[at] for at in images],
+        [records.annotations[at] for at in annotations],
+    )
+
+
+def _parsed(content: bytes, described: str, *, is_strict: bool) -> tuple[_Document, _Wrong]:
     try:
         return _decoded(content), _Wrong()
     except msgspec.ValidationError as error:
@@ -394,12 +432,15 @@ def _parts(content: bytes) -> _Parts | None:
 
 def _decoded_singly(parts: _Parts) -> tuple[_Document, _Wrong]:
     """Parse images and annotations one by one, and collect the invalid ones."""
-    wrong = _Wrong()
+    wrong = _Wrong(places=([], []))
+    assert wrong.places is not None, "it was just given"
+    of_images, of_annotations = wrong.places
     images: list[CocoImage] = []
     annotations: list[Annotation] = []
     for at, raw in enumerate(parts.images or ()):
         try:
             images.append(msgspec.json.decode(raw, type=CocoImage, strict=False))
+            of_images.append(at)
         except msgspec.ValidationError as error:
             name = _named(raw).file_name
             name = name if isinstance(name, str) else f"images[{at}]"
@@ -407,6 +448,7 @@ def _decoded_singly(parts: _Parts) -> tuple[_Document, _Wrong]:
     for at, raw in enumerate(parts.annotations or ()):
         try:
             annotations.append(msgspec.json.decode(raw, type=Annotation, strict=False))
+            of_annotations.append(at)
         except msgspec.ValidationError as error:
             named = _named(raw)
             told = f"annotation {at if named.id is None else named.id} is wrong: {error}"

@@ -23,12 +23,19 @@ from tensorlake.types.base.mixins import Encoded
 if TYPE_CHECKING:
     from tensorlake.types.base.errors import Place
 
-__all__ = ["Json"]
+__all__ = ["Json", "StoredJson"]
 
 _encoder = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 )
 _SCALARS = {str, int, float, bool, type(None)}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJson:
+    """One row's value as stored, by code that made it so: canonical JSON."""
+
+    sample: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,9 @@ class Json(Encoded, SampleType):
         """Accept dicts, lists, strings, numbers and bools, and files of JSON."""
         encoded: list[Buffer] = []
         for position, sample in enumerate(samples):
+            if isinstance(sample, StoredJson):
+                encoded.append(sample.sample)
+                continue
             value = _read_json(sample, place, position) if isinstance(sample, File) else sample
             try:
                 plain = value if _is_plain(value) else _plain(value)

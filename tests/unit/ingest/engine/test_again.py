@@ -211,7 +211,7 @@ def test_a_coco_file_that_is_written_anew_is_the_same_and_a_correction_in_it_is_
     for number in range(3):
         write(tmp_path / "p" / f"{number}.jpg", jpeg(number))
     outline = [[1.5, 1.25, 5.0, 1.0, 5.0, 5.0]]
-    box = {"category_id": 1, "bbox": [1, 1.5, 4, 4], "segmentation": outline}
+    box = {"category_id": 1, "bbox": [1, 1.5, 4, 4], "area": 16, "segmentation": outline}
     document = {
         "images": [{"id": n, "file_name": f"{n}.jpg", "width": 10, "height": 12} for n in range(3)],
         "annotations": [box | {"id": n, "image_id": n} for n in range(3)],

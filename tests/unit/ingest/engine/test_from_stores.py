@@ -26,6 +26,7 @@ OBJECT = {
     "image_id": 7,
     "category_id": 3,
     "bbox": [1, 1, 4, 4],
+    "area": 16,
     "segmentation": [[1, 1, 5, 1, 5, 5, 1, 5]],
 }
 

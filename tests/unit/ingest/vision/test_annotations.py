@@ -232,7 +232,7 @@ def coco_file(tmp_path: Path, annotations: list[dict], **category) -> tuple[Path
     return tmp_path / "coco.json", tmp_path
 
 
-OBJECT_7 = {"image_id": 7, "id": 1, "bbox": [1, 1, 4, 4]}
+OBJECT_7 = {"image_id": 7, "id": 1, "bbox": [1, 1, 4, 4], "area": 16}
 RUNS = encode_run_lengths(np.arange(120).reshape(12, 10) % 7 == 0)
 
 
