@@ -80,6 +80,7 @@ __all__ = [
     "StorageTimeoutError",
     "TensorNotFoundError",
     "TensorlakeError",
+    "TensorlakeWarning",
     "TransactionExpiredError",
     "UncommittedChangesError",
     "UncommittedChangesWarning",
@@ -98,7 +99,9 @@ __all__ = [
 ]
 
 LINE_CHARACTERS = 16_384  # of a message: a few paths, of up to 4,096 bytes each, and words
+NAME_CHARACTERS = 260  # between slashes: a part of a path has up to 255
 SHOWN_CHARACTERS = 60
+AGAIN_CHARACTERS = 20  # of a long name that the message has shown before
 SHOWN_NAME_CHARACTERS = 200  # of a string that is the value itself: names and URLs are copied
 SHOWN_BITS = 256  # of an integer: its digits fit in a line
 
@@ -148,14 +151,24 @@ class TensorlakeError(Exception):
 
 
 def _cut(message: str) -> str:
-    """Cut lines that no terminal shows whole: a name of 100,000 letters, a list of 1,000."""
-    if len(message) <= LINE_CHARACTERS:
+    """Cut what no terminal shows whole: a name of 5,000 letters, a list of 1,000 names."""
+    if len(message) <= NAME_CHARACTERS:
         return message
-    lines = message.split("\n")
-    return "\n".join(
-        one if len(one) <= LINE_CHARACTERS else f"{one[: LINE_CHARACTERS - 1]}…" for one in lines
-    )
+    cores: list[str] = []
 
+    def cut(found: re.Match[str]) -> str:
+        name = found[0]
+        is_known = any(core in name for core in cores)
+        cores.append(name[60:120])
+        kept = AGAIN_CHARACTERS if is_known else SHOWN_NAME_CHARACTERS
+        return f"{name[:kept]}…{name[-10:]}"  # its end has the quote
+
+    lines = _LONG_NAME.sub(cut, message).split("\n")
+    most = LINE_CHARACTERS - 1
+    return "\n".join(line if len(line) <= most else f"{line[:most]}…" for line in lines)
+
+
+_LONG_NAME = re.compile(rf"[^\s/\\]{{{NAME_CHARACTERS + 1},}}")
 
 _HOMES: dict[type[TensorlakeError], tuple[str, str]] = {}
 """The defining module of variants that are shown as a public error."""
@@ -338,76 +351,62 @@ class MissingExtraError(TensorlakeError, ImportError):
     """An optional dependency is not installed."""
 
 
-class DamagedBranchWarning(UserWarning):
+class TensorlakeWarning(UserWarning):
+    """Any warning of tensorlake."""
+
+    __module__ = "tensorlake"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__module__ = "tensorlake"
+
+
+class DamagedBranchWarning(TensorlakeWarning):
     """The newest entry of a branch cannot be read; the other branches can."""
 
-    __module__ = "tensorlake"
 
-
-class DamagedTagWarning(UserWarning):
+class DamagedTagWarning(TensorlakeWarning):
     """A tag or a saved view cannot be read; the others can."""
 
-    __module__ = "tensorlake"
 
-
-class EmptySideWarning(UserWarning):
+class EmptySideWarning(TensorlakeWarning):
     """A subset of a split got no row: too few rows, or groups, for its fraction."""
 
-    __module__ = "tensorlake"
 
-
-class NewerVersionWarning(UserWarning):
+class NewerVersionWarning(TensorlakeWarning):
     """A loader continues on the version its state recorded, though the branch has moved on."""
 
-    __module__ = "tensorlake"
 
-
-class NullColumnWarning(UserWarning):
+class NullColumnWarning(TensorlakeWarning):
     """Columns contain NULLs, and a loader without ``columns=`` leaves them out."""
 
-    __module__ = "tensorlake"
 
-
-class QueryWarning(UserWarning):
+class QueryWarning(TensorlakeWarning):
     """A query is valid, but probably not what was intended."""
 
-    __module__ = "tensorlake"
 
-
-class RunsHereWarning(UserWarning):
+class RunsHereWarning(TensorlakeWarning):
     """A query of a dataset behind a server runs in this process, and reads columns through it."""
 
-    __module__ = "tensorlake"
 
-
-class ShortBatchWarning(UserWarning):
+class ShortBatchWarning(TensorlakeWarning):
     """The last global batch has fewer rows than there are ranks, so some rows are repeated."""
 
-    __module__ = "tensorlake"
 
-
-class SkippedRowsWarning(UserWarning):
+class SkippedRowsWarning(TensorlakeWarning):
     """A function passed to ``map(on_error="skip")`` raised for some rows, which were left out."""
 
-    __module__ = "tensorlake"
 
-
-class SlowFilterWarning(UserWarning):
+class SlowFilterWarning(TensorlakeWarning):
     """A filter calls a Python function for each row; a condition in TQL does not."""
 
-    __module__ = "tensorlake"
 
-
-class UncommittedChangesWarning(UserWarning):
+class UncommittedChangesWarning(TensorlakeWarning):
     """A handle was closed, or collected, with staged changes, which are lost."""
 
-    __module__ = "tensorlake"
 
-
-class WrongClockWarning(UserWarning):
+class WrongClockWarning(TensorlakeWarning):
     """The clock of this machine differs from the store's by more than five minutes."""
-
-    __module__ = "tensorlake"
 
 
 class _Shown(reprlib.Repr):
@@ -443,13 +442,14 @@ class _Shown(reprlib.Repr):
 _SHOWN = _Shown()
 
 
-def shown(value: object) -> str:
+def shown(value: object, *, in_list: bool = False) -> str:
     """Format a value for a message: its repr, on one line, truncated where it is long.
 
+    One of several, ``in_list``, is truncated at 60 characters instead of 200.
     >>> shown("main@1"), shown(list(range(100)))
     ("'main@1'", '[0, 1, 2, 3, 4, 5, ...]')
     """
-    return _SHOWN.repr(value)
+    return _SHOWN.repr1(value, _SHOWN.maxlevel - in_list)
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
@@ -493,7 +493,7 @@ def no_such_name(
         hint = f"; {neighbours[name]}"
     else:
         hint = "" if name.startswith("_") else did_you_mean(name, known)
-    return AttributeError(f"{module} has no {name!r}{hint}", name=name)
+    return AttributeError(f"{module} has no {shown(name)}{hint}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -33,7 +33,15 @@ from tensorlake.format import (
     head_path,
 )
 from tensorlake.quantities import Duration, duration_of
-from tensorlake.storage import LakeStore, Store, is_lake_url, open_store, place_text, runtime
+from tensorlake.storage import (
+    LakeStore,
+    LocalStore,
+    Store,
+    is_lake_url,
+    open_store,
+    place_text,
+    runtime,
+)
 from tensorlake.versions import (
     Background,
     BranchLog,
@@ -325,9 +333,9 @@ PUBLIC_OPTIONS = frozenset({"endpoint_url", "anon", "region"})
 
 
 def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError:
-    told = runtime.run(what_remains(store))
-    if told is not None:
-        return DatasetNotFoundError(told, dataset=store.url)
+    remains = runtime.run(what_remains(store))
+    if remains is not None:
+        return DatasetNotFoundError(remains, dataset=store.url)
     parent, _, name = store.url.rstrip("/").rpartition("/")
     around: list[str] = []
     if isinstance(store, LakeStore):
@@ -361,8 +369,8 @@ _LOOKED_AT = 100
 
 def _how_to_make_one(store: Store) -> str:
     """Explain how to create a dataset: from the files present, if their kind is known."""
-    place = Path(store.url)
-    found = next(filter(None, map(_IMPORTERS.get, _endings_in(place))), None)
+    endings = _endings_in(Path(store.url)) if isinstance(store, LocalStore) else []
+    found = next(filter(None, map(_IMPORTERS.get, endings)), None)
     if found is None:
         return "to make a new one: tl.create(url, schema)"
     return f"to make one from these files: tl.ingest.{found}({store.url!r}, url)"
@@ -370,9 +378,9 @@ def _how_to_make_one(store: Store) -> str:
 
 def _endings_in(place: Path) -> list[str]:
     """List endings of files here and one folder deeper, or of the file itself."""
-    if place.is_file():
-        return [place.suffix.lower()]
     with suppress(OSError):  # a hint must not hide the error
+        if place.is_file():
+            return [place.suffix.lower()]
         here = sorted(islice(place.iterdir(), _LOOKED_AT)) if place.is_dir() else []
         inner = (islice(one.iterdir(), _LOOKED_AT) for one in here if one.is_dir())
         return [one.suffix.lower() for one in (*here, *chain.from_iterable(inner))]

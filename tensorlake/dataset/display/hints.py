@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 
-from tensorlake.errors import UnsupportedFeatureError, shown_as
+from tensorlake.errors import UnsupportedFeatureError, shown, shown_as
 
 __all__ = ["hint_for", "no_such"]
 
@@ -134,12 +134,12 @@ def no_such(holder: object, name: str) -> AttributeError:
     kind = type(holder)
     if name in LATER:
         later = _LaterWordError(
-            f"{kind.__name__} has no {name!r}; it comes in a later version\n{LATER[name]}"
+            f"{kind.__name__} has no {shown(name)}; it comes in a later version\n{LATER[name]}"
         )
         later.name, later.obj = name, holder
         return later
     hint = hint_for(kind, name)
-    message = f"{kind.__name__} has no {name!r}" + ("" if hint is None else f"; {hint}")
+    message = f"{kind.__name__} has no {shown(name)}" + ("" if hint is None else f"; {hint}")
     return AttributeError(message, name=name, obj=holder)
 
 

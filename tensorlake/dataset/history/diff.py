@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.cells import samples_differ
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.core.session import Session
+from tensorlake.errors import shown
 from tensorlake.format import RowIdRuns, TensorSpec
 from tensorlake.reading import Selection, Snapshot
 from tensorlake.storage import runtime
@@ -164,11 +165,13 @@ def _type_changes(old: TensorSpec, new: TensorSpec) -> list[str]:
         now = names[code] if code < len(names) else ""
         known.add(code)
         if name and not now:
-            changes.append(f"-class {name!r}")
+            changes.append(f"-class {shown(name)}")
         elif now != name:
-            changes.append(f"class {name!r} → {now!r}" if name else f"+class {now!r}")
+            changes.append(
+                f"class {shown(name)} → {shown(now)}" if name else f"+class {shown(now)}"
+            )
     added = [name for code, name in enumerate(names) if code not in known and name]
-    changes += [f"+class {name!r}" for name in added]
+    changes += [f"+class {shown(name)}" for name in added]
     before, after = (
         {key: value for key, value in one.to_json().items() if key not in ("names", "dropped")}
         for one in (old.type, new.type)

@@ -46,6 +46,7 @@ __all__ = [
 
 NamesChange = Literal["add", "rename", "drop"]
 
+SHOWN_CLASSES = 12
 METADATA_NBYTES_MAX = 16_384
 """As an entry's own metadata (format.md): the schema is read with every version."""
 
@@ -202,7 +203,7 @@ def _add_names(session: Session, name: str, names: Sequence[str]) -> None:
         for one in added:
             if check_text(one, what="the class name") in known:
                 raise SchemaError(
-                    f"{name!r} has a class {one!r} already, or was given it twice\n"
+                    f"{name!r} has a class {shown(one)} already, or was given it twice\n"
                     "names must differ; give only new ones",
                     tensor=name,
                     actual=one,
@@ -293,21 +294,23 @@ def _refuse_nulls(reader: Reader, spec: TensorSpec) -> None:
 def _refuse_used(reader: Reader, spec: TensorSpec, label: ClassLabel, codes: list[int]) -> None:
     if label.has_default and label.default in codes:
         raise SchemaError(
-            f"class {label.names[label.default]!r} is the default of {spec.name!r}, which rows"
+            f"class {shown(label.names[label.default])} is the default of {spec.name!r}, which rows"
             " without a label get\nkeep it, or rename it",
             tensor=spec.name,
         )
     counts = count_rows_of_classes(reader, spec, codes).tolist()
     used = [
-        f"{label.names[code]!r} in {plural(rows, 'row')}"
+        f"{shown(label.names[code], in_list=True)} in {plural(rows, 'row')}"
         for code, rows in zip(codes, counts, strict=True)
         if rows
     ]
     if used:
+        listed = ", ".join(used[:SHOWN_CLASSES]) + (", …" if len(used) > SHOWN_CLASSES else "")
         first = next(label.names[code] for code, n in zip(codes, counts, strict=True) if n)
+        rows = f"ds[{spec.name!r}][ds[{spec.name!r}] == {shown(first, in_list=True)}]"
         raise SchemaError(
-            f"classes of {spec.name!r} are in use and cannot be dropped: {', '.join(used)}\n"
-            f"assign another first: ds[{spec.name!r}][ds[{spec.name!r}] == {first!r}] = …",
+            f"classes of {spec.name!r} are in use and cannot be dropped: {listed}\n"
+            f"assign another first: {rows} = …",
             tensor=spec.name,
             actual={label.names[code]: n for code, n in zip(codes, counts, strict=True)},
         )

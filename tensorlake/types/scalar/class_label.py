@@ -43,6 +43,7 @@ __all__ = ["ClassLabel"]
 
 _CODES = np.dtype("<i8")
 _NAMES_DESCRIBED = 4
+_NAME_DESCRIBED = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +132,8 @@ class ClassLabel(SampleType):
     def describe(self) -> str:
         """Show the classes if they are few: ``ClassLabel(2: cat, dog)``."""
         names = self.known_names
-        few = 0 < len(names) <= _NAMES_DESCRIBED
-        return f"ClassLabel({len(names)}{': ' + ', '.join(names) if few else ''})"
+        is_short = 0 < len(names) <= _NAMES_DESCRIBED and max(map(len, names)) <= _NAME_DESCRIBED
+        return f"ClassLabel({len(names)}{': ' + ', '.join(names) if is_short else ''})"
 
     @property
     def expected(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tensorlake.errors import UnknownClassError, did_you_mean
+from tensorlake.errors import UnknownClassError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,15 +28,16 @@ def unknown_class(
     """Build the error for a class name or code that the tensor does not have."""
     last_code = len(names) - 1
     names = [one for one in names if one]  # a dropped class has a code, but no name
-    shown = ", ".join(map(repr, names[:_SHOWN_NAMES])) + (
-        ", …" if len(names) > _SHOWN_NAMES else ""
-    )
+    listed = [shown(one, in_list=True) for one in names[:_SHOWN_NAMES]]
+    listed += ["…"] if len(names) > _SHOWN_NAMES else []
     count = "1 class" if len(names) == 1 else f"{len(names):,} classes"
-    head = f"{tensor!r} has no class {name!r} ({count}{': ' if names else ''}{shown})"
+    head = (
+        f"{tensor!r} has no class {shown(name)} ({count}{': ' if names else ''}{', '.join(listed)})"
+    )
     advice = f"codes are 0 … {last_code}" if names else "add names first"
     if isinstance(name, str):
         head += did_you_mean(name, names)
-        advice = f"to add it: ds[{tensor!r}].add_names([{name!r}])"
+        advice = f"to add it: ds[{tensor!r}].add_names([{shown(name, in_list=True)}])"
     return UnknownClassError(
         f"{head}\n{advice}{where}", tensor=tensor, row=row, expected=tuple(names), actual=name
     )

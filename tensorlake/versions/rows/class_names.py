@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorlake.errors import shown
 from tensorlake.format import TensorSpec
 from tensorlake.types import ClassLabel
 
@@ -137,16 +138,17 @@ def combine_class_names(
                 names[code] = kept
             if kept and was != kept and was in again:
                 description = (
-                    f"one dropped class {was!r} of {base.name!r} and added it again, the other"
+                    f"one dropped class {shown(was)} of {base.name!r} and added it again, the other"
                 )
                 clashes.append(
-                    NamesClash(f"{description} renamed it to {kept!r}", can_be_preferred=False)
+                    NamesClash(f"{description} renamed it to {shown(kept)}", can_be_preferred=False)
                 )
         elif here == was:
             names[code] = there
         elif there not in (was, here):
             description = (
-                f"both changed class {was or here!r} of {base.name!r}: to {here!r}, to {there!r}"
+                f"both changed class {shown(was or here)} of {base.name!r}: to {shown(here)}, to"
+                f" {shown(there)}"
             )
             clashes.append(NamesClash(description, can_be_preferred=True))
             names[code] = there if prefers_incoming else here

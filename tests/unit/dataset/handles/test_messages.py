@@ -4,6 +4,7 @@ The whole text is compared: these messages are the documentation that a user rea
 """
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -225,8 +226,65 @@ def test_values_of_any_size_and_kind_are_refused_in_a_short_message(value):
     tl.delete(ds.url, confirm=ds.url)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ds, name: ds["label"].codes([name]),
+        lambda ds, name: ds["label"].__setitem__(0, name),
+        lambda ds, name: ds["label"].rename(name, "other"),
+        lambda ds, name: ds["label"].add_names([name, name]),
+        lambda ds, name: ds.query(f"SELECT {name}"),
+        lambda ds, name: ds.diff("main@0").updated[name],
+        lambda ds, name: ds.map(lambda row: {name: 1}, schema={"y": "int64"}),
+        lambda ds, name: tl.mix({name: 3}),
+        lambda ds, name: tl.open(ds.url, storage_options={name: 1}),
+        lambda ds, name: tl.open(f"memory://{name}"),
+        lambda ds, name: tl.open(f"{name}://x"),
+        lambda ds, name: tl.ClassLabel(["a"], default=name),
+    ],
+)
+def test_a_long_name_is_cut_and_cut_shorter_the_second_time(call):
+    ds = tl.create("memory://long-names", {"label": tl.ClassLabel(["cat"])}, exist_ok=True)
+    ds.append({"label": "cat"})
+    name = "".join(f"part{i}" for i in range(1000))
+
+    with pytest.raises(tl.TensorlakeError) as raised:
+        call(ds, name)
+
+    message = str(raised.value)
+    assert name[:40] in message
+    assert len(max(re.findall(r"[a-z0-9]+", message), key=len)) <= 200
+    assert len(message) < 700
+    ds.discard()
+
+
+def test_an_attribute_with_a_long_name_is_cut():
+    ds = tl.create("memory://long-names", {"label": tl.ClassLabel(["cat"])}, exist_ok=True)
+
+    with pytest.raises(AttributeError) as raised:
+        getattr(ds, "x" * 5000)
+
+    assert len(str(raised.value)) < 300
+
+
+def test_a_url_is_whole_however_long_it_is():
+    url = "s3://bucket/" + "folder-of-pictures/" * 100
+
+    assert url in str(tl.StorageError(f"{url!r} cannot be read\ntry again"))
+
+
+def test_classes_in_a_message_are_few_and_short():
+    label = tl.ClassLabel([f"class {i} " * 50 for i in range(1000)])
+    ds = tl.create("memory://long-classes", {"label": label}, exist_ok=True)
+
+    with pytest.raises(tl.UnknownClassError) as raised:
+        ds["label"].codes(["nope"])
+
+    assert len(str(raised.value)) < 1000
+
+
 def test_a_line_of_a_message_is_cut_and_others_stay():
-    error = tl.InvalidInputError("x" * 100_000 + "\nwrite this instead")
+    error = tl.InvalidInputError("x/" * 50_000 + "\nwrite this instead")
 
     first, last = str(error).splitlines()
     assert (len(first), first[-1], last) == (16_384, "…", "write this instead")
