@@ -137,7 +137,6 @@ bench: setup ## the figures, beside what they are compared to (ARGS=--write: int
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: setup ## the documentation as a site, in docs/site
-	$(BIN)/python -m pip install --quiet -c constraints.txt '.[docs]'
 	$(BIN)/zensical build --clean --strict --config-file docs/zensical.toml
 
 licences: setup ## refuse licences that are not permissive, in all that is installed or shipped

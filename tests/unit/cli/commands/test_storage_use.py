@@ -136,7 +136,7 @@ def test_doctor_fails_where_a_store_cannot_be_named(run):
 def test_doctor_looks_for_each_extra_that_a_user_can_install(run):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     optional = project["optional-dependencies"]
-    extras = {name for name, needs in optional.items() if needs} - {"all", "dev", "docs"}
+    extras = {name for name, needs in optional.items() if needs} - {"all", "dev"}
 
     said = {one["what"] for one in json.loads(run("doctor", "--json").out)}
 
