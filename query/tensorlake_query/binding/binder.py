@@ -19,7 +19,11 @@ from tensorlake_query.functions.array.indexing import bind_index
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.conditional import bind_case, bind_cast
 from tensorlake_query.functions.scalar.dates import bind_extract
-from tensorlake_query.functions.scalar.membership import bind_in_constants, bind_in_query
+from tensorlake_query.functions.scalar.membership import (
+    bind_in_constants,
+    bind_in_query,
+    bind_in_values,
+)
 from tensorlake_query.functions.scalar.operators import (
     bind_arithmetic,
     bind_compare,
@@ -50,10 +54,17 @@ from tensorlake_query.values.bound import (
 )
 from tensorlake_query.values.conversions import as_condition
 from tensorlake_query.values.order import SortKey
-from tensorlake_query.values.parameters import parameter_value, scalar_type
+from tensorlake_query.values.parameters import parameter_value, plain_values, scalar_type
 from tensorlake_query.values.source import ColumnType
 from tensorlake_query.values.times import interval_of_text, moment_of_text
 from tensorlake_query.values.types import BOOL, describe, number
+
+OF_ARRAYS = frozenset({"SHAPE", "NDIM", "SIZE", "INFO", "DTYPE", "DATA"})
+# Numbers that have no literal, and how they are written.
+NOT_FINITE = {
+    "NAN": "NaN equals nothing: x != x finds it, and 0 / 0 makes it",
+    **dict.fromkeys(("INF", "INFINITY"), "infinity is written 1 / 0"),
+}
 
 
 class Binder:
@@ -65,6 +76,7 @@ class Binder:
         self.windows: list[WindowCall] | None = None  # None where window functions are not allowed
         self.bind_statement: Callable[[ast.Statement], Statement] | None = None
         self.seed = env.seed
+        self._is_array = False  # what is bound is an array's name, and no text without quotes
         self._names = names
         self._env = env
         self._aliases: Mapping[str, ast.Expr] = {}
@@ -207,6 +219,10 @@ class Binder:
             hint = "an alias of SELECT is not seen here: repeat its expression"
         elif is_quoted:
             hint = joined(f"text takes single quotes: '{name}'", nearest(name, names))
+        elif name.upper() in NOT_FINITE:
+            hint = NOT_FINITE[name.upper()]
+        elif self._is_array:
+            hint = nearest(name, names)
         else:
             hint = nearest(name, names) or f"text takes quotes: '{name}'"
         raise QueryNameError(
@@ -292,10 +308,12 @@ class Binder:
         self._check_arguments(expr, function)
         args: list[Bound] = []
         for arg in expr.args:
+            self._is_array = name in OF_ARRAYS and isinstance(arg, ast.Column)
             if isinstance(arg, ast.Weighted):
                 args += [self.bind(arg.condition), self.bind(arg.weight)]
             elif not isinstance(arg, ast.Star):
                 args.append(self.bind(arg))
+        self._is_array = False
         named = {each.name: self.bind(each.value) for each in expr.named}
         return function.bind(self._site(expr, args, named))
 
@@ -397,6 +415,15 @@ class Binder:
             raise QueryTypeError(message, text=self.text, span=each.span, hint=hint)
 
     def _in_list(self, expr: ast.InList) -> Bound:
+        if len(expr.items) == 1 and isinstance(expr.items[0], ast.Parameter):
+            parameter = expr.items[0]
+            values = plain_values(self._env.parameter(parameter))
+            if values is not None:
+                first = parameter_value(values[0], parameter, self.text)
+                site = self._site(expr, [self.bind(expr.operand), first])
+                found = bind_in_values(site, values, negated=expr.negated)
+                if found is not None:
+                    return found
         items: list[ast.Expr] = []
         bound: list[Bound] = []
         for item in expr.items:

@@ -14,6 +14,7 @@ from tensorlake_query.binding.literals import bind_choice, bind_count, bind_limi
 from tensorlake_query.binding.sampling import bind_weight
 from tensorlake_query.binding.scope import Environment
 from tensorlake_query.binding.set_operation import combined_schema
+from tensorlake_query.functions.scalar.rows import ROW_COLUMNS
 from tensorlake_query.planning.plan import (
     Aggregate,
     Arrange,
@@ -216,6 +217,7 @@ class _Clauses:
                 bound = self._binder.bind(written.expr)
                 expr = written.expr
                 default = expr.name if isinstance(expr, ast.Column) else print_expr(expr)
+                self._check_row_alias(written, bound)
                 found = [Output(written.alias or default, bound)]
             for output in found:
                 if any(output.name == other.name for other in outputs):
@@ -227,6 +229,23 @@ class _Clauses:
                     )
                 outputs.append(output)
         return tuple(outputs)
+
+    def _check_row_alias(self, written: ast.Output, bound: Bound) -> None:
+        """Refuse to name something else as what every row has beside its columns."""
+        name, expr = written.alias, written.expr
+        if name is None or name not in ROW_COLUMNS or isinstance(expr, ast.Star):
+            return
+        if isinstance(expr, ast.Column) and expr.name == name:
+            return  # of a query in FROM
+        if type(bound) is type(ROW_COLUMNS[name](expr)):
+            return
+        what = "number in its version" if name == "_row" else "identifier"
+        raise QueryNameError(
+            f"{name!r} is the row's {what} in every output, not {print_expr(expr)}",
+            text=self._binder.text,
+            span=written.span,
+            hint=f"give it another name: AS {name.strip('_')}",
+        )
 
     def _star(self, written: ast.Output, grouping: Grouping | None) -> list[Output]:
         binder = self._binder

@@ -3,6 +3,7 @@
 from tensorlake_query.binding.binder import Binder
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryTypeError
+from tensorlake_query.syntax.printer import print_expr
 from tensorlake_query.values.bound import Constant
 
 ALL_PERCENT = 100
@@ -36,7 +37,7 @@ def bind_count(expr: ast.Count, binder: Binder) -> int:
     """
     value = _known(expr, binder)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _refused(expr, binder, "expected an integer >= 0")
+        raise _refused(expr, binder, f"an integer >= 0 is needed, and {_shown(expr, value)}")
     return value
 
 
@@ -55,6 +56,11 @@ def bind_choice(expr: ast.Count, binder: Binder, clause: str) -> bool:
 def _known(expr: ast.Count, binder: Binder) -> object:
     bound = binder.bind(expr)
     return bound.value if isinstance(bound, Constant) else None
+
+
+def _shown(expr: ast.Count, value: object) -> str:
+    written = print_expr(expr)
+    return f"{written} is {value!r}" if isinstance(expr, ast.Parameter) else f"got {written}"
 
 
 def _refused(expr: ast.Expr, binder: Binder, message: str) -> QueryTypeError:

@@ -13,6 +13,7 @@ from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.group_keys import group_rows
 from tensorlake_query.values.source import ColumnType, IntArray
+from tensorlake_query.values.times import is_time, units_per
 from tensorlake_query.values.types import describe, is_numeric
 from tensorlake_query.values.vectors import Vector, concatenated
 
@@ -50,12 +51,24 @@ def _common(a: ColumnType, b: ColumnType) -> ColumnType | None:
     nullable = a.nullable or b.nullable
     if replace(a, nullable=nullable) == replace(b, nullable=nullable):
         return replace(a, nullable=nullable)
+    if is_time(a) or is_time(b):
+        return _common_time(a, b, nullable=nullable)
     if not (is_numeric(a) and is_numeric(b)) or a.names != b.names or len(a.shape) != len(b.shape):
         return None
     shape = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
     dtype = np.result_type(a.dtype or "float64", b.dtype or "float64").name
     kind = a.kind if a.kind == b.kind else "number"
     return ColumnType(kind, dtype, shape, a.names, nullable)
+
+
+def _common_time(a: ColumnType, b: ColumnType, *, nullable: bool) -> ColumnType | None:
+    """Return the type of two times, in the finer of their units; None for unlike ones."""
+    if not (is_time(a) and is_time(b)) or a.shape != b.shape:
+        return None
+    if (a.timestamp_unit is None) != (b.timestamp_unit is None):
+        return None
+    finer = a if units_per(a, b) else b
+    return replace(finer, nullable=nullable)
 
 
 def kept_rows(

@@ -23,6 +23,7 @@ from tensorlake_query.values.source import (
     RaggedBatch,
     UniformBatch,
 )
+from tensorlake_query.values.times import is_time, units_per
 from tensorlake_query.values.types import is_ragged
 from tensorlake_query.values.vectors import (
     Vector,
@@ -187,24 +188,24 @@ class JoinSource:
         source = self._sources[side]
         there = self._rows[side][rows]
         known = there >= 0
+        column_type = source.schema[name]
 
         def read(rows: IntArray) -> Vector:
-            return from_batch(source.read(name, rows), source.schema[name])
+            return from_batch(source.read(name, rows), column_type)
 
-        column_type = source.schema[name]
         repeats = is_ragged(column_type) or column_type.dtype is None
         if known.all() and not repeats and not column_type.shape and source.num_rows < len(there):
             whole = read(np.arange(source.num_rows))  # each row is wanted more than once, about
-            return _as_type(take(whole, there), joined_type)
+            return _as_type(take(whole, there), column_type, joined_type)
         if known.all():
-            return _as_type(taken_once(read, there) if repeats else read(there), joined_type)
+            return _as_type(
+                taken_once(read, there) if repeats else read(there), column_type, joined_type
+            )
         found = taken_once(read, there[known]) if repeats else read(there[known])
-        padded = concatenated(
-            [found, constant(None, replace(source.schema[name], nullable=True), 1)]
-        )
+        padded = concatenated([found, constant(None, replace(column_type, nullable=True), 1)])
         places = np.full(len(rows), int(known.sum()))
         places[known] = np.arange(int(known.sum()))
-        return _as_type(take(padded, places), joined_type)
+        return _as_type(take(padded, places), column_type, joined_type)
 
 
 class CombinedSource:
@@ -237,10 +238,11 @@ class CombinedSource:
         """Read from each side the rows that are its own."""
         place = list(self._schema).index(column)
         parts, picks = self._split(rows)
-        vectors = [
-            _as_type(side.vector(list(side.schema)[place], part), self._schema[column])
-            for side, part in zip(self._sides, parts, strict=True)
-        ]
+        vectors: list[Vector] = []
+        for side, part in zip(self._sides, parts, strict=True):
+            name = list(side.schema)[place]
+            given = side.schema[name]
+            vectors.append(_as_type(side.vector(name, part), given, self._schema[column]))
         return take(concatenated(vectors), picks)
 
     def shapes(self, column: str, rows: IntArray) -> IntArray:
@@ -291,11 +293,13 @@ def row_numbers_of(side: ResultSource) -> Vector:
     return UniformBatch(lineage.rows(np.arange(side.num_rows)))
 
 
-def _as_type(vector: Vector, column_type: ColumnType) -> Vector:
-    """Bring a vector to the type that both sides have in common."""
+def _as_type(vector: Vector, given: ColumnType, column_type: ColumnType) -> Vector:
+    """Bring a vector of one side to the type that both have in common."""
     if column_type.dtype is None:
         return vector
     values = vector.values.astype(column_type.dtype, copy=False)
+    if is_time(column_type) and units_per(column_type, given) > 1:
+        values = values * units_per(column_type, given)
     made = replace(vector, values=values)
     if is_ragged(column_type) and isinstance(made, UniformBatch):
         ragged = as_ragged(made)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorlake_query.functions.scalar.membership import Values
 from tensorlake_query.planning.plan import Filter, Plan, Scan, TopK, chain
 from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Apply, Bound, ColumnRef, Constant
@@ -160,11 +161,13 @@ def _ranges(expr: Bound, source: ColumnSource) -> IntArray | None:
     operand = expr.args[0]
     assert isinstance(operand, ColumnRef), "is_prunable looked"
     if expr.role == "in":
-        values = [
-            item.value
-            for item in expr.args[1:]
-            if isinstance(item, Constant) and item.value is not None
-        ]
+        values: list[Any] = []
+        for item in expr.args[1:]:
+            value = item.value if isinstance(item, Constant) else None
+            if isinstance(value, Values):
+                values += value.array.tolist()
+            elif value is not None:
+                values.append(value)
         return _zone_ranges(source, operand, lambda bounds: _any_of(bounds, values))
     statistics = source.statistics(operand.name)
     if statistics is None:

@@ -8,6 +8,7 @@ None). Expressions are here, clauses and statements in `syntax/clause_builder.py
 # ruff: noqa: D102  a method is the grammar rule of its name
 
 import math
+import re
 from typing import Any, cast
 
 from msgspec import Struct
@@ -18,6 +19,17 @@ from tensorlake_query.syntax.errors import QuerySyntaxError
 
 MAX_DIGITS = 400  # no 64-bit number needs more; Python's own conversion is quadratic in them
 INT_MIN, UINT_MAX = -(2**63), 2**64 - 1
+
+
+_COUNTED = re.compile(r"\b(LIMIT|TOP|OFFSET|SEED|EXPAND BY)\s+\Z", re.IGNORECASE)
+# Clauses that take a count, and what to write for one that is too large.
+COUNT_HINTS = {
+    "LIMIT": "leave LIMIT out for all rows",
+    "TOP": "leave TOP out for all rows",
+    "OFFSET": "no dataset has as many rows",
+    "SEED": "a seed is an integer below 2^64",
+    "EXPAND BY": "no dataset has as many rows",
+}
 
 
 class Token(Struct, frozen=True):
@@ -114,7 +126,7 @@ class ExpressionBuilder:
         if op == "-" and isinstance(operand, ast.Literal) and _is_positive(operand.value):
             value = -cast("int | float", operand.value)
             if isinstance(value, int) and value < INT_MIN:
-                raise self.fail(f"{value} does not fit in 64 bits", span, "write it as 1e20")
+                raise self._too_large(str(value), span)
             return ast.Literal(value, span=span)
         return ast.Unary("-" if op == "-" else "+", operand, span=span)
 
@@ -143,12 +155,20 @@ class ExpressionBuilder:
         if written.isdecimal():
             value = int(written)
             if value > UINT_MAX:
-                raise self.fail(f"{written} does not fit in 64 bits", span, "write it as 1e20")
+                raise self._too_large(written, span)
             return ast.Literal(value, span=span)
         real = float(written)
         if math.isinf(real):
             raise self.fail(f"{written} is beyond float64", span)
         return ast.Literal(real, span=span)
+
+    def _too_large(self, written: str, span: Span) -> QuerySyntaxError:
+        """Refuse an integer; a count has no other form, a value has that of a float."""
+        real = float(written)
+        hint = "" if math.isinf(real) else f"write it as a float, which rounds: {real!r}"
+        if counted := _COUNTED.search(self._text[: span.start]):
+            hint = COUNT_HINTS[counted[1].upper()]
+        return self.fail(f"{written} does not fit in 64 bits", span, hint)
 
     def text(self, span: Span, children: Children) -> ast.Literal:
         return ast.Literal(_unquoted(children[0]), span=span)

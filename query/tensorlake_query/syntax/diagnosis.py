@@ -53,6 +53,14 @@ MOVED = (
     ("TABLESAMPLE", r"\Z", "write SAMPLE BY 1 REPLACE false LIMIT 10 PERCENT"),
 )
 CHANGES = {"UPDATE", "DELETE", "INSERT"}
+# Statements of SQL that change more than rows, and what does it here.
+SCHEMA_CHANGES = {
+    "DROP": "ds.drop_tensor(name) drops a tensor",
+    "ALTER": "ds.add_tensor(name, type), ds.rename_tensor(old, new), ds.drop_tensor(name)",
+    "CREATE": "tl.create(url, schema) creates a dataset, view.save(name) saves a view",
+    "TRUNCATE": "write DELETE FROM this",
+    "MERGE": "ds.upsert(…) merges rows, ds.merge(branch) a branch",
+}
 STATEMENTS = "UPDATE this SET …, DELETE FROM this WHERE … or INSERT INTO this SELECT …"
 READS = {"SELECT", "WITH", "FROM", "WHERE", "ORDER", "GROUP", "EXPLAIN", "LIMIT"}
 # What is parsed → its name, and what to write where there is nothing.
@@ -144,6 +152,8 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QueryEr
     is_first = not text[:at].strip()
     if start == "change" and is_first and word.upper() in READS:
         return fail(f"{word.upper()} only reads", f"ds.query(…); ds.execute takes {STATEMENTS}")
+    if is_first and word.upper() in SCHEMA_CHANGES:
+        return fail(f"TQL has no {word.upper()}", SCHEMA_CHANGES[word.upper()])
     if start == "change" and is_first and word:
         return fail(f"unexpected {word!r}", f"a statement is {STATEMENTS}")
     if start != "change" and is_first and word.upper() in CHANGES:

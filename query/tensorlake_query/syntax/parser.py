@@ -124,8 +124,6 @@ def _anew(text: str, start: str, check: Check | None) -> ast.Node:
             span=Span(0, 0),
             hint="pass long arrays as parameters: x IN $ids",
         )
-    if not text.strip():
-        raise empty_text(text, start)
     try:
         tree = _tree(text, start, check)
     except ParseStopError as stop:
@@ -140,16 +138,19 @@ def _tree(text: str, start: str, check: Check | None) -> Any:
 
     Raises:
         ParseStopError: the text is not in the grammar.
+        QuerySyntaxError: it has no word.
     """
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     state = grammar().parse_interactive(text, start=start)
-    position = 0
+    position, number = 0, -1
     try:
         for number, token in enumerate(state.iter_parse()):
             position = cast("int", token.start_pos)
             if check is not None and number % CHECK_EVERY == 0:
                 check(position)
+        if number < 0:
+            raise empty_text(text, start)  # or comments alone
         position = len(text)
         return state.feed_eof()
     except UnexpectedCharacters as stop:

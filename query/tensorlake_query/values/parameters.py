@@ -1,6 +1,7 @@
 """Parameters: Python and NumPy values as constants of a query, never pasted into its text."""
 
 import datetime as dt
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
@@ -9,9 +10,10 @@ import numpy as np
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import Constant
-from tensorlake_query.values.source import ColumnType
+from tensorlake_query.values.source import AnyArray, ColumnType
 from tensorlake_query.values.times import moment_of_value
 from tensorlake_query.values.types import BOOL, FLOAT, INT, JSON, NULL_TYPE, TEXT, number
+from tensorlake_query.values.vectors import object_array
 
 BYTES = ColumnType("bytes", None, ())
 
@@ -50,7 +52,7 @@ def parameter_value(value: object, expr: ast.Parameter, text: str) -> Constant:
             f"the parameter ${expr.name} is an integer that does not fit in 64 bits",
             text=text,
             span=expr.span,
-            hint="give it as a float",
+            hint="give a value as a float; leave a LIMIT as large as this out",
         )
     raise QueryTypeError(
         f"unsupported type of the parameter ${expr.name}: {type(value).__name__}",
@@ -58,6 +60,27 @@ def parameter_value(value: object, expr: ast.Parameter, text: str) -> Constant:
         span=expr.span,
         hint="give a number, a boolean, a string, bytes, a dict, or an array of numbers",
     )
+
+
+def plain_values(value: object) -> AnyArray | None:
+    """Return a list of numbers or of texts as an array; None for anything else, or nothing."""
+    if isinstance(value, np.ndarray):
+        is_plain = value.ndim == 1 and value.dtype.kind in "iuf" and value.size
+        return cast("AnyArray", value) if is_plain else None
+    if not isinstance(value, list | tuple | set | frozenset):
+        return None
+    items = list(cast("Iterable[object]", value))
+    kinds = set(map(type, items))
+    if kinds == {str}:
+        return object_array(items)
+    if kinds not in ({int}, {float}):
+        return None
+    try:
+        array = np.array(items)
+    except OverflowError:
+        return None
+    is_exact = (array.dtype.kind == "f") == (kinds == {float})  # not integers of 65 bits
+    return array if array.dtype.kind in "iuf" and is_exact else None
 
 
 def scalar_type(value: object) -> ColumnType:

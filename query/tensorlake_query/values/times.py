@@ -118,6 +118,15 @@ def in_unit(expr: Bound, unit: TimeUnit) -> Bound:
     return Apply(kernel, (expr,), column_type, None)
 
 
+def units_per(finer: ColumnType, coarser: ColumnType) -> int:
+    """Return how many units of one time are one unit of another."""
+    return _per_second(finer) // _per_second(coarser)
+
+
+def _per_second(column_type: ColumnType) -> int:
+    return PER_SECOND[column_type.timestamp_unit or column_type.duration_unit or "s"]
+
+
 def untimed(expr: Bound) -> Bound:
     """Return a time as the number it is counted by."""
     if not is_time(expr.type):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tensorlake_query import ColumnType, QueryError, compile_query
+from tensorlake_query import ColumnType, QueryError, QueryTypeError, compile_query
 from tests.unit.query.array_source import NUMBER, ArraySource, samples
 
 INT = ColumnType("number", "int64", ())
@@ -57,13 +57,9 @@ def test_thousands_of_conditions_nest_nothing(joiner):
 
 
 @pytest.mark.parametrize("condition", ["n > $p", "n IN ($p)", "$p = n", "NOT n = $p"])
-def test_a_comparison_with_what_is_no_number_keeps_no_row_of_any_zone(condition):
-    """The parameter is a JSON value, which is NULL among numbers."""
-    source = ArraySource({"n": (INT, list(range(10)))}, zone_rows=2)
-
-    found = compile_query(f"WHERE {condition}", source.schema, params={"p": {"a": 1}}).run(source)
-
-    assert found.rows.tolist() == []
+def test_a_number_is_not_compared_with_an_object(condition):
+    with pytest.raises(QueryTypeError, match=r"\$p is an object, and n is a number"):
+        compile_query(f"WHERE {condition}", {"n": INT}, params={"p": {"a": 1}})
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ An accumulator has one place for each group. Batches add to it in any number; tw
 same groups, merge into what one would have made of both. NULLs do not count.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,8 @@ from tensorlake_query.values.source import AnyArray, IntArray, UniformBatch
 from tensorlake_query.values.vectors import Vector, valid_of
 
 EXACT_FLOATS = 1 << 53  # integers up to here are floats, and so are their sums
+HALF_BITS = 32  # a 64-bit integer is summed in two halves, which 2³¹ rows cannot overflow
+LOW_HALF = (1 << HALF_BITS) - 1
 
 
 class Accumulator(Protocol):
@@ -46,11 +49,11 @@ class Counts:
 
 
 class Sums:
-    """SUM, in the dtype of the answer, and AVG."""
+    """SUM of floats, and AVG."""
 
-    def __init__(self, dtype: np.dtype[np.generic], *, is_mean: bool) -> None:
+    def __init__(self, *, is_mean: bool) -> None:
         self._counts = np.zeros(0, np.int64)
-        self._sums = np.zeros(0, dtype)
+        self._sums = np.zeros(0)
         self._is_mean = is_mean
 
     def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
@@ -59,16 +62,64 @@ class Sums:
         self._counts = _grown(self._counts, num_groups, 0)
         self._sums = _grown(self._sums, num_groups, 0)
         self._counts += np.bincount(groups, minlength=num_groups)
-        if self._sums.dtype.kind == "f" or _is_exact(values):
-            sums = np.bincount(groups, values, num_groups)
-            self._sums += sums.astype(self._sums.dtype, copy=False)
-        else:
-            np.add.at(self._sums, groups, values.astype(self._sums.dtype, copy=False))
+        self._sums += np.bincount(groups, values, num_groups)
 
     def result(self) -> Vector:
         """Return the sums or means; NULL of no value."""
         sums = self._sums / np.maximum(self._counts, 1) if self._is_mean else self._sums
         return UniformBatch(sums, self._counts > 0)
+
+
+class IntegerSums:
+    """SUM of integers: exact, or the error that `overflow` makes."""
+
+    def __init__(self, dtype: np.dtype[np.generic], overflow: Callable[[], Exception]) -> None:
+        self._dtype = dtype
+        self._overflow = overflow
+        self._is_filled = np.zeros(0, np.bool_)
+        self._high = np.zeros(0, np.int64)
+        self._low = np.zeros(0, np.int64)
+
+    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+        """Add values that are not NULL."""
+        values, groups = _present(vector, groups)
+        self._is_filled = _grown(self._is_filled, num_groups, 0)
+        self._high = _grown(self._high, num_groups, 0)
+        self._low = _grown(self._low, num_groups, 0)
+        self._is_filled[groups] = True
+        if is_exact(values):
+            sums = np.bincount(groups, values, num_groups).astype(np.int64)
+            high, low = halves(sums)
+            self._high += high
+            self._low += low
+        else:
+            high, low = halves(values)
+            np.add.at(self._high, groups, high)
+            np.add.at(self._low, groups, low)
+        self._high += self._low >> HALF_BITS
+        self._low &= LOW_HALF
+
+    def result(self) -> Vector:
+        """Return the sums; NULL of no value.
+
+        Raises:
+            Exception: that of `overflow`, for a sum beyond 64 bits.
+        """
+        return UniformBatch(self.joined(self._high, self._low), self._is_filled)
+
+    def joined(self, high: IntArray, low: IntArray) -> AnyArray:
+        """Return sums of halves as sums.
+
+        Raises:
+            Exception: that of `overflow`, for a sum beyond 64 bits.
+        """
+        high, low = high + (low >> HALF_BITS), low & LOW_HALF
+        limits = np.iinfo(self._dtype.name)
+        if len(high) and not (
+            limits.min >> HALF_BITS <= high.min() and high.max() <= limits.max >> HALF_BITS
+        ):
+            raise self._overflow()
+        return (high << HALF_BITS | low).astype(self._dtype, copy=False)
 
 
 class Extremes:
@@ -99,6 +150,16 @@ class Extremes:
         return UniformBatch(self._values, self._is_filled)
 
 
+def halves(values: AnyArray) -> tuple[IntArray, IntArray]:
+    """Return integers as x · 2³² + y, with 0 ≤ y < 2³²."""
+    if values.dtype == np.uint64:
+        return (values >> np.uint64(HALF_BITS)).astype(np.int64), (
+            values & np.uint64(LOW_HALF)
+        ).astype(np.int64)
+    whole = values.astype(np.int64, copy=False)
+    return whole >> HALF_BITS, whole & LOW_HALF
+
+
 def _present(vector: Vector | None, groups: IntArray) -> tuple[AnyArray, IntArray]:
     assert vector is not None, "only COUNT(*) has no argument"
     if vector.valid is None:
@@ -107,7 +168,7 @@ def _present(vector: Vector | None, groups: IntArray) -> tuple[AnyArray, IntArra
     return vector.values[valid], groups[valid]
 
 
-def _is_exact(values: AnyArray) -> bool:
+def is_exact(values: AnyArray) -> bool:
     """Tell whether a sum of integers is exact in floats, in any order."""
     if not len(values):
         return True

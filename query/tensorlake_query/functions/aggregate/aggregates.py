@@ -1,9 +1,10 @@
 """Across rows: COUNT, SUM, AVG, MIN, MAX, FIRST, ANY_VALUE, ARRAY_AGG, over all rows or a group's.
 
 NULLs do not count. Without any value COUNT is 0 and the others are NULL. SUM of integers is int64
-(uint64), of floats float64; AVG is float64; MIN and MAX keep the type, and skip NaN unless there is
-nothing else. FIRST is the group's first sample, also a NULL, ANY_VALUE the first non-NULL; both
-take anything, the others refuse arrays: ARRAY_SUM and its kin aggregate within a sample.
+(uint64), exact or an error, of floats float64; AVG is float64; MIN and MAX keep the type, and skip
+NaN unless there is nothing else. FIRST is the group's first sample, also a NULL, ANY_VALUE the
+first non-NULL; both take anything, the others refuse arrays: ARRAY_SUM and its kin aggregate within
+a sample.
 """
 
 from collections.abc import Callable
@@ -17,12 +18,15 @@ from tensorlake_query.functions.aggregate.accumulators import (
     Accumulator,
     Counts,
     Extremes,
+    IntegerSums,
     Sums,
 )
 from tensorlake_query.functions.aggregate.distributions import bind_distribution, present
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.operators import presence_of, required_number
 from tensorlake_query.syntax import ast
+from tensorlake_query.syntax.errors import QueryTypeError
+from tensorlake_query.syntax.printer import print_expr
 from tensorlake_query.values.bound import Bound, show
 from tensorlake_query.values.group_keys import DENSE_MIN, by_group, codes_of
 from tensorlake_query.values.source import (
@@ -34,7 +38,7 @@ from tensorlake_query.values.source import (
 )
 from tensorlake_query.values.stacks import stacked_type
 from tensorlake_query.values.texts import ranked_texts, texts_of
-from tensorlake_query.values.types import INT, describe, number
+from tensorlake_query.values.types import FLOAT, INT, describe, number
 from tensorlake_query.values.vectors import Vector, constant, object_array, take, valid_of
 
 # (values of the rows or None, group of each row, number of groups) → one value a group
@@ -116,19 +120,38 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
         return AggregateCall(argument, compute, column_type, syntax)
     argument = required_number(site, argument)
     if name == "AVG":
-        means = partial(Sums, np.dtype(np.float64), is_mean=True)
-        return AggregateCall(argument, _average, number("float64", nullable=True), syntax, means)
+        return _accumulated(argument, FLOAT, syntax, partial(Sums, is_mean=True))
     kind = np.dtype(argument.type.dtype).kind
-    dtype = np.dtype({"f": np.float64, "u": np.uint64}.get(kind, np.int64))
+    if kind == "f":
+        return _accumulated(argument, FLOAT, syntax, partial(Sums, is_mean=False))
+    dtype = np.dtype(np.uint64 if kind == "u" else np.int64)
 
-    def total(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
-        values, groups = present(vector, groups)
-        sums = np.zeros(num_groups, dtype)
-        np.add.at(sums, groups, values.astype(dtype, copy=False))
-        return UniformBatch(sums, np.bincount(groups, minlength=num_groups) > 0)
+    def overflow() -> QueryTypeError:
+        written = show(argument)
+        return site.fail(
+            f"{print_expr(syntax)} is beyond {dtype.name}",
+            hint=f"write SUM(CAST({written} AS FLOAT)), which rounds",
+        )
 
-    sums = partial(Sums, dtype, is_mean=False)
-    return AggregateCall(argument, total, number(dtype, nullable=True), syntax, sums)
+    sums = partial(IntegerSums, dtype, overflow)
+    return _accumulated(argument, number(dtype), syntax, sums)
+
+
+def _accumulated(
+    argument: Bound,
+    column_type: ColumnType,
+    syntax: ast.Call,
+    accumulate: Callable[[], Accumulator],
+) -> AggregateCall:
+    """Return an aggregate that is its accumulator, also of all rows at once."""
+
+    def at_once(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
+        accumulator = accumulate()
+        accumulator.add(vector, groups, num_groups)
+        return accumulator.result()
+
+    column_type = replace(column_type, nullable=True)
+    return AggregateCall(argument, at_once, column_type, syntax, accumulate)
 
 
 def _bind_first(argument: Bound, syntax: ast.Call) -> AggregateCall:
@@ -209,13 +232,6 @@ def _count(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
     if vector is not None and vector.valid is not None:
         groups = groups[vector.valid]
     return UniformBatch(np.bincount(groups, minlength=num_groups).astype(np.int64))
-
-
-def _average(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
-    values, groups = present(vector, groups)
-    counts = np.bincount(groups, minlength=num_groups)
-    sums = np.bincount(groups, values.astype(np.float64), num_groups)
-    return UniformBatch(sums / np.maximum(counts, 1), counts > 0)
 
 
 def _bind_extreme(site: Site, argument: Bound, syntax: ast.Call) -> AggregateCall:

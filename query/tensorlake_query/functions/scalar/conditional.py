@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from tensorlake_query.functions.registry import Function, Site
+from tensorlake_query.functions.scalar.dates import same_units
 from tensorlake_query.functions.scalar.operators import TEXT_COST, adapted, required_number
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import joined, listed, nearest
@@ -27,6 +28,7 @@ from tensorlake_query.values.conversions import (
 )
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import BoolArray, ColumnType, UniformBatch
+from tensorlake_query.values.times import is_time
 from tensorlake_query.values.types import CAST_TYPES, JSON, TEXT, describe, is_numeric, number
 from tensorlake_query.values.vectors import (
     Vector,
@@ -107,6 +109,8 @@ def unified(site: Site, results: Sequence[Bound]) -> tuple[list[Bound], ColumnTy
     known = [each for each in results if not (isinstance(each, Constant) and each.value is None)]
     if not known:
         return list(results), JSON
+    if any(is_time(each.type) for each in known):
+        known = same_units(site, known)
     typed = [each for each in known if each.type.kind != "json"]
     if typed and all(is_numeric(each.type) for each in typed):
         known = [

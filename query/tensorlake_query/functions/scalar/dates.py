@@ -1,4 +1,7 @@
-"""EXTRACT and DATE_TRUNC: a part of a moment, and its begin, in UTC; EPOCH of an interval."""
+"""Times: brought to one unit where they meet; EXTRACT and DATE_TRUNC.
+
+EXTRACT gives a part of a moment in UTC, or the EPOCH of an interval; DATE_TRUNC the begin of one.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,14 +11,58 @@ import numpy as np
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.syntax.errors import joined, listed, nearest
 from tensorlake_query.values.bound import Bound, Constant, show
-from tensorlake_query.values.source import AnyArray, UniformBatch
-from tensorlake_query.values.times import PER_SECOND, is_time
+from tensorlake_query.values.source import AnyArray, TimeUnit, UniformBatch
+from tensorlake_query.values.times import PER_SECOND, in_unit, is_time, moment_of_text
 from tensorlake_query.values.types import FLOAT, INT, describe
 from tensorlake_query.values.vectors import Vector
 
 DAY, HOUR, MINUTE = 86_400, 3600, 60
 WEEK_DAYS = 7
 _THURSDAY = 4  # the day of the week of 1 January 1970, from Sunday
+
+
+def same_times(
+    site: Site, left: Bound, right: Bound, *, any_kind: bool = False
+) -> tuple[Bound, Bound]:
+    """Bring two times to the finer of their units; a known text is read as a time.
+
+    Raises:
+        QueryTypeError: one is not a time, or only one is an interval, unless of `any_kind`.
+    """
+    left, right = (
+        moment_of_text(arg.value, site.text, arg.syntax)
+        if isinstance(arg, Constant) and isinstance(arg.value, str)
+        else arg
+        for arg in (left, right)
+    )
+    kinds = [arg.type.timestamp_unit is not None for arg in (left, right)]
+    if not (is_time(left.type) and is_time(right.type)):
+        time, plain = (right, left) if not is_time(left.type) else (left, right)
+        shown = f"{show(plain)} is {describe(plain.type)}"
+        what, hint = "an interval", "write INTERVAL '7 days'"
+        if time.type.timestamp_unit is not None:
+            what, hint = "a time", "write DATE '2026-01-01'"
+        if plain.type.kind == "number":
+            hint += f", or compare EXTRACT(EPOCH FROM {show(time)}), which is in seconds"
+        raise site.fail(f"{what} is needed, and {shown}", at=plain, hint=hint)
+    if not any_kind and kinds[0] != kinds[1]:
+        raise site.fail("a time and an interval cannot be compared")
+    units: list[TimeUnit | None] = [
+        arg.type.timestamp_unit or arg.type.duration_unit for arg in (left, right)
+    ]
+    finer: TimeUnit = "s"
+    for unit in units:
+        if unit is not None and PER_SECOND[unit] > PER_SECOND[finer]:
+            finer = unit
+    return in_unit(left, finer), in_unit(right, finer)
+
+
+def same_units(site: Site, alternatives: Sequence[Bound]) -> list[Bound]:
+    """Return times in the finest of their units; a known text is read as a time."""
+    finest = next(each for each in alternatives if is_time(each.type))
+    for each in alternatives:
+        finest, _ = same_times(site, finest, each)
+    return [same_times(site, finest, each)[1] for each in alternatives]
 
 
 def _year(seconds: AnyArray) -> AnyArray:

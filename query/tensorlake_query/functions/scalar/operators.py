@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from tensorlake_query.functions.registry import Site
+from tensorlake_query.functions.scalar.dates import same_times
 from tensorlake_query.functions.text.matching import compared, equal_to
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryNameError, joined, listed, nearest
@@ -36,9 +37,9 @@ from tensorlake_query.values.conversions import (
     is_null,
 )
 from tensorlake_query.values.group_keys import json_key
-from tensorlake_query.values.source import AnyArray, ColumnType, TimeUnit, UniformBatch
+from tensorlake_query.values.source import AnyArray, ColumnType, UniformBatch
 from tensorlake_query.values.texts import texts_of
-from tensorlake_query.values.times import PER_SECOND, in_unit, is_time, moment_of_text, untimed
+from tensorlake_query.values.times import is_time, untimed
 from tensorlake_query.values.types import BOOL, FLOAT, TEXT, broadcast, describe, number
 from tensorlake_query.values.vectors import (
     Vector,
@@ -132,8 +133,6 @@ def bind_compare(site: Site, op: ast.CompareOp) -> Bound:
             raise site.fail(
                 f"a comparison with NULL is never true ({op} NULL)", hint=f"write {answer}"
             )
-    if is_time(left.type) or is_time(right.type):
-        left, right = _same_times(site, left, right)
     left, right = same_kind(site, op, left, right)
     compare = COMPARISONS[op]
     nullable = left.type.nullable or right.type.nullable
@@ -240,7 +239,7 @@ def _bind_time_arithmetic(site: Site, op: ast.ArithmeticOp) -> Bound:
             f"{show(left)} is {describe(left.type)} and {show(right)} is {describe(right.type)}",
             hint="write t + INTERVAL '7 days', or t - u for the time between two",
         )
-    left, right = _same_times(site, left, right, any_kind=True)
+    left, right = same_times(site, left, right, any_kind=True)
     unit = left.type.timestamp_unit or left.type.duration_unit
     made = apply_ufunc(structs.replace(site, args=(untimed(left), untimed(right))), ARITHMETIC[op])
     is_moment = moments[0] != moments[1]
@@ -250,35 +249,6 @@ def _bind_time_arithmetic(site: Site, op: ast.ArithmeticOp) -> Bound:
         duration_unit=None if is_moment else unit,
     )
     return structs.replace(made, type=column_type)
-
-
-def _same_times(
-    site: Site, left: Bound, right: Bound, *, any_kind: bool = False
-) -> tuple[Bound, Bound]:
-    """Bring two times to the finer of their units; a known text is read as a time."""
-    left, right = (
-        moment_of_text(arg.value, site.text, arg.syntax)
-        if isinstance(arg, Constant) and isinstance(arg.value, str)
-        else arg
-        for arg in (left, right)
-    )
-    kinds = [arg.type.timestamp_unit is not None for arg in (left, right)]
-    if not (is_time(left.type) and is_time(right.type)):
-        if not any_kind and all(arg.type.kind == "number" for arg in (left, right)):
-            return untimed(left), untimed(right)  # a count of units against a number
-        plain = left if not is_time(left.type) else right
-        shown = f"{show(plain)} is {describe(plain.type)}"
-        raise site.fail(f"a time is needed, and {shown}", at=plain, hint="write DATE '2026-01-01'")
-    if not any_kind and kinds[0] != kinds[1]:
-        raise site.fail("a time and an interval cannot be compared")
-    units: list[TimeUnit | None] = [
-        arg.type.timestamp_unit or arg.type.duration_unit for arg in (left, right)
-    ]
-    finer: TimeUnit = "s"
-    for unit in units:
-        if unit is not None and PER_SECOND[unit] > PER_SECOND[finer]:
-            finer = unit
-    return in_unit(left, finer), in_unit(right, finer)
 
 
 def conjunction(conditions: Sequence[Bound]) -> Bound:
@@ -360,7 +330,13 @@ def adapted(args: Sequence[Bound]) -> list[Bound]:
 
 
 def same_kind(site: Site, op: str, left: Bound, right: Bound) -> tuple[Bound, Bound]:
-    """Convert the two sides of a comparison to one kind."""
+    """Convert the two sides of a comparison to one kind.
+
+    Raises:
+        QueryTypeError: they have none in common.
+    """
+    if is_time(left.type) or is_time(right.type):
+        return same_times(site, left, right)
     kinds = {left.type.kind, right.type.kind}
     if kinds == {"label", "text"}:
         labels, text = (left, right) if left.type.kind == "label" else (right, left)
@@ -382,6 +358,10 @@ def same_kind(site: Site, op: str, left: Bound, right: Bound) -> tuple[Bound, Bo
         return left, right
     if "json" in kinds:
         json, other = (left, right) if left.type.kind == "json" else (right, left)
+        if isinstance(json, Constant) and json.value is not None:
+            raise site.fail(
+                f"{show(json)} is an object, and {show(other)} is {describe(other.type)}", at=json
+            )
         convert = {"text": as_text, "bool": as_condition}.get(other.type.kind, as_number)
         typed = convert(json)
         if typed is not None and not other.type.shape and other.type.kind != "bytes":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct
 
+from tensorlake_query.functions.aggregate.accumulators import IntegerSums, halves, is_exact
 from tensorlake_query.functions.aggregate.aggregates import AggregateCall, extreme_ufunc
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import AnyArray, BoolArray, IntArray, UniformBatch
@@ -72,8 +73,7 @@ def running(call: AggregateCall) -> Compute:
         if name in {"MIN", "MAX"}:
             values = _extremes(column.values, known, frame.starts, is_min=name == "MIN")[last]
         else:
-            numbers = np.where(known, column.values, 0).astype(call.type.dtype)
-            values = scanned(np.add, numbers, frame.starts)[last]
+            values = _sums(call, np.where(known, column.values, 0), frame)[last]
             if name == "AVG":
                 values = values / np.maximum(counts, 1)
         return UniformBatch(frame.by_row(values), frame.by_row(counts > 0))
@@ -91,6 +91,17 @@ def scanned(ufunc: np.ufunc, values: AnyArray, starts: IntArray) -> AnyArray:
         result[reached] = ufunc(result[reached - step], result[reached])
         step *= 2
     return result
+
+
+def _sums(call: AggregateCall, values: AnyArray, frame: Frame) -> AnyArray:
+    """Return the sums so far; of integers that could overflow in two halves."""
+    dtype = np.dtype(call.type.dtype)
+    if dtype.kind == "f" or is_exact(values):
+        return scanned(np.add, values.astype(dtype), frame.starts)
+    high, low = (scanned(np.add, half, frame.starts) for half in halves(values))
+    accumulator = None if call.accumulate is None else call.accumulate()
+    assert isinstance(accumulator, IntegerSums), "SUM of integers is made of these"
+    return accumulator.joined(high, low)
 
 
 def _extremes(values: AnyArray, known: BoolArray, starts: IntArray, *, is_min: bool) -> AnyArray:

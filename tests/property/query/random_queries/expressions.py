@@ -8,7 +8,8 @@ What the dialects mean differently is translated, one rule each, so that equal a
   and comes after every number; DuckDB takes it as the largest number. The macros `f_eq` … `f_ge`
   and three sort keys for one say it in DuckDB. SQLite has neither NaN nor division by zero, and is
   asked only where none can arise.
-- Integers wrap, `/` divides truly, `//` and `%` round down and give 0 by 0: macros again.
+- Integers wrap, `/` divides truly, `//` and `%` round down and give 0 by 0: macros again. SUM is
+  exact or an error in both.
 - `ROW_NUMBER()` counts from 0, and ties keep the order of the rows: `id` is the last key there.
 - NULLIF is a CASE; CAST to INT drops fractions; MIN and MAX skip NaN beside numbers.
 """

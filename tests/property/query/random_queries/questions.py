@@ -181,8 +181,8 @@ class Asker(Expressions):
         ]
         if kind == "int":
             choices += [
-                (fill("SUM({})", value, duckdb="wrap(SUM({}))"), "int"),
-                (fill("SUM(DISTINCT {})", value, duckdb="wrap(SUM(DISTINCT {}))"), "int"),
+                (fill("SUM({})", value, duckdb="CAST(SUM({}) AS BIGINT)"), "int"),
+                (fill("SUM(DISTINCT {})", value, duckdb="CAST(SUM(DISTINCT {}) AS BIGINT)"), "int"),
                 (same("AVG(k)"), "float"),
                 (fill("MIN({})", value), "int"),
                 (fill("MAX({})", value), "int"),
@@ -268,7 +268,7 @@ class Asker(Expressions):
             return fill(f"COUNT({{}}){over}", value, *parts), "int"
         if pick == "SUM" and kind == "int":
             return fill(f"SUM({{}}){over}", value, *parts, by,
-                        duckdb=f"wrap(SUM({{}}){over})"), "int"  # fmt: skip
+                        duckdb=f"CAST(SUM({{}}){over} AS BIGINT)"), "int"  # fmt: skip
         made = {"SUM": "float", "AVG": "float", "COUNT": "int"}.get(pick, kind)
         if pick == "MAX" and kind == "float":
             nan = over.replace("{}", "{1}", 1).replace("{}", "{2}") if parts else (

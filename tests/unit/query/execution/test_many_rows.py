@@ -10,10 +10,11 @@ from tensorlake_query import (
     ColumnStatistics,
     ColumnType,
     QueryLimitError,
+    QueryTypeError,
     UniformBatch,
     compile_query,
 )
-from tests.unit.query.array_source import samples
+from tests.unit.query.array_source import ArraySource, samples
 
 NUM_ROWS = 60_000
 SCHEMA = {
@@ -21,6 +22,9 @@ SCHEMA = {
     "i": ColumnType("number", "int64", ()),
     "label": ColumnType("label", "int64", (), ("a", "b", "c")),
 }
+
+INT = ColumnType("number", "int64", ())
+UINT = ColumnType("number", "uint64", ())
 
 
 class NumberSource:
@@ -126,7 +130,7 @@ def test_masks_of_several_conditions_keep_the_rows_of_each(seed):
 
 
 def answered(text, source):
-    result = compile_query(text, SCHEMA).run(source)
+    result = compile_query(text, source.schema).run(source)
     return {name: samples(batch) for name, batch in result.columns.items()}
 
 
@@ -190,16 +194,44 @@ def test_groups_are_those_of_all_rows_at_once(keys, is_sorted):
 
 
 def test_sums_of_large_integers_are_exact():
-    text = "SELECT label, SUM(i * 4503599627370496 + 1) AS total GROUP BY label"
+    text = "SELECT label, SUM(i * 8589934592 + 1) AS total GROUP BY label"
     source = NumberSource(4)
 
     found = answered(text, source)
 
     wanted = {}
     for code, i in zip(source.values["label"].tolist(), source.values["i"].tolist(), strict=True):
-        wanted[code] = wanted.get(code, 0) + i * 4503599627370496 + 1
-    wrapped = {code: (total + 2**63) % 2**64 - 2**63 for code, total in wanted.items()}
-    assert dict(zip(found["label"], found["total"], strict=True)) == wrapped
+        wanted[code] = wanted.get(code, 0) + i * 8589934592 + 1
+    assert all(2**53 < total < 2**63 for total in wanted.values())
+    assert dict(zip(found["label"], found["total"], strict=True)) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT SUM(i * 140737488355328) AS s",
+        "SELECT label, SUM(i * 140737488355328) AS s GROUP BY label",
+        "SELECT SUM(i * 140737488355328) OVER (PARTITION BY label) AS s",
+        "SELECT SUM(i * 140737488355328) OVER (ORDER BY i) AS s",
+        "SELECT SUM(DISTINCT i * 140737488355328) AS s",
+        "SELECT FIRST(i) AS f, SUM(i * 140737488355328) AS s",
+    ],
+)
+def test_a_sum_beyond_64_bits_is_an_error(text):
+    with pytest.raises(QueryTypeError, match=r"SUM\(.*is beyond int64\n.*\n.*CAST\(i \* "):
+        answered(text, NumberSource(4))
+
+
+def test_a_sum_is_exact_where_only_a_part_of_it_would_overflow():
+    largest = 2**63 - 1
+    source = ArraySource({"n": (INT, [largest, largest, -largest, -largest, 7]),
+                          "u": (UINT, [2**64 - 8, 1, 2, 3, 1])})  # fmt: skip
+
+    found = answered("SELECT SUM(n) AS n, SUM(u) AS u, SUM(CAST(n AS FLOAT)) AS f", source)
+    running = answered("SELECT SUM(u) OVER (ORDER BY u DESC) AS u", source)
+
+    assert found == {"n": [7], "u": [2**64 - 1], "f": [7.0]}
+    assert running["u"] == [2**64 - 8, 2**64 - 1, 2**64 - 3, 2**64 - 5, 2**64 - 1]
 
 
 def test_no_rows_make_no_groups_and_one_without_keys():
