@@ -34,21 +34,24 @@ from tensorlake.dataset.remote.sandbox import (
 )
 from tensorlake.dataset.remote.write_session import Work, begin_work
 from tensorlake.dataset.write.arrow_tables import as_table
-from tensorlake.dataset.write.arrow_types import (
+from tensorlake.dataset.write.arrow_types import huggingface_features, infer_types
+from tensorlake.dataset.write.arrow_values import (
+    Lists,
     given_sample,
-    huggingface_features,
-    infer_types,
+    holds_lists,
+    lists_of,
     values_of,
 )
-from tensorlake.dataset.write.file_layouts import (
+from tensorlake.dataset.write.file_names import (
     COMPRESSED,
     EMPTY_ROW,
+    IMAGE_ENDINGS,
     SCHEMA_KEYWORD,
     SHAPES,
     VALUES,
+    codec_of_files,
     split_member,
 )
-from tensorlake.dataset.write.image_endings import IMAGE_ENDINGS, codec_of_files
 from tensorlake.dataset.write.infer_schema import (
     image_type,
     infer_schema,
@@ -69,6 +72,7 @@ __all__ = [
     "Diff",
     "Group",
     "IngestReport",
+    "Lists",
     "Log",
     "MemoryBlocks",
     "MergeConflict",
@@ -99,6 +103,7 @@ __all__ = [
     "found_inside",
     "given_sample",
     "has_remains",
+    "holds_lists",
     "huggingface_features",
     "image_type",
     "infer_schema",
@@ -107,6 +112,7 @@ __all__ = [
     "is_float",
     "leads_outside",
     "list_datasets",
+    "lists_of",
     "note_condition",
     "open_dataset",
     "query_inside",

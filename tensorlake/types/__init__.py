@@ -60,6 +60,7 @@ from tensorlake.types.scalar.class_label import ClassLabel
 from tensorlake.types.scalar.embedding import Embedding
 from tensorlake.types.scalar.json import Json, StoredJson
 from tensorlake.types.scalar.labels import Label, LabelArray, unknown_class
+from tensorlake.types.scalar.nested import arrow_type_text, decode_rows, encode_rows
 from tensorlake.types.scalar.scalar import Bool, Scalar
 from tensorlake.types.scalar.sequence import Sequence
 from tensorlake.types.scalar.struct import Struct, expand_structs
@@ -127,14 +128,17 @@ __all__ = [
     "Timestamp",
     "UniformColumn",
     "Uuid",
+    "arrow_type_text",
     "as_ragged",
     "as_type",
     "check_default",
     "codec_of",
     "concat",
+    "decode_rows",
     "decode_run_lengths",
     "describe_value",
     "dtype_mismatch",
+    "encode_rows",
     "encode_run_lengths",
     "expand_structs",
     "fill_polygons",

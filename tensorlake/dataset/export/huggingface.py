@@ -4,6 +4,7 @@
     ClassLabel                      ClassLabel, its codes; of many a list of them, at any depth
     Image                           Image, the bytes that are stored
     Bytes, InstanceMask             Value("binary")
+    Json of an Arrow type           dicts, lists and Values of that type
     arrays of one axis              lists, of a length where it is fixed
     arrays of fixed shape           Array2D … Array5D
     ragged arrays, Tags, Sequence, Polygon     lists (of lists)
@@ -27,7 +28,7 @@ from tensorlake.dataset.export.arrow_stream import (
 )
 from tensorlake.dataset.write.arrow_columns import arrow_type
 from tensorlake.errors import missing_extra
-from tensorlake.types import ClassLabel, Image, Polygon, SampleType, Tags
+from tensorlake.types import ClassLabel, Image, Json, Polygon, SampleType, Tags
 from tensorlake.types import Sequence as SequenceType
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def _feature(sample_type: SampleType) -> Feature:
             return datasets.Sequence(_feature(item))
         case Tags():
             return datasets.Sequence(datasets.Value("string"))
+        case Json() if sample_type.arrow is not None:
+            return _feature_of_values(sample_type.arrow_type)
         case Polygon():
             point = datasets.Sequence(datasets.Value("float32"), length=2)
             return datasets.Sequence(datasets.Sequence(point))
@@ -117,6 +120,27 @@ def _feature_of_arrow(field: Arrow) -> Feature:
         made = getattr(datasets, f"Array{len(kind.shape)}D")
         return made(shape=tuple(kind.shape), dtype=str(kind.value_type))
     return _lists_of_arrow(kind)
+
+
+def _feature_of_values(kind: Arrow) -> Feature:
+    """The feature of values of an Arrow type; maps are lists of {key, value}, as it has none."""
+    import datasets
+
+    return datasets.features.features.generate_from_arrow_type(_without_maps(kind))
+
+
+def _without_maps(kind: Arrow) -> Arrow:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_map(kind):
+        pair = [("key", kind.key_type), ("value", _without_maps(kind.item_type))]
+        return pa.list_(pa.struct(pair))
+    if types.is_struct(kind):
+        return pa.struct([(field.name, _without_maps(field.type)) for field in kind])
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_without_maps(kind.value_type), kind.list_size)
+    return pa.list_(_without_maps(kind.value_type)) if types.is_list(kind) else kind
 
 
 def _lists_of_arrow(kind: Arrow) -> Feature:

@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns, check_in_memory
 from tensorlake.dataset.export.files import as_stored, new_file, plain_columns
-from tensorlake.dataset.write.file_layouts import SHAPES, VALUES
+from tensorlake.dataset.write.file_names import SHAPES, VALUES
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import Column, EncodedColumn, RaggedColumn, SampleType
 

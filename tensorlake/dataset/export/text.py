@@ -28,7 +28,7 @@ from tensorlake.dataset.export.arrow_stream import (
     record_batches,
 )
 from tensorlake.dataset.export.files import new_file
-from tensorlake.dataset.write.file_layouts import COMPRESSED
+from tensorlake.dataset.write.file_names import COMPRESSED
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.storage import place_text
 from tensorlake.types import Sequence as SequenceType

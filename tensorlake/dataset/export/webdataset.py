@@ -33,7 +33,7 @@ import numpy as np
 
 from tensorlake.dataset.export.arrow_stream import check_columns
 from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
-from tensorlake.dataset.write.file_layouts import EMPTY_ROW, SCHEMA_KEYWORD, split_member
+from tensorlake.dataset.write.file_names import EMPTY_ROW, SCHEMA_KEYWORD, split_member
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
     Bytes,

@@ -5,6 +5,8 @@
     ClassLabel                               dictionary of names; of many: a list of it
     Timestamp                                timestamp of its unit and zone
     Text, Uuid, Json                         string (JSON as its text)
+    Json of an Arrow type                    that type
+    Timestamp of dates                       date32
     Tags, Sequence, Polygon                  list of the items
     images, RLE masks, Bytes                 binary, as stored
     arrays of one axis and fixed length      fixed-size list
@@ -30,6 +32,7 @@ from tensorlake.types import (
     ClassLabel,
     Column,
     EncodedColumn,
+    Json,
     Polygon,
     RaggedColumn,
     SampleType,
@@ -39,6 +42,7 @@ from tensorlake.types import (
     UniformColumn,
     as_ragged,
     concat,
+    decode_rows,
     offsets_of,
     widened_column,
     widened_dtype,
@@ -88,8 +92,12 @@ def arrow_type(sample_type: SampleType) -> Arrow:
     match sample_type:
         case ClassLabel():
             return pa.list_(_names_type()) if sample_type.is_many else _names_type()
+        case Timestamp(is_date=True):
+            return pa.date32()
         case Timestamp(unit=unit, tz=tz):
             return pa.timestamp(unit, tz)
+        case Json() if sample_type.arrow is not None:
+            return sample_type.arrow_type
         case Tags():
             return pa.list_(pa.string())
         case Sequence(item=item):
@@ -115,7 +123,14 @@ def arrow_array(sample_type: SampleType, column: Column) -> Arrow:
         case Timestamp():
             assert isinstance(column, UniformColumn)
             counts = pa.array(column.values, mask=_mask(column))
-            return counts.cast(arrow_type(sample_type))
+            moments = counts.cast(pa.timestamp(sample_type.unit, sample_type.tz))
+            return moments.cast(arrow_type(sample_type))
+        case Json() if sample_type.arrow is not None:
+            assert isinstance(column, EncodedColumn)
+            valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+            pairs = zip(column.samples, valid.tolist(), strict=True)
+            texts = [sample if is_valid else None for sample, is_valid in pairs]
+            return decode_rows(texts, sample_type.arrow_type)
         case Sequence():
             assert isinstance(column, EncodedColumn), "items are joined"
             return _items(sample_type, column)

@@ -1,4 +1,4 @@
-"""From Arrow columns to tensors: the type of each, and its values as input of ``extend``.
+"""From Arrow columns to tensors: the type of each.
 
     Arrow                                    tensor
     int, uint, float, bool                   Scalar, Bool
@@ -8,13 +8,17 @@
     binary                                   Image if all values seen are images, else Bytes
     struct {bytes, path}                     Image (as Hugging Face stores images), or Bytes
     list, fixed-size list of numbers         Array, ragged or fixed, of any depth
+    lists of floats of one length            Array, Embedding from `EMBEDDING_DIM_MIN` floats on
     fixed-shape tensor (extension)           Array
     list of strings                          Sequence("str")
     list of binary, or of {bytes, path}      Sequence of Image or Bytes
-    timestamp, date                          Timestamp of its unit and zone; of a date seconds
-    other struct, map, list of structs       Json
+    timestamp, date                          Timestamp of its unit and zone, or of dates
+    lists with NULLs, or of unequal lengths  Json of the Arrow type, such as [[1], [2, 3]]
+    decimal, time, duration, struct, map     Json of the Arrow type
+    lists of these                           Json of the Arrow type
 
-A column exported from a tensor records it in its field's metadata, and becomes that tensor again.
+Lists of floats count as of one length if they are so in every row; lists of integers are ragged. A
+column exported from a tensor records it in its field's metadata, and becomes that tensor again.
 Any other is nullable if it has NULLs, or may have some later. Metadata that Hugging Face writes to
 the schema (class names, images, array shapes) are used.
 """
@@ -24,16 +28,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 from pathlib import PurePath
 from typing import Any, cast
 
-import numpy as np
-
 from tensorlake.dataset.write.arrow_columns import TYPE_KEY, arrow_type
-from tensorlake.dataset.write.image_endings import IMAGE_ENDINGS, common_codec
+from tensorlake.dataset.write.arrow_values import Lists, is_list, is_text, lists_of
+from tensorlake.dataset.write.file_names import IMAGE_ENDINGS, common_codec
 from tensorlake.errors import (
-    InvalidInputError,
     SchemaError,
     TensorlakeError,
     UnsupportedFeatureError,
@@ -43,32 +44,40 @@ from tensorlake.types import (
     Bool,
     Bytes,
     ClassLabel,
+    Embedding,
     Image,
     ImageCodec,
-    InstanceMask,
     Json,
     SampleType,
     Scalar,
     Sequence,
     Text,
     Timestamp,
+    arrow_type_text,
     codec_of,
     from_json,
 )
 
-__all__ = ["given_sample", "huggingface_features", "infer_types", "values_of"]
+__all__ = ["EMBEDDING_DIM_MIN", "huggingface_features", "infer_types"]
 
 Arrow = Any  # pyarrow ships no types
 
 _MAGIC_NBYTES = 16  # of a file tell every kind of image that is stored
 
 
-def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]:
+EMBEDDING_DIM_MIN = 32
+"""Floats that make lists of one length an `Embedding`: shorter ones are boxes, poses, colours."""
+
+
+def infer_types(
+    table: Arrow, *, is_whole: bool = True, lists: Mapping[str, Lists] | None = None
+) -> dict[str, SampleType]:
     """Choose the type of each column of an Arrow table, by its schema and first values.
 
     Args:
         table: The table, or the beginning of one.
         is_whole: Whether it is all there is; else what follows may have NULLs in any column.
+        lists: Facts about columns of lists in all rows; default: those of this table.
 
     Raises:
         SchemaError: A column has a type that no tensor holds.
@@ -82,6 +91,7 @@ def infer_types(table: Arrow, *, is_whole: bool = True) -> dict[str, SampleType]
             table.column(at),
             features.get(field.name),
             nullable=not is_whole or table.column(at).null_count > 0,
+            lists=(lists or {}).get(field.name),
         )
         for at, field in enumerate(table.schema)
     }
@@ -96,94 +106,6 @@ def huggingface_features(schema: Arrow) -> Mapping[str, Any]:
         return cast("Mapping[str, Any]", json.loads(written)["info"]["features"])
     except (ValueError, KeyError, TypeError):  # another program's, under the same key
         return {}
-
-
-def values_of(table: Arrow, name: str, sample_type: SampleType) -> Any:
-    """Return a column's values as ``extend`` takes them for a tensor of this type."""
-    is_ours = TYPE_KEY in (table.schema.field(name).metadata or {})
-    return _values(table.column(name), sample_type, is_ours=is_ours)
-
-
-def _values(column: Arrow, sample_type: SampleType, *, is_ours: bool) -> Any:
-    """Return values of a column; text of JSON is JSON where the column went out from here."""
-    import pyarrow as pa
-
-    if pa.types.is_date(column.type) and isinstance(sample_type, Timestamp):
-        column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if is_ours and isinstance(sample_type, InstanceMask) and pa.types.is_binary(kind):
-        return [None if one is None else sample_type.run_lengths(one) for one in column.to_pylist()]
-    if is_ours and sample_type.is_media and pa.types.is_binary(kind):
-        return [
-            None if one is None else given_sample(sample_type, one) for one in column.to_pylist()
-        ]
-    if is_ours and isinstance(sample_type, Json) and _is_text(kind):
-        return [None if one is None else json.loads(one) for one in column.to_pylist()]
-    if isinstance(sample_type, Timestamp) and pa.types.is_timestamp(kind):
-        return _moments(column, sample_type)
-    if pa.types.is_struct(kind) and isinstance(sample_type, Image | Bytes):
-        return [_bytes_of(value) for value in column.to_pylist()]
-    if isinstance(sample_type, Sequence) and (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    ):
-        return _items(column, sample_type, is_ours=is_ours)
-    if isinstance(sample_type, Array) and None not in sample_type.shape:
-        if _elements(column).null_count:  # which the type refuses, and names the row
-            return column.to_pylist()
-        if not column.null_count:
-            return _fixed_arrays(column, sample_type)
-        present = iter(_fixed_arrays(column.drop_null(), sample_type))
-        return [next(present) if one else None for one in column.is_valid().to_pylist()]
-    if isinstance(sample_type, Json) and pa.types.is_map(kind):
-        return [None if value is None else _mapping(value) for value in column.to_pylist()]
-    if column.null_count == 0 and pa.types.is_primitive(kind) and not pa.types.is_temporal(kind):
-        return column.to_numpy()
-    return column.to_pylist()
-
-
-def given_sample(sample_type: SampleType, sample: bytes) -> Any:
-    """Return the input of a type for a stored sample of it.
-
-    Our media types accept encoded bytes; a plug-in's type only defines how these are decoded.
-    """
-    is_own = type(sample_type).__module__.startswith("tensorlake.")
-    return sample if is_own else sample_type.decode_sample(sample)
-
-
-def _moments(column: Arrow, sample_type: Timestamp) -> Any:
-    """Moments as NumPy's; as Python's, which the type refuses, where one of the two has a zone."""
-    import pyarrow as pa
-
-    if (column.type.tz is None) is not (sample_type.tz is None):
-        return column.to_pylist()
-    counts = np.asarray(column.cast(pa.int64()).fill_null(0))
-    moments = counts.view(f"datetime64[{column.type.unit}]")
-    if not column.null_count:
-        return moments
-    return [
-        one if valid else None
-        for one, valid in zip(moments, column.is_valid().to_pylist(), strict=True)
-    ]
-
-
-def _items(column: Arrow, sample_type: Sequence, *, is_ours: bool) -> list[Any]:
-    import pyarrow.compute
-
-    pc: Arrow = pyarrow.compute
-    items = iter(_values(pc.list_flatten(column), sample_type.item, is_ours=is_ours))
-    lengths = pc.list_value_length(column).to_pylist()
-    return [None if one is None else list(islice(items, one)) for one in lengths]
-
-
-def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"a map has the key {twice!r} twice, which JSON cannot hold")
-    return found
 
 
 def _as_it_went_out(field: Arrow, column: Arrow) -> SampleType | None:
@@ -234,6 +156,8 @@ def _plain_type(kind: Arrow) -> Arrow:
         return _plain_type(kind.storage_type)
     if types.is_dictionary(kind):
         return _plain_type(kind.value_type)
+    if types.is_struct(kind) or types.is_map(kind):
+        return arrow_type_text(kind)
     if types.is_list(kind) or types.is_large_list(kind):
         return pa.list_(_plain_type(kind.value_type))
     if types.is_fixed_size_list(kind):
@@ -243,10 +167,17 @@ def _plain_type(kind: Arrow) -> Arrow:
     return pa.binary() if types.is_large_binary(kind) else kind
 
 
-def _infer(name: str, kind: Arrow, column: Arrow, feature: Any, *, nullable: bool) -> SampleType:
+def _infer(
+    name: str, kind: Arrow, column: Arrow, feature: Any, *, nullable: bool, lists: Lists | None
+) -> SampleType:
     declared = _of_feature(feature, column, nullable=nullable)
     if declared is not None:
         return declared
+    if is_list(kind) and not _is_stack(kind):
+        lists = lists or lists_of(column)
+        found = _of_lists(kind, lists, nullable=nullable)
+        if found is not None:
+            return found
     found = _of_arrow(kind, column, nullable=nullable)
     if found is None:
         raise SchemaError(
@@ -258,6 +189,40 @@ def _infer(name: str, kind: Arrow, column: Arrow, feature: Any, *, nullable: boo
     return found
 
 
+def _is_encoded(kind: Arrow) -> bool:
+    """Whether values are files, as bytes or as Hugging Face stores them."""
+    import pyarrow as pa
+
+    return _is_encoded_struct(kind) or pa.types.is_binary(kind)
+
+
+def _is_stack(kind: Arrow) -> bool:
+    """Whether values are fixed-size lists within fixed-size lists: arrays of one shape."""
+    shape, element = _nested(kind)
+    return len(shape) > 1 and None not in shape and element is not None
+
+
+def _of_lists(kind: Arrow, lists: Lists, *, nullable: bool) -> SampleType | None:
+    """The type of lists that have one length, or are not arrays; None for others."""
+    import pyarrow as pa
+
+    if not lists.are_arrays and not _is_encoded(kind.value_type):
+        return _of_values(kind, nullable=nullable)
+    item = kind.value_type
+    if not pa.types.is_floating(item) or lists.length is None:
+        return None
+    dtype = item.to_pandas_dtype()
+    if lists.length >= EMBEDDING_DIM_MIN:
+        return Embedding(lists.length, dtype=dtype, nullable=nullable)
+    return Array(dtype, (lists.length,), nullable=nullable)
+
+
+def _of_values(kind: Arrow, *, nullable: bool) -> SampleType | None:
+    """Json that keeps values of an Arrow type; None if it cannot."""
+    text = arrow_type_text(kind)
+    return None if text is None else Json(arrow=text, nullable=nullable)
+
+
 def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | None:
     import pyarrow as pa
 
@@ -266,10 +231,10 @@ def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | Non
         return Bool(nullable=nullable)
     if types.is_integer(kind) or types.is_floating(kind):
         return Scalar(kind.to_pandas_dtype(), nullable=nullable)
-    if _is_text(kind):
+    if is_text(kind):
         return Text(nullable=nullable)
     if types.is_dictionary(kind):
-        if _is_text(kind.value_type):
+        if is_text(kind.value_type):
             return ClassLabel(_dictionary(column), nullable=nullable)
         return _of_arrow(kind.value_type, column.cast(kind.value_type), nullable=nullable)
     if types.is_fixed_size_binary(kind):
@@ -279,29 +244,20 @@ def _of_arrow(kind: Arrow, column: Arrow, *, nullable: bool) -> SampleType | Non
     if types.is_timestamp(kind):
         return Timestamp(kind.unit, tz=kind.tz, nullable=nullable)
     if types.is_date(kind):
-        return Timestamp("s" if types.is_date32(kind) else "ms", nullable=nullable)
+        return Timestamp("s", is_date=True, nullable=nullable)
     if _is_encoded_struct(kind):
         return _image_or_bytes(column, nullable=nullable)
-    if types.is_struct(kind) or types.is_map(kind) or types.is_null(kind):
+    if types.is_null(kind) or (types.is_struct(kind) and not kind.num_fields):
         return Json(nullable=nullable)
-    is_list = types.is_list(kind) or types.is_large_list(kind)
-    if is_list and (_is_encoded_struct(kind.value_type) or types.is_binary(kind.value_type)):
+    is_varied = types.is_list(kind) or types.is_large_list(kind)
+    if is_varied and _is_encoded(kind.value_type):
         return Sequence(_image_or_bytes(_flat(column), nullable=False), nullable=nullable)
     shape, element = _nested(kind)
     if shape and element is not None:
         return Array(element.to_pandas_dtype(), shape, nullable=nullable)
-    if is_list and _is_text(kind.value_type):
+    if is_varied and is_text(kind.value_type):
         return Sequence(Text(), nullable=nullable)
-    if is_list:
-        return Json(nullable=nullable)
-    return None
-
-
-def _is_text(kind: Arrow) -> bool:
-    import pyarrow as pa
-
-    types = pa.types
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return _of_values(kind, nullable=nullable)
 
 
 def _nested(kind: Arrow) -> tuple[tuple[int | None, ...], Arrow | None]:
@@ -311,31 +267,11 @@ def _nested(kind: Arrow) -> tuple[tuple[int | None, ...], Arrow | None]:
     if isinstance(kind, pa.FixedShapeTensorType):
         return tuple(kind.shape), kind.value_type
     shape: list[int | None] = []
-    while (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
+    while is_list(kind):
         shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
         kind = kind.value_type
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     return tuple(shape), kind if is_number else None
-
-
-def _fixed_arrays(column: Arrow, sample_type: Array) -> np.ndarray:
-    fixed = tuple(length or 0 for length in sample_type.shape)
-    elements = _elements(column).to_numpy(zero_copy_only=False)
-    return elements.reshape(len(column), *fixed)
-
-
-def _elements(column: Arrow) -> Arrow:
-    """The elements of arrays, without those of NULL arrays."""
-    import pyarrow as pa
-
-    flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(flat, pa.ExtensionArray):
-        flat = flat.storage
-    while not pa.types.is_primitive(flat.type):
-        flat = flat.flatten()
-    return flat
 
 
 def _image_or_bytes(column: Arrow, *, nullable: bool) -> SampleType:
@@ -377,13 +313,6 @@ def _is_encoded_struct(kind: Arrow) -> bool:
     import pyarrow as pa
 
     return pa.types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}
-
-
-def _bytes_of(value: Mapping[str, Any] | None) -> Any:
-    """The content of Hugging Face's {bytes, path}: the bytes, else the file."""
-    if value is None:
-        return None
-    return value["path"] if value["bytes"] is None else value["bytes"]
 
 
 def _dictionary(column: Arrow) -> list[str]:

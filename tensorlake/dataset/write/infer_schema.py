@@ -28,7 +28,7 @@ import numpy as np
 from tensorlake.dataset.core.rowset import has_rows, rowset_of
 from tensorlake.dataset.write.arrow_tables import as_table
 from tensorlake.dataset.write.arrow_types import infer_types
-from tensorlake.dataset.write.image_endings import IMAGE_ENDINGS, codec_of_files, common_codec
+from tensorlake.dataset.write.file_names import IMAGE_ENDINGS, codec_of_files, common_codec
 from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.types import (
     Array,

@@ -17,7 +17,7 @@ from typing import Any, Unpack, cast
 
 from xxhash import xxh3_64
 
-from tensorlake.dataset import Dataset, infer_types, values_of
+from tensorlake.dataset import Dataset, Lists, holds_lists, infer_types, lists_of, values_of
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
@@ -31,6 +31,9 @@ Arrow = Any  # pyarrow ships no types
 
 ROWS_AT_ONCE = 1024
 """Rows of a table that are asked for together."""
+
+PART_ROWS = 16_384
+"""Rows of a few columns that are looked at together."""
 
 STREAM_ROWS = 256
 """Rows of a stream that are asked for together: of images some 25 MB."""
@@ -49,6 +52,7 @@ class _Split:
         read: Reads rows [start, stop) into an Arrow table.
         mark: A string that changes with the rows; "" if they have none.
         features: Its features; None if the dataset does not know them.
+        parts: Reads some columns of all rows, a table at a time.
     """
 
     name: str
@@ -56,6 +60,7 @@ class _Split:
     read: Callable[[int, int], Arrow]
     mark: str
     features: Mapping[str, Any] | None
+    parts: Callable[[Sequence[str]], Iterator[Arrow]]
 
     @property
     def first(self) -> Arrow:
@@ -131,7 +136,9 @@ def _source(
         message = f"the splits have columns of different types: {error}"
         raise InvalidInputError(f"{message}\n{_CAST}") from error
     whole = unnested(first, given)
-    types = infer_types(whole, is_whole=max(counts) <= ROWS_AT_ONCE) | given
+    is_whole = max(counts) <= ROWS_AT_ONCE
+    lists = None if is_whole else _lists(splits, first, given)
+    types = infer_types(whole, is_whole=is_whole, lists=lists) | given
     if has_splits:
         if SPLIT in whole.column_names:
             raise InvalidInputError(
@@ -189,6 +196,22 @@ def _source(
     )
 
 
+def _lists(splits: Sequence[_Split], first: Arrow, given: Mapping[str, Any]) -> dict[str, Lists]:
+    """Find what the lists of all rows have in common."""
+    kinds = {field.name: field.type for field in first.schema}
+    names = [name for name, kind in kinds.items() if name not in given and holds_lists(kind)]
+    found: dict[str, Lists] = {}
+    for one in splits if names else ():
+        for table in one.parts(names):
+            for name in names:
+                column = table[name]
+                if column.null_count == len(column):
+                    continue
+                here = lists_of(column)
+                found[name] = found[name].joined(here) if name in found else here
+    return found
+
+
 _CAST = "give all one type: dataset = dataset.cast(features)"
 
 
@@ -226,7 +249,14 @@ def _split(dataset: Any, name: str, folder: Path, most: int | None) -> _Split:
     if not hasattr(rows, "__len__"):
         return _of_stream(rows, name, folder, most)
     mark = str(getattr(dataset, "_fingerprint", ""))
-    return _Split(name, len(rows), lambda start, stop: rows[start:stop], mark, dataset.features)
+
+    def parts(names: Sequence[str]) -> Iterator[Arrow]:
+        return rows.select_columns([*names]).iter(batch_size=PART_ROWS)
+
+    def read(start: int, stop: int) -> Arrow:
+        return rows[start:stop]
+
+    return _Split(name, len(rows), read, mark, dataset.features, parts)
 
 
 def _of_stream(rows: Any, name: str, folder: Path, most: int | None) -> _Split:
@@ -251,7 +281,10 @@ def _of_stream(rows: Any, name: str, folder: Path, most: int | None) -> _Split:
     def read(start: int, stop: int) -> Arrow:
         return whole.slice(start, stop - start)
 
-    return _Split(name, len(whole), read, mark, rows.features)
+    def columns(names: Sequence[str]) -> Iterator[Arrow]:
+        yield whole.select(names)
+
+    return _Split(name, len(whole), read, mark, rows.features, columns)
 
 
 def _written(tables: Iterator[Arrow], folder: Path, digest: xxh3_64) -> Iterator[Path]:

@@ -16,9 +16,12 @@ from xxhash import xxh3_64_hexdigest
 
 from tensorlake.dataset import (
     Dataset,
+    Lists,
     SkippedItem,
     as_table,
+    holds_lists,
     infer_types,
+    lists_of,
     values_of,
 )
 from tensorlake.errors import InvalidInputError
@@ -27,7 +30,7 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import LoadedRows, Source, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
-from tensorlake.ingest.tables.nested import unnested
+from tensorlake.ingest.tables.nested import SEPARATOR, unnested
 from tensorlake.types import SampleType, as_type
 
 __all__ = ["arrow", "column_types", "parquet"]
@@ -101,6 +104,11 @@ def parquet(
 ) -> Dataset:
     """Ingest Parquet files, row group by row group.
 
+    A column of lists of floats that have one length in every row becomes an ``Array``, or an
+    ``Embedding`` from 32 floats on; row groups after the first are judged by the counts in their
+    metadata. Lists that hold NULLs, or lists of several lengths, become ``Json`` of their Arrow
+    type, as do decimals, times, durations, structs and maps: read and exported as they were.
+
     Args:
         src: A file, a folder, a pattern such as ``"data/*.parquet"``, or a list of files.
         dst: Path or URL of the dataset.
@@ -129,6 +137,7 @@ def parquet(
     paths = find_files(src, ".parquet", files)
     pieces: list[Piece] = []
     left_out: list[SkippedItem] = []
+    described: dict[str, Arrow] = {}
     for path in paths:
         try:
             with files.open(path) as file:
@@ -143,11 +152,12 @@ def parquet(
                 raise
             left_out.append(SkippedItem(Path(path).name, error.message.splitlines()[0]))
             continue
+        described[path] = groups
         for group in range(groups.num_row_groups):
             nbytes = groups.row_group(group).total_byte_size
             pieces.append(Piece(path, group, group + 1, nbytes))
 
-    def read(piece: Piece) -> Arrow:
+    def read(piece: Piece, columns: Sequence[str] | None = columns) -> Arrow:
         try:
             with files.open(piece.path) as file:
                 group = pq.ParquetFile(file).read_row_group(piece.start, columns=columns)
@@ -158,7 +168,8 @@ def parquet(
 
     check_pieces("parquet", pieces)
     first = _first(pieces, read, is_strict=options.get("on_error", "raise") == "raise")
-    types = column_types(first, schema, is_whole=len(pieces) == 1)
+    lists = _lists(first, pieces, described, read, given=schema or ())
+    types = column_types(first, schema, is_whole=len(pieces) == 1, lists=lists)
 
     def load(items: Sequence[Piece]) -> LoadedRows:
         tables = [read(piece) for piece in items]
@@ -250,8 +261,63 @@ def _first(pieces: Sequence[Piece], read: Callable[[Piece], Arrow], *, is_strict
     return read(pieces[-1])
 
 
+def _lists(
+    first: Arrow,
+    pieces: Sequence[Piece],
+    described: Mapping[str, Arrow],
+    read: Callable[[Piece, Sequence[str]], Arrow],
+    *,
+    given: Collection[str],
+) -> dict[str, Lists]:
+    """Find what the lists of all row groups have in common, by metadata where that is enough.
+
+    A row group of lists of values needs no reading if metadata count neither NULLs nor empty lists;
+    lists of lists are read, which may differ in length.
+    """
+    found: dict[str, Lists] = {}
+    for field in first.schema:
+        if field.name in given or not holds_lists(field.type):
+            continue
+        known = lists_of(first[field.name])
+        for piece in pieces:
+            if known.length is None and not known.are_arrays:
+                break
+            group = described[piece.path].row_group(piece.start)
+            leaf = _leaf_of(group, field.name)
+            is_flat = not holds_lists(field.type.value_type)
+            if (
+                leaf is not None
+                and is_flat
+                and leaf.statistics is not None
+                and leaf.statistics.null_count == 0
+            ):
+                if leaf.num_values != (known.length or 0) * group.num_rows:
+                    known = Lists(None, known.are_arrays)
+                continue
+            stored = field.name if leaf is not None else field.name.split(SEPARATOR)[0]
+            try:
+                column = read(piece, [stored])[field.name]
+            except InvalidInputError:  # reported when its rows are read
+                continue
+            if column.null_count < len(column):
+                known = known.joined(lists_of(column))
+        found[field.name] = known
+    return found
+
+
+def _leaf_of(group: Arrow, name: str) -> Arrow | None:
+    """Return the metadata of the one stored column that a column of lists has; None if several."""
+    leaves = [group.column(at) for at in range(group.num_columns)]
+    own = [leaf for leaf in leaves if leaf.path_in_schema.split(".")[0] == name]
+    return own[0] if len(own) == 1 else None
+
+
 def column_types(
-    table: Arrow, schema: Mapping[str, Any] | None, *, is_whole: bool = True
+    table: Arrow,
+    schema: Mapping[str, Any] | None,
+    *,
+    is_whole: bool = True,
+    lists: Mapping[str, Lists] | None = None,
 ) -> dict[str, SampleType]:
     """Choose the type of each column: as given by ``schema``, otherwise inferred.
 
@@ -266,7 +332,7 @@ def column_types(
             columns=table.column_names,
         )
     rest = table.select([name for name in table.column_names if name not in declared])
-    inferred = infer_types(rest, is_whole=is_whole)
+    inferred = infer_types(rest, is_whole=is_whole, lists=lists)
     return {name: declared.get(name) or inferred[name] for name in table.column_names}
 
 

@@ -16,12 +16,14 @@ from typing import Any, cast
 
 from tensorlake.dataset import huggingface_features
 
-__all__ = ["unnested"]
+__all__ = ["SEPARATOR", "unnested"]
 
 Arrow = Any  # pyarrow ships no types
 Feature = Any  # parsed JSON
 
 SEPARATOR = "/"
+"""Between the name of a struct and the name of its field."""
+
 TYPED = frozenset({"Audio", "ClassLabel", "Image"})
 """Features that JSON would lose."""
 

@@ -2,6 +2,7 @@
 
 With a time zone a timestamp is an instant, stored in UTC and shown in that zone; without one it is
 local wall-clock time. The two are never converted silently, nor is a fraction of the unit dropped.
+A date is the timestamp, in seconds, of its midnight.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from tensorlake.errors import SchemaError, shown
+from tensorlake.quantities import check_flags
 from tensorlake.types.base.base import NO_DEFAULT, QueryKind, SampleType, check_default
 from tensorlake.types.base.column import Column, UniformColumn
 from tensorlake.types.base.errors import (
@@ -31,6 +33,7 @@ __all__ = ["TimeUnit", "Timestamp"]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _INT64 = np.dtype(np.int64)
+_SECONDS_A_DAY = 86_400
 _NAT = np.iinfo(np.int64).min
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- naive: arithmetic on what the clock says
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -44,16 +47,21 @@ class Timestamp(OneNumber, SampleType):
 
     >>> Timestamp("ms").convert(["2026-03-01T12:00"], tensor="at").values
     array([1772366400000])
+    >>> day = Timestamp("s", is_date=True)
+    >>> day.present(day.convert([dt.date(2026, 3, 1)], tensor="day"))
+    array(['2026-03-01'], dtype='datetime64[D]')
 
     Attributes:
         unit: "s", "ms", "us" or "ns".
         tz: A zone by its IANA name, such as "UTC"; None for timestamps without one.
+        is_date: Whether samples are dates: read as ``datetime64[D]`` and `datetime.date`.
     """
 
     kind: ClassVar[str] = "timestamp"
 
     unit: TimeUnit = "us"
     tz: str | None = None
+    is_date: bool = False
 
     def __post_init__(self) -> None:
         if not is_one_of(self.unit, _PER_SECOND):
@@ -71,7 +79,14 @@ class Timestamp(OneNumber, SampleType):
                     "\nuse an IANA name: 'UTC', 'Europe/Berlin'",
                     actual=self.tz,
                 ) from error
-        if isinstance(self.default, dt.datetime):
+        check_flags(is_date=self.is_date)
+        if self.is_date and (self.unit, self.tz) != ("s", None):
+            raise SchemaError(
+                f"dates have the unit 's' and no time zone, got {self.unit!r}, tz={self.tz!r}"
+                "\nwrite Timestamp('s', is_date=True)",
+                actual=(self.unit, self.tz),
+            )
+        if isinstance(self.default, dt.date):
             object.__setattr__(self, "default", self.default.isoformat())
         elif isinstance(self.default, np.datetime64):
             object.__setattr__(self, "default", str(self.default))
@@ -88,12 +103,16 @@ class Timestamp(OneNumber, SampleType):
         return "number"
 
     def describe(self) -> str:
-        """Show the unit and the zone: ``Timestamp(us, UTC)``."""
+        """Show the unit and the zone: ``Timestamp(us, UTC)``; of dates ``Timestamp(date)``."""
+        if self.is_date:
+            return "Timestamp(date)"
         return f"Timestamp({self.unit}{f', {self.tz}' if self.tz else ''})"
 
     @property
     def expected(self) -> str:
         """The valid samples, as described in errors."""
+        if self.is_date:
+            return f"a date, datetime64[D] or ISO 8601 text ({self.describe()})"
         zone = "with a time zone" if self.tz else "without a time zone"
         return f"a datetime {zone}, datetime64 or ISO 8601 text ({self.describe()})"
 
@@ -102,7 +121,7 @@ class Timestamp(OneNumber, SampleType):
         if isinstance(samples, np.ndarray):
             if samples.dtype.kind != "M" or samples.ndim != 1:
                 return self._refuse_array(samples, place)
-            return UniformColumn(self._counts(samples, place, 0))
+            return UniformColumn(self._checked(self._counts(samples, place, 0), place))
         counts = np.empty(len(samples), dtype=_INT64)
         for position, sample in enumerate(samples):
             moment = self._moment(sample, place, position)
@@ -111,7 +130,7 @@ class Timestamp(OneNumber, SampleType):
                 if isinstance(moment, np.ndarray)
                 else self._count(moment, place, position)
             )
-        return UniformColumn(counts)
+        return UniformColumn(self._checked(counts, place))
 
     def json_value(self, value: Any) -> Any:
         """Return one sample as an ISO 8601 string, from which a stored default is read."""
@@ -128,7 +147,8 @@ class Timestamp(OneNumber, SampleType):
     def present(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Any:
         """Return ``datetime64[unit]``; with a zone it is UTC's time."""
         counts = SampleType.present(self, column, tensor=tensor, null=null)
-        return np.asarray(counts).view(f"datetime64[{self.unit}]")
+        moments = np.asarray(counts).view(f"datetime64[{self.unit}]")
+        return moments.astype("datetime64[D]") if self.is_date else moments
 
     def present_one(self, column: Column, position: int) -> Any:
         """Return a `datetime.datetime` in the zone; for nanoseconds a `numpy.datetime64`."""
@@ -136,6 +156,10 @@ class Timestamp(OneNumber, SampleType):
         if count is None:
             return None
         moment = np.datetime64(int(count), self.unit)
+        if self.is_date:
+            day = moment.astype("datetime64[D]")
+            date = day.item()
+            return date if isinstance(date, dt.date) else day  # beyond the year 9999
         if self.unit == "ns":
             return moment
         clock = moment.astype("datetime64[us]").item()
@@ -159,6 +183,8 @@ class Timestamp(OneNumber, SampleType):
                 raise dtype_mismatch(place, position, describe_value(sample)) from error
             if finer is not None and (digits := finer[0].rstrip("0")):
                 return self._nanoseconds(sample, digits, text, place, position)
+        if self.is_date and type(sample) is dt.date:
+            return np.asarray(np.datetime64(sample))
         if not isinstance(sample, dt.datetime):
             hint = (
                 "numbers have no unit: numpy.array(values, dtype='datetime64[s]') gives them one"
@@ -216,6 +242,15 @@ class Timestamp(OneNumber, SampleType):
             at = int(np.argmax(lost))
             raise dtype_mismatch(place, start + at, self._too_fine(str(moments[at])))
         return cast("np.ndarray", counts.view(np.int64))
+
+    def _checked(self, counts: np.ndarray, place: Place) -> np.ndarray:
+        """Return counts of dates, each a midnight; of other timestamps any."""
+        wrong = counts % _SECONDS_A_DAY != 0 if self.is_date else np.zeros(0, np.bool_)
+        if bool(wrong.any()):
+            at = int(np.argmax(wrong))
+            moment = np.datetime64(int(counts[at]), "s")
+            raise dtype_mismatch(place, at, f"{moment}, which is not a midnight")
+        return counts
 
     def _too_fine(self, displayed: str) -> str:
         return f"{displayed}, which is not an integer number of {self.unit}"

@@ -55,13 +55,14 @@ def test_times_that_are_not_are_null_and_zones_stay(ingest):
 
 
 @pytest.mark.parametrize("kind", [pa.date32(), pa.date64()])
-def test_days_are_times_at_midnight(ingest, tmp_path, kind):
+def test_days_are_dates(ingest, tmp_path, kind):
     table = pa.table({"d": pa.array([dt.date(2020, 2, 29), None], kind)})
     pq.write_table(table, tmp_path / "a.parquet")
 
     for ds in (ingest(table), tl.ingest.parquet(tmp_path / "a.parquet", tmp_path / "a.tl")):
-        assert ds[0]["d"] == dt.datetime(2020, 2, 29)  # noqa: DTZ001 - days have no zone
+        assert ds[0]["d"] == dt.date(2020, 2, 29)
         assert ds[1]["d"] is None
+        assert ds.to_arrow()["d"].type == pa.date32()
 
 
 def test_bytes_of_one_length_are_bytes(ingest):
