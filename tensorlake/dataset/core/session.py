@@ -76,7 +76,7 @@ class Session:
     Attributes:
         store: Store of the dataset.
         branch: Branch of the handle.
-        name: The version as the user called it.
+        name: The version as the user named it.
         is_writable: Whether changes may be staged.
         options: How to open the store again: never holds secrets that repr would show.
     """
@@ -169,11 +169,7 @@ class Session:
             return self._working
 
     def place(self, snapshot: Snapshot) -> Place:
-        """Say where a snapshot of this session is found again, in any process.
-
-        Raises:
-            InvalidStateError: It shows staged changes.
-        """
+        """Return where a snapshot without staged changes is found again, in any process."""
         if snapshot.is_staged:
             raise InvalidStateError(
                 f"a handle of {self.store.url!r} with staged changes cannot be pickled:"
@@ -192,15 +188,11 @@ class Session:
         )
 
     def reader(self, snapshot: Snapshot) -> Reader:
-        """Make a reader of a snapshot; chunks read are shared by the session's readers."""
+        """Make a reader of a snapshot; the session's readers share their chunks."""
         return Reader(snapshot, self.chunks)
 
     def staging(self) -> Transaction:
-        """Begin, or go on with, staging changes. Call with the lock held.
-
-        Raises:
-            ReadOnlyError: The handle cannot write.
-        """
+        """Begin, or continue, staging changes; with the lock held."""
         self._refuse_closed()
         if not self.is_writable:
             advice = f"a branch is writable: ds.branch('fix', at={self.name!r})"
@@ -346,7 +338,7 @@ class Session:
     def refresh(self) -> None:
         """Move to the branch's newest entry."""
         with self.lock:
-            self.check_open()
+            self.check_present()
             newest = runtime.run(self.log.newest_from(self._head))
             if newest.seq != self._head.seq:
                 self._stand_on(self._loaded(newest))
@@ -365,6 +357,7 @@ class Session:
             if transaction is None:
                 self.refresh()
                 return
+            self.check_present()
             between = runtime.run(self.log.all_after(self._head.seq))
             if not between:
                 return
@@ -470,15 +463,22 @@ class Session:
     def check_open(self) -> None:
         """Refuse what changes the dataset, or moves the handle, once it was closed.
 
-        Else wait for the compaction that the last commit began: what such a call finds then does
-        not depend on how long that takes.
-
-        Raises:
-            InvalidStateError: It was.
+        Else wait for the compaction that the last commit began: results do not depend on its speed.
         """
         self._refuse_closed()
         if self._compaction is not None:
             self._compaction.join()
+
+    def check_present(self) -> None:
+        """Refuse it, too, where the dataset was deleted, and perhaps created again, since."""
+        self.check_open()
+        self.confirm()
+
+    def confirm(self) -> None:
+        """Check that the dataset is still the one that was opened."""
+        if self.log.is_unconfirmed(self._seen):
+            runtime.run(self.log.confirm(self._head))
+            self._seen = time.monotonic()
 
     def _refuse_closed(self) -> None:
         if self.is_closed:

@@ -19,6 +19,7 @@ from tensorlake.dataset.core.cells import samples_differ
 from tensorlake.dataset.core.item_counts import check_rows
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.commit import SCHEMA_WORDS, Commit
+from tensorlake.dataset.history.versions import resolved
 from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError, shown
 from tensorlake.format import Changes, ChunkKind, TensorSpec, row_ids, rows_of, txid_of
 from tensorlake.quantities import check_flags, plural
@@ -33,7 +34,6 @@ from tensorlake.versions import (
     Version,
     describe_conflicts,
     merge_branch,
-    resolve,
     version_at,
 )
 
@@ -204,10 +204,8 @@ def merge(
                 "commit or discard them first"
             )
         session.staging()  # raises if this handle cannot write, as for any change
-        resolved = runtime.run(resolve(session.store, name, branch=session.branch))
-        theirs = runtime.run(
-            version_at(session.store, resolved.branch, resolved.entry, session.packs)
-        )
+        found = resolved(session, name)
+        theirs = runtime.run(version_at(session.store, found.branch, found.entry, session.packs))
         cells = Cells(session)
         wanted = None if tensors is None else _ids(theirs, tensors)
         decide = cells.decider(on_conflict) if callable(on_conflict) else on_conflict

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.commit import Commit
 from tensorlake.dataset.history.merge import Cells, with_codes
+from tensorlake.dataset.history.versions import resolved
 from tensorlake.dataset.write.rewrite import edits_for
 from tensorlake.errors import (
     InvalidInputError,
@@ -37,7 +38,6 @@ from tensorlake.versions import (
     end_branch,
     merge_conflict_error,
     plan_merge,
-    resolve,
     restore_version,
     rows_in,
     version_at,
@@ -70,7 +70,7 @@ def restore(session: Session, version: str | dt.datetime) -> Commit:
 
 def delete_branch(session: Session, name: str) -> None:
     """End a branch."""
-    session.check_open()
+    session.check_present()
     if session.why_read_only is not None:
         raise ReadOnlyError(
             f"delete_branch({name!r}): this handle of {session.store.url!r} cannot write:"
@@ -132,8 +132,8 @@ def _refuse_staged(session: Session, call: str) -> None:
 
 
 def _version(session: Session, version: str | dt.datetime) -> Version:
-    resolved = runtime.run(resolve(session.store, version, branch=session.branch))
-    return runtime.run(version_at(session.store, resolved.branch, resolved.entry, session.packs))
+    found = resolved(session, version)
+    return runtime.run(version_at(session.store, found.branch, found.entry, session.packs))
 
 
 def _before(session: Session, commit: Version) -> Version:

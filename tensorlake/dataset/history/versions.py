@@ -25,6 +25,7 @@ from tensorlake.reading import Snapshot
 from tensorlake.storage import runtime
 from tensorlake.versions import (
     FoundNames,
+    Resolved,
     SavedView,
     Tag,
     commit_under,
@@ -45,6 +46,7 @@ __all__ = [
     "delete_tag",
     "diff",
     "log",
+    "resolved",
     "tag",
     "tags",
     "views",
@@ -66,12 +68,10 @@ def log(session: Session, limit: int | None) -> Log:
 def at(session: Session, version: str | dt.datetime) -> Session:
     """Open another version of the same dataset."""
     is_mirror = session.mirror_of is not None
-    resolved = runtime.run(
-        resolve(session.store, version, branch=session.branch, follows_hint=is_mirror)
-    )
+    found = resolved(session, version, follows_hint=is_mirror)
     return Session(
         session.store,
-        replace(resolved, mirror_of=session.mirror_of),
+        replace(found, mirror_of=session.mirror_of),
         read_only=session.why_read_only is not None,
         options=session.options,
         chunks=session.chunks,
@@ -80,7 +80,7 @@ def at(session: Session, version: str | dt.datetime) -> Session:
 
 def branch(session: Session, name: str, version: str | dt.datetime | None) -> Session:
     """Start a branch and open it."""
-    session.check_open()
+    session.check_present()
     _refuse_mirror(session, f"branch({shown(name)})")
     source = _cited(session, version)
     made = create_branch(
@@ -111,7 +111,7 @@ def tag(
     expires: dt.datetime | Duration | None = None,
 ) -> Tag:
     """Name a version."""
-    session.check_open()
+    session.check_present()
     version, expires = _told_apart(version, expires)
     _refuse_mirror(session, f"tag({shown(name)})")
     if version is None and session.transaction is not None:
@@ -195,7 +195,7 @@ def _with_warnings(session: Session, names: FoundNames[T]) -> dict[str, T]:
 
 def delete_tag(session: Session, name: str) -> None:
     """Delete a tag."""
-    session.check_open()
+    session.check_present()
     _refuse_mirror(session, f"delete_tag({shown(name)})")
     runtime.run(delete_tag_object(session.store, name))
 
@@ -219,9 +219,22 @@ def _cited(session: Session, version: str | dt.datetime | None) -> tuple[str, En
     if version is None:
         under = runtime.run(commit_under(session.store, session.branch, session.head))
         return session.branch, under
-    resolved = runtime.run(resolve(session.store, version, branch=session.branch))
-    under = runtime.run(commit_under(session.store, resolved.branch, resolved.entry))
-    return resolved.branch, under
+    found = resolved(session, version)
+    under = runtime.run(commit_under(session.store, found.branch, found.entry))
+    return found.branch, under
+
+
+def resolved(
+    session: Session, version: str | dt.datetime, *, follows_hint: bool = False
+) -> Resolved:
+    """Find a version of the handle's dataset; a time is one of its branch.
+
+    Raises:
+        DatasetNotFoundError: The dataset was deleted, and perhaps created again, since.
+    """
+    session.confirm()
+    found = resolve(session.store, version, branch=session.branch, follows_hint=follows_hint)
+    return runtime.run(found)
 
 
 def diff(session: Session, a: str | dt.datetime | None, b: str | dt.datetime | None) -> Difference:

@@ -207,7 +207,7 @@ def check_store(
 
 
 def _check_may_repair(session: Session) -> None:
-    session.check_open()
+    session.check_present()
     if session.why_read_only is not None:
         raise ReadOnlyError(
             f"a repair writes, and this handle of {session.store.url!r} may not:"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -60,7 +61,7 @@ def copy(
     src: str | PathLike[str],
     dst: str | PathLike[str],
     *,
-    version: str | None = None,
+    version: str | dt.datetime | None = None,
     history: bool = True,
     mirror: bool = False,
     dry_run: bool = False,
@@ -79,7 +80,7 @@ def copy(
     Args:
         src: URL of the dataset.
         dst: Destination: without a dataset, or with an earlier state of this copy.
-        version: Copy this branch, commit or tag, and its history.
+        version: Copy this branch, commit or tag, or main at this aware datetime, with its history.
         history: False: one version alone, main's newest by default, with a new log.
         mirror: Make a copy that is read only and follows its source: the same call again brings it
             up to date.

@@ -74,7 +74,7 @@ def _age(older_than: OlderThan) -> dt.datetime | dt.timedelta:
 
 
 def _check_may_write(session: Session, what: str, *, dry_run: bool) -> None:
-    session.check_open()
+    session.check_present()
     if session.why_read_only is not None and not dry_run:
         raise ReadOnlyError(
             f"{what}() writes to {session.store.url!r}, and this handle cannot:"

@@ -218,7 +218,7 @@ def check_may_optimize(session: Session, *, dry_run: bool) -> None:
         ReadOnlyError: The handle cannot write.
         UncommittedChangesError: It has staged changes, which are based on the current version.
     """
-    session.check_open()
+    session.check_present()
     if session.transaction is not None:
         raise UncommittedChangesError(
             f"{session.store.url!r} has staged changes, which optimize() would not see\n"

@@ -62,7 +62,7 @@ Int64Array = npt.NDArray[np.int64]
 def save(view: RowSet, name: str, message: str) -> RowSet:
     """Save a view's rows under a name; return the saved view."""
     check_text(message, what="the message")
-    view.session.check_open()
+    view.session.check_present()
     selection = view.selection
     snapshot = selection.snapshot
     snapshot.check_alive()

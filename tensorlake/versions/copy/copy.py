@@ -15,6 +15,7 @@ versions: the plan is made again from the current logs.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ async def copy_dataset(
     source: Store,
     target: Store,
     *,
-    version: str | None = None,
+    version: str | dt.datetime | None = None,
     history: bool = True,
     mirror: bool = False,
     dry_run: bool = False,

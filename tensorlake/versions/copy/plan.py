@@ -6,6 +6,7 @@ made from the current logs, and made again when a pack that it names is found mi
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,7 +53,7 @@ class CopyPlan:
     packs: frozenset[PackId] = field(default_factory=frozenset[PackId])
 
 
-async def plan_version(source: Store, version: str | None) -> CopyPlan:
+async def plan_version(source: Store, version: str | dt.datetime | None) -> CopyPlan:
     """Plan the copy of one version, without its history."""
     descriptor = await _descriptor(source)
     resolved = await resolve(source, version)
@@ -68,7 +69,7 @@ async def plan_version(source: Store, version: str | None) -> CopyPlan:
     )
 
 
-async def plan_history(source: Store, version: str | None) -> CopyPlan:
+async def plan_history(source: Store, version: str | dt.datetime | None) -> CopyPlan:
     """Plan the copy of every branch, or of those that one version is based on, up to it."""
     descriptor = await _descriptor(source)
     packs = PackReader(source)
@@ -86,7 +87,7 @@ async def plan_history(source: Store, version: str | None) -> CopyPlan:
         heads[resolved.branch] = entry
     if MAIN not in heads:
         raise VersionNotFoundError(
-            f"{version!r} of {source.url!r} is not based on branch 'main', without which a"
+            f"{str(version)!r} of {source.url!r} is not based on branch 'main', without which a"
             " dataset cannot be opened\ncopy it with history=False",
             version=version,
         )
@@ -167,7 +168,7 @@ async def _descriptor(source: Store) -> Descriptor:
     return descriptor
 
 
-def refuse_mirror_of_version(*, version: str | None, history: bool) -> None:
+def refuse_mirror_of_version(*, version: object, history: bool) -> None:
     """Refuse a mirror of a part: a mirror copies everything."""
     if version is not None or not history:
         raise InvalidInputError(

@@ -23,6 +23,7 @@ from functools import partial
 from tensorlake.errors import (
     CommitOutcomeUnknownError,
     CorruptionError,
+    DatasetNotFoundError,
     StorageError,
     TensorlakeError,
     UnsupportedFeatureError,
@@ -30,6 +31,8 @@ from tensorlake.errors import (
 )
 from tensorlake.format import BRANCHES, Entry, decode_name, entry_path, head_path
 from tensorlake.storage import (
+    LocalStore,
+    MemoryStore,
     ObjectExistsError,
     Store,
     StoredObject,
@@ -56,6 +59,10 @@ _hints: set[asyncio.Future[None]] = set()
 
 PUBLISH_TRIES = 5
 """Attempts to send one entry before its outcome is declared unknown."""
+
+CONFIRMED_S = 1.0
+"""Seconds after which an entry that was seen is confirmed again: longer than it takes several
+commits in a row, which would each cost a third request."""
 
 RACES_MAX = 64
 """Lost races after which publishing fails; with jitter, 32 writers need far fewer."""
@@ -168,6 +175,34 @@ class BranchLog:
             else:
                 known = middle
         return known
+
+    def is_unconfirmed(self, seen: float) -> bool:
+        """Whether an entry seen at a time, by ``time.monotonic``, is to be confirmed again.
+
+        It costs a request, except in a folder or in memory: there it always is.
+        """
+        is_near = isinstance(self.store, LocalStore | MemoryStore)
+        return is_near or time.monotonic() - seen > CONFIRMED_S
+
+    async def confirm(self, entry: Entry) -> None:
+        """Check that an entry of this log is still stored.
+
+        Raises:
+            DatasetNotFoundError: It is not: the dataset was deleted, and perhaps created again.
+        """
+        found = await self.store.get(entry_path(self.branch, entry.seq))
+        # Not parsed: the digest that ends it tells it from another dataset's.
+        if found is not None and found.endswith(f'"{entry.digest}"}}'.encode()):
+            return
+        how = "deleted" if found is None else "deleted and created again"
+        version = f"{self.branch}@{entry.seq}"
+        raise DatasetNotFoundError(
+            f"the dataset at {self.store.url!r} was {how} since this handle was opened: its version"
+            f" {version!r} no longer exists, and nothing was changed\n"
+            "open it again with tl.open(url); staged changes are to be staged again",
+            dataset=self.store.url,
+            version=version,
+        )
 
     async def after(self, seq: int) -> AsyncIterator[Entry]:
         """Yield the entries that follow ``seq``, oldest first."""

@@ -308,15 +308,22 @@ async def commit_under(store: Store, branch: str, entry: Entry) -> Entry:
 
 def _no_version(version: object, branch: str) -> InvalidInputError:
     """Build the error for values of other types, such as a bare number."""
-    hint = (
-        f"a commit has the number of its branch: version='{branch}@{shown(int(version))}'"
-        if is_whole_number(version)
-        else "give a branch, a commit 'main@12', a tag, or an aware datetime"
-    )
+    hint = "pass a branch, a commit 'main@12', a tag, or a timezone-aware datetime"
+    if is_whole_number(version):
+        hint = f"a commit has the number of its branch: version='{branch}@{shown(int(version))}'"
+    elif isinstance(named := getattr(version, "version", None), str):  # a Commit, Tag or handle
+        hint = f"pass its version: version={shown(named)}"
     return InvalidInputError(
-        f"version={shown(version)} is {type(version).__name__}, which names no version\n{hint}",
+        f"version={shown(version)} is a {type(version).__name__}, not a version\n{hint}",
         version=version,
     )
+
+
+def _is_time(name: str) -> bool:
+    try:
+        return dt.datetime.fromisoformat(name) is not None
+    except ValueError:
+        return False
 
 
 async def _at_time(store: Store, when: dt.datetime, branch: str) -> Resolved:
@@ -362,6 +369,8 @@ async def _not_found(store: Store, name: str) -> NotFoundError:
         hint = f"the newest of {branch!r} is {branch}@{head.seq}; "
     elif not at and name.isascii() and name.isdigit():
         hint = f"did you mean {f'{MAIN}@{name}'!r}? "
+    elif _is_time(name):
+        hint = f"for a time pass a datetime: datetime.fromisoformat({name!r}); "
     return VersionNotFoundError(
         f"{store.url!r} has no branch, tag or commit {name!r}\n"
         f"{hint}branches: {', '.join(branches)}; tags:"

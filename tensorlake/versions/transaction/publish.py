@@ -31,12 +31,11 @@ from typing import Any
 from tensorlake.errors import (
     CommitOutcomeUnknownError,
     ConflictError,
-    DatasetNotFoundError,
     InvalidStateError,
     StorageError,
 )
-from tensorlake.format import Entry, PageSink, entry_path
-from tensorlake.storage import LocalStore, MemoryStore, runtime
+from tensorlake.format import Entry, PageSink
+from tensorlake.storage import LocalStore, runtime
 from tensorlake.versions.log.entries import check_writable, fence_of
 from tensorlake.versions.log.log import RACES_MAX, BranchLog, LostRace
 from tensorlake.versions.log.state import Published, State, state_of
@@ -46,10 +45,6 @@ from tensorlake.versions.refs.pins import Pin
 from tensorlake.versions.transaction.entry import completed, entry_of
 
 __all__ = ["Advice", "Doubt", "Draft", "Outcome", "Prepare", "Publication", "publish"]
-
-SEEN_S = 1.0
-"""Seconds after which a head is read again before an entry follows it: longer than it takes
-several commits in a row, which would each cost a third request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +125,6 @@ class Publication:
     advice: Advice = field(default_factory=Advice)
     seen: float = field(default_factory=time.monotonic)
 
-    @property
-    def looks_again(self) -> bool:
-        """Whether the head is to be read again: a request, except where reading costs nothing."""
-        is_near = isinstance(self.log.store, LocalStore | MemoryStore)
-        return is_near or time.monotonic() - self.seen > SEEN_S
-
     def found_in(self, entries: Sequence[Entry]) -> Entry | None:
         """Find this work among entries: an earlier try, or another's entry with one of the keys."""
         own = self.doubt.find(self.stage.txid, entries)
@@ -188,7 +177,7 @@ def publish(work: Publication, head: Entry, prepare: Prepare) -> Outcome:
         CommitOutcomeUnknownError: The store did not say whether the entry was stored.
     """
     log, packs = work.log, work.packs
-    looks_again = work.looks_again
+    looks_again = log.is_unconfirmed(work.seen)
     # A folder answers at once: there nothing is handed to the storage loop.
     run = runtime.run_here if isinstance(log.store, LocalStore) else runtime.run
     since: list[Entry] = []
@@ -241,9 +230,9 @@ async def _built(
             keeps_schema=draft.keeps_schema,
         )  # fmt: skip
         if not is_seen and runtime.runs_here():
-            await _look_again(work.log, head)
+            await work.log.confirm(head)
             is_seen = True
-        looking = None if is_seen else asyncio.ensure_future(_look_again(work.log, head))
+        looking = None if is_seen else asyncio.ensure_future(work.log.confirm(head))
         try:
             entry = await completed(entry, stage, renames=renames, packs_may_follow=True)
         finally:
@@ -252,25 +241,6 @@ async def _built(
         is_seen = True
         if entry is not None:
             return Published(entry, state)
-
-
-async def _look_again(log: BranchLog, head: Entry) -> None:
-    """Read the entry that another is to follow.
-
-    Raises:
-        DatasetNotFoundError: It is not there: the dataset was deleted, and perhaps made anew.
-    """
-    found = await log.store.get(entry_path(log.branch, head.seq))
-    # Not parsed: the digest that ends it tells it from another dataset's.
-    if found is None or not found.endswith(f'"{head.digest}"}}'.encode()):
-        how = "deleted" if found is None else "deleted and created again"
-        raise DatasetNotFoundError(
-            f"the dataset at {log.store.url!r} was {how} since this handle was opened: its version"
-            f" '{log.branch}@{head.seq}' is not there any more; nothing was published\n"
-            "open it anew: tl.open(url), and stage the changes again",
-            dataset=log.store.url,
-            version=f"{log.branch}@{head.seq}",
-        )
 
 
 async def _put(work: Publication, head: Entry, entry: Entry) -> Entry | LostRace:

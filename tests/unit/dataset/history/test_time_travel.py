@@ -214,7 +214,7 @@ def test_a_view_of_a_dataset_that_was_created_again_is_not_saved(ds):
         again.append({"x": x})
         again.commit()
 
-    with pytest.raises(tl.VersionNotFoundError, match="deleted and created again"):
+    with pytest.raises(tl.DatasetNotFoundError, match="deleted and created again"):
         view.save("one")
 
 

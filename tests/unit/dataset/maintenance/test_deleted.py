@@ -8,7 +8,7 @@ import tensorlake as tl
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore
 from tensorlake.versions import COMPACTED_EVERY
-from tensorlake.versions.transaction import publish
+from tensorlake.versions.log import log
 from tests.support.handles import create_on, open_on
 
 SCHEMA = {"x": "int64"}
@@ -68,6 +68,44 @@ def test_other_ways_to_publish_are_refused_too(url):
     assert [one.version for one in tl.open(url).log()] == ["main@1", "main@0"]
 
 
+CALLS = {
+    "refresh": lambda ds: ds.refresh(),
+    "refresh staged": lambda ds: (ds.append({"x": 1}), ds.refresh(keep_staged=True)),
+    "tag": lambda ds: ds.tag("v1"),
+    "tag at": lambda ds: ds.tag("v1", at="main@0"),
+    "delete_tag": lambda ds: ds.delete_tag("v0"),
+    "branch": lambda ds: ds.branch("dev"),
+    "delete_branch": lambda ds: ds.delete_branch("old"),
+    "save": lambda ds: ds[:1].save("positive"),
+    "at": lambda ds: ds.at("main@0"),
+    "diff": lambda ds: ds.diff("main@0"),
+    "expire": lambda ds: ds.expire(keep_last=1),
+    "gc": lambda ds: ds.gc(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_names_maintenance_and_refresh_are_refused_like_commits(url, call, is_made_anew):
+    stale = made(url, [1, 2])
+    tl.delete(url, confirm=url)
+    if is_made_anew:
+        anew = made(url, [7, 8, 9])
+        anew.tag("v0")
+        anew.branch("old")
+
+    with pytest.raises(tl.DatasetNotFoundError, match="deleted"):
+        call(stale)
+
+    stale.discard()
+    if not is_made_anew:
+        assert not tl.exists(url)
+        return
+    assert {*tl.open(url).tags} == {"v0"}
+    assert {*tl.open(url).branches} == {"main", "old"}
+    assert {*tl.open(url).views} == set()
+
+
 def test_a_folder_that_was_removed_is_not_begun_again(tmp_path):
     stale = made(f"{tmp_path}/ds", [1])
     stale.append({"x": 2})
@@ -100,7 +138,7 @@ def test_a_remote_head_is_read_again_after_a_while(monkeypatch):
     assert store.count("get") == 0  # it was seen a moment ago
 
     stale = open_on(store)
-    monkeypatch.setattr(publish, "SEEN_S", 0.0)
+    monkeypatch.setattr(log, "CONFIRMED_S", 0.0)
     ds.append({"x": 2})
     store.reset()
     ds.commit()
