@@ -42,6 +42,7 @@ from tensorlake.dataset.write.arrow_values import (
     lists_of,
     values_of,
 )
+from tensorlake.dataset.write.by_row_id import RowsById, converted_rows, next_row_ids
 from tensorlake.dataset.write.file_names import (
     COMPRESSED,
     EMPTY_ROW,
@@ -59,6 +60,7 @@ from tensorlake.dataset.write.infer_schema import (
     type_of_column,
 )
 from tensorlake.dataset.write.schema import change_names
+from tensorlake.dataset.write.staging import extend as extend_rows
 
 __all__ = [
     "COMPRESSED",
@@ -82,6 +84,7 @@ __all__ = [
     "QueryLimits",
     "Row",
     "RowSet",
+    "RowsById",
     "SkippedItem",
     "Tensor",
     "Updated",
@@ -95,11 +98,13 @@ __all__ = [
     "check_viewer_is_built",
     "codec_of_files",
     "complete_inside",
+    "converted_rows",
     "copy",
     "create",
     "delete",
     "exists",
     "explain_inside",
+    "extend_rows",
     "found_inside",
     "given_sample",
     "has_remains",
@@ -113,6 +118,7 @@ __all__ = [
     "leads_outside",
     "list_datasets",
     "lists_of",
+    "next_row_ids",
     "note_condition",
     "open_dataset",
     "query_inside",

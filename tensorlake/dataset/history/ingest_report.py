@@ -1,64 +1,131 @@
-"""The report of an ingestion: rows, bytes, and items left out."""
+"""The report of an ingestion: what changed in the dataset, and the items left out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensorlake.quantities import human_nbytes, plural
 
 __all__ = ["IngestReport", "SkippedItem"]
 
+ITEMS_SHOWN = 10
+"""Items that the text of a report names."""
+
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """A source item that was not ingested, the reason, and the tensor, if known."""
+    """A source item that was not ingested as it is, the reason, the tensor and the row, if known.
+
+    Attributes:
+        item: Its name.
+        reason: Why it was left out, or what the conflict is.
+        tensor: The tensor.
+        row: The row of a conflict; None if it was deleted by hand.
+    """
 
     item: str
     reason: str
     tensor: str | None = None
+    row: int | None = None
 
 
 @dataclass(slots=True)
 class IngestReport:
     """The result of an ingestion.
 
+    The counts are of items: files, annotated images, records. Items known by position only, as
+    those of a table without ``key=``, are counted as rows.
+
     Attributes:
-        rows: Rows committed by this call.
+        added: Items that are new in the source.
+        updated: Items whose rows were brought to the source.
+        renamed: Items found under another name; their rows stay, with another class if the name is
+            in another folder.
+        unchanged: Items that are in the dataset as they are in the source.
+        vanished: Items that are in the dataset and no longer in the source.
+        deleted: Rows that ``delete=True`` removed, of vanished items.
+        conflicts: Items that a hand and the source have changed: one for each row and tensor.
+        rows: Rows appended by this call.
         nbytes: Bytes of the source items read.
         already_there: Rows that an earlier run had committed.
         skipped: Items left out with ``on_error="skip"`` or ``"quarantine"``, including those of
-            an earlier run of the same call, of which each commit names the first.
-        skipped_unnamed: Number of further items that the earlier run left out.
+            an earlier run that are known by position.
         quarantine: The dataset of quarantined items, if any.
         url: The resulting dataset.
         version: Its version after the call.
-        commits: The versions that this call committed, oldest first; none if all rows were
-            already present.
+        commits: The versions that this call committed, oldest first; none if nothing changed.
+        unit: Noun for an item: "image", "row".
+        classes: The classes added, in words, for each tensor.
     """
 
+    added: int = 0
+    updated: int = 0
+    renamed: int = 0
+    unchanged: int = 0
+    vanished: int = 0
+    deleted: int = 0
+    conflicts: list[SkippedItem] = field(default_factory=list[SkippedItem])
     rows: int = 0
     nbytes: int = 0
     already_there: int = 0
     seconds: float = 0.0
     skipped: list[SkippedItem] = field(default_factory=list[SkippedItem])
-    skipped_unnamed: int = 0
     quarantine: str | None = None
     url: str = ""
     version: str = ""
     commits: list[str] = field(default_factory=list[str])
+    unit: str = "item"
+    classes: list[str] = field(default_factory=list[str])
+
+    @property
+    def rejected(self) -> int:
+        """Number of items left out."""
+        return len(self.skipped)
+
+    @property
+    def items(self) -> list[SkippedItem]:
+        """Each rejected or conflicting item with its reason."""
+        return [*self.skipped, *self.conflicts]
 
     def __str__(self) -> str:
         rate = human_nbytes(int(self.nbytes / max(self.seconds, 1e-9)))
-        text = (
-            f"ingested {plural(self.rows, 'row')} ({human_nbytes(self.nbytes)})"
-            f" in {self.seconds:.1f} s, {rate}/s"
-        )
+        counts = f"{plural(self.added, self.unit)} added"
+        also = {
+            "updated": self.updated,
+            "renamed or moved": self.renamed,
+            "unchanged": self.unchanged,
+            "no longer in the source": self.vanished,
+            "rejected": self.rejected,
+        }
+        counts += "".join(f", {count:,} {what}" for what, count in also.items() if count)
+        if self.conflicts:
+            counts += f", {plural(len(self.conflicts), 'conflict')}"
+        text = f"{counts}; read {human_nbytes(self.nbytes)} in {self.seconds:.1f} s, {rate}/s"
         if self.url:
             count = len(self.commits)
             committed = f"committed in {plural(count, 'commit')}" if count else "nothing to commit"
             text += f" → {self.url} {self.version} ({committed})"
-        if self.already_there:
-            text += f"; {plural(self.already_there, 'row')} were there already"
-        if skipped := len(self.skipped) + self.skipped_unnamed:
-            text += f"; {plural(skipped, 'item')} skipped: ds.ingest_report.skipped"
-        return text
+        return "\n".join((text, *self._lines()))
+
+    def _lines(self) -> list[str]:
+        """Describe what a curator may have to decide."""
+        lines = [f"  {one}" for one in self.classes]
+        if self.deleted:
+            lines.append(f"  {plural(self.deleted, 'row')} of vanished items deleted")
+        elif self.vanished:
+            kept = "its row stays" if self.vanished == 1 else "their rows stay"
+            lines.append(f"  {kept} in the dataset; to remove: delete=True")
+        lines += _described("rejected", self.skipped) + _described("conflict", self.conflicts)
+        return lines
+
+
+def _described(what: str, items: Sequence[SkippedItem]) -> list[str]:
+    lines: list[str] = []
+    for one in items[:ITEMS_SHOWN]:
+        row = "" if one.row is None else f", row {one.row}"
+        tensor = "" if one.tensor is None else f", {one.tensor!r}"
+        lines.append(f"  {what}: {one.item}{row}{tensor}: {one.reason}")
+    if len(items) > ITEMS_SHOWN:
+        lines.append(f"  … {len(items) - ITEMS_SHOWN:,} more: ds.ingest_report.items")
+    return lines

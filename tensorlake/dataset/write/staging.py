@@ -60,8 +60,18 @@ def append(session: Session, row: Mapping[str, Any]) -> None:
         transaction.append(columns, 1)
 
 
-def extend(session: Session, data: Any, *, call: str = "extend()") -> None:
-    """Stage rows, in as many batches as the data come in; errors name the call."""
+def extend(
+    session: Session,
+    data: Any,
+    *,
+    call: str = "extend()",
+    note: Callable[[Mapping[str, Column]], None] | None = None,
+) -> None:
+    """Stage rows, in as many batches as the data come in; errors name the call.
+
+    ``note`` is called with the columns of each batch as they are stored, by tensor id; on an error,
+    none of them counts.
+    """
     with session.lock:
         transaction = session.staging()
         savepoint = transaction.savepoint()
@@ -81,6 +91,8 @@ def extend(session: Session, data: Any, *, call: str = "extend()") -> None:
                     is_kept=stage.keeps,
                 )
                 if rows:
+                    if note is not None:
+                        note(columns)
                     transaction.append(columns, rows)
                 row_start += rows
         except BaseException:

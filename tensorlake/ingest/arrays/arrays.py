@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 import numpy as np
-from xxhash import xxh3_64_hexdigest
+from xxhash import xxh3_64
 
 from tensorlake.dataset import SHAPES, VALUES, Dataset, image_type
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
@@ -31,7 +31,7 @@ from tensorlake.types import (
     only_regular,
 )
 
-__all__ = ["numpy", "torch"]
+__all__ = ["numpy", "rows_hash", "torch"]
 
 _ZIP_MAGIC = b"PK"
 
@@ -79,13 +79,6 @@ def numpy(
         raise InvalidInputError(message, lengths=lengths)
     types = {name: _array_type(name, array) for name, array in arrays.items()}
     types |= {name: as_type(one) for name, one in (schema or {}).items()}
-    digest = xxh3_64_hexdigest(
-        b"".join(
-            name.encode() + np.ascontiguousarray(part).tobytes()
-            for name, one in arrays.items()
-            for part in ((one.values, one.shapes) if isinstance(one, Ragged) else (one,))
-        )
-    )
     rows = range(next(iter(lengths.values())))
     total = sum(
         one.values.nbytes if isinstance(one, Ragged) else one.nbytes for one in arrays.values()
@@ -96,17 +89,31 @@ def numpy(
         schema=types,
         items=rows,
         sizes=[max(1, nbytes)] * len(rows),
-        name=lambda row: f"{digest}[{row}]",
+        name=lambda row: f"row {row}",
         load=lambda items: {
             name: array[items[0] : items[-1] + 1] for name, array in arrays.items()
         },
         row_name=lambda items, row: f"row {items[row]}",
-        stamp=lambda _: digest,
         file=lambda _: "the arrays",
         unit="set of arrays",
+        by_position=True,
+        fingerprint=lambda rows: rows_hash(arrays, rows),
         settings=given_settings(schema),
+        where=full_place(src) if isinstance(src, str | PathLike) else "",
     )
     return run_ingest(source, dst, **options)
+
+
+def rows_hash(arrays: Mapping[str, np.ndarray | Ragged], rows: range) -> int:
+    """Return a hash of the names and values of some rows."""
+    digest = xxh3_64()
+    for name, one in arrays.items():
+        digest.update(name.encode(errors="surrogateescape"))
+        some = one[rows.start : rows.stop]
+        parts = (some.values, some.shapes) if isinstance(some, Ragged) else (some,)
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    return digest.intdigest()
 
 
 @shows_options
@@ -193,9 +200,10 @@ def torch(
         sizes=[size] * len(dataset),
         name=lambda row: f"{label}[{row}]",
         load=load,
-        stamp=lambda _: len(dataset),
+        stamp=lambda _: "",
         file=lambda _: label,
         unit="dataset",
+        by_position=True,
         settings=given_settings(schema, names=None if names is None else [*names]),
         has_identity=False,
     )

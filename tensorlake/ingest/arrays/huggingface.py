@@ -189,6 +189,7 @@ def _source(
         stamp=lambda row: of_split(row)[0].mark,
         file=lambda _: "the dataset",
         unit="dataset",
+        by_position=True,
         settings=given_settings(
             schema, splits=[one.name for one in splits] if has_splits else None
         ),

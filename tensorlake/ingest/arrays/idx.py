@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from xxhash import xxh3_64_hexdigest
 
 from tensorlake.dataset import Dataset
 from tensorlake.errors import InvalidInputError
-from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.arrays.arrays import rows_hash
+from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
@@ -79,8 +79,6 @@ def idx(
             )
         columns["label"] = codes.astype(np.int64)
         schema["label"] = ClassLabel(_class_names(codes, names))
-    contents = b"".join(np.ascontiguousarray(one).tobytes() for one in columns.values())
-    digest = xxh3_64_hexdigest(contents)
     source = Source(
         kind="idx",
         schema=schema,
@@ -88,8 +86,10 @@ def idx(
         sizes=[samples[:1].nbytes] * len(samples),
         name=lambda row: f"{Path(images).name}[{row}]",
         load=lambda rows: {name: column[np.asarray(rows)] for name, column in columns.items()},
-        stamp=lambda _: digest,
         file=lambda _: Path(images).name,
+        by_position=True,
+        fingerprint=lambda rows: rows_hash(columns, rows),
+        where=full_place(images),
         settings=given_settings(None, names=None if names is None else [*names]),
     )
     return run_ingest(source, dst, **options)

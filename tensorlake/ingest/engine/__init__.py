@@ -1,1 +1,1 @@
-"""The engine of every importer: sources, read-ahead, batches, commits, resumption."""
+"""The engine of every importer: sources, the ledger, comparison, read-ahead, commits."""

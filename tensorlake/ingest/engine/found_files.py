@@ -18,7 +18,7 @@ from tensorlake.ingest.engine.files import is_folder, walk_files
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
 from tensorlake.storage import place_text, public_url
 
-__all__ = ["Piece", "expand_braces", "find_files", "names_below", "source_path"]
+__all__ = ["Piece", "expand_braces", "find_files", "full_place", "names_below", "source_path"]
 
 BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}")
 MAX_EXPANDED = 1_000_000
@@ -52,6 +52,12 @@ def source_path(src: object) -> str:
         )
         raise InvalidInputError(message, actual=type(src).__name__)
     return place_text(cast("object", src), what="src")
+
+
+def full_place(src: object) -> str:
+    """Return the absolute path, or the URL without secrets, by which a source is known again."""
+    path = source_path(src)
+    return public_url(path) if is_url(path) else str(Path(path).absolute())
 
 
 def find_files(

@@ -11,20 +11,29 @@ from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.quantities import check_flags, checked_integer
 from tensorlake.storage import Durability
 
-__all__ = ["DEFAULTS", "IngestOptions", "Mode", "OnError", "shows_options"]
+__all__ = ["DEFAULTS", "IngestOptions", "Mode", "OnConflict", "OnError", "shows_options"]
 
 Mode = Literal["create", "append"]
 OnError = Literal["raise", "skip", "quarantine"]
+OnConflict = Literal["keep", "source", "error"]
 
 
 class IngestOptions(TypedDict, total=False):
     """How an ingestion runs, whatever its source.
 
     Attributes:
-        mode: "create" (default) makes a dataset, or goes on with one that a killed run of the same
-            call began, or fills one that is empty and has the tensors. A source that changed
-            since, another one, or other arguments are refused.
-            "append" adds to a dataset that exists; items that are there already are refused.
+        mode: "create" (default) makes a dataset, or brings one that the same call made to its
+            source as it is now, or fills one that is empty and has the tensors. Another source, or
+            other arguments, are refused.
+            "append" adds a source to a dataset that exists, and brings its rows to it when the call
+            is repeated; items that are there already from another source are refused.
+        delete: Whether to delete the rows of items that are no longer in the source; they are
+            reported otherwise.
+        verify: Whether to read items whose size and time have not changed, and compare them by
+            digest.
+        on_conflict: For rows changed by hand since, whose items changed at their source, too:
+            "keep" (default) leaves the cells changed by hand as they are, and reports them;
+            "source" takes the source's; "error" raises before anything is committed.
         on_error: "raise" (default) stops at the first item that cannot be taken; "skip" leaves it
             out and lists it in the report; "quarantine" also puts it into ``<dst>-quarantine``.
         commit_every: Source bytes per commit, an integer or a string such as "8GiB" (default).
@@ -37,6 +46,9 @@ class IngestOptions(TypedDict, total=False):
     """
 
     mode: Mode
+    delete: bool
+    verify: bool
+    on_conflict: OnConflict
     on_error: OnError
     commit_every: int | str
     workers: int | None
@@ -52,6 +64,9 @@ WORKERS_LIMIT: Final = 1024
 
 DEFAULTS: Final[IngestOptions] = {
     "mode": "create",
+    "delete": False,
+    "verify": False,
+    "on_conflict": "keep",
     "on_error": "raise",
     "commit_every": "8GiB",
     "workers": None,
@@ -78,7 +93,8 @@ def shows_options(importer: Importer) -> Importer:
 
 
 def _check(given: Mapping[str, Any]) -> None:
-    for name, choices in (("mode", get_args(Mode)), ("on_error", get_args(OnError))):
+    for name, kind in (("mode", Mode), ("on_error", OnError), ("on_conflict", OnConflict)):
+        choices = get_args(kind)
         value = given.get(name, DEFAULTS[name])
         if not isinstance(value, str) or value not in choices:
             known = ", ".join(map(repr, choices))
@@ -88,7 +104,8 @@ def _check(given: Mapping[str, Any]) -> None:
     workers = given.get("workers")
     if workers is not None:
         checked_integer(workers, name="workers", least=1, most=WORKERS_LIMIT)
-    check_flags(dry_run=given.get("dry_run"), progress=given.get("progress"))
+    flags = {name: given.get(name) for name in ("dry_run", "progress", "delete", "verify")}
+    check_flags(**flags)
     schema = given.get("schema")
     if schema is not None and (
         not isinstance(schema, Mapping) or not all(isinstance(name, str) for name in schema)

@@ -42,13 +42,21 @@ class Quarantine:
         self._open_arguments = dict(open_arguments)
         self._dataset: Dataset | None = None
         self._staged = 0
+        self._known: set[tuple[str, str]] = set()
 
     def stage(self, refused: Sequence[tuple[SkippedItem, Mapping[str, Any]]]) -> None:
-        """Stage rejected items."""
+        """Stage rejected items, each once: a run reads them again until they are valid."""
         if not refused:
             return
         if self._dataset is None:
             self._dataset = self._opened()
+            dataset = self._dataset
+            pairs = zip(dataset["item"][:], dataset["reason"][:], strict=True)
+            self._known = {(str(item), str(reason)) for item, reason in pairs}
+        refused = [one for one in refused if (one[0].item, one[0].reason) not in self._known]
+        if not refused:
+            return
+        self._known.update((one.item, one.reason) for one, _ in refused)
         self._dataset.extend(
             {
                 "item": [skipped.item for skipped, _ in refused],
@@ -64,17 +72,8 @@ class Quarantine:
         """Commit items that never became rows, once each; return the URL, or None without any."""
         if not left_out:
             return None
-        dataset = self._dataset = self._dataset or self._opened()
-        known = set(zip(dataset["item"][:], dataset["reason"][:], strict=True))
-        self.stage([(one, {}) for one in left_out if (one.item, one.reason) not in known])
-        if self._staged:
-            dataset.commit(f"quarantine: {plural(self._staged, 'item')}")
-            self._staged = 0
-        return self._url
-
-    def found(self) -> str | None:
-        """Where the quarantine of an earlier call is, if there is one."""
-        return self._url if exists(self._url, **self._place) else None
+        self.stage([(one, {}) for one in left_out])
+        return self.commit()
 
     def _opened(self) -> Dataset:
         if not exists(self._url, **self._place):
@@ -88,12 +87,12 @@ class Quarantine:
     def _place(self) -> dict[str, Any]:
         return {name: one for name, one in self._open_arguments.items() if name != "durability"}
 
-    def commit(self, key: str) -> str | None:
-        """Publish what came in since the last commit, once for a key; where it is, if anywhere."""
+    def commit(self) -> str | None:
+        """Publish what came in since the last commit; return where it is, if anywhere."""
         if self._dataset is None:
             return None
         if self._staged:
-            self._dataset.commit(f"quarantine: {plural(self._staged, 'item')}", key=key)
+            self._dataset.commit(f"quarantine: {plural(self._staged, 'item')}")
             self._staged = 0
         return self._url
 

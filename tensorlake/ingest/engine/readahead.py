@@ -42,13 +42,13 @@ class LoadedItems:
 
 def read_ahead(
     source: Source[Item],
-    batch: range,
+    batch: Sequence[range],
     *,
     pool: ThreadPoolExecutor,
     ahead: int,
     is_strict: bool,
 ) -> Iterator[LoadedItems]:
-    """Read a batch; its first pieces are begun with the call.
+    """Read a batch, given as runs of items; its first pieces are begun with the call.
 
     Args:
         source: The source.
@@ -71,5 +71,5 @@ def read_ahead(
                 return [LoadedItems(piece, {}, error)]
         return [loaded for item in piece for loaded in load(range(item, item + 1))]
 
-    pieces = source.cut(batch, STAGED_NBYTES)
+    pieces = (piece for run in batch for piece in source.cut(run, STAGED_NBYTES))
     return chain.from_iterable(parallel_map(load, pieces, pool=pool, ahead=ahead))

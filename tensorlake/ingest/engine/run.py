@@ -1,23 +1,25 @@
-"""The ingestion loop: batches with keys, commits, invalid items, progress.
+"""An ingestion: compare a source with the ledger, read what may have changed, commit in batches.
 
-Commits of an interrupted run are recognised by their notes (`resumption.py`), and their items are
-not read again.
+Each commit has rows together with their entries in the ledger (`ledger.py`), so that the next run,
+after a kill too, does what is left. Decisions are in `comparison.py` and `known.py`; `sync.py`
+stages. An importer gives a `Source` and calls `run_ingest`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from os import PathLike
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tensorlake.dataset import (
     Dataset,
@@ -30,27 +32,31 @@ from tensorlake.dataset import (
     session_of,
     stage_header,
 )
-from tensorlake.errors import (
-    DatasetNotFoundError,
-    InvalidInputError,
-    TensorlakeError,
-    UnknownClassError,
-    shown,
+from tensorlake.errors import DatasetNotFoundError, InvalidInputError, shown
+from tensorlake.ingest.engine.comparison import (
+    Comparison,
+    Listing,
+    Work,
+    batches_of,
+    count_same_pieces,
+    runs_of,
 )
-from tensorlake.ingest.engine.options import IngestOptions, Mode, OnError
-from tensorlake.ingest.engine.provenance import MEMBER, Note
+from tensorlake.ingest.engine.known import (
+    Start,
+    add_classes,
+    check_rejected,
+    find_source,
+    source_text,
+)
+from tensorlake.ingest.engine.ledger import Entries, Ledger
+from tensorlake.ingest.engine.options import IngestOptions, Mode, OnConflict, OnError
 from tensorlake.ingest.engine.quarantine import Quarantine
 from tensorlake.ingest.engine.readahead import LoadedItems, read_ahead
-from tensorlake.ingest.engine.resumption import (
-    Start,
-    check_skipped,
-    class_additions,
-    find_start,
-)
-from tensorlake.ingest.engine.source import DIGEST_NBYTES, Item, Refused, Source
+from tensorlake.ingest.engine.source import DIGEST_NBYTES, Item, Source
+from tensorlake.ingest.engine.sync import Pieces, Rows
+from tensorlake.ingest.engine.valid_rows import stage_valid
 from tensorlake.quantities import parse_nbytes, plural
 from tensorlake.storage import place_text
-from tensorlake.types import as_type
 from tensorlake.versions import CommitRequest
 
 __all__ = ["run_ingest"]
@@ -62,15 +68,15 @@ DEFAULT_WORKERS = max(2, min(4, os.cpu_count() or 1))
 """Pieces read ahead, one per thread: more threads than processors would mostly wait for the
 interpreter lock, and take it from the thread that stages."""
 
-PLACE = re.compile(r"row [\d,]+ of extend\(\)")
-PLACE_FIRST = re.compile(rf"^{PLACE.pattern}: ?")
-
 
 def run_ingest(
     source: Source[Item],
     url: str | PathLike[str],
     *,
     mode: Mode = "create",
+    delete: bool = False,
+    verify: bool = False,
+    on_conflict: OnConflict = "keep",
     on_error: OnError = "raise",
     commit_every: int | str = "8GiB",
     workers: int | None = None,
@@ -78,12 +84,15 @@ def run_ingest(
     dry_run: bool = False,
     **open_arguments: Any,
 ) -> Dataset:
-    """Ingest a source into a dataset, in commits of about ``commit_every``.
+    """Bring a dataset to a source, in commits of about ``commit_every``.
 
     Args:
         source: The source.
         url: Path or URL of the dataset.
         mode: "append" adds to an existing dataset.
+        delete: Whether to delete the rows of items that are no longer in the source.
+        verify: Whether to compare items by digest whose stamp has not changed.
+        on_conflict: "keep", "source" or "error", for rows that a hand has changed, too.
         on_error: "skip" leaves out invalid items; "quarantine" also writes them, with the
             reason, to the dataset ``<url>-quarantine``.
         commit_every: Source bytes per commit.
@@ -95,6 +104,7 @@ def run_ingest(
     Raises:
         InvalidInputError: An item is invalid (and ``on_error`` is "raise"); earlier commits
             remain.
+        ConflictError: A hand changed what the source changes (and ``on_conflict`` is "error").
     """
     if on_error not in {"raise", "skip", "quarantine"}:
         message = f"on_error must be 'raise', 'skip' or 'quarantine', got {shown(on_error)}"
@@ -112,77 +122,220 @@ def run_ingest(
     if dry_run:
         return _dry_run(source, on_error=on_error)
     url = place_text(url, what="dst")
-    report = IngestReport()
+    unit = "row" if source.by_position else source.unit
+    report = IngestReport(unit=unit, skipped=[*source.left_out])
     started = time.monotonic()
-    everything = range(len(source.items))
-    total = sum(source.sizes)
     what = f"ingest {source.place or source.kind} → {url}"
-    rows_known = len(everything) if source.row_name is None else None
+    rows_known = len(source.items) if source.row_name is None else None
     with (
         ThreadPoolExecutor(threads, thread_name_prefix="tensorlake-ingest") as pool,
-        Progress(what, total=total, rows=rows_known, shown=progress) as bar,
+        Progress(what, total=sum(source.sizes), rows=rows_known, shown=progress) as bar,
     ):
         reading = partial(
             read_ahead, source, pool=pool, ahead=threads, is_strict=on_error == "raise"
         )
         is_new = mode == "create" and not exists(url, **_place(open_arguments))
         # Creating a durable dataset takes a while; the disk can read the first batch meanwhile.
-        begun = {one: reading(one) for one in islice(source.cut(everything, size), int(is_new))}
+        everything = iter([range(len(source.items))])
+        first = next(batches_of(source, everything, size), []) if is_new else []
+        begun = reading(first) if first else None
+        listing = None if source.by_position else Listing.of(source)
         dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
-        start = Start() if is_new else find_start(dataset, source, mode, size=size)
-        if on_error == "raise":
-            check_skipped(dataset, source, start.skipped)
-        report.already_there = start.num_rows
-        report.skipped += start.skipped.named
-        report.skipped_unnamed = start.skipped.count - len(start.skipped.named)
-        unnoted: list[SkippedItem] = []
-        done = range(start.stop)
-        bar.advance(source.nbytes(done), start.num_rows)
-        digest = hashlib.blake2b(source.identity(done), digest_size=DIGEST_NBYTES)
+        ledger = Ledger(dataset)
+        start = find_source(dataset, ledger, source, mode, listing=listing, size=size)
+        report.classes = [] if start.new else add_classes(dataset, source)
+        run = _Run(dataset, source, ledger, start, report, bar)
+        if start.is_complete:
+            report.unchanged = report.already_there = len(source.items)
+            batches = iter(())
+        elif listing is None:
+            pieces = Pieces(dataset, source, report)
+            run.stages = dict.fromkeys(Work, pieces.add)
+            run.pieces = pieces
+            done = run.skip_pieces(verify=verify, reading=reading, on_error=on_error)
+            batches = batches_of(source, iter([range(done, len(source.items))]), size)
+        else:
+            compared = Comparison.of(listing, start.entries)
+            rows = Rows(
+                dataset,
+                source,
+                listing,
+                start.entries,
+                compared,
+                on_conflict=on_conflict,
+                report=report,
+            )
+            run.rows, run.stages = rows, {Work.ADD: rows.add, Work.MOVE: rows.move}
+            run.stages[Work.COMPARE] = rows.compare
+            run.work = _work_for(rows, listing, compared, verify=verify, on_conflict=on_conflict)
+            is_idle = run.work == Work.NOTHING
+            is_idle[rows.deleted_by_hand()] = False
+            report.unchanged = int(np.count_nonzero(is_idle))
+            report.already_there = int(np.count_nonzero(rows.rows.is_shown))
+            batches = batches_of(source, runs_of(run.work), size)
         quarantine = Quarantine(url, open_arguments) if on_error == "quarantine" else None
-        noted = start.stop
-        for batch in source.cut(everything[start.stop :], size):
-            before = len(dataset)
-            for loaded in begun.pop(batch, None) or reading(batch):
-                refused, num_staged = _stage(dataset, source, loaded, on_error=on_error)
-                unnoted += [item for item, _ in refused]
-                report.skipped += [item for item, _ in refused]
-                if quarantine is not None:
-                    quarantine.stage(refused)
-                bar.advance(source.nbytes(loaded.items), num_staged, skipped=len(refused))
-            rows = len(dataset) - before
-            digest.update(source.identity(batch))
-            key = f"{source.key_start}{start.run}:{digest.hexdigest()}"
-            if quarantine is not None:
-                report.quarantine = quarantine.commit(
-                    key
-                )  # first: committed items are not read again
-            if rows and source.header is not None:
-                stage_header(
-                    session_of(dataset), source.kind, source.header, replaces=mode == "create"
-                )
-            if rows:  # without rows there is no commit, and the next one records these items too
-                items = range(noted, batch.stop)
-                named = digest.hexdigest()
-                note = Note.of(start.run, source, batch.stop, named, items, unnoted)
-                message = f"ingest {source.kind}: {plural(rows, 'row')}"
-                session_of(dataset).commit(
-                    CommitRequest(message, key=key, meta={MEMBER: note.to_json()})
-                )
-                report.commits.append(dataset.version)
-                noted, unnoted = batch.stop, []
-            report.rows += rows
-            report.nbytes += source.nbytes(batch)
-        report.skipped += source.left_out
+        try:
+            waiting = next(batches, None)
+            while waiting is not None:
+                batch, waiting = waiting, next(batches, None)
+                for loaded in begun if begun is not None and batch == first else reading(batch):
+                    run.stage(loaded, on_error=on_error, quarantine=quarantine)
+                begun = None
+                if waiting is not None:
+                    run.commit(quarantine)
+            if run.rows is not None:
+                run.rows.vanish(is_absent=_absence(report.skipped), delete=delete)
+            run.commit(quarantine)
+        finally:
+            dataset.discard()  # what an error left, and classes that no item has
         if quarantine is not None:
             report.quarantine = quarantine.add(source.left_out) or report.quarantine
-            if start.skipped.count:
-                report.quarantine = report.quarantine or quarantine.found()
         report.seconds = time.monotonic() - started
         report.url, report.version = url, dataset.version
         bar.finish(str(report))
     dataset.ingest_report = report
     return dataset
+
+
+def _work_for(
+    rows: Rows, listing: Listing, compared: Comparison, *, verify: bool, on_conflict: OnConflict
+) -> npt.NDArray[np.uint8]:
+    """Decide what is to be done for each item."""
+    is_new = compared.entry_of < 0
+    work = np.full(len(listing.names), Work.COMPARE, np.uint8)
+    if not verify:
+        work[compared.is_same] = Work.NOTHING
+    work[is_new] = Work.ADD
+    if sizes := rows.sizes_vanished:
+        work[is_new & np.isin(listing.sizes, [*sizes])] = Work.MOVE
+    deleted = rows.deleted_by_hand()
+    rows.note_deleted(np.flatnonzero(deleted))
+    work[deleted] = Work.ADD if on_conflict == "source" else Work.NOTHING
+    return work
+
+
+def _absence(skipped: Sequence[SkippedItem]) -> Callable[[str], bool]:
+    """Return whether an item left its source, and neither it nor its folder was left out."""
+    names = {one.item for one in skipped}
+    folders = tuple(f"{name}/" for name in names)
+    return lambda item: item not in names and not item.startswith(folders)
+
+
+class _Run:
+    """The staging of items, and its commits."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        source: Source[Any],
+        ledger: Ledger,
+        start: Start,
+        report: IngestReport,
+        bar: Progress,
+    ) -> None:
+        self.dataset, self.source, self.ledger = dataset, source, ledger
+        self.report, self.bar = report, bar
+        self.number, self.new, self.entries = start.number, start.new, start.entries
+        self.rows: Rows | None = None
+        self.pieces: Pieces | None = None
+        self.work: npt.NDArray[np.uint8] | None = None
+        self.stages: Mapping[Work, Callable[[Mapping[str, Any], Any], int]] = {}
+        self._counted = (0, 0)
+
+    def skip_pieces(
+        self, *, verify: bool, reading: Callable[[list[range]], Any], on_error: OnError
+    ) -> int:
+        """Check the pieces that were ingested; return their number.
+
+        Raises:
+            InvalidInputError: One of them changed.
+        """
+        done, differs = count_same_pieces(self.source, self.entries)
+        if differs is not None:
+            raise _changed_piece(self.dataset, self.source, self.entries, differs)
+        if verify and self.pieces is not None:
+            at = 0
+            for digest, span in zip(
+                self.entries.digests.tolist(), self.entries.spans.tolist(), strict=True
+            ):
+                for loaded in reading([range(at, at + span)]):
+                    if not loaded.refused and self.pieces.digest_of(loaded.columns) != digest:
+                        raise _changed_piece(self.dataset, self.source, self.entries, at)
+                at += span
+        self.report.unchanged = self.report.already_there = int(self.entries.rows.sum())
+        refused = self.ledger.rejected(self.number)
+        if on_error == "raise":
+            check_rejected(self.dataset, self.source, refused)
+        self.report.skipped += refused
+        return done
+
+    def stage(
+        self, loaded: LoadedItems, *, on_error: OnError, quarantine: Quarantine | None
+    ) -> None:
+        """Stage the rows of loaded items."""
+        source = self.source
+        work = Work.ADD if self.work is None else Work(self.work[loaded.items.start])
+        refused, num_staged = stage_valid(
+            self.dataset, source, loaded, self.stages[work], on_error=on_error
+        )
+        if self.pieces is not None:
+            self.pieces.close(loaded.items, num_staged)
+            self.ledger.rejections += [item for item, _ in refused]
+        self.report.skipped += [item for item, _ in refused]
+        self.report.nbytes += source.nbytes(loaded.items)
+        if quarantine is not None:
+            quarantine.stage(refused)
+        self.bar.advance(source.nbytes(loaded.items), num_staged, skipped=len(refused))
+
+    def commit(self, quarantine: Quarantine | None) -> None:
+        """Publish the rows staged, with their entries."""
+        if quarantine is not None:  # first: its items may count as ingested after
+            self.report.quarantine = quarantine.commit() or self.report.quarantine
+        stage = self.rows or self.pieces
+        session = session_of(self.dataset)
+        if self.source.header is not None:
+            mode = (self.new or self.ledger.sources[self.number]).mode
+            header, replaces = self.source.header, mode == "create"
+            stage_header(session, self.source.kind, header, replaces=replaces)
+        if stage is None or not stage.entries:
+            return
+        entries = Entries.concat(stage.entries)
+        stage.entries.clear()
+        names = "\0".join(entries.items).encode(errors="surrogateescape")
+        digest = hashlib.blake2b(names + entries.stamps.tobytes(), digest_size=DIGEST_NBYTES)
+        # Two runs of one call that meet publish the same items once.
+        key = f"{self.source.key_start}{self.number}:{self.ledger.num_rows}:{digest.hexdigest()}"
+        self.ledger.stage(self.number, entries, self.new)
+        self.new = None
+        session_of(self.dataset).commit(CommitRequest(self._message(), key=key))
+        self.report.commits.append(self.dataset.version)
+
+    def _message(self) -> str:
+        """Return the message of a commit."""
+        rows, updated = self.report.rows, self.report.updated
+        counts = (plural(rows - self._counted[0], "row"), updated - self._counted[1])
+        self._counted = rows, updated
+        more = f", {counts[1]:,} updated" if counts[1] else ""
+        return f"ingest {self.source.kind}: {counts[0]}{more}"
+
+
+def _changed_piece(
+    dataset: Dataset, source: Source[Item], known: Entries, at: int
+) -> InvalidInputError:
+    """Return the error for a source by position that changed elsewhere than at its end."""
+    count = len(source.items)
+    where = source.file_of(at) if at < count else "its end"
+    is_shorter = int(known.spans.sum()) > count
+    what = "ends earlier than before" if is_shorter else f"changed in {where!r}"
+    advice = source.key_advice or "to ingest it anew: another URL"
+    return InvalidInputError(
+        f"{source_text(source)} {what}: rows without a key are known by position, so that rows can"
+        f" be added at its end and nothing else may change\nnothing was ingested; {advice}, or"
+        f" tl.delete({dataset.url!r}, confirm={dataset.url!r}) and ingest again",
+        dataset=dataset.url,
+        item=where,
+        rows=int(known.rows.sum()),
+    )
 
 
 def _dry_run(source: Source[Item], *, on_error: OnError) -> Dataset:
@@ -192,7 +345,13 @@ def _dry_run(source: Source[Item], *, on_error: OnError) -> Dataset:
     loaded = LoadedItems.of(items, source.load(source.items[: items.stop]))
     columns = {name: values[:DRY_RUN_ROWS] for name, values in loaded.columns.items()}
     report = IngestReport(nbytes=source.nbytes(items))
-    refused, _ = _stage(dataset, source, replace(loaded, columns=columns), on_error=on_error)
+    refused, _ = stage_valid(
+        dataset,
+        source,
+        replace(loaded, columns=columns),
+        lambda some, _: dataset.extend(some) or 0,
+        on_error=on_error,
+    )
     report.skipped += [*(item for item, _ in refused), *source.left_out]
     dataset.commit("dry run")
     report.rows = len(dataset)
@@ -224,83 +383,3 @@ def _destination(
     except DatasetNotFoundError:
         # it exists, but its creator was killed before the first commit record
         return create(url, source.schema, **open_arguments)
-
-
-def _stage(
-    dataset: Dataset, source: Source[Item], loaded: LoadedItems, *, on_error: OnError
-) -> tuple[list[Refused], int]:
-    """Stage items; invalid rows are named, and left out unless ``on_error`` is "raise".
-
-    Returns:
-        The items left out, and the number of rows staged.
-    """
-    items = source.items[loaded.items.start : loaded.items.stop]
-    if loaded.error is not None:
-        return [_refused(source.name(items[0]), loaded.error, {})], 0
-    schema = dataset.schema
-    columns = {
-        tensor: values
-        for tensor, values in loaded.columns.items()
-        if tensor in schema or tensor not in source.optional
-    }
-    num_staged = 0
-    refused: dict[int, Refused] = {}
-    waiting = [(0, _num_rows(columns))]  # runs of rows, the next one last
-    while waiting:
-        start, stop = waiting.pop()
-        if start == stop:
-            continue
-        try:
-            dataset.extend({tensor: values[start:stop] for tensor, values in columns.items()})
-        except TensorlakeError as error:
-            at = error.facts.get("row")
-            if not isinstance(at, int) or not 0 <= at < stop - start:
-                raise
-            row = start + at
-            name = loaded.row_name(row) if loaded.row_name else source.row_called(items, row)
-            if on_error == "raise":
-                message = f"{name}: {_described(error, name)}{_advice(dataset, source, error)}"
-                raise type(error)(message, **{**error.facts, "item": name}) from error
-            values = {tensor: values[row] for tensor, values in columns.items()}
-            refused[row] = _refused(name, error, values)
-            # In halves, so that many invalid rows do not convert valid rows as many times
-            middle = (row + 1 + stop) // 2
-            waiting += [(middle, stop), (row + 1, middle), (start, row)]
-        else:
-            num_staged += stop - start
-    return [*loaded.refused, *(refused[row] for row in sorted(refused))], num_staged
-
-
-def _advice(dataset: Dataset, source: Source[Item], error: TensorlakeError) -> str:
-    """Explain types that come from the existing dataset, or that ``schema=`` can set."""
-    tensor = error.facts.get("tensor")
-    if not isinstance(tensor, str) or tensor not in source.schema or tensor not in dataset.schema:
-        return ""
-    here, there = as_type(source.schema[tensor]), dataset.schema[tensor]
-    additions = class_additions(dataset, source)
-    if isinstance(error, UnknownClassError) and additions:
-        return f"\nadd the new classes, and repeat the call: {additions}"
-    if here != there:
-        url = dataset.url
-        return (
-            f"\ntensor {tensor!r} of the existing dataset is {there.describe()}, and"
-            f" {here.describe()} in this call; to start over: tl.delete({url!r}, confirm={url!r})"
-        )
-    if source.takes_schema and "use Image(" in error.message:
-        return f"\nto set the type: schema={{{tensor!r}: tl.Image(…)}}"
-    return ""
-
-
-def _refused(name: str, error: TensorlakeError, values: Mapping[str, Any]) -> Refused:
-    tensor = error.facts.get("tensor")
-    reason = _described(error, name).splitlines()[0]
-    return SkippedItem(name, reason, tensor if isinstance(tensor, str) else None), values
-
-
-def _described(error: TensorlakeError, name: str) -> str:
-    """Describe the error of an item, without naming our internal call of ``extend()``."""
-    return PLACE.sub(name.replace("\\", r"\\"), PLACE_FIRST.sub("", error.message))
-
-
-def _num_rows(columns: Mapping[str, Any]) -> int:
-    return len(next(iter(columns.values())))

@@ -1,8 +1,14 @@
-"""A source: the items to ingest, how they are split into batches, and their names.
+"""A source: the items to ingest, how an ingestion knows them again, and how it reads them.
 
-Items (small: a path and its attributes) have a fixed order. Batches are split by bytes alone, so
-that equal sources have equal batches; a batch's key is a digest of all items up to its end. The
-record by which a commit recognises the source again is in `provenance.py`.
+This is all that an importer makes; `run_ingest` does the rest. Items (small: a path and its
+attributes) have a fixed order, and are of one of two kinds:
+
+    by name       One row per item. ``file(item)``, or ``name(item)``, is the name by which the item
+                  is known in the next run, and ``stamp(item)`` changes when the item may have
+                  changed: size and time, an ETag, a fingerprint. A changed item is loaded again,
+                  and the cells that differ are updated.
+    by position   ``by_position=True``: pieces with any number of rows, such as a row group. The
+                  next run may have more pieces at the end, and nothing else may have changed.
 """
 
 from __future__ import annotations
@@ -13,6 +19,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
+
+from xxhash import xxh3_64_intdigest
 
 from tensorlake.dataset import SkippedItem
 from tensorlake.types import as_type
@@ -71,7 +79,8 @@ class Source(Generic[Item]):
         left_out: Parts of the source that have no rows, for the report; loading may add some.
         takes_schema: Whether the call has ``schema=``, for errors.
         stamp: Returns a value that changes with the item, beside name and size: a time or a digest.
-        file: Returns the file that an item is part of, for errors; None: items are files.
+        file: Returns the name by which the next run knows an item, such as its path in the source;
+            None: ``name`` does. By position: the file that it is part of, for errors.
         unit: Noun for such a file: "image", "sample".
         settings: Arguments of the call that determine the rows.
         has_identity: Whether name, size and stamp identify an item: not for an object in memory
@@ -80,6 +89,13 @@ class Source(Generic[Item]):
         header: Members of the source that belong to all items, for exports, as JSON.
         optional: Tensors that earlier versions of the format's importer did not make: a dataset
             without them gets rows without them.
+        where: Path or URL of the source, by which it is known again; "" for one in memory.
+        by_position: Whether items are known by position: pieces with any number of rows.
+        fingerprint: By position: returns a hash of the content of a range of items; None: their
+            names, sizes and stamps decide.
+        content: Tensors by which an item is recognised under another name.
+        names_classes: Whether ``load`` gives classes by name, not by code.
+        key_advice: By position: how to ingest items by name, for errors.
     """
 
     kind: str
@@ -101,6 +117,12 @@ class Source(Generic[Item]):
     apart: str = ""
     header: Mapping[str, Any] | None = None
     optional: Collection[str] = ()
+    where: str = ""
+    by_position: bool = False
+    fingerprint: Callable[[range], int] | None = None
+    content: Sequence[str] = ("image",)
+    names_classes: bool = False
+    key_advice: str = ""
 
     @property
     def key_start(self) -> str:
@@ -141,9 +163,11 @@ class Source(Generic[Item]):
         )
         return "".join(each).encode(errors="surrogateescape")
 
-    def digest(self, stop: int) -> str:
-        """Return a digest of the items before ``stop``."""
-        return hashlib.blake2b(self.identity(range(stop)), digest_size=DIGEST_NBYTES).hexdigest()
+    def stamp_of_pieces(self, items: range) -> int:
+        """Return a hash that changes with items known by position; never 0."""
+        if self.fingerprint is not None:
+            return self.fingerprint(items) or 1
+        return xxh3_64_intdigest(self.identity(items)) or 1
 
     def first_key(self, batch: range) -> str:
         """Return the key by which tensorlake 0.1.0 committed some items: without their stamps."""

@@ -88,6 +88,7 @@ def arrow(
         stamp=lambda _: digest,
         file=lambda _: "the table",
         unit="table",
+        by_position=True,
         settings=given_settings(schema),
     )
     return run_ingest(source, dst, **options)
@@ -245,6 +246,7 @@ def ingest_pieces(
         left_out=left_out,
         stamp=lambda piece: stamps[piece.path],
         file=lambda piece: names[piece.path],
+        by_position=True,
         settings=settings,
     )
     return run_ingest(source, dst, **options)

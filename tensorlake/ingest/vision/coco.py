@@ -18,7 +18,7 @@ from xxhash import xxh3_64_hexdigest
 from tensorlake.dataset import Dataset, SkippedItem, codec_of_files, leads_outside
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.files import unreadable_file
-from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
@@ -149,6 +149,7 @@ def coco(
         name=lambda row: file.images[row].file_name.rpartition("/")[2],
         load=load,
         place=Path(annotations).name,
+        where=full_place(annotations),
         left_out=left_out,
         stamp=stamp,
         file=lambda row: file.images[row].file_name,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Unpack
 from tensorlake.dataset import IMAGE_ENDINGS, Dataset, SkippedItem, codec_of_files
 from tensorlake.errors import InvalidInputError, MissingTensorError
 from tensorlake.ingest.engine.files import unreadable_file
-from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
@@ -170,6 +170,8 @@ def _source(
         name=_name,
         load=load,
         place=Path(shown).name,
+        where=full_place(folder),
+        names_classes=True,
         left_out=[
             *left_out,
             *(SkippedItem(_name(p), _OUTSIDE) for p in outside),

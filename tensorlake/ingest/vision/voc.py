@@ -17,7 +17,7 @@ import numpy as np
 
 from tensorlake.dataset import IMAGE_ENDINGS, Dataset, SkippedItem, codec_of_files
 from tensorlake.errors import InvalidInputError
-from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
@@ -135,6 +135,8 @@ def voc(
         name=lambda image: _path(image).name,
         load=load,
         place=Path(public_url(root)).name,
+        where=full_place(root),
+        names_classes=True,
         left_out=left_out,
         stamp=lambda image: image.stamp,
         file=lambda image: image.name,

@@ -160,8 +160,9 @@ def webdataset(
         name=lambda sample: sample.name,
         load=load,
         stamp=lambda sample: stamps[sample.shard],
-        file=lambda sample: names[sample.shard],
-        unit="shard",
+        file=lambda sample: f"{names[sample.shard]}/{sample.key}",
+        unit="sample",
+        content=(),
         settings=given_settings(schema),
         left_out=left_out,
     )

@@ -23,7 +23,7 @@ import numpy as np
 
 from tensorlake.dataset import IMAGE_ENDINGS, Dataset, codec_of_files
 from tensorlake.errors import InvalidInputError, missing_extra, shown
-from tensorlake.ingest.engine.found_files import source_path
+from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
@@ -160,6 +160,7 @@ def yolo(
         name=lambda image: f"{image.split}/{PurePath(image.path).name}",
         load=load,
         place=PurePath(public_url(str(src))).name,
+        where=full_place(src),
         stamp=lambda image: image.stamp,
         file=lambda image: f"{image.split}/{image.name}",
         unit="image",

@@ -29,22 +29,14 @@ def made(folder: Path, url: str) -> Path:
     return folder / "photos"
 
 
-def test_a_new_class_is_appended_as_the_message_says(tmp_path, url):
+def test_a_new_class_of_the_source_is_added_and_reported(tmp_path, url):
     photos = made(tmp_path, url)
-    with pytest.raises(
-        tl.InvalidInputError,
-        match=r"to add new items: pass only them, in a folder that holds class folders,"
-        r" with mode='append', after ds = tl\.open",
-    ) as caught:
-        tl.ingest.images(photos, url)
-    (tmp_path / "more").mkdir()
-    (photos / "fox").rename(tmp_path / "more" / "fox")
 
-    exec(code_between(str(caught.value), ", after ", "; to ingest"), {"tl": tl})
-    ds = tl.ingest.images(tmp_path / "more", url, mode="append")
+    ds = tl.ingest.images(photos, url)
 
     assert (len(ds), ds[10]["label"], ds["label"].names) == (11, 2, ("cat", "dog", "fox"))
-    assert tl.ingest.images(photos, url).ingest_report.rows == 0
+    assert "'label' has new classes: 'fox'" in str(ds.ingest_report)
+    assert tl.ingest.images(photos, url).ingest_report.commits == []
 
 
 def test_an_append_of_an_unknown_class_says_how_it_is_added(tmp_path, url):
@@ -87,27 +79,15 @@ def test_an_append_of_what_is_there_says_how_the_rest_is_given(tmp_path, url):
     assert len(tl.ingest.images(tmp_path / "more", url, mode="append")) == 11
 
 
-def test_images_without_classes_are_appended_as_they_lie(tmp_path, url):
-    for number in range(3):
-        write(tmp_path / "flat" / f"{number}.jpg", jpeg(number))
-    tl.ingest.images(tmp_path / "flat", url)
-    write(tmp_path / "flat" / "new.jpg", jpeg(30))
-    with pytest.raises(tl.InvalidInputError, match="pass only them, with mode='append'; to ingest"):
-        tl.ingest.images(tmp_path / "flat", url)
-    (tmp_path / "more").mkdir()
-    (tmp_path / "flat" / "new.jpg").rename(tmp_path / "more" / "new.jpg")
-
-    assert len(tl.ingest.images(tmp_path / "more", url, mode="append")) == 4
-
-
 def test_to_begin_anew_is_done_by_the_code_of_the_message(tmp_path, url):
-    photos = made(tmp_path, url)
+    make_folder(tmp_path)
+    tl.ingest.images(tmp_path / "photos", url)
     with pytest.raises(tl.InvalidInputError) as caught:
-        tl.ingest.images(photos, url)
+        tl.ingest.images(tmp_path / "photos", url, labels=False)
 
-    exec(code_between(str(caught.value), "all of it anew: ", ", or another URL"), {"tl": tl})
+    exec(code_between(str(caught.value), "to ingest anew: ", ", or another URL"), {"tl": tl})
 
-    assert len(tl.ingest.images(photos, url)) == 11
+    assert "label" not in tl.ingest.images(tmp_path / "photos", url, labels=False).schema
 
 
 def test_a_dataset_made_by_hand_is_filled_only_while_it_is_empty(tmp_path, url):

@@ -1,0 +1,138 @@
+"""Comparison of a source with the ledger: which items are new, changed, gone. Nothing is read.
+
+Items known by name have one row each, and are compared by their stamps. Items known by position are
+pieces with any number of rows: those that were ingested must be the first, and unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.ingest.engine.ledger import Entries, stamp_of
+from tensorlake.ingest.engine.source import Item, Source
+
+__all__ = ["Comparison", "Listing", "Work", "batches_of", "count_same_pieces", "runs_of"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+class Work(IntEnum):
+    """The work that an item needs."""
+
+    NOTHING = 0
+    ADD = 1
+    MOVE = 2  # new, unless its content is that of an item that vanished
+    COMPARE = 3  # known: read it, and update what differs
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The items of a source: names, each once, and stamps."""
+
+    names: list[str]
+    sizes: Int64Array
+    stamps: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, source: Source[Item]) -> Listing:
+        """List a source whose items are known by name."""
+        names = _distinct([source.file_of(at) for at in range(len(source.items))])
+        stamps = (stamp_of(source.state_of(at)) for at in range(len(names)))
+        return cls(
+            names,
+            np.fromiter(source.sizes, np.int64, len(names)),
+            np.fromiter(stamps, np.uint64, len(names)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A listing against the entries of its source.
+
+    Attributes:
+        entry_of: The entry of each item; -1: it is new.
+        is_same: Whether an item has the stamp of its entry.
+        vanished: The entries without an item.
+    """
+
+    entry_of: Int64Array
+    is_same: npt.NDArray[np.bool_]
+    vanished: Int64Array
+
+    @classmethod
+    def of(cls, listing: Listing, known: Entries) -> Comparison:
+        """Compare names, and stamps where names are equal."""
+        if not len(known):
+            count = len(listing.names)
+            nothing = np.empty(0, np.int64)
+            return cls(np.full(count, -1, np.int64), np.zeros(count, np.bool_), nothing)
+        places = dict(zip(known.items, range(len(known)), strict=True))
+        found = (places.get(name, -1) for name in listing.names)
+        entry_of = np.fromiter(found, np.int64, len(listing.names))
+        is_known = entry_of >= 0
+        is_same = is_known & (known.stamps[entry_of] == listing.stamps)
+        is_listed = np.zeros(len(known), np.bool_)
+        is_listed[entry_of[is_known]] = True
+        return cls(entry_of, is_same, np.flatnonzero(~is_listed))
+
+
+def count_same_pieces(source: Source[Item], known: Entries) -> tuple[int, int | None]:
+    """Compare pieces by position.
+
+    Returns:
+        The number of items that the entries cover; and the first item of the entry that differs
+        from the source, None if there is none.
+    """
+    start = 0
+    for stamp, span in zip(known.stamps.tolist(), known.spans.tolist(), strict=True):
+        stop = start + span
+        if stop > len(source.items) or source.stamp_of_pieces(range(start, stop)) != stamp:
+            return start, start
+        start = stop
+    return start, None
+
+
+def runs_of(work: npt.NDArray[np.uint8]) -> Iterator[range]:
+    """Yield runs of consecutive items with the same work to do, without those with none."""
+    if not len(work):
+        return
+    bounds = [0, *(np.flatnonzero(np.diff(work)) + 1).tolist(), len(work)]
+    for start, stop in pairwise(bounds):
+        if work[start] != Work.NOTHING:
+            yield range(start, stop)
+
+
+def batches_of(source: Source[Item], runs: Iterator[range], size: int) -> Iterator[list[range]]:
+    """Gather runs into batches of about ``size`` bytes, deterministically."""
+    batch: list[range] = []
+    nbytes = 0
+    for run in runs:
+        start = run.start
+        for at in run:
+            if nbytes and nbytes + source.sizes[at] > size:
+                if start < at:
+                    batch.append(range(start, at))
+                yield batch
+                batch, nbytes, start = [], 0, at
+            nbytes += source.sizes[at]
+        batch.append(range(start, run.stop))
+    if batch:
+        yield batch
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Number the names that occur more than once, in order."""
+    if len(set(names)) == len(names):
+        return names
+    seen: dict[str, int] = {}
+    made: list[str] = []
+    for name in names:
+        count = seen[name] = seen.get(name, 0) + 1
+        made.append(name if count == 1 else f"{name}\0{count}")
+    return made

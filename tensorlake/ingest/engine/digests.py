@@ -1,0 +1,128 @@
+"""Digests of rows as they are stored, by which an ingestion knows what changed.
+
+A row has a digest of 32 bits for each of eight groups of its tensors; most sources have at most
+eight tensors, and then a group is a tensor. They are computed from columns after conversion, so the
+values of a source and the values read back from the dataset have the same digests where they are
+equal. `column_digests` gives 64 bits for the samples of one tensor, by which an item is found under
+another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+from tensorlake.types import Column, EncodedColumn, PackedSamples, RaggedColumn, UniformColumn
+
+__all__ = ["CELL_GROUPS", "CONFLICT", "cell_digests", "column_digests", "update_digest"]
+
+CELL_GROUPS = 8
+"""Digests per row: 32 bytes of the 100 that an item of the ledger may take."""
+
+CONFLICT = 0
+"""In place of a digest: the group has a conflict. No digest has this value."""
+
+_FOLDED_NBYTES_MAX = 64
+"""Rows up to this size are mixed by NumPy, eight bytes of all rows at a time."""
+
+_PRIME = np.uint64(0x9E3779B185EBCA87)
+_NULL = np.uint64(0xD6E8FEB86659FD93)
+
+
+def column_digests(column: Column) -> np.ndarray:
+    """Return a digest of 64 bits for each sample of a column."""
+    match column:
+        case UniformColumn():
+            found = _of_uniform(column.values)
+        case RaggedColumn():
+            found = _of_ragged(column)
+        case EncodedColumn():
+            found = _of_bytes(column)
+    if column.valid is not None:
+        found = np.where(column.valid, found, _NULL)
+    return found
+
+
+def cell_digests(columns: Sequence[Column], digests: Sequence[np.ndarray | None]) -> np.ndarray:
+    """Return the digests of rows, uint32 (rows, 8).
+
+    Args:
+        columns: One for each tensor, in the order of the source's schema.
+        digests: Those of `column_digests`, where they are known.
+    """
+    rows = len(columns[0]) if columns else 0
+    cells = np.zeros((rows, CELL_GROUPS), np.uint64)
+    for at, (column, known) in enumerate(zip(columns, digests, strict=True)):
+        of_tensor = column_digests(column) if known is None else known
+        group = cells[:, at % CELL_GROUPS]
+        cells[:, at % CELL_GROUPS] = _mixed(group * _PRIME + of_tensor)
+    low = (cells >> np.uint64(32)).astype(np.uint32)
+    low[low == CONFLICT] = 1
+    low[:, min(len(columns), CELL_GROUPS) :] = 1
+    return low
+
+
+def update_digest(digest: xxh3_64, shapes: xxh3_64, column: Column) -> None:
+    """Add the samples of a column to digests of all of them, however the rows are divided."""
+    if column.valid is None:
+        shapes.update(b"\1" * len(column))
+    else:
+        shapes.update(column.valid.astype(np.uint8).tobytes())
+    match column:
+        case UniformColumn():
+            digest.update(_contiguous(column.values))
+        case RaggedColumn():
+            digest.update(_contiguous(column.values))
+            shapes.update(_contiguous(column.shapes))
+        case EncodedColumn(samples=PackedSamples() as samples):
+            start, stop = int(samples.offsets[0]), int(samples.offsets[-1])
+            digest.update(memoryview(samples.content)[start:stop])
+            shapes.update(_contiguous(samples.lengths.astype(np.int64)))
+        case EncodedColumn():
+            for sample in column.samples:
+                digest.update(sample)
+            lengths = np.fromiter(map(len, column.samples), np.int64, len(column))
+            shapes.update(_contiguous(lengths))
+
+
+def _contiguous(values: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+
+
+def _mixed(numbers: np.ndarray) -> np.ndarray:
+    """Mix the bits of uint64 numbers, as splitmix64 does."""
+    mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _of_uniform(values: np.ndarray) -> np.ndarray:
+    rows = len(values)
+    raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(rows, -1)
+    nbytes = raw.shape[1]
+    if nbytes > _FOLDED_NBYTES_MAX:
+        return np.fromiter(
+            (xxh3_64_intdigest(raw[row].data) for row in range(rows)), np.uint64, rows
+        )
+    words = np.zeros((rows, -(-nbytes // 8) * 8), np.uint8)
+    words[:, :nbytes] = raw
+    found = np.full(rows, np.uint64(nbytes), np.uint64)
+    for word in words.view(np.uint64).T:
+        found = _mixed(found * _PRIME + word)
+    return found
+
+
+def _of_ragged(column: RaggedColumn) -> np.ndarray:
+    size = column.values.dtype.itemsize
+    content = _contiguous(column.values)
+    bounds = (column.offsets * size).tolist()
+    each = (xxh3_64_intdigest(content[start:stop]) for start, stop in pairwise(bounds))
+    found = np.fromiter(each, np.uint64, len(column))
+    return _mixed(found * _PRIME + _of_uniform(column.shapes.astype(np.int64)))
+
+
+def _of_bytes(column: EncodedColumn) -> np.ndarray:
+    return np.fromiter(map(xxh3_64_intdigest, column.samples), np.uint64, len(column))

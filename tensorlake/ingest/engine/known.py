@@ -1,0 +1,357 @@
+"""Which source of a dataset's ledger a call ingests: one that it knows, a new one, or none.
+
+    the ledger has                     mode="create"                 mode="append"
+    no source                          a new one; refused beside     a new one
+                                       rows of another origin
+    this source: same arguments, and   bring the dataset to it       the same, if it was appended
+    same place or mostly same items
+    other sources                      refused, with the difference  a new one; refused if items
+                                                                     of it are there already
+
+Datasets of tensorlake 0.1.0 have no ledger: their commits have keys, made of names and sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from tensorlake.dataset import Dataset, SkippedItem
+from tensorlake.errors import InvalidInputError, SchemaError, shown
+from tensorlake.ingest.engine.comparison import Comparison, Listing, count_same_pieces
+from tensorlake.ingest.engine.ledger import Entries, KnownSource, Ledger
+from tensorlake.ingest.engine.options import Mode
+from tensorlake.ingest.engine.source import Item, Source
+from tensorlake.quantities import plural
+from tensorlake.types import ClassLabel, SampleType, as_type
+
+__all__ = [
+    "Start",
+    "add_classes",
+    "check_rejected",
+    "class_additions",
+    "find_source",
+    "source_text",
+]
+
+NAMED_MAX = 3
+"""Maximum items named in a message."""
+
+CREATE = "create"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The source of a call.
+
+    Attributes:
+        number: Its number in the ledger.
+        new: Its description for the ledger; None if the ledger has it.
+        entries: Its items, as they were ingested.
+        is_complete: Whether a run of tensorlake 0.1.0 ingested all of it: there is nothing to do.
+    """
+
+    number: int
+    new: KnownSource | None
+    entries: Entries
+    is_complete: bool = False
+
+
+def find_source(
+    dataset: Dataset,
+    ledger: Ledger,
+    source: Source[Item],
+    mode: Mode,
+    *,
+    listing: Listing | None,
+    size: int,
+) -> Start:
+    """Find the source of a call in the ledger.
+
+    Args:
+        dataset: The dataset.
+        ledger: Its ledger.
+        source: The call's source.
+        mode: The call's mode.
+        listing: The items by name; None for those by position.
+        size: Source bytes per commit.
+
+    Raises:
+        InvalidInputError: The dataset has another source, or its items already.
+    """
+    wanted = KnownSource.of(source, mode)
+    found = [
+        (number, ledger.entries(number))
+        for number, one in enumerate(ledger.sources)
+        if (one.what, one.settings) == (wanted.what, wanted.settings) and mode in {CREATE, one.mode}
+    ]
+    for number, entries in found:
+        known = ledger.sources[number]
+        if _is_it(known, wanted, source, listing, entries, mode):
+            return Start(number, None, entries)
+    new = Start(len(ledger.sources), wanted, Entries.empty())
+    if mode == CREATE:
+        first = next((one for one in ledger.sources if one.mode == CREATE), None)
+        if first is None:
+            is_complete = _check_first(dataset, source, size=size)
+            return Start(new.number, wanted, new.entries, is_complete)
+        if first.what != wanted.what:
+            raise _foreign(dataset, source, f"from {first.place or first.what!r}")
+        _check_settings(dataset, source, first, wanted)
+        raise _other(dataset, source, first, listing, ledger)
+    if source.has_identity and ledger.sources:
+        _check_not_there(dataset, source, ledger, wanted, listing)
+    if _explained_by_keys(dataset, source, size)[1]:
+        return Start(new.number, wanted, new.entries, is_complete=True)
+    return new
+
+
+def check_rejected(dataset: Dataset, source: Source[Item], rejected: Sequence[SkippedItem]) -> None:
+    """Refuse to continue after rows that were left out, for a call with ``on_error="raise"``.
+
+    Raises:
+        InvalidInputError: Rows were left out.
+    """
+    if not rejected:
+        return
+    names = list(dict.fromkeys(item.item for item in rejected))
+    were = "was" if len(rejected) == 1 else "were"
+    raise InvalidInputError(
+        f"{plural(len(rejected), 'item')} of {source_text(source)} {were} left out of"
+        f" {dataset.url!r} by an earlier call ({_named(names, len(rejected))})"
+        f"\nthe first: {rejected[0].reason}"
+        "\nto continue without them: on_error='skip' or 'quarantine'; to include them: fix them,"
+        f" and pass only them{source.apart}, with mode='append'; to ingest all of it anew:"
+        f" {_deletion(dataset)}, or another URL",
+        dataset=dataset.url,
+        count=len(rejected),
+        items=names,
+    )
+
+
+def add_classes(dataset: Dataset, source: Source[Item]) -> list[str]:
+    """Stage the classes that a known source has and its dataset lacks; return words for them."""
+    words: list[str] = []
+    for name, kind in source.schema.items():
+        here, there = as_type(kind), dataset.schema.get(name)
+        if not isinstance(here, ClassLabel) or not isinstance(there, ClassLabel):
+            continue
+        new = [one for one in here.names if one not in there.names]
+        # Codes of a source that gives codes are those of its own list of names.
+        if new and there.names and (source.names_classes or [*there.names, *new] == [*here.names]):
+            dataset[name].add_names(new)
+            words.append(f"{name!r} has new classes: {', '.join(map(repr, new))}")
+    return words
+
+
+def class_additions(dataset: Dataset, source: Source[Item]) -> str:
+    """Return code that adds the missing classes of a source to a dataset, or an empty string."""
+    additions: list[str] = []
+    for name, kind in source.schema.items():
+        here, there = as_type(kind), dataset.schema.get(name)
+        if isinstance(here, ClassLabel) and isinstance(there, ClassLabel) and there.names:
+            new = [one for one in here.names if one not in there.names]
+            additions += [f"ds[{name!r}].add_names({shown(new)})"] if new else []
+    if not additions:
+        return ""
+    return f"ds = tl.open({dataset.url!r}); {'; '.join(additions)}; ds.commit()"
+
+
+def _named(items: Sequence[str], count: int | None = None) -> str:
+    """Name the first of ``count`` items."""
+    displayed = ", ".join(repr(item) for item in items[:NAMED_MAX])
+    is_more = (count or len(items)) > min(len(items), NAMED_MAX)
+    return f"{displayed}, …" if is_more else displayed
+
+
+def source_text(source: Source[Item]) -> str:
+    """Name a source in a message."""
+    return repr(source.place) if source.place else f"the source of ingest.{source.kind}()"
+
+
+def _is_it(
+    known: KnownSource,
+    wanted: KnownSource,
+    source: Source[Item],
+    listing: Listing | None,
+    entries: Entries,
+    mode: Mode,
+) -> bool:
+    """Whether a source of the ledger is this one, at the same place or at another."""
+    if listing is None:
+        # Rows of another file under the same name are appended, as of one written anew each day.
+        differs = count_same_pieces(source, entries)[1] is not None
+        is_new = mode != CREATE and (differs or not source.has_identity)
+        return not is_new and (known.where == wanted.where or not differs)
+    if known.where == wanted.where:
+        return True
+    same = int(np.count_nonzero(Comparison.of(listing, entries).is_same))
+    return 2 * same >= max(1, len(entries))
+
+
+def _check_first(dataset: Dataset, source: Source[Item], *, size: int) -> bool:
+    """Refuse a dataset of another origin; return whether 0.1.0 ingested all of this source."""
+    commits = list(dataset.log())
+    is_explained, is_complete = _explained_by_keys(dataset, source, size)
+    if is_complete:
+        return True
+    *others, first = commits
+    foreign = next((one for one in others if not _has_own_key(one.keys, source)), None)
+    if foreign is None and first.num_rows:
+        foreign = first
+    if foreign is not None:
+        raise _foreign(dataset, source, f"{foreign.version}: {foreign.message!r}")
+    if not is_explained or len(dataset):
+        raise InvalidInputError(
+            f"{dataset.url!r} was ingested by tensorlake 0.1.0, which did not record the items of"
+            f" {source_text(source)}, and they have changed since, or a run was interrupted"
+            f"{_advice(dataset, source)}",
+            dataset=dataset.url,
+        )
+    declared = cast("Mapping[str, SampleType]", source.settings.get("schema") or {})
+    for name, wanted in declared.items():
+        found = dataset.schema.get(name)
+        if found is not None and found != wanted:
+            raise SchemaError(
+                f"schema= does not match {dataset.url!r}: tensor {name!r} is"
+                f" {found.describe()} there, and {wanted.describe()} in this call"
+                f"\nthe dataset has no rows; to start over: {_deletion(dataset)}",
+                dataset=dataset.url,
+                tensor=name,
+            )
+    return False
+
+
+def _has_own_key(keys: Sequence[str], source: Source[Item]) -> bool:
+    return any(key.startswith(source.key_start) for key in keys)
+
+
+def _explained_by_keys(dataset: Dataset, source: Source[Item], size: int) -> tuple[bool, bool]:
+    """Whether this source explains the keys of tensorlake 0.1.0, and whether all of it is there."""
+    keys = {
+        key
+        for commit in dataset.log()
+        if not dataset.__session__.snapshot().state.groups
+        for key in commit.keys
+        if key.startswith(source.key_start)
+    }
+    wanted = {source.first_key(batch) for batch in source.cut(range(len(source.items)), size)}
+    return not keys - wanted, bool(keys) and keys == wanted
+
+
+def _foreign(dataset: Dataset, source: Source[Item], commit: str) -> InvalidInputError:
+    maker = f", not made by {source.maker}" if source.maker else ""
+    return InvalidInputError(
+        f"there is a dataset at {dataset.url!r} with other commits ({commit}){maker}"
+        f"\nto use it as it is: tl.open({dataset.url!r});"
+        " to add to it: mode='append'; otherwise choose another URL",
+        dataset=dataset.url,
+    )
+
+
+def _check_settings(
+    dataset: Dataset, source: Source[Item], known: KnownSource, wanted: KnownSource
+) -> None:
+    now, then = wanted.settings, known.settings
+    differing = [name for name in {**now, **then} if now.get(name) != then.get(name)]
+    if not differing:
+        return
+    displayed = "; ".join(
+        f"{name}={now.get(name, _NOTHING)[0]} here, {then.get(name, _NOTHING)[0]} then"
+        for name in differing
+    )
+    raise InvalidInputError(
+        f"{dataset.url!r} was ingested with other arguments: {displayed}{_advice(dataset, source)}",
+        dataset=dataset.url,
+        arguments=differing,
+    )
+
+
+def _other(
+    dataset: Dataset,
+    source: Source[Item],
+    known: KnownSource,
+    listing: Listing | None,
+    ledger: Ledger,
+) -> InvalidInputError:
+    """Return the error for a source that is not the one of the dataset."""
+    was = f" ({known.place!r})" if known.place else ""
+    why = "its items are others"
+    if listing is not None:
+        entries = ledger.entries(ledger.sources.index(known))
+        of = Comparison.of(listing, entries)
+        same = int(np.count_nonzero(of.is_same))
+        why = f"{same:,} of its {plural(len(listing.names), source.unit)} are there"
+    return InvalidInputError(
+        f"{source_text(source)} is another source than that of {dataset.url!r}{was}: {why}"
+        f"{_advice(dataset, source)}",
+        dataset=dataset.url,
+    )
+
+
+def _check_not_there(
+    dataset: Dataset,
+    source: Source[Item],
+    ledger: Ledger,
+    wanted: KnownSource,
+    listing: Listing | None,
+) -> None:
+    """Refuse to append items that are there already, under this path or another."""
+    there: list[str] = []
+    if listing is None:
+        for number, one in enumerate(ledger.sources):
+            entries = ledger.entries(number)
+            start, differs = count_same_pieces(source, entries)
+            if one.what == wanted.what and differs is None and start:
+                there = list(dict.fromkeys(source.file_of(at) for at in range(start)))
+        listed = list(dict.fromkeys(source.file_of(at) for at in range(len(source.items))))
+    else:
+        known: set[tuple[str, int]] = set()
+        for number, one in enumerate(ledger.sources):
+            if one.what == wanted.what:
+                entries = ledger.entries(number)
+                known |= {*zip(map(_own_name, entries.items), entries.stamps.tolist(), strict=True)}
+        pairs = zip(listing.names, listing.stamps.tolist(), strict=True)
+        there = [name for name, stamp in pairs if (_own_name(name), stamp) in known]
+        listed = listing.names
+    if not there:
+        return
+    is_there = set(there)
+    new = [name for name in listed if name not in is_there]
+    count = f"{len(there):,} of {plural(len(listed), source.unit)}, " if len(listed) > 1 else ""
+    advice = (
+        f"pass only new items{source.apart}: {_named(new)}"
+        if new
+        else "the source has no new items"
+    )
+    raise InvalidInputError(
+        f"{count}{_named(there)} of {source_text(source)} {'is' if len(there) == 1 else 'are'}"
+        f" already in {dataset.url!r}\nnothing was appended: {advice}; to bring the dataset to its"
+        " source: mode='create'",
+        dataset=dataset.url,
+        items=there,
+    )
+
+
+def _own_name(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _deletion(dataset: Dataset) -> str:
+    return f"tl.delete({dataset.url!r}, confirm={dataset.url!r})"
+
+
+def _advice(dataset: Dataset, source: Source[Item]) -> str:
+    classes = class_additions(dataset, source)
+    first = f", after {classes}" if classes else ""
+    return (
+        f"\nnothing was ingested. To use the dataset as it is: tl.open({dataset.url!r}); to add"
+        f" this source beside its own: mode='append'{first}; to ingest anew: {_deletion(dataset)},"
+        " or another URL"
+    )
+
+
+_NOTHING = ("nothing", "")

@@ -1,0 +1,372 @@
+"""The ledger: what ingestions read, kept in column groups that are committed with the rows.
+
+    group "ledger/sources"   a row for each source: what made it, its place, its arguments
+    group "ledger/items"     a row for each item, in the order in which they were ingested
+    group "ledger/rejected"  rows left out of pieces that are known by position: source, item,
+                             reason, tensor. Items known by name are read again instead.
+
+    item     name of the item in its source     source   row of "ledger/sources"
+    size     its bytes                          stamp    hash of size and time, ETag or fingerprint
+    digest   hash of its content                cells    hashes of its row, as it was written
+    txid_high, txid_low, offset                 id of its row, or of the first of its rows
+    rows     rows of the item; 0: it left the source, or its row, and counts no more
+    span     items that the row stands for: more than one where items are known by position
+
+The newest row of an item counts, so a commit of a few changes adds a few rows; the group is written
+anew when fewer than half of its rows count, or when it has many small chunks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
+
+from tensorlake.dataset import Dataset, SkippedItem, session_of
+from tensorlake.format import ROW_ID
+from tensorlake.ingest.engine.digests import CELL_GROUPS
+from tensorlake.ingest.engine.source import Item, Source
+from tensorlake.reading import Reader
+from tensorlake.types import (
+    Array,
+    Bytes,
+    Column,
+    EncodedColumn,
+    SampleType,
+    Scalar,
+    Text,
+    UniformColumn,
+)
+
+__all__ = ["ITEMS", "SOURCES", "Entries", "KnownSource", "Ledger", "settings_of", "stamp_of"]
+
+ITEMS, SOURCES, REJECTED, KIND = "ledger/items", "ledger/sources", "ledger/rejected", "ledger"
+
+MAX_CHUNKS = 64
+"""Chunks of a part, beyond which the group is written anew: a chunk a commit."""
+
+FEW_ROWS = 4096
+"""Superseded rows that are not worth writing the group anew."""
+
+SHOWN_MAX = 60
+"""Characters of a setting, or of a source's name, that are stored as text."""
+
+Settings = Mapping[str, tuple[str, str]]
+U64Array = npt.NDArray[np.uint64]
+
+_SOURCE_TYPES = {name: Text() for name in ("what", "place", "where", "mode", "settings")}
+_ITEM_TYPES: dict[str, SampleType] = {
+    "item": Bytes(),
+    "source": Scalar("int32"),
+    "size": Scalar("int64"),
+    "stamp": Scalar("uint64"),
+    "digest": Scalar("uint64"),
+    "cells": Array("uint32", (CELL_GROUPS,)),
+    "txid_high": Scalar("uint64"),
+    "txid_low": Scalar("uint64"),
+    "offset": Scalar("uint64"),
+    "rows": Scalar("int64"),
+    "span": Scalar("int64"),
+}
+_REJECTED_TYPES: dict[str, SampleType] = {
+    "source": Scalar("int32"),
+    **{name: Text() for name in ("item", "reason", "tensor")},
+}
+_NUMBERS = tuple(name for name in _ITEM_TYPES if name not in ("item", "source"))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSource:
+    """A source of the ledger.
+
+    Attributes:
+        what: Its ``Source.key_start``.
+        place: Its name, for messages.
+        where: Hash of its path or URL.
+        mode: The mode in which it was first ingested.
+        settings: Arguments of the call that determine the rows: name → text, digest.
+    """
+
+    what: str
+    place: str
+    where: str
+    mode: str
+    settings: Settings
+
+    @classmethod
+    def of(cls, source: Source[Item], mode: str) -> KnownSource:
+        """Describe a source."""
+        where = xxh3_64_hexdigest(source.where.encode(errors="surrogateescape"))
+        place = source.place.encode(errors="replace").decode()
+        return cls(source.key_start, place[:SHOWN_MAX], where, mode, settings_of(source))
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Rows of the ledger, as columns; an entry is known by its position."""
+
+    items: list[str]
+    sizes: npt.NDArray[np.int64]
+    stamps: U64Array
+    digests: U64Array
+    cells: npt.NDArray[np.uint32]
+    ids: npt.NDArray[Any]
+    rows: npt.NDArray[np.int64]
+    spans: npt.NDArray[np.int64]
+
+    @classmethod
+    def empty(cls) -> Entries:
+        """Return no entries."""
+        return cls.blank([])
+
+    @classmethod
+    def blank(cls, items: list[str]) -> Entries:
+        """Return entries of one row for each item, to be filled in."""
+        count = len(items)
+        whole = np.ones(count, np.int64)
+        return cls(
+            items,
+            np.zeros(count, np.int64),
+            np.zeros(count, np.uint64),
+            np.zeros(count, np.uint64),
+            np.zeros((count, CELL_GROUPS), np.uint32),
+            np.zeros(count, ROW_ID),
+            whole,
+            whole.copy(),
+        )
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def take(self, at: npt.NDArray[np.int64]) -> Entries:
+        """Return copies of some entries."""
+        return Entries(
+            [self.items[one] for one in at.tolist()],
+            self.sizes[at],
+            self.stamps[at],
+            self.digests[at],
+            self.cells[at],
+            self.ids[at],
+            self.rows[at],
+            self.spans[at],
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Entries]) -> Entries:
+        """Join entries in order."""
+        if len(parts) == 1:
+            return parts[0]
+        items = [item for part in parts for item in part.items]
+        names = ("sizes", "stamps", "digests", "cells", "ids", "rows", "spans")
+        arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return cls(items, *arrays)
+
+    def gone(self) -> Entries:
+        """Return entries that say that these items count no more."""
+        blank = Entries.blank(self.items)
+        blank.rows[:] = 0
+        return blank
+
+    def to_columns(self, sources: npt.NDArray[np.int32]) -> dict[str, Column]:
+        """Return the columns of the group."""
+        parts = (
+            self.sizes,
+            self.stamps,
+            self.digests,
+            self.cells,
+            *(np.ascontiguousarray(self.ids[name]) for name in ("txid_high", "txid_low", "offset")),
+            self.rows,
+            self.spans,
+        )
+        names = [one.encode(errors="surrogateescape") for one in self.items]
+        return {
+            "item": EncodedColumn(names),
+            "source": UniformColumn(sources),
+            **{name: UniformColumn(one) for name, one in zip(_NUMBERS, parts, strict=True)},
+        }
+
+
+class Ledger:
+    """The ledger of one dataset, as it was opened, with the entries staged since.
+
+    Args:
+        dataset: The dataset.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._session = session_of(dataset)
+        self.sources = _read_sources(dataset)
+        self.rejections: list[SkippedItem] = []
+        """Rows left out of pieces, for the next commit."""
+        self.num_rows = 0
+        self._chunks = 0
+        self._of, self._log = np.empty(0, np.int32), Entries.empty()
+        reader = self._session.group(ITEMS)
+        if reader is None:
+            return
+        snapshot = reader.snapshot
+        rows = np.arange(snapshot.num_rows)
+        self.num_rows = len(rows)
+        self._chunks = len(snapshot.extents(snapshot.spec("rows").id))
+        read = {name: reader.read(name, rows, decode=False) for name in _ITEM_TYPES}
+        values = {
+            name: cast("UniformColumn", column).values
+            for name, column in read.items()
+            if name != "item"
+        }
+        ids = np.empty(len(rows), ROW_ID)
+        for name in ROW_ID.names or ():
+            ids[name] = values[name]
+        samples = cast("EncodedColumn", read["item"]).samples
+        self._of = values["source"]
+        self._log = Entries(
+            [bytes(one).decode(errors="surrogateescape") for one in samples],
+            values["size"],
+            values["stamp"],
+            values["digest"],
+            values["cells"],
+            ids,
+            values["rows"],
+            values["span"],
+        )
+
+    def entries(self, number: int | None = None) -> Entries:
+        """Return what counts of one source, or of all, in the order of ingestion."""
+        return self._log.take(self._newest(number))
+
+    def stage(self, number: int, added: Entries, known: KnownSource | None = None) -> None:
+        """Stage entries of a source, to be committed with the rows that they describe.
+
+        Args:
+            number: The source; that of the next one for ``known``.
+            added: The entries.
+            known: A source that is new.
+        """
+        if known is not None:
+            self.sources = [*self.sources, known]
+            self._session.stage_group(
+                SOURCES, KIND, _source_columns(self.sources), types=_SOURCE_TYPES
+            )
+        of = np.full(len(added), number, np.int32)
+        has_group = bool(self.num_rows)
+        self._of = np.concatenate([self._of, of])
+        self._log = Entries.concat([self._log, added]) if has_group else added
+        newest = None
+        is_small = self.num_rows + len(added) < FEW_ROWS
+        if has_group and (self._chunks >= MAX_CHUNKS or not is_small):
+            newest = self._newest(None)
+            if self._chunks < MAX_CHUNKS and 2 * len(newest) >= len(self._log):
+                newest = None
+        if not has_group or newest is not None:
+            if newest is not None:
+                self._of, self._log = self._of[newest], self._log.take(newest)
+            columns, types = self._log.to_columns(self._of), _ITEM_TYPES
+            self._chunks = 1
+        else:
+            columns, types = added.to_columns(of), None
+            self._chunks += 1
+        self._session.stage_group(ITEMS, KIND, columns, types=types)
+        self.num_rows = len(self._log)
+        if self.rejections:
+            self._stage_rejected(number)
+
+    def rejected(self, number: int) -> list[SkippedItem]:
+        """Return the rows that were left out of the pieces of a source."""
+        reader = self._session.group(REJECTED)
+        if reader is None:
+            return []
+        rows = np.arange(reader.snapshot.num_rows)
+        sources = cast("UniformColumn", reader.read("source", rows, decode=False)).values
+        texts = [_read_texts(reader, name) for name in ("item", "reason", "tensor")]
+        each = zip(sources.tolist(), *texts, strict=True)
+        return [SkippedItem(item, why, of or None) for at, item, why, of in each if at == number]
+
+    def _stage_rejected(self, number: int) -> None:
+        columns: dict[str, Column] = {
+            "source": UniformColumn(np.full(len(self.rejections), number, np.int32))
+        }
+        for name in ("item", "reason", "tensor"):
+            texts = [str(getattr(one, name) or "") for one in self.rejections]
+            utf8 = [one.encode(errors="replace").decode() for one in texts]
+            columns[name] = Text().convert(utf8, tensor=name)
+        is_first = REJECTED not in self._session.snapshot().state.groups
+        types = _REJECTED_TYPES if is_first else None
+        self._session.stage_group(REJECTED, KIND, columns, types=types)
+        self.rejections = []
+
+    def _newest(self, number: int | None) -> npt.NDArray[np.int64]:
+        """Return the positions of the entries that count."""
+        is_of = np.ones(len(self._log), np.bool_) if number is None else self._of == number
+        at = np.flatnonzero(is_of)
+        items = self._log.items
+        if number is None:
+            pairs = zip(self._of.tolist(), items, strict=True)
+            last = dict(zip(pairs, range(len(items)), strict=True))
+        else:
+            last = dict(zip((items[one] for one in at.tolist()), at.tolist(), strict=True))
+        if len(last) < len(at):
+            at = np.sort(np.fromiter(last.values(), np.int64, len(last)))
+        return at[self._log.rows[at] > 0]
+
+
+def stamp_of(state: str) -> int:
+    """Return the stamp of an item, from what changes with it; never 0."""
+    return xxh3_64_intdigest(state.encode(errors="surrogateescape")) or 1
+
+
+def settings_of(source: Source[Item]) -> Settings:
+    """Return the arguments of the call that decide the rows, as text to show and to compare."""
+    return {name: _as_text(name, one) for name, one in source.settings.items()}
+
+
+def _read_sources(dataset: Dataset) -> list[KnownSource]:
+    reader = session_of(dataset).group(SOURCES)
+    if reader is None:
+        return []
+    texts = {name: _read_texts(reader, name) for name in _SOURCE_TYPES}
+    return [
+        KnownSource(
+            what,
+            place,
+            where,
+            mode,
+            {name: (one[0], one[1]) for name, one in json.loads(given).items()},
+        )
+        for what, place, where, mode, given in zip(*texts.values(), strict=True)
+    ]
+
+
+def _read_texts(reader: Reader, name: str) -> list[str]:
+    rows = np.arange(reader.snapshot.num_rows)
+    samples = cast("EncodedColumn", reader.read(name, rows, decode=False)).samples
+    return [bytes(one).decode() for one in samples]
+
+
+def _source_columns(sources: Sequence[KnownSource]) -> dict[str, Column]:
+    texts = {
+        name: [
+            json.dumps(one.settings) if name == "settings" else str(getattr(one, name))
+            for one in sources
+        ]
+        for name in _SOURCE_TYPES
+    }
+    return {name: Text().convert(each, tensor=name) for name, each in texts.items()}
+
+
+def _as_text(name: str, setting: Any) -> tuple[str, str]:
+    """Show a setting, and give a digest of all of it."""
+    shown = whole = repr(setting)
+    if name == "schema":
+        types = cast("Mapping[str, SampleType]", setting)
+        told = ", ".join(f"{name!r}: {one.describe()}" for name, one in types.items())
+        shown = f"{{{told}}}"
+        whole = json.dumps({name: one.to_json() for name, one in types.items()})
+    if len(shown) > SHOWN_MAX:
+        shown = f"{shown[: SHOWN_MAX - 1]}…"
+    shown = shown.encode(errors="replace").decode()
+    return shown, xxh3_64_hexdigest(whole.encode(errors="surrogateescape"))
