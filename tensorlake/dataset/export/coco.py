@@ -1,11 +1,11 @@
 """COCO: a folder with ``annotations.json`` and the images in ``images/``.
 
 https://cocodataset.org/#format-data. Types define the role of each tensor: the Image, the BBox,
-the ClassLabel per box; with them InstanceMask, Keypoints, and the tensors that ingestion of COCO
-makes (``iscrowd area annotation_id image_id captions file_name coco``). Images are written as
-stored, without re-encoding. With the tensor ``coco``, members of the source file that agree with
-the tensors are exported verbatim (`coco_records.py`); without it, categories count from 1 and
-masks are RLE.
+the ClassLabel per box; with them InstanceMask or Polygon, Keypoints, and the tensors that
+ingestion of COCO makes (``iscrowd area annotation_id image_id captions file_name coco``). Images
+are written as stored, without re-encoding. With the tensor ``coco``, members of the source file
+that agree with the tensors are exported verbatim (`coco_records.py`); without it, categories
+count from 1 and masks are RLE.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from tensorlake.types import (
     InstanceMask,
     Json,
     Keypoints,
+    Polygon,
     SampleType,
     Text,
 )
@@ -60,13 +61,14 @@ class _Parts:
     boxes: str | None
     label: str | None
     mask: str | None
+    outlines: str | None
     keypoints: str | None
     types: Mapping[str, SampleType]
 
     @property
     def names(self) -> tuple[str, ...]:
         """Those that are there, and those that ingestion of COCO makes beside them."""
-        own = (self.image, self.boxes, self.label, self.mask, self.keypoints)
+        own = (self.image, self.boxes, self.label, self.mask, self.outlines, self.keypoints)
         more = ("iscrowd", "area", "annotation_id", "image_id", "captions")
         texts = (name for name in (self.file_name, self.record) if name)
         return (*(one for one in own if one), *(one for one in more if one in self.types), *texts)
@@ -176,11 +178,13 @@ def _parts(types: Mapping[str, SampleType]) -> _Parts:
         )
     boxes = _one(types, BBox, "boxes")
     labels = {n: t for n, t in types.items() if isinstance(t, ClassLabel) and t.per == boxes}
+    mask = _one(types, InstanceMask, "masks of instances")
     return _Parts(
         image=images[0],
         boxes=boxes,
         label=_one(labels, ClassLabel, "class labels per box") if boxes else None,
-        mask=_one(types, InstanceMask, "masks of instances"),
+        mask=mask,
+        outlines=_one(types, Polygon, "polygons") if boxes and not mask else None,
         keypoints=_one(types, Keypoints, "keypoints"),
         types=types,
     )
@@ -217,7 +221,10 @@ def _annotations(
     boxes = _xywh(values[parts.boxes], parts.types[parts.boxes])
     columns = {
         name: values[name]
-        for name in (parts.label, parts.mask, parts.keypoints, "iscrowd", "area", "annotation_id")
+        for name in (
+            *(parts.label, parts.mask, parts.outlines, parts.keypoints),
+            *("iscrowd", "area", "annotation_id"),
+        )
         if name and name in values and values[name] is not None
     }
     for name, column in columns.items():
@@ -240,6 +247,9 @@ def _annotations(
             one["id"] = int(own["annotation_id"])
         if parts.mask in own:
             one["segmentation"] = own[parts.mask]
+        if parts.outlines in own:
+            points = np.asarray(own[parts.outlines]).reshape(-1)
+            one["segmentation"] = [[_short(number) for number in points]]
         if parts.keypoints in own:
             points = np.asarray(own[parts.keypoints])
             one["keypoints"] = points.reshape(-1).tolist()

@@ -3,7 +3,8 @@
     Scalar, Bool, Timestamp         Value            Text, Uuid, Json     Value("string")
     ClassLabel                      ClassLabel, its codes; of many a list of them, at any depth
     Image                           Image, the bytes that are stored
-    Bytes, InstanceMask             Value("binary")
+    Bytes                           Value("binary")
+    InstanceMask                    {"size": …, "counts": …}, the RLE of each object
     Json of an Arrow type           dicts, lists and Values of that type
     arrays of one axis              lists, of a length where it is fixed
     arrays of fixed shape           Array2D … Array5D
@@ -28,7 +29,7 @@ from tensorlake.dataset.export.arrow_stream import (
 )
 from tensorlake.dataset.write.arrow_columns import arrow_type
 from tensorlake.errors import missing_extra
-from tensorlake.types import ClassLabel, Image, Json, Polygon, SampleType, Tags
+from tensorlake.types import ClassLabel, Image, InstanceMask, Json, Polygon, SampleType, Tags
 from tensorlake.types import Sequence as SequenceType
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ def _feature(sample_type: SampleType) -> Feature:
         case Polygon():
             point = datasets.Sequence(datasets.Value("float32"), length=2)
             return datasets.Sequence(datasets.Sequence(point))
+        case InstanceMask():
+            size = datasets.Sequence(datasets.Value("int32"), length=2)
+            counts = datasets.Sequence(datasets.Sequence(datasets.Value("uint32")))
+            return {"size": size, "counts": counts}
         case _:
             pass
     if sample_type.layout == "encoded":

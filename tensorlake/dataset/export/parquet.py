@@ -5,7 +5,7 @@ Columns are those of Arrow (`write/arrow_columns.py`). Media are not compressed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +31,33 @@ def to_parquet(
 
     names = check_columns(view, columns)
     check_lists(view, names)
-    packed = {name for name, one in view.schema.items() if one.is_media}
+    schema, types = arrow_schema(view, names), view.schema
     compression: Any = {
-        name: "none" if name in packed else "zstd" for name in names
+        leaf: "none"
+        if field.name in types and types[field.name].is_media and leaf == field.name
+        else "zstd"
+        for field in schema
+        for leaf in _leaves(field.name, field.type)
     }  # pyright knows only the short form
     with (
         new_file(dst, overwrite=overwrite) as path,
-        pq.ParquetWriter(path, arrow_schema(view, names), compression=compression) as writer,
+        pq.ParquetWriter(path, schema, compression=compression) as writer,
     ):
         for batch in record_batches(view, names):
             writer.write_batch(batch)
+
+
+def _leaves(path: str, kind: Any) -> Iterator[str]:
+    """Yield the paths of a column's leaves, by which Parquet's options are given."""
+    import pyarrow as pa
+
+    types = pa.types
+    if isinstance(kind, pa.ExtensionType | pa.FixedShapeTensorType):
+        yield from _leaves(path, kind.storage_type)
+    elif types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    else:
+        yield path

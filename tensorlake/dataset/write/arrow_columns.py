@@ -8,7 +8,9 @@
     Json of an Arrow type                    that type
     Timestamp of dates                       date32
     Tags, Sequence, Polygon                  list of the items
-    images, RLE masks, Bytes                 binary, as stored
+    InstanceMask                             struct of size (height, width) and counts, the RLE of
+                                             each object: a list of lists
+    images, Bytes                            binary, as stored
     arrays of one axis and fixed length      fixed-size list
     arrays of fixed shape                    fixed-shape tensor (an extension over such a list)
     arrays with None in the shape            lists, around fixed-size ones where the shape ends so
@@ -32,6 +34,7 @@ from tensorlake.types import (
     ClassLabel,
     Column,
     EncodedColumn,
+    InstanceMask,
     Json,
     Polygon,
     RaggedColumn,
@@ -104,6 +107,9 @@ def arrow_type(sample_type: SampleType) -> Arrow:
             return pa.list_(arrow_type(item))
         case Polygon():
             return pa.list_(pa.list_(pa.list_(pa.float32(), 2)))
+        case InstanceMask():
+            counts = pa.list_(pa.list_(pa.uint32()))
+            return pa.struct([("size", pa.list_(pa.int32(), 2)), ("counts", counts)])
         case _ if sample_type.layout == "encoded":
             is_text = sample_type.query_kind in ("text", "json")
             return pa.string() if is_text else pa.binary()
@@ -134,6 +140,9 @@ def arrow_array(sample_type: SampleType, column: Column) -> Arrow:
         case Sequence():
             assert isinstance(column, EncodedColumn), "items are joined"
             return _items(sample_type, column)
+        case InstanceMask():
+            assert isinstance(column, EncodedColumn), "masks are encoded"
+            return _masks(sample_type, column)
         case Polygon() | Tags():
             rows = [sample_type.present_one(column, row) for row in range(len(column))]
             return pa.array([_plain(row) for row in rows], arrow_type(sample_type))
@@ -281,6 +290,30 @@ def _items(kind: Sequence, column: EncodedColumn) -> Arrow:
     joined = concat(items) if items else kind.item.convert([], tensor="items")
     values = arrow_array(kind.item, joined)
     return pa.ListArray.from_arrays(_offsets(lengths), values, mask=_arrow_mask(_mask(column)))
+
+
+def _masks(sample_type: InstanceMask, column: EncodedColumn) -> Arrow:
+    """Runs as stored, in lists: no mask is filled."""
+    import pyarrow as pa
+
+    valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+    sizes = np.zeros((len(column), 2), np.int32)
+    objects = np.zeros(len(column), np.int64)
+    nothing = np.zeros(0, np.int64)
+    counts, runs = [nothing], [nothing]
+    for row in np.flatnonzero(valid).tolist():
+        sizes[row], own, lengths = sample_type.parse_runs(column.samples[row])
+        objects[row] = len(own)
+        counts.append(own)
+        runs.append(lengths)
+    numbers = _elements(np.concatenate(runs).astype(np.uint32))
+    each = pa.ListArray.from_arrays(_offsets(np.concatenate(counts)), numbers)
+    kind = arrow_type(sample_type)
+    parts = [
+        pa.FixedSizeListArray.from_arrays(_elements(sizes), 2),
+        pa.ListArray.from_arrays(_offsets(objects), each),
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=_arrow_mask(_mask(column)))
 
 
 def _offsets(lengths: np.ndarray) -> Arrow:

@@ -47,6 +47,7 @@ from tensorlake.types import (
     Embedding,
     Image,
     ImageCodec,
+    InstanceMask,
     Json,
     SampleType,
     Scalar,
@@ -110,6 +111,8 @@ def huggingface_features(schema: Arrow) -> Mapping[str, Any]:
 
 def _as_it_went_out(field: Arrow, column: Arrow) -> SampleType | None:
     """The type of the tensor that was written as this column, if it still is what was written."""
+    import pyarrow as pa
+
     written = (field.metadata or {}).get(TYPE_KEY)
     if written is None:
         return None
@@ -121,9 +124,11 @@ def _as_it_went_out(field: Arrow, column: Arrow) -> SampleType | None:
         expected = arrow_type(sample_type)
     except UnsupportedFeatureError:
         return None
-    if _plain_type(expected) != _plain_type(field.type) and not (
-        _is_in_seconds(expected, field.type) and _casts(column, expected)
-    ):
+    found = _plain_type(field.type)
+    is_same = _plain_type(expected) == found or (
+        isinstance(sample_type, InstanceMask) and found == pa.binary()  # as 0.1.0 wrote it
+    )
+    if not is_same and not (_is_in_seconds(expected, field.type) and _casts(column, expected)):
         return None
     return replace(sample_type, nullable=True) if column.null_count else sample_type
 

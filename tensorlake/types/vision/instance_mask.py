@@ -47,7 +47,8 @@ class InstanceMask(SampleType):
     """Masks that may overlap: bool (objects, height, width).
 
     Accepts arrays of three axes, and lists of masks: arrays, PNG files, PIL images, COCO's RLE; []
-    means no objects.
+    means no objects. Also the RLE of all objects of one size: {"size": [height, width], "counts":
+    [[…], …]}, as exports to tables have them.
 
     >>> column = InstanceMask().convert([[{"size": [1, 2], "counts": [1, 1]}], []], tensor="mask")
     >>> column.shapes
@@ -163,17 +164,25 @@ class InstanceMask(SampleType):
         """Return one row's masks."""
         return _split(sample)
 
+    def parse_runs(self, sample: Buffer) -> tuple[tuple[int, int], np.ndarray, np.ndarray]:
+        """Return a stored sample's size, the number of runs of each object, and all runs.
+
+        Raises:
+            CorruptSampleError: It is not a sample of masks.
+        """
+        try:
+            return _parse(sample)
+        except ValueError as error:
+            message = f"a sample holds no masks: {error}; run tensorlake check"
+            raise CorruptSampleError(message) from error
+
     def run_lengths(self, sample: Buffer) -> list[dict[str, Any]]:
         """Return a stored sample's masks as COCO's RLE, without filling them.
 
         Raises:
             CorruptSampleError: It is not a sample of masks.
         """
-        try:
-            size, counts, runs = _parse(sample)
-        except ValueError as error:
-            message = f"a sample holds no masks: {error}; run tensorlake check"
-            raise CorruptSampleError(message) from error
+        size, counts, runs = self.parse_runs(sample)
         parts = np.split(runs, np.cumsum(counts)[:-1]) if len(counts) else []
         return [{"size": [*size], "counts": part.tolist()} for part in parts]
 
@@ -206,6 +215,8 @@ def store_masks(table: RunTable, objects: np.ndarray) -> list[StoredMasks]:
 
 
 def _runs(sample: Any, place: Place, position: int) -> tuple[tuple[int, int], list[np.ndarray]]:
+    if isinstance(sample, Mapping):
+        return _runs_of_objects(cast("Mapping[str, Any]", sample), place, position)
     if isinstance(sample, (list, tuple)) and any(map(_is_mask, cast("list[Any]", sample))):
         found = [_run_of(item, place, position) for item in cast("list[Any]", sample)]
     else:
@@ -218,6 +229,23 @@ def _runs(sample: Any, place: Place, position: int) -> tuple[tuple[int, int], li
         shown = ", ".join(f"{height} × {width}" for height, width in sorted(sizes))
         raise shape_mismatch(place, position, f"masks of different sizes: {shown}")
     return sizes.pop(), [runs for _, runs in found]
+
+
+def _runs_of_objects(
+    sample: Mapping[str, Any], place: Place, position: int
+) -> tuple[tuple[int, int], list[np.ndarray]]:
+    """Parse the RLE of objects of one size, whose size is known without objects, too."""
+    try:
+        each = [{"size": sample["size"], "counts": one} for one in sample["counts"]]
+        height, width = map(int, sample["size"])
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"has invalid RLE of objects: {error}"
+        hint = "give {'size': [height, width], 'counts': [[…], …]}"
+        raise unreadable(place, position, reason, hint=hint) from error
+    if height < 0 or width < 0:
+        reason = f"has masks of {height} × {width} pixels"
+        raise unreadable(place, position, reason, hint="sizes are at least 0")
+    return (height, width), [_run_of(one, place, position)[1] for one in each]
 
 
 def _names_objects(index: Any) -> bool:

@@ -334,3 +334,28 @@ def test_any_file_comes_out_as_it_came_in(tmp_path, document, indent):
         written = out(ds, folder / "out")
 
     assert sorted_by_id(written) == sorted_by_id(document)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools'
+def test_outlines_of_boxes_are_polygons_of_coco(tmp_path):
+    schema = {
+        "image": tl.Image("png"),
+        "boxes": tl.BBox(format="xyxy", of="image"),
+        "outlines": tl.Polygon(of="image"),
+    }
+    with tl.create(f"memory://coco-outlines-{tmp_path.name}", schema) as ds:
+        ds.append(
+            {
+                "image": np.zeros((6, 8, 3), np.uint8),
+                "boxes": [[0, 0, 4, 3], [1.1, 1, 2, 2]],
+                "outlines": [[0, 0, 4, 0, 4, 3], [1.1, 1, 2, 1, 2, 2]],
+            }
+        )
+        ds.commit("outlined")
+        out(ds, tmp_path / "out")
+
+    tools = COCO(tmp_path / "out" / "annotations.json")
+    first, second = tools.loadAnns(tools.getAnnIds())
+    assert first["segmentation"] == [[0, 0, 4, 0, 4, 3]]
+    assert second["segmentation"] == [[1.1, 1, 2, 1, 2, 2]]
+    assert tools.annToMask(first).sum() > 0
