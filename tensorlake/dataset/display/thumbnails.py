@@ -79,7 +79,7 @@ def corners(boxes: npt.NDArray[np.float32], written: str) -> npt.NDArray[np.floa
 
 def _decoded(kind: Image, sample: Buffer, shape: tuple[int, ...], side: int) -> npt.NDArray[Any]:
     is_plain = kind.codec_of(sample) == "jpeg" and not kind.upright and kind.dtype == np.uint8
-    if is_plain and shape[2] in (GREY, 3):
+    if is_plain and shape[2] in (GREY, 3) and not kind.is_of_inks(sample):
         share = min(1.0, side / max(shape[:2]))  # the library takes its next larger scale
         return simplejpeg.decode_jpeg(
             bytes(sample),

@@ -129,6 +129,8 @@ class ImageDecoder:
             raise self._corrupt(sample, excess)
         reduction = _reduction(placement)
         try:
+            if isinstance(self.type, Image) and self.type.is_of_inks(sample.data):
+                return self._pixels_by_type(sample)
             pixels = simplejpeg.decode_jpeg(
                 sample.data,
                 colorspace="RGB" if channels == 3 else "GRAY",  # noqa: PLR2004 - RGB

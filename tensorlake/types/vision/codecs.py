@@ -9,7 +9,8 @@
     tiff       imagecodecs   8, 16    lossless, deflate
     any        as detected   8, 16    PNG: lossless
 
-For "any", the codec is detected from each image's first bytes.
+For "any", the codec is detected from each image's first bytes; a JPEG of four inks (CMYK) is read
+as RGB, by the formula of Pillow and libtiff.
 
 All release the GIL. A decoder fills an array of the header's size, from a file of fewer channels
 too: gray becomes three equal ones, a missing alpha is opaque. It never drops one: images that do
@@ -52,6 +53,7 @@ __all__ = [
     "ImageCodec",
     "PixelCodec",
     "codec_of",
+    "is_cmyk_jpeg",
     "too_many_pixels",
     "turn",
 ]
@@ -62,7 +64,7 @@ _JPEG_QUALITY = 95  # of arrays given as pixels: near enough to lossless for tra
 _AVIF_QUALITY = 90
 _AVIF_SPEED = 6  # avifenc's own; imagecodecs' is 0, a hundred times slower for a tenth fewer bytes
 _DEFLATE = 8  # its number in TIFF
-_GRAY, _GRAY_ALPHA, _COLOUR, _COLOUR_ALPHA = 1, 2, 3, 4
+_GRAY, _GRAY_ALPHA, _COLOUR, _COLOUR_ALPHA, _CMYK = 1, 2, 3, 4, 4
 _PLANE_NDIM = 2
 # The libjpeg-turbo format for a number of channels; its alpha is opaque.
 _JPEG_COLOURS: dict[int, Literal["GRAY", "RGB", "RGBA"]] = {1: "GRAY", 3: "RGB", 4: "RGBA"}
@@ -183,7 +185,34 @@ def _check_any_end(sample: Buffer) -> None:
 
 
 def _decode_any(sample: Buffer, pixels: np.ndarray) -> None:
-    CODECS[_detected_codec(sample)].decode(sample, pixels)
+    if is_cmyk_jpeg(sample):
+        _decode_cmyk(sample, pixels)
+    else:
+        CODECS[_detected_codec(sample)].decode(sample, pixels)
+
+
+def is_cmyk_jpeg(sample: Buffer) -> bool:
+    """Whether an encoded image is a JPEG of four inks, whose decoder makes no RGB of them.
+
+    Raises:
+        ValueError: It is a JPEG whose header is damaged.
+    """
+    return codec_of(sample) == "jpeg" and parse_jpeg_header(sample).channels == _CMYK
+
+
+def _decode_cmyk(sample: Buffer, pixels: np.ndarray) -> None:
+    """Decode four inks, which JPEG files store inverted (Adobe's convention), to RGB or RGBA."""
+    import simplejpeg
+
+    inks = simplejpeg.decode_jpeg(sample, colorspace="CMYK")
+    _check_shape(inks[:, :, :1], pixels[:, :, :1])
+    light = inks.astype(np.uint16)  # inverted: 255 is no ink
+    white = np.uint16(255)
+    product = (white - light[:, :, :_COLOUR]) * light[:, :, _COLOUR:] + np.uint16(128)
+    shade = ((product >> 8) + product) >> 8  # ink × light ÷ 255, rounded
+    pixels[:, :, :_COLOUR] = light[:, :, _COLOUR:] - shade
+    if pixels.shape[2] == _COLOUR_ALPHA:
+        pixels[:, :, _COLOUR] = white
 
 
 def _detected_codec(sample: Buffer) -> ImageCodec:

@@ -52,6 +52,7 @@ from tensorlake.types.vision.codecs import (
     ImageCodec,
     PixelCodec,
     codec_of,
+    is_cmyk_jpeg,
     too_many_pixels,
     turn,
 )
@@ -213,6 +214,14 @@ class Image(SampleType):
         """
         return self.shape_of(self._codec.parse_header(sample))
 
+    def is_of_inks(self, sample: Buffer) -> bool:
+        """Whether a stored sample is CMYK, which `decode` reads as RGB, and JPEG decoders do not.
+
+        Raises:
+            ValueError: Its header is damaged.
+        """
+        return self.codec == "any" and is_cmyk_jpeg(sample)
+
     def decode(
         self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
     ) -> Column:
@@ -345,7 +354,13 @@ class Image(SampleType):
             )
             return f"{header.depth} bits per channel", f"{advice}, or store its pixels as tl.Array"
         if header.channels == _CMYK:
-            return "four channels (CMYK)", 'convert it: PIL.Image.open(path).convert("RGB")'
+            is_read = self.codec == "any" and header.format == "JPEG" and self._channels != _GRAY
+            if is_read:
+                return None
+            advice = 'convert it: PIL.Image.open(path).convert("RGB")'
+            if header.format == "JPEG":
+                advice = f'use Image(codec="any"), which reads it as RGB, or {advice}'
+            return "four channels (CMYK)", advice
         if header.has_alpha and self._channels != _COLOUR_ALPHA:
             mode = "RGBA16" if depth == 16 else "RGBA"  # noqa: PLR2004 - bits
             advice = f'use Image(codec="{self.codec}", mode="{mode}"), or convert it to "RGB"'

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tarfile
 import zipfile
 
 import numpy as np
+import PIL.Image
 import pytest
 import simplejpeg
 
@@ -149,3 +151,21 @@ def test_an_empty_file_is_named(ingest, tmp_path):
 
     with pytest.raises(InvalidInputError, match=r"cat/2\.jpg: .*\(0 bytes\)"):
         ingest(tmp_path / "a")
+
+
+def test_imagenets_odd_files_come_in_whole_as_images_of_any_codec(ingest, tmp_path):
+    inks, misnamed = io.BytesIO(), io.BytesIO()
+    PIL.Image.new("CMYK", (9, 7), (10, 200, 30, 40)).save(inks, "JPEG")
+    PIL.Image.new("RGB", (9, 7)).save(misnamed, "PNG")
+    root = folder(tmp_path / "a", "n01/1.JPEG")
+    folder(root, "n02/2.JPEG", content=inks.getvalue())
+    folder(root, "n02/3.JPEG", content=misnamed.getvalue())
+
+    ds = ingest(root, schema={"image": tl.Image("any")})
+
+    assert [ds["image"].bytes(at) for at in range(3)] == [
+        JPEG,
+        inks.getvalue(),
+        misnamed.getvalue(),
+    ]
+    assert [ds["image"][at].shape[2] for at in range(3)] == [3, 3, 3]

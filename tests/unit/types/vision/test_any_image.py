@@ -75,7 +75,7 @@ def test_alpha_needs_the_mode_that_the_error_names():
         (b"hello", "not an image's"),
         (saved("PNG")[:20], "data end"),
         (saved("JPEG")[:40], "data end"),
-        (saved("JPEG", PICTURE.convert("CMYK")), "CMYK"),
+        (saved("TIFF", PICTURE.convert("CMYK")), "CMYK"),
     ],
 )
 def test_what_is_no_image_of_these_is_refused(content, words):
@@ -186,3 +186,33 @@ def test_a_mix_of_one_codec_and_of_any_gives_one_batch():
     )
 
     assert all(batch["image"].shape[1:] == (12, 18, 4) for batch in loader)
+
+
+@pytest.mark.parametrize("mode", [None, "RGBA"])
+def test_a_jpeg_of_four_inks_is_kept_and_read_as_pillow_reads_it(mode):
+    inks = np.random.default_rng(3).integers(0, 256, (40, 56, 4), np.uint8)
+    content = saved("JPEG", PIL.Image.fromarray(inks, "CMYK"))
+    with PIL.Image.open(io.BytesIO(content)) as opened:
+        expected = np.asarray(opened.convert("RGB"))
+
+    with tl.create(f"memory://any-inks-{mode}", {"image": tl.Image("any", mode=mode)}) as ds:
+        ds.extend({"image": [content, saved("PNG")]})
+        ds.commit()
+
+        streamed = next(iter(ds[:1].loader(batch_size=1)))["image"]
+        small = next(iter(ds[:1].loader(batch_size=1, decode={"image": tl.decode.Resize(5, 7)})))
+        assert ds["image"].bytes(0) == content
+        assert (ds["image"][0][:, :, :3] == expected).all()
+        assert (ds["image"][0][:, :, 3:] == 255).all()
+        assert (np.asarray(streamed[0])[:, :, :3] == expected).all()
+        assert small["image"].shape[1:3] == (5, 7)
+        assert "image/jpeg" in ds[:1]._repr_html_()
+
+
+def test_a_jpeg_of_four_inks_names_the_type_that_reads_it():
+    content = saved("JPEG", PICTURE.convert("CMYK"))
+
+    with pytest.raises(DTypeMismatchError, match=r'Image\(codec="any"\), which reads it as RGB'):
+        tl.Image("jpeg").convert([content], tensor="image")
+    with pytest.raises(DTypeMismatchError, match="CMYK"):
+        tl.Image("any", mode="L").convert([content], tensor="image")
