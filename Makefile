@@ -66,6 +66,10 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python query/build_grammar.py
 	@touch $@
 
+# What only reads and prints uses the environment as it is; there must be one.
+$(BIN)/python:
+	@echo "make: there is no environment in '$(VENV)' yet; run: make setup" >&2; exit 1
+
 demo: setup ## from files to a trained model, on data in this repository, in about a minute
 	@$(BIN)/python examples/demo.py --lake $(LAKE) $(ARGS)
 
@@ -92,7 +96,7 @@ test: setup ## the default suite, two files at a time: every test but slow, soak
 test-slow: setup ## the tests that are too slow for every run
 	$(PYTEST_TWO) -m slow --durations=15 $(ARGS)
 
-test-times: setup ## seconds of the default suite by room, held to tests/budgets.toml (ARGS="-m slow": of the slow one)
+test-times: $(BIN)/python ## seconds of the default suite by room, held to tests/budgets.toml (ARGS="-m slow": of the slow one)
 	$(PYTEST_TWO) -p tests.tools.room_times --durations=30 $(ARGS)
 
 ifeq ($(GROUP),)
@@ -130,7 +134,7 @@ soak: setup ## the tests that take minutes each, hours together: docs/explanatio
 	$(BIN)/python -m pytest -m soak --hypothesis-profile=soak -o faulthandler_timeout=4000 $(ARGS)
 	$(BIN)/python -m pytest tests/property -m "not soak and not extras" --hypothesis-profile=soak --timeout=3600 -o faulthandler_timeout=4000
 
-structure: setup ## entries per folder, import circles, inheritance, files that everyday calls enter
+structure: $(BIN)/python ## entries per folder, import circles, inheritance, files that everyday calls enter
 	@$(BIN)/python -m tests.tools.structure
 
 bench: setup ## the figures, beside what they are compared to (ARGS=--write: into docs/benchmarks.md)
@@ -139,10 +143,10 @@ bench: setup ## the figures, beside what they are compared to (ARGS=--write: int
 docs: setup ## the documentation as a site, in docs/site
 	$(BIN)/zensical build --clean --strict --config-file docs/zensical.toml
 
-licences: setup ## refuse licences that are not permissive, in all that is installed or shipped
+licences: $(BIN)/python ## refuse licences that are not permissive, in all that is installed or shipped
 	@$(BIN)/python tests/tools/licences.py $(wildcard .venv-extras-*/lib/python*/site-packages)
 
-changes: setup ## print the section of the changelog that the fragments in changes/ make
+changes: $(BIN)/python ## print the section of the changelog that the fragments in changes/ make
 	@$(BIN)/towncrier build --draft --version next
 
 api: setup viewer/node_modules/.ok ## describe the HTTP API anew, and make the viewer's types of it

@@ -30,7 +30,8 @@ HEAVY = (  # noqa: SIM905 a list literal would be one word a line
 # The words of the style page: one word per idea, defined in the glossary before it is used.
 WORDS = (  # noqa: SIM905 a list literal would be one word a line
     "Dataset View Tensor Sample Chunk ChunkIndex Codec Store Commit Branch Tag Snapshot Selection "
-    "Pack Extent Entry Row RowId Predicate Transaction Query Expr LogicalPlan AccessPlan Loader"
+    "Pack Extent Tail Entry Row RowId "
+    "Predicate Transaction Query Expr LogicalPlan AccessPlan Loader"
 ).split()
 MADE = {"viewer/src/api/types.ts"}  # by a program, of what the house wrote
 

@@ -21,9 +21,7 @@ def rooms_of_the_tree() -> set[str]:
     return {
         path.parent.relative_to(ROOT).as_posix() + "/"
         for package in PACKAGES.values()
-        for pattern in ("*/__init__.py", "*/*/__init__.py")
-        for path in package.glob(pattern)
-        if package.name == "tensorlake" or path.parent.parent == package
+        for path in package.rglob("*/__init__.py")
     }
 
 
@@ -59,10 +57,30 @@ def test_the_map_lists_the_rooms_that_there_are():
     mapped = rooms_of_the_map()
 
     assert len(mapped) == len(set(mapped))
-    assert set(mapped) - roots == rooms_of_the_tree() - {
-        "tensorlake/loader/sources/mix/",
-        "tensorlake/types/vision/headers/",
-    }
+    assert set(mapped) - roots == rooms_of_the_tree()
+
+
+def test_the_files_that_the_map_begins_with_exist():
+    rows = re.findall(r"^\| `([\w/]+/)` \|.*\| ([^|]+) \|$", MAP.read_text("utf-8"), re.MULTILINE)
+
+    missing = [
+        f"{room}{name}"
+        for room, names in rows
+        for name in re.findall(r"`([^`]+)`", names)
+        if not (ROOT / room / name).exists()
+    ]
+
+    assert missing == []
+
+
+def test_printing_the_structure_or_times_never_installs():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+
+    for target in ("structure", "test-times", "changes", "licences"):
+        (needed,) = re.findall(rf"^{target}: ([^#]*?) ##", makefile, re.MULTILINE)
+        assert needed == "$(BIN)/python", target
+    recipe = makefile[makefile.index("\n$(BIN)/python:") :].split("\n\n")[0]
+    assert "install" not in recipe
 
 
 def test_everyday_calls_enter_few_files():

@@ -111,8 +111,8 @@ def measure_ours(run: BenchRun, *, is_compared: bool = True) -> Measured:
     """Stream with our loader; for a comparison as torch tensors, with a digest of the batch."""
     with run.open() as (rows, arguments):
         with (rows.torch if is_compared else rows.loader)(**arguments) as loader:
-            plan = loader.explain()
             epochs = measure_epochs(loader, run.epochs, max_batches=run.batches)
+            plan = loader.explain()  # now it has the ceilings
         if not is_compared:
             return Measured(plan, epochs)
         with rows.torch(**dict[str, Any](arguments, shuffle=False)) as loader:
