@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from msgspec import structs
 
 from tensorlake_query.binding.set_operation import kept_rows
 from tensorlake_query.execution.aggregation import (
@@ -30,7 +29,6 @@ from tensorlake_query.execution.batches import (
 from tensorlake_query.execution.columns import Reader, SlotReader, SourceReader, held_by
 from tensorlake_query.execution.evaluate import RunScope, Scope
 from tensorlake_query.execution.filters import needed_above, passing
-from tensorlake_query.execution.joins import Pairs, all_pairs, matching_pairs, with_unmatched
 from tensorlake_query.execution.operators import (
     aggregated,
     arranged,
@@ -40,6 +38,7 @@ from tensorlake_query.execution.operators import (
     ungrouped,
     windowed,
 )
+from tensorlake_query.execution.pairing import Pairing
 from tensorlake_query.execution.run import ROW_NBYTES, Run
 from tensorlake_query.execution.subqueries import (
     CombinedSource,
@@ -83,7 +82,6 @@ from tensorlake_query.values.order import Ordering
 from tensorlake_query.values.source import ColumnSource, IntArray
 from tensorlake_query.values.vectors import Vector, concatenated, deep_nbytes_of, nbytes_of, take
 
-MAX_PAIRS = 1_000_000  # tested together where a join has no key
 MEMBER_NBYTES = 128  # of a value in a set, beside itself
 PAIR_NBYTES = 16  # of two rows that belong together
 OPERATORS: dict[type[Plan], str] = {
@@ -191,60 +189,16 @@ class Executor:
 
     def _joined(self, joined: Joined) -> JoinSource:
         sources = self._opened_relation(joined.left), self._opened_relation(joined.right)
+        pairing = Pairing(self._run, joined, sources, self.answer, self._passing)
         with self._run.step("JOIN"):
-            pairs = self._pairs(joined, sources)
+            pairs = pairing.pairs()
         self._run.keep(len(pairs[0]) * PAIR_NBYTES)
         return JoinSource(joined, sources, pairs)
 
-    def _pairs(self, joined: Joined, sources: tuple[ColumnSource, ColumnSource]) -> Pairs:
-        sizes = sources[0].num_rows, sources[1].num_rows
-        if joined.keys:
-            sides = [
-                self._columns(source, [pair[number] for pair in joined.keys])
-                for number, source in enumerate(sources)
-            ]
-            work = partial(matching_pairs, *sides, sizes, self._run.check_made)
-            pairs = self._run.watched(sum(sizes), work)
-            pairs = self._tested(joined, sources, pairs)
-        else:
-            pairs = self._crossed(joined, sources, sizes)
-        work = partial(with_unmatched, pairs, joined.kind, sizes)
-        return self._run.watched(len(pairs[0]) + sum(sizes), work)
-
-    def _crossed(
-        self, joined: Joined, sources: tuple[ColumnSource, ColumnSource], sizes: tuple[int, int]
-    ) -> Pairs:
-        step = max(MAX_PAIRS // max(sizes[1], 1), 1)
-        found: list[Pairs] = []
-        made = 0
-        for start in range(0, sizes[0], step):
-            self._run.deadline.check(start, sizes[0])
-            pairs = all_pairs(start, min(start + step, sizes[0]), sizes[1])
-            found.append(self._tested(joined, sources, pairs))
-            self._run.check_made(len(found[-1][0]), before=made)
-            made += len(found[-1][0])
-        none = np.zeros(0, np.int64)
-        return (
-            np.concatenate([none, *(left for left, _ in found)]),
-            np.concatenate([none, *(right for _, right in found)]),
-        )
-
-    def _tested(
-        self, joined: Joined, sources: tuple[ColumnSource, ColumnSource], pairs: Pairs
-    ) -> Pairs:
-        if joined.residual is None or not len(pairs[0]):
-            return pairs
-        inner = structs.replace(joined, kind="INNER")
-        reader = SourceReader(JoinSource(inner, sources, pairs), self._run.meter, self.answer)
-        block = _Block(self._run, reader)
-        kept = block.joined(Filter(Scan(()), joined.residual)).rows
-        return pairs[0][kept], pairs[1][kept]
-
-    def _columns(self, source: ColumnSource, exprs: Sequence[Bound]) -> list[Vector]:
+    def _passing(self, source: ColumnSource, condition: Bound) -> IntArray:
+        """Return the rows of a source that meet a condition."""
         reader = SourceReader(source, self._run.meter, self.answer)
-        self._run.readers.append(reader)
-        scope = Scope(reader, np.arange(source.num_rows), self._run.text)
-        return compute(exprs, scope, self._run)
+        return _Block(self._run, reader).joined(Filter(Scan(()), condition)).rows
 
     def _combined(self, combined: Combined) -> CombinedSource:
         sides = self.result(combined.left), self.result(combined.right)

@@ -155,7 +155,7 @@ class JoinSource:
     def shapes(self, column: str, rows: IntArray) -> IntArray:
         """Return sample shapes; −1s where there is no row."""
         side, name = self._joined.sides[column]
-        there = self._rows[side][rows]
+        there = self._there(side, rows)
         known = there >= 0
         shapes = np.full((len(rows), len(self._joined.schema[column].shape)), -1, np.int64)
         shapes[known] = self._sources[side].shapes(name, there[known])
@@ -174,7 +174,6 @@ class JoinSource:
         beneath = lineage_of(self._sources[side])
         if beneath is None:
             return None
-        own = self._rows[side]
 
         def source_column(column: str) -> str | None:
             if column in self._joined.merged:
@@ -182,11 +181,16 @@ class JoinSource:
             owner, name = self._joined.sides[column]
             return beneath.column(name) if owner == side else None
 
-        return Lineage(beneath.source, lambda rows: beneath.rows(own[rows]), source_column)
+        return Lineage(
+            beneath.source, lambda rows: beneath.rows(self._there(side, rows)), source_column
+        )
+
+    def _there(self, side: int, rows: IntArray) -> IntArray:
+        return self._rows[side][rows].astype(np.int64, copy=False)
 
     def _vector(self, side: int, name: str, rows: IntArray, joined_type: ColumnType) -> Vector:
         source = self._sources[side]
-        there = self._rows[side][rows]
+        there = self._there(side, rows)
         known = there >= 0
         column_type = source.schema[name]
 

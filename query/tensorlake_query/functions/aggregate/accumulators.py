@@ -41,7 +41,7 @@ class Counts:
         if vector is not None and vector.valid is not None:
             groups = groups[vector.valid]
         self._counts = _grown(self._counts, num_groups, 0)
-        self._counts += np.bincount(groups, minlength=num_groups)
+        self._counts += _counted(groups, num_groups)
 
     def result(self) -> Vector:
         """Return the counts."""
@@ -61,8 +61,8 @@ class Sums:
         values, groups = _present(vector, groups)
         self._counts = _grown(self._counts, num_groups, 0)
         self._sums = _grown(self._sums, num_groups, 0)
-        self._counts += np.bincount(groups, minlength=num_groups)
-        self._sums += np.bincount(groups, values, num_groups)
+        self._counts += _counted(groups, num_groups)
+        self._sums += _summed(values, groups, num_groups)
 
     def result(self) -> Vector:
         """Return the sums or means; NULL of no value."""
@@ -88,7 +88,7 @@ class IntegerSums:
         self._low = _grown(self._low, num_groups, 0)
         self._is_filled[groups] = True
         if is_exact(values):
-            sums = np.bincount(groups, values, num_groups).astype(np.int64)
+            sums = _summed(values, groups, num_groups).astype(np.int64)
             high, low = halves(sums)
             self._high += high
             self._low += low
@@ -148,6 +148,20 @@ class Extremes:
     def result(self) -> Vector:
         """Return the extremes; NULL of no value."""
         return UniformBatch(self._values, self._is_filled)
+
+
+def _counted(groups: IntArray, num_groups: int) -> IntArray:
+    """Return how many rows each group has; one group has them all."""
+    if num_groups == 1:
+        return np.full(1, len(groups))
+    return np.bincount(groups, minlength=num_groups)
+
+
+def _summed(values: AnyArray, groups: IntArray, num_groups: int) -> AnyArray:
+    """Return the sums of groups in float64."""
+    if num_groups == 1:
+        return np.full(1, values.sum(dtype=np.float64))
+    return np.bincount(groups, values, num_groups)
 
 
 def halves(values: AnyArray) -> tuple[IntArray, IntArray]:
