@@ -44,6 +44,8 @@ def make_lake(root: Path) -> None:
     _make_aspects(str(root / "aspects"))
     _make_cameras(str(root / "cameras"))
     _make_odd(str(root / "odd"))
+    _make_clips(str(root / "clips"))
+    _make_rig(str(root / "rig"))
 
 
 def _make_pets(url: str) -> None:
@@ -281,6 +283,35 @@ def _make_cameras(url: str) -> None:
             }
         )
     cameras.commit("two cameras")
+
+
+def _make_clips(url: str) -> None:
+    """Sequences of images: red, green, blue and grey frames, one frame, none, and words."""
+    types = {"clip": tl.Sequence(tl.Image("png"), nullable=True), "words": tl.Sequence("str")}
+    clips = tl.create(url, types, durability="none")
+    colors = ((200, 0, 0), (0, 200, 0), (0, 0, 200), (90, 90, 90))
+    frames = [np.full((120, 160, 3), color, dtype=np.uint8) for color in colors]
+    for some in (frames, frames[:1], [], None):
+        clips.append({"clip": some, "words": ["one", "two"]})
+    clips.commit("clips of four lengths")
+
+
+def _make_rig(url: str) -> None:
+    """Two cameras whose boxes do not say of which; then the right one's box is moved."""
+    types = {
+        "left": tl.Image("png"),
+        "right": tl.Image("png"),
+        "boxes": tl.BBox("xyxy"),
+        "right_boxes": tl.BBox("xyxy"),
+    }
+    rig = tl.create(url, types, durability="none")
+    grey = np.full((120, 160, 3), 90, dtype=np.uint8)
+    corner = [[0, 0, 40, 40]]
+    row = {"left": grey, "right": grey, "boxes": corner, "right_boxes": [[120, 80, 160, 120]]}
+    rig.append(row)
+    rig.commit("two cameras")
+    rig["right_boxes"][0] = [[116, 76, 156, 116]]
+    rig.commit("moved in the right one")
 
 
 def _make_odd(url: str) -> None:

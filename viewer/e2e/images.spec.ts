@@ -94,3 +94,19 @@ test("every camera of the selected row is shown with its name, and any is opened
   await page.keyboard.press("Escape");
   await expect.poll(() => detail.count()).toBe(0);
 });
+
+test("enlarging keeps the row under the pointer where it is", async () => {
+  const page = await open("pets?top=20");
+  const middleOf = async (row: number) => {
+    const box = await page.locator(`#row-${row}`).boundingBox();
+    return box === null ? NaN : box.y + box.height / 2;
+  };
+  await expect.poll(() => middleOf(24)).toBeGreaterThan(0);
+  await page.locator("#row-24").hover(); // its middle
+  const before = await middleOf(24);
+
+  await page.keyboard.press("+");
+  await expect.poll(async () => (await page.locator("#row-24").boundingBox())?.width ?? 0).toBeGreaterThan(200);
+
+  await expect.poll(async () => Math.abs((await middleOf(24)) - before)).toBeLessThan(3);
+});

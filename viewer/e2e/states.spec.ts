@@ -111,17 +111,55 @@ test("a page that is opened while the server is gone opens when it is back", asy
   await expect.poll(() => page.getByTestId("offline").count()).toBe(0);
 });
 
-test("what cannot be read beside the rows is said, and the rows stay", async () => {
-  const page = await open("pets", { expected: ["status of 500", "status of 404"] });
-  await expect.poll(() => count(page)).toBe("40 rows");
+test("a route that fails is one box in its place, with a button that tries again", async () => {
+  const page = await open("pets?count=labels,score,image", { expected: ["status of 500"] });
+  await expect.poll(() => page.getByTestId("statistics").count()).toBe(3);
 
   await page.route("**/statistics/**", (route) => route.fulfill({ status: 500, body: "{}", contentType: "application/json" }));
   await query(page, "WHERE score >= 0.5");
 
-  await page.getByTestId("warning").waitFor();
+  const box = page.getByRole("complementary", { name: "Tensors and classes" }).getByTestId("route-problem");
   await expect.poll(() => count(page)).toBe("20 of 40 rows");
-  await page.getByTestId("warning").getByRole("button", { name: "Dismiss" }).click();
-  await expect.poll(() => page.getByTestId("warning").count()).toBe(0);
+  await expect.poll(() => box.innerText()).toContain("Statistics of labels, score, image could not be loaded");
+  expect(await page.getByRole("alert").count()).toBe(1);
+  await page.unroute("**/statistics/**");
+  await box.getByRole("button", { name: "Try again" }).click();
+  await expect.poll(() => box.count()).toBe(0);
+  await expect.poll(() => page.getByTestId("statistics").first().innerText()).toContain("20 rows");
+});
+
+test("images that cannot be loaded are said once above the grid, not in every cell", async () => {
+  const page = await open("pets", { expected: ["status of 500"] });
+  await expect.poll(() => cellPixel(page, 0, 100, 20)).not.toBeNull();
+  await page.context().route("**/thumbnails", (route) => route.fulfill({ status: 500, body: '{"detail": "no space left"}', contentType: "application/problem+json" }));
+
+  await page.keyboard.press("+");
+
+  await expect.poll(() => page.getByTestId("fault").innerText()).toContain("no space left");
+  expect(await page.getByRole("alert").count()).toBe(1);
+  expect(await page.getByTestId("grid").innerText()).not.toContain("no space left");
+  await page.context().unroute("**/thumbnails");
+  await page.getByTestId("fault").getByRole("button", { name: "Try again" }).click();
+  await expect.poll(() => page.getByTestId("fault").count()).toBe(0);
+  await expect.poll(() => cellPixel(page, 0, 100, 20)).not.toBeNull();
+});
+
+test("a page whose server came back at another port goes on there, where it was", async () => {
+  const moved = new URL(addressOf(""));
+  moved.hostname = "localhost"; // another origin of the same server stands for another port
+  const page = await open("pets?row=7", { expected: ["ERR_INTERNET_DISCONNECTED", "ERR_FAILED"], elsewhere: moved.host });
+  await expect.poll(() => page.locator("#row-7").count()).toBe(1);
+  await page.route("**/healthz", (route) => route.abort());
+  await page.context().setOffline(true);
+  await query(page, "WHERE score >= 0.5");
+  await page.getByTestId("offline").waitFor();
+
+  await page.context().setOffline(false);
+  await page.getByLabel("Restarted at another port?").fill(moved.href);
+  await page.getByRole("button", { name: "Continue there" }).click();
+
+  await expect.poll(() => new URL(page.url()).hostname).toBe("localhost");
+  await expect.poll(() => count(page)).toBe("20 of 40 rows");
 });
 
 test("without a connection the page says so once, not in every cell", async () => {

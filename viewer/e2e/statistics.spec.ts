@@ -185,10 +185,11 @@ test("statistics that cannot be counted say so in their place, and are counted a
   const fault = { status: 500, body: '{"detail": "the disk is gone"}', contentType: "application/json" };
   await page.route("**/statistics/**", (route) => route.fulfill(fault));
   await query(page, "WHERE score >= 0.5");
-  await expect.poll(() => card(page, "score").getByRole("alert").innerText()).toContain("the disk is gone");
+  const box = page.locator(".schema").getByRole("alert");
+  await expect.poll(() => box.innerText()).toContain("the disk is gone");
 
   await page.unroute("**/statistics/**");
-  await card(page, "score").getByRole("button", { name: "Retry" }).click();
+  await box.getByRole("button", { name: "Try again" }).click();
   await card(page, "score").getByRole("group").waitFor();
 });
 

@@ -14,6 +14,8 @@ export type Action =
   | { kind: "pan"; x: number; y: number }
   | { kind: "whole" }
   | { kind: "turn" }
+  | { kind: "play" }
+  | { kind: "frame"; by: 1 | -1 }
   | { kind: "help" }
   | { kind: "close" };
 
@@ -39,6 +41,9 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["Shift+ArrowDown"], what: "pan down", action: { kind: "pan", x: 0, y: 1 } },
   { keys: ["0"], what: "fit the image", action: { kind: "whole" } },
   { keys: ["s"], what: "side by side, or one view", action: { kind: "turn" } },
+  { keys: [" "], what: "play or pause frames", action: { kind: "play" } },
+  { keys: [","], what: "previous frame", action: { kind: "frame", by: -1 } },
+  { keys: ["."], what: "next frame", action: { kind: "frame", by: 1 } },
   { keys: ["t"], what: "light or dark theme", action: { kind: "theme" } },
   { keys: ["?"], what: "keyboard shortcuts", action: { kind: "help" } },
   { keys: ["Escape"], what: "close, or leave the query", action: { kind: "close" } },
@@ -53,6 +58,7 @@ const NAMES: Record<string, string> = {
   Enter: "↵",
   PageDown: "PgDn",
   PageUp: "PgUp",
+  " ": "Space",
 };
 
 const SHIFT = "Shift+";

@@ -26,7 +26,7 @@ export class ThumbnailLoader {
   });
   #wanted: number[] = [];
   #pending = new Set<Pending>();
-  #failed: string | null = null;
+  #failed: unknown = null;
 
   constructor(
     readonly read: ReadThumbnails,
@@ -82,8 +82,7 @@ export class ThumbnailLoader {
       });
       this.#failed = null;
     } catch (error) {
-      const words = isConnectionLost(error) ? "" : error instanceof Error ? error.message : String(error);
-      if (!pending.abort.signal.aborted) this.#fail(rows, words);
+      if (!pending.abort.signal.aborted) this.#fail(rows, isConnectionLost(error) ? null : error);
     } finally {
       this.#pending.delete(pending);
     }
@@ -99,15 +98,16 @@ export class ThumbnailLoader {
     this.onChange();
   }
 
-  /** Marks the rows of a failed request, so that they are not requested again; without words where a banner tells why. */
-  #fail(rows: number[], error: string): void {
+  /** Marks the rows of a failed request, so that they are not requested again; why is told once, not in each cell. */
+  #fail(rows: number[], error: unknown): void {
     this.#failed = error;
     for (const row of rows) {
-      if (!this.#cache.has(row)) this.#keep(row, { bitmap: null, width: 0, height: 0, error });
+      if (!this.#cache.has(row)) this.#keep(row, { bitmap: null, width: 0, height: 0, error: "" });
     }
   }
 
-  get error(): string | null {
+  /** Why the last request failed; null if it did not, or if a banner tells it. */
+  get error(): unknown {
     return this.#failed;
   }
 }

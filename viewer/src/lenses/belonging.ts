@@ -16,6 +16,19 @@ export function isPredicted(tensor: TensorInfo): boolean {
 }
 
 /**
+ * The name of the image that shapes or a mask lie over: the declared one, else the one whose name is in theirs
+ * (`left_boxes`), else the first of the schema. Over all images, they would be wrong in all but one.
+ */
+export function imageOf(tensor: TensorInfo, tensors: readonly TensorInfo[]): string | null {
+  if (tensor.of != null) return tensor.of;
+  const images = tensors.filter((one) => one.picture && one.kind !== "sequence");
+  const words = tensor.name.toLowerCase().split(/[^a-z0-9]+/);
+  const named = images.filter((image) => words.join("_").includes(image.name.toLowerCase().replace(/[^a-z0-9]+/g, "_")));
+  const [longest] = named.sort((a, b) => b.name.length - a.name.length);
+  return (longest ?? images[0])?.name ?? null;
+}
+
+/**
  * The labels of these objects: the tensor declared `per` them, else a list of the same length without `per`,
  * or `per` other shapes of the same origin over the same image (COCO's masks share the labels of its boxes).
  */

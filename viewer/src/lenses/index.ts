@@ -9,9 +9,12 @@ import type { Lens, Value } from "./lens";
 import { binaryMaskLens, instanceMaskLens, segmentMaskLens } from "./mask";
 import { numberLens } from "./number";
 import { polygonLens } from "./polygon";
+import { isFrames, sequenceLens } from "./sequence";
 import { bytesLens, jsonLens, textLens } from "./text";
-import { sequenceLens, tagsLens, timestampLens, uuidLens } from "./words";
+import { tagsLens, timestampLens, uuidLens } from "./words";
 
+export { imageOf } from "./belonging";
+export { frameCount, isFrames } from "./sequence";
 export type { DrawContext, Lens, Path, Pixel, Shape, Value } from "./lens";
 
 const LENSES: Record<string, Lens> = {
@@ -46,7 +49,7 @@ export function describeValue(value: Value | undefined, tensor: TensorInfo): str
   if (value === undefined) return "";
   if (value === null) return "NULL";
   if (isSummary(value) && value.$summary === "error") return value.message ?? "cannot be read";
-  if (isSummary(value) && value.$summary === "media" && !isMask(tensor)) return imageLens.describe(value, tensor);
+  if (isSummary(value) && value.$summary === "media" && !isMask(tensor) && !isFrames(tensor)) return imageLens.describe(value, tensor);
   return lensOf(tensor).describe(value, tensor);
 }
 

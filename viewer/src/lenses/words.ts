@@ -1,6 +1,5 @@
-/** Tags, timestamps, UUIDs and sequences: short values as text. */
+/** Tags, timestamps and UUIDs: short values as text. */
 import { isSummary } from "../api/client";
-import { formatBytes } from "../format";
 import { readText } from "./text";
 import type { Lens } from "./lens";
 
@@ -18,8 +17,3 @@ export const timestampLens: Lens = {
 };
 
 export const uuidLens: Lens = { brief: () => "uuid", describe: readText };
-
-export const sequenceLens: Lens = {
-  brief: (tensor) => tensor.type.replace(/^Sequence/, "list "),
-  describe: (value) => (isSummary(value) ? `list, ${formatBytes(value.nbytes ?? 0)}` : JSON.stringify(value)),
-};

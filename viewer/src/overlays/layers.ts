@@ -1,7 +1,7 @@
 /** Overlays of an image: the visible shapes and masks of its row. */
 import type { Extent } from "../canvas/geometry";
 import type { Row, TensorInfo } from "../api/client";
-import { isMask, lensOf, type Pixel, type Shape } from "../lenses";
+import { imageOf, isMask, isOverlay, lensOf, type Pixel, type Shape } from "../lenses";
 import type { ClassTable } from "../classes/class-table";
 
 /** Which overlays are visible, and how they are drawn: shared by the grid, the row panel and the detail view. */
@@ -28,7 +28,7 @@ export function collectShapes(
   const context = { row, tensors, image: image.extent, classes: style.classes };
   return tensors.flatMap((tensor) => {
     const value = row[tensor.name];
-    if (value === undefined || value === null || !liesOn(tensor, image.tensor, style)) return [];
+    if (value === undefined || value === null || !liesOn(tensor, image.tensor, tensors, style)) return [];
     const shapes = lensOf(tensor).shapes?.(value, tensor, context) ?? [];
     return shapes.filter((shape) => shape.code === null || !style.hiddenCodes.has(shape.code));
   });
@@ -37,7 +37,7 @@ export function collectShapes(
 /** The masks that are drawn over an image, in the schema's order. */
 export function maskTensors(tensors: TensorInfo[], imageTensor: TensorInfo | null, style: OverlayStyle): TensorInfo[] {
   if (imageTensor === null) return [];
-  return tensors.filter((tensor) => isMask(tensor) && liesOn(tensor, imageTensor, style));
+  return tensors.filter((tensor) => isMask(tensor) && liesOn(tensor, imageTensor, tensors, style));
 }
 
 /** The meaning of a mask's codes in this row; hidden classes map to null. */
@@ -50,7 +50,7 @@ export function layerOf(tensor: TensorInfo, row: Row, tensors: TensorInfo[], sty
   return { tensor, pixel };
 }
 
-function liesOn(tensor: TensorInfo, imageTensor: TensorInfo, style: OverlayStyle): boolean {
-  const isElsewhere = tensor.of != null && tensor.of !== imageTensor.name;
-  return !isElsewhere && !style.hiddenTensors.has(tensor.name);
+function liesOn(tensor: TensorInfo, imageTensor: TensorInfo, tensors: readonly TensorInfo[], style: OverlayStyle): boolean {
+  const image = imageOf(tensor, tensors);
+  return isOverlay(tensor) && (image ?? imageTensor.name) === imageTensor.name && !style.hiddenTensors.has(tensor.name);
 }

@@ -3,7 +3,7 @@
  *
  * Old statistics stay until new ones arrive, so that the layout does not jump while a query runs.
  */
-import { ApiError, type Problem, type Statistics } from "../api/client";
+import { ApiError, isConnectionLost, type Problem, type Statistics } from "../api/client";
 
 export interface Counted {
   statistics: Statistics | null;
@@ -24,18 +24,16 @@ export class Counts {
     this.all = new Map([...this.all].filter(([name]) => names.includes(name)));
   }
 
-  /** Requests statistics of tensors; throws the first error once all are done. */
+  /** Requests statistics of tensors; keeps the problem of each that the server refuses. */
   async read(names: readonly string[], ask: (name: string) => Promise<Statistics>, signal: AbortSignal): Promise<void> {
     for (const name of names) this.#put(name, { statistics: this.all.get(name)?.statistics ?? null, problem: null, isLoading: true });
     const waiting = [...names];
-    const failures: unknown[] = [];
     const work = async () => {
       for (let name = waiting.shift(); name !== undefined && !signal.aborted; name = waiting.shift()) {
-        await this.#readOne(name, ask, signal).catch((error: unknown) => failures.push(error));
+        await this.#readOne(name, ask, signal);
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
-    if (failures.length > 0) throw failures[0];
   }
 
   async #readOne(name: string, ask: (name: string) => Promise<Statistics>, signal: AbortSignal): Promise<void> {
@@ -43,8 +41,9 @@ export class Counts {
       const statistics = await ask(name);
       if (!signal.aborted) this.#put(name, { statistics, problem: null, isLoading: false });
     } catch (error) {
-      if (!signal.aborted && error instanceof ApiError) this.#put(name, { statistics: null, problem: error.problem, isLoading: false });
-      throw error;
+      if (signal.aborted || isConnectionLost(error)) return;
+      if (!(error instanceof ApiError)) throw error;
+      this.#put(name, { statistics: null, problem: error.problem, isLoading: false });
     }
   }
 

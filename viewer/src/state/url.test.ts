@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findRoot, readPlace, takeToken, writePlace, type Place } from "./url";
+import { placeAt, findRoot, readPlace, takeToken, writePlace, type Place } from "./url";
 
 const root = new URL("http://127.0.0.1:8300/");
 const place: Place = {
@@ -14,6 +14,7 @@ const place: Place = {
   off: [3],
   opacity: 0.8,
   zoom: 2,
+  frame: 12,
   image: "left/rgb",
   look: true,
   side: true,
@@ -23,12 +24,14 @@ const place: Place = {
   only: "changed",
 };
 
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, image: null, frame: 0, look: false, side: false, compare: null, diff: null, change: 0, only: null };
+
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);
 });
 
 test("what is at its default is left out of the address", () => {
-  const plain = { ...place, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, image: null, look: false, side: false, compare: null, diff: null, change: 0, only: null };
+  const plain = { ...defaults, dataset: place.dataset };
 
   expect(writePlace(plain, root).href).toBe("http://127.0.0.1:8300/vision~my~~pets");
 });
@@ -52,7 +55,7 @@ test("the page works behind a path prefix", () => {
 test("an address made by hand cannot break the page", () => {
   const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
 
-  expect(odd).toEqual({ dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, image: null, look: false, side: false, compare: null, diff: null, change: 0, only: null });
+  expect(odd).toEqual(defaults);
 });
 
 test("the token leaves the address", () => {
@@ -60,4 +63,11 @@ test("the token leaves the address", () => {
 
   expect(token).toBe("s3cret");
   expect(clean.href).toBe("http://127.0.0.1:8300/pets?row=3");
+});
+
+test("a place is kept at a server of another port, with the token of its link", () => {
+  const page = new URL("http://127.0.0.1:8300/proxy/pets?row=3&q=WHERE+x+%3E+1");
+  const moved = placeAt(new URL("http://127.0.0.1:41234/#token=abc"), page, new URL("http://127.0.0.1:8300/proxy/"));
+
+  expect(moved.href).toBe("http://127.0.0.1:41234/pets?row=3&q=WHERE+x+%3E+1#token=abc");
 });

@@ -27,6 +27,8 @@ export interface Place {
   /** Opacity of fills, 0 to 1. */
   opacity: number;
   zoom: number;
+  /** The frame of the selected row's sequences. */
+  frame: number;
   /** The image of a row that the detail view shows; null for the first. */
   image: string | null;
   /** Whether the detail view is open. */
@@ -56,6 +58,7 @@ export function readPlace(url: URL, root: URL): Place {
   const diff = url.searchParams.get("diff");
   const only = url.searchParams.get("only");
   const change = url.searchParams.get("change") ?? "";
+  const frame = url.searchParams.get("frame") ?? "";
   const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
   return {
     dataset: inside === "" ? null : decodeName(decodeURIComponent(inside)),
@@ -75,6 +78,7 @@ export function readPlace(url: URL, root: URL): Place {
     only: only === "added" || only === "removed" || only === "changed" ? only : null,
     side: url.searchParams.get("side") === "1",
     image: url.searchParams.get("image") || null,
+    frame: /^\d{1,9}$/.test(frame) ? Number(frame) : 0,
     look: row !== null && url.searchParams.get("look") === "1",
   };
 }
@@ -106,6 +110,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("off", place.off.join(","));
   set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
   set("image", place.image ?? "");
+  set("frame", place.frame === 0 ? "" : String(place.frame));
   set("look", place.look ? "1" : "");
   set("side", place.side ? "1" : "");
   set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));
@@ -123,4 +128,13 @@ export function takeToken(url: URL): { token: string | null; clean: URL } {
   const clean = new URL(url);
   clean.hash = "";
   return { token: fragment.get("token"), clean };
+}
+
+/** The place of `page`, below `root`, at another server; `link` is the URL that the server printed, with its token. */
+export function placeAt(link: URL, page: URL, root: URL): URL {
+  const target = findRoot(link);
+  target.pathname += page.pathname.slice(root.pathname.length);
+  target.search = page.search;
+  target.hash = link.hash;
+  return target;
 }

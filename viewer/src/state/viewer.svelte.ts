@@ -7,14 +7,12 @@
 import {
   Api,
   ApiError,
-  type Commit,
   type DatasetInfo,
   type Diff,
   type Problem,
   type QueryResult,
   type Row,
   type SavedView,
-  type SavedViews,
   type Source,
   type TensorInfo,
   isConnectionLost,
@@ -29,6 +27,8 @@ import { Counts } from "./statistics.svelte";
 import { compare, listChanges, type Change, type ChangeKind, type Comparison } from "./diff";
 import { Connection } from "./connection.svelte";
 import { FirstPaint } from "./page-load";
+import { Playback } from "./playback.svelte";
+import { Refs } from "./refs.svelte";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
@@ -40,7 +40,6 @@ export interface Shown {
   position: number;
 }
 
-const LOG_LENGTH = 200;
 const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as const;
 
 export class Viewer {
@@ -79,10 +78,8 @@ export class Viewer {
   overlays = $state(true);
   /** The masks of the selected row by tensor, as images of codes. */
   shownMasks = $state.raw<ReadonlyMap<string, ImageBitmap>>(new Map());
-  log = $state.raw<Commit[]>([]);
-  branches = $state.raw<{ name: string; version: string }[]>([]);
-  tags = $state.raw<{ name: string; version: string }[]>([]);
-  savedViews = $state.raw<SavedViews>({ views: [], may_save: false });
+  readonly refs = new Refs(this.api);
+  readonly playback = new Playback((frame) => this.#put({ ...this.place, frame }, "replace"));
   readonly counts = new Counts();
   palette = $state.raw(new ClassPalette([]));
 
@@ -222,8 +219,7 @@ export class Viewer {
   async saveView(name: string): Promise<void> {
     const { dataset } = this.place;
     if (dataset === null || this.result === null) return;
-    await this.api.saveView(dataset, { name, view: this.result.view, message: "" });
-    this.savedViews = await this.api.savedViews(dataset);
+    await this.refs.saveView(dataset, name, this.result.view);
   }
 
   /** Repeats failed requests once the server is reachable again. */
@@ -255,7 +251,8 @@ export class Viewer {
 
   selectRow(row: number | null): void {
     const bounded = row === null || this.count === 0 ? null : Math.min(Math.max(0, row), this.count - 1);
-    this.#put({ ...this.place, row: bounded, look: this.place.look && bounded !== null }, "replace");
+    const frame = bounded === this.place.row ? this.place.frame : 0;
+    this.#put({ ...this.place, row: bounded, frame, look: this.place.look && bounded !== null }, "replace");
   }
 
   /** Keeps the place that was scrolled to in the URL. */
@@ -292,8 +289,8 @@ export class Viewer {
     else this.countAgain(name);
   }
 
-  countAgain(name: string): void {
-    void this.#beside(() => this.#countTensors([name]));
+  countAgain(...names: string[]): void {
+    void this.#beside(() => this.#countTensors(names));
   }
 
   toggleCode(code: number): void {
@@ -347,30 +344,22 @@ export class Viewer {
     const opened = saved === null ? null : await this.api.savedView(dataset, saved);
     const info = await this.api.dataset(dataset, opened?.version ?? at);
     if (this.place.dataset !== dataset || this.place.at !== at) return;
-    void this.#beside(() => this.#loadRefs(dataset, info.version));
+    void this.#sight.first.then(() => this.refs.load(dataset, info.version));
     void this.#beside(() => this.#loadPalette(dataset, info));
     await this.#query(info);
     await this.#compare();
-  }
-
-  /** The log of the whole branch, so that newer versions can be chosen too. */
-  async #loadRefs(dataset: string, version: string): Promise<void> {
-    await this.#sight.first;
-    const branch = version.slice(0, version.lastIndexOf("@"));
-    [this.log, this.branches, this.tags, this.savedViews] = await Promise.all([
-      this.api.versions(dataset, branch, LOG_LENGTH),
-      this.api.branches(dataset),
-      this.api.tags(dataset),
-      this.api.savedViews(dataset),
-    ]);
   }
 
   async #loadPalette(dataset: string, info: DatasetInfo): Promise<void> {
     const labels = chooseLabels(info.tensors);
     if (labels === null) return;
     await this.#sight.first;
-    const whole = await this.api.statistics(dataset, labels.name, { version: info.version, view: null });
-    this.palette = new ClassPalette(whole.classes?.entries ?? []);
+    try {
+      const whole = await this.api.statistics(dataset, labels.name, { version: info.version, view: null });
+      this.palette = new ClassPalette(whole.classes?.entries ?? []);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error; // the panel of statistics tells that its route fails
+    }
   }
 
   async #compare(): Promise<void> {

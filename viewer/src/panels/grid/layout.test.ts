@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cellPlace, clampTop, contentTop, countSlots, frameTop, lineAt, lineTop, makeLayout, originLine, revealTop, TRACK_MAX, trackTop, visibleCells } from "./layout";
+import { anchorAt, anchoredTop, anchorOf, cellPlace, clampTop, contentTop, countSlots, frameTop, GAP, lineAt, lineTop, makeLayout, originLine, revealTop, TRACK_MAX, trackTop, visibleCells } from "./layout";
 
 const area = { width: 840, height: 760 };
 const cell = { width: 168, height: 130, keepsShape: true };
@@ -87,4 +87,19 @@ test("a caption has its own strip, which covers no image and keeps its height", 
 
 test("cards keep their height when they stretch", () => {
   expect(makeLayout(10, area, { ...cell, keepsShape: false }).cellHeight).toBe(130);
+});
+
+test("a point under the pointer keeps its offset when cells grow", () => {
+  const area = { width: 900, height: 600 };
+  const small = makeLayout(1000, area, { width: 168, height: 126, keepsShape: true, foot: 22 });
+  const large = makeLayout(1000, area, { width: 320, height: 240, keepsShape: true, foot: 22 });
+  const at = { x: 400, y: 350 };
+  const anchor = anchorAt(small, 5000, at);
+
+  const top = anchoredTop(large, anchor);
+
+  const line = Math.floor(anchor.position / large.columns);
+  expect(GAP + line * large.pitch + anchor.share * large.cellHeight - top).toBeCloseTo(at.y, 6);
+  expect(anchoredTop(small, anchor)).toBeCloseTo(5000, 6);
+  expect(anchoredTop(small, anchorOf(small, 5000, 160))).toBeCloseTo(5000, 6);
 });

@@ -111,6 +111,33 @@ export function lineTop(layout: Layout, position: number): number {
   return clampTop(layout, lineOf(layout, Math.min(position, Math.max(0, layout.count - 1))) * layout.pitch);
 }
 
+/** A point of the content that stays where it is on the screen while the layout changes. */
+export interface Anchor {
+  position: number;
+  /** Where in its cell the point is: 0 at the top, 1 at the bottom. */
+  share: number;
+  /** How far below the top of the viewport. */
+  offset: number;
+}
+
+/** The point at an offset from the viewport's corner, or in the middle of a cell. */
+export function anchorAt(layout: Layout, top: number, at: { x: number; y: number }): Anchor {
+  const line = Math.max(0, Math.floor((top + at.y - GAP / 2) / layout.pitch));
+  const column = Math.min(layout.columns - 1, Math.max(0, Math.floor((at.x - GAP / 2) / (layout.cellWidth + GAP))));
+  const position = Math.min(line * layout.columns + column, Math.max(0, layout.count - 1));
+  return { position, share: (top + at.y - GAP - line * layout.pitch) / layout.cellHeight, offset: at.y };
+}
+
+export function anchorOf(layout: Layout, top: number, position: number): Anchor {
+  const middle = GAP + lineOf(layout, position) * layout.pitch + layout.cellHeight / 2;
+  return { position, share: 0.5, offset: middle - top };
+}
+
+/** The content position that shows an anchor at its offset again. */
+export function anchoredTop(layout: Layout, { position, share, offset }: Anchor): number {
+  return clampTop(layout, GAP + lineOf(layout, position) * layout.pitch + share * layout.cellHeight - offset);
+}
+
 /** Lines that share an origin: scrolling within them moves no cell. */
 const BLOCK = 64;
 

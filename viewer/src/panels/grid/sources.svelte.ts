@@ -83,7 +83,11 @@ export class GridSources {
       return this.#masks.filter((mask) => names.includes(mask.tensor.name));
     }),
   );
-  fault = $derived.by(() => (void this.#tick, this.pages.error));
+  /** Why rows or images could not be read. */
+  fault = $derived.by(() => {
+    void this.#tick;
+    return this.pages.error ?? this.#loaders.find(({ loader }) => loader.error !== null)?.loader.error ?? null;
+  });
 
   constructor(
     readonly viewer: Viewer,

@@ -1,24 +1,33 @@
-/** One row of one version, with its image and masks. */
+/** One row of one version, with its images and their masks. */
 import type { Api, DatasetInfo, Row, TensorInfo } from "../../api/client";
 import { decodeImage } from "../../fetch/reader";
 import { collectShapes, layerOf, maskTensors, type OverlayStyle } from "../../overlays/layers";
 import { drawShapes } from "../../overlays/draw";
 import type { Extent, Fit } from "../../canvas/geometry";
 import { drawMask, releaseBitmap } from "../../overlays/masks";
-import type { Shape } from "../../lenses";
-import { chooseImageTensor } from "../../state/defaults";
+import { isFrames, type Shape } from "../../lenses";
+import { compareShapes } from "./shape-changes";
+import { chooseImageTensors } from "../../state/defaults";
 
 const MASK_SIDE = 1024;
 
 export interface RowVersion {
   info: DatasetInfo;
   row: Row;
-  imageTensor: TensorInfo | null;
+  /** By tensor, in the order of the schema. */
+  images: ReadonlyMap<string, RowImage>;
+}
+
+export interface RowImage {
+  info: DatasetInfo;
+  row: Row;
+  tensor: TensorInfo;
+  /** Null for NULL. */
   image: ImageBitmap | null;
   masks: ReadonlyMap<string, ImageBitmap>;
 }
 
-/** Reads a row, its image and its masks; null if the row does not exist. */
+/** Reads a row, its images and their masks; null if the row does not exist. */
 export async function readRowVersion(
   api: Api,
   info: DatasetInfo,
@@ -30,38 +39,53 @@ export async function readRowVersion(
   const page = await api.rows(info.name, { version: info.version, view: null }, { offset: position, limit: 1 }, signal);
   const row = page.rows[0];
   if (row === undefined) return null;
-  const imageTensor = chooseImageTensor(info.tensors, style.hiddenTensors);
   const fetched = async (tensor: TensorInfo, options: Record<string, number>) => {
     if (row[tensor.name] == null) return null;
     const version = { version: info.version, digest: info.digest.slice(0, 12) };
     const answer = await api.sample(api.sampleUrl(info.name, tensor.name, position, { ...version, ...options }), signal);
     return decodeImage(await answer.blob());
   };
-  const masks = new Map<string, ImageBitmap>();
-  const reading = maskTensors(info.tensors, imageTensor, style).map(async (tensor) => {
-    const mask = await fetched(tensor, { size: MASK_SIDE });
-    if (mask !== null) masks.set(tensor.name, mask);
-  });
-  const [image] = await Promise.all([imageTensor === null ? null : fetched(imageTensor, {}), ...reading]);
-  return { info, row, imageTensor, image, masks };
+  const read = async (tensor: TensorInfo): Promise<[string, RowImage]> => {
+    const masks = new Map<string, ImageBitmap>();
+    const reading = maskTensors(info.tensors, tensor, style).map(async (one) => {
+      const mask = await fetched(one, { size: MASK_SIDE });
+      if (mask !== null) masks.set(one.name, mask);
+    });
+    const [image] = await Promise.all([fetched(tensor, isFrames(tensor) ? { frame: 0 } : {}), ...reading]);
+    return [tensor.name, { info, row, tensor, image, masks }];
+  };
+  const images = await Promise.all(chooseImageTensors(info.tensors, style.hiddenTensors).map(read));
+  return { info, row, images: new Map(images) };
 }
 
 /** Frees the images: they are large, and garbage collection may be late. */
 export function closeRowVersion(side: RowVersion | null | undefined): void {
-  side?.image?.close();
-  for (const mask of side?.masks.values() ?? []) releaseBitmap(mask);
+  for (const { image, masks } of side?.images.values() ?? []) {
+    image?.close();
+    for (const mask of masks.values()) releaseBitmap(mask);
+  }
 }
 
-export function shapesOf(side: RowVersion, style: OverlayStyle): Shape[] {
-  if (side.imageTensor === null || side.image === null) return [];
+/** Both versions of each image of a row, with their shapes; images that neither version has are left out. */
+export function pairImages(before: RowVersion | null, after: RowVersion | null, style: OverlayStyle) {
+  const names = new Set([...(after?.images.keys() ?? []), ...(before?.images.keys() ?? [])]);
+  return [...names].flatMap((name) => {
+    const [old, now] = [before?.images.get(name), after?.images.get(name)];
+    if (old?.image == null && now?.image == null) return [];
+    return [{ name, before: old ?? null, after: now ?? null, shapes: compareShapes(shapesOf(old, style), shapesOf(now, style)) }];
+  });
+}
+
+function shapesOf(side: RowImage | undefined, style: OverlayStyle): Shape[] {
+  if (side?.image == null) return [];
   const { width, height } = side.image;
-  return collectShapes(side.row, side.info.tensors, { tensor: side.imageTensor, extent: { width, height } }, style);
+  return collectShapes(side.row, side.info.tensors, { tensor: side.tensor, extent: { width, height } }, style);
 }
 
-/** Draws one version with the given shapes, which may be labelled with changes. */
-export function drawRowVersion(
+/** Draws one image of one version with the given shapes, which may be labelled with changes. */
+export function drawRowImage(
   context: CanvasRenderingContext2D,
-  side: RowVersion,
+  side: RowImage,
   shapes: readonly Shape[],
   view: { fit: Fit; within: Extent },
   style: OverlayStyle,
