@@ -35,7 +35,7 @@ STATIC := server/tensorlake_server/static/index.html
 NPM := $(shell command -v npm 2>/dev/null)
 VIEWER_SOURCES := $(shell find viewer -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup demo serve check test test-slow test-times test-extras soak bench structure docs licences changes api viewer clean
+.PHONY: help setup demo serve check test test-slow test-times test-extras soak bench bench-compare structure docs licences changes api viewer clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -139,6 +139,9 @@ structure: $(BIN)/python ## entries per folder, import circles, inheritance, fil
 
 bench: setup ## the figures, beside what they are compared to (ARGS=--write: into docs/benchmarks.md)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-compare: setup ## the same benchmarks of another commit in turn: make bench-compare REF=v0.1.0 ARGS="commit-local open-local"
+	@$(BIN)/python -m benchmarks.compare $(REF) $(ARGS)
 
 docs: setup ## the documentation as a site, in docs/site
 	$(BIN)/zensical build --clean --strict --config-file docs/zensical.toml
