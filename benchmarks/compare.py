@@ -4,9 +4,9 @@
     here     ■  ■     ■  ■     ■      ratios are taken of neighbours
 
 A change of 3 % is smaller than the drift of a shared machine from minute to minute: only neighbours
-are compared, and an interval says what their number shows. Ratios are speeds, here ÷ REF: above 1
-this tree is faster. Only our own contenders run, which make their data themselves: peers are the
-same on both sides.
+are compared, and each median has an interval. Ratios are speeds, here ÷ REF: above 1 this tree is
+faster. Only our own contenders run, which make their data themselves: peers are the same on both
+sides.
 """
 
 from __future__ import annotations
