@@ -55,7 +55,7 @@ def _taken(dependant: Dependant) -> Iterator[str]:
 
 
 def _unknown(name: str, taken: Sequence[str], method: str, path: str) -> str:
-    told = f"its parameters are {', '.join(taken)}" if taken else "it takes none"
+    known = f"its parameters are {', '.join(taken)}" if taken else "it takes none"
     if not taken and method == "POST":
-        told += " in its address: what it takes is JSON in its body"
-    return f"{method} {path} has no parameter {name[:80]!r}{did_you_mean(name, taken)}\n{told}"
+        known += " in its address: what it takes is JSON in its body"
+    return f"{method} {path} has no parameter {name[:80]!r}{did_you_mean(name, taken)}\n{known}"

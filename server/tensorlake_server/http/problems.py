@@ -107,8 +107,8 @@ class _ProblemResponse(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         """Write JSON that every reader takes."""
-        told = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return told.encode(errors="replace")
+        body_text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return body_text.encode(errors="replace")
 
 
 def problem_response(

@@ -172,22 +172,22 @@ async def _events(
         return list(lake.open(name, version).follow(timeout=0))
 
     try:
-        ends, said = time.monotonic() + MAX_STREAM_S, time.monotonic()
+        ends, sent_at = time.monotonic() + MAX_STREAM_S, time.monotonic()
         yield b"retry: %d\n\n" % RETRY_MS
         async with heads.follow(name, seen) if waits else nullcontext() as head:
             has_more = True
             while time.monotonic() < ends and not place.is_draining:
                 for commit in await run_in_threadpool(newer, seen) if has_more else ():
-                    seen, said = commit.version, time.monotonic()
+                    seen, sent_at = commit.version, time.monotonic()
                     data = describe_commit(commit).model_dump_json()
                     yield f"id: {seen}\nevent: commit\ndata: {data}\n\n".encode()
                 if head is None:
                     return
-                if time.monotonic() - said > QUIET_S:
-                    said = time.monotonic()
+                if time.monotonic() - sent_at > QUIET_S:
+                    sent_at = time.monotonic()
                     yield b": still here\n\n"
                 has_more = await head.has_after(seen, timeout_s=POLL_S)
-    except TensorlakeError as error:  # said in the stream: the answer has begun already
+    except TensorlakeError as error:  # sent in the stream: the response has begun
         status, _ = describe_error(error)
         data = f'{{"code": "{error.code}", "status": {status}}}'
         yield f"event: error\ndata: {data}\n\n".encode()

@@ -184,7 +184,7 @@ def _frames(readable: Readable, asked: ThumbnailsRequest, kept: Thumbnails) -> I
         rows = asked.rows[start : start + ROWS_AT_ONCE]
         try:
             frames = _draw_rows(readable, asked, named_positions(readable, rows), kept)
-        except TensorlakeError as error:  # said in the frames: the answer has begun already
+        except TensorlakeError as error:  # sent in the frames: the response has begun
             frames = [Frame.of_error(error)] * len(rows)
         yield b"".join(frame.encode(start + i) for i, frame in enumerate(frames))
 

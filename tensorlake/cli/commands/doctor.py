@@ -63,7 +63,7 @@ class Finding:
 
     state: Literal["ok", "absent", "warning", "failed"]
     what: str
-    told: str
+    detail: str
 
 
 def doctor(
@@ -95,7 +95,7 @@ def doctor(
             found += run(_check_store(store, write=write))
         except TensorlakeError as error:
             found.append(Finding("failed", "store", str(error)))
-    lines = [(one.state, one.what, one.told) for one in found]
+    lines = [(one.state, one.what, one.detail) for one in found]
     if report is not None:
         with report.open("w", encoding="utf-8") as file:
             print_table(lines, file=file)

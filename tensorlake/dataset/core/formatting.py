@@ -42,10 +42,10 @@ def describe_sample(sample_type: SampleType, value: Any) -> str:
     >>> describe_sample(Embedding(2), np.array([0.6, 0.8], np.float32))
     'float32 (2,) [0.6, 0.8] norm 1.000'
     """
-    told = describe_value(value, names=getattr(sample_type, "names", None))
+    described = describe_value(value, names=getattr(sample_type, "names", None))
     if isinstance(sample_type, Embedding) and value is not None:
-        told += f" norm {float(np.linalg.norm(value)):.3f}"
-    return told
+        described += f" norm {float(np.linalg.norm(value)):.3f}"
+    return described
 
 
 def _elements(array: np.ndarray) -> str:

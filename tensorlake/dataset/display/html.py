@@ -99,8 +99,8 @@ def view_html(view: RowSet) -> str:
             physical = _first(view, ROWS)
             columns += [cells.of(one, view.schema, physical, side=SMALL_SIDE) for one in stored]
         for name in computed:
-            told = [describe_value(view.computed[name].present_one(at)) for at in range(count)]
-            columns.append([escaped(one) for one in told])
+            caption = [describe_value(view.computed[name].present_one(at)) for at in range(count)]
+            columns.append([escaped(one) for one in caption])
         if not page.add(table(list(zip(*columns, strict=True)), head=[*stored, *computed])):
             page.add(f"<div style='{FAINT}'>its first rows are too large to be shown</div>")
         more = len(view.schema) * view.has_rows + len(view.computed) - len(stored) - len(computed)
@@ -179,8 +179,8 @@ class _Cells:
         """Show a tensor's samples: images as thumbnails, all others as text."""
         cost = self._cost(name, physical)
         if cost > self._left:
-            told = escaped(f"{human_nbytes(cost)}, not read")
-            return [f"<span style='{FAINT}'>{told}</span>"] * len(physical)
+            caption = escaped(f"{human_nbytes(cost)}, not read")
+            return [f"<span style='{FAINT}'>{caption}</span>"] * len(physical)
         self._left -= cost
         kind = types[name]
         column = self._reader.read(name, physical, decode=False)
@@ -228,12 +228,16 @@ def _image(
         return escaped("NULL")
     sample = column.samples[at]
     shape = kind.parse_shape(sample) if column.shapes is None else tuple(column.shapes[at].tolist())
-    told = f"{kind.codec_of(sample)} {'×'.join(map(str, shape))}, {human_nbytes(len(sample))}"
+    caption = f"{kind.codec_of(sample)} {'×'.join(map(str, shape))}, {human_nbytes(len(sample))}"
     try:
         data = thumbnail(kind, sample, shape, side=side, boxes=boxes)
     except (TensorlakeError, ValueError) as error:
-        return escaped(f"{told}: {str(error).splitlines()[0]}")
-    return escaped(f"{told}, too large to be shown") if data is None else image(data, told=told)
+        return escaped(f"{caption}: {str(error).splitlines()[0]}")
+    return (
+        escaped(f"{caption}, too large to be shown")
+        if data is None
+        else image(data, caption=caption)
+    )
 
 
 def _value(kind: SampleType, column: Any, at: int) -> str:
@@ -289,9 +293,10 @@ def table(rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> str:
     return f"<table style='border-collapse:collapse'>{''.join(lines)}</table>"
 
 
-def image(data: str, *, told: str) -> str:
+def image(data: str, *, caption: str) -> str:
     """Return an ``<img>`` of a data URI, with an alternative text."""
-    return f"<img src='{data}' alt='{escaped(told)}' title='{escaped(told)}' style='margin:2px'>"
+    text = escaped(caption)
+    return f"<img src='{data}' alt='{text}' title='{text}' style='margin:2px'>"
 
 
 def safely(make: Callable[[], str], *, what: str) -> str:
@@ -299,5 +304,5 @@ def safely(make: Callable[[], str], *, what: str) -> str:
     try:
         return make()
     except Exception as error:  # noqa: BLE001 - any error is shown in the object's place
-        told = f"{what} cannot be shown: {type(error).__name__}: {error}"
-        return str(Page(f"<div>{escaped(told, limit=2000)}</div>"))
+        caption = f"{what} cannot be shown: {type(error).__name__}: {error}"
+        return str(Page(f"<div>{escaped(caption, limit=2000)}</div>"))

@@ -348,8 +348,8 @@ def _lengths(rows: RowSet, spec: TensorSpec) -> str:
     """Describe the lengths of samples that vary, and the number of empty ones."""
     lengths = rows.shapes(spec.name)[:, 0]
     empty = int(np.count_nonzero(lengths == 0))
-    told = f"mean {lengths.mean():.3g} a row" if len(lengths) else ""
-    return told + (f"; {plural(empty, 'row')} empty" if empty else "")
+    described = f"mean {lengths.mean():.3g} a row" if len(lengths) else ""
+    return described + (f"; {plural(empty, 'row')} empty" if empty else "")
 
 
 def _class_counts(rows: RowSet, spec: TensorSpec) -> str:

@@ -263,11 +263,11 @@ def _start(rows: RowSet, *, write: bool) -> _Server:
         process.kill()
         code = process.wait()
         errors.seek(0)
-        said = errors.read().strip()
+        reported = errors.read().strip()
         errors.close()
         process.stdout.close()
         raise InvalidStateError(
-            f"the viewer's server for {rows.url!r} did not start (exit code {code}): {said}"
+            f"the viewer's server for {rows.url!r} did not start (exit code {code}): {reported}"
             f"\nsee more with: tensorlake show {rows.url} -v"
         )
     return _Server(process, printed[0], errors)

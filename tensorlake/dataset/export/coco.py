@@ -113,10 +113,10 @@ def to_coco(
             content["images"].append(record.describe_image(listed))
             masks = record.masks((height, width)) if parts.mask else {}
             for made in _annotations(parts, categories, values, row=at):
-                said = record.take(made)
+                recorded = record.take(made)
                 one = {**made, "image_id": number}
-                if said is not None:
-                    one = describe_object(said, one, masks.get(id(said)))
+                if recorded is not None:
+                    one = describe_object(recorded, one, masks.get(id(recorded)))
                 if math.isnan(one.get("area", 0.0)):  # which JSON cannot hold
                     del one["area"]
                 content["annotations"].append({"id": None, **one})

@@ -120,7 +120,7 @@ def _filled_if_valid(annotation: Json, size: tuple[int, int]) -> list[Json]:
 
 def _is_same(name: str, record: Json, value: Any, mask: Json | None) -> bool:
     """Whether ingesting a member, or its absence, would make the value."""
-    said = record.get(name)
+    recorded = record.get(name)
     try:
         match name:
             case "num_keypoints":  # goes with the points
@@ -128,21 +128,21 @@ def _is_same(name: str, record: Json, value: Any, mask: Json | None) -> bool:
             case "segmentation":
                 return value == mask
             case "bbox":
-                return said is not None and np.array_equal(_corners(said), _corners(value))
+                return recorded is not None and np.array_equal(_corners(recorded), _corners(value))
             case "area":
-                own = math.nan if said is None else said
+                own = math.nan if recorded is None else recorded
                 return np.array_equal(np.float32(own), np.float32(value), equal_nan=True)
             case "keypoints":
-                points = said or np.zeros(len(value))
+                points = recorded or np.zeros(len(value))
                 return np.array_equal(np.asarray(points, np.float32), np.float32(value))
             case "caption":
-                return said == value
+                return recorded == value
             case "id":  # an annotation without one gets a number when all are known
-                return said is None or _integer(said) == value
+                return recorded is None or _integer(recorded) == value
             case "iscrowd":
-                return _integer(said or 0) == value
+                return _integer(recorded or 0) == value
             case _:
-                return _integer(said) == value
+                return _integer(recorded) == value
     except (TypeError, ValueError, OverflowError):  # the record was edited by hand
         return False
 

@@ -69,7 +69,7 @@ def to_csv(
     for field in fields:
         if not _is_flat(field.type):
             raise UnsupportedFeatureError(
-                f"CSV does not support {field.name!r}, which is {_told(view, field)}"
+                f"CSV does not support {field.name!r}, which is {_described(view, field)}"
                 "\nleave it out: columns=[…]; to_jsonl(dst) and to_parquet(dst) have lists",
                 tensor=field.name,
             )
@@ -119,7 +119,7 @@ def _columns(
             kind = kind.value_type
         if pa.types.is_binary(kind):
             raise UnsupportedFeatureError(
-                f"text does not support {field.name!r}, which is {_told(view, field)}"
+                f"text does not support {field.name!r}, which is {_described(view, field)}"
                 "\nleave it out: columns=[…]; to_parquet(dst) and to_webdataset(dst) have bytes",
                 tensor=field.name,
             )
@@ -138,7 +138,7 @@ def _new_text(dst: str | PathLike[str], *, overwrite: bool) -> Generator[Arrow]:
         yield file
 
 
-def _told(view: RowSet, field: Arrow) -> str:
+def _described(view: RowSet, field: Arrow) -> str:
     known = view.schema.get(field.name)
     return str(field.type) if known is None else known.describe()
 

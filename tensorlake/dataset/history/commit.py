@@ -71,8 +71,11 @@ class Commit:
 
     def __repr__(self) -> str:
         when = human_time(self.time)
-        told = [f"Commit {self.version} {self.message!r}", f"{self.author or 'nobody'}, {when}"]
-        return " · ".join([*told, self.summary()])
+        described = [
+            f"Commit {self.version} {self.message!r}",
+            f"{self.author or 'nobody'}, {when}",
+        ]
+        return " · ".join([*described, self.summary()])
 
     def summary(self) -> str:
         """Summarise its changes in a few words.

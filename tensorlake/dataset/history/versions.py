@@ -112,7 +112,7 @@ def tag(
 ) -> Tag:
     """Name a version."""
     session.check_present()
-    version, expires = _told_apart(version, expires)
+    version, expires = _version_and_expiry(version, expires)
     _refuse_mirror(session, f"tag({shown(name)})")
     if version is None and session.transaction is not None:
         raise UncommittedChangesError(
@@ -151,7 +151,7 @@ def _wrong_expiry(name: str, expires: object, problem: str) -> InvalidInputError
     )
 
 
-def _told_apart(
+def _version_and_expiry(
     version: str | dt.datetime | None, expires: dt.datetime | Duration | None
 ) -> tuple[str | dt.datetime | None, dt.datetime | Duration | None]:
     """Accept a second argument in the future as ``expires``, whose place it had in 0.1."""

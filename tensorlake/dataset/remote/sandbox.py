@@ -138,14 +138,14 @@ def explain_inside(rows: HasRows, text: str, params: Mapping[str, Any]) -> str:
         return compiled.explain(source)
 
 
-def found_inside(rows: HasRows, said: Mapping[str, Any]) -> bytes:
+def found_inside(rows: HasRows, facts: Mapping[str, Any]) -> bytes:
     """Write what a query found, as the SDK of a client reads it."""
     from tensorlake.dataset.query.pushdown import write_found
 
     found = rowset_of(rows)
     if found.has_rows:
-        return write_found(found.rows, said)
-    return write_found({name: one.batch for name, one in found.computed.items()}, said)
+        return write_found(found.rows, facts)
+    return write_found({name: one.batch for name, one in found.computed.items()}, facts)
 
 
 def complete_inside(rows: HasRows, text: str, cursor: int) -> tuple[tql.Completion, ...]:

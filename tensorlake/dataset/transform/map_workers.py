@@ -226,7 +226,7 @@ def _apply(function: Callable[[Any], Any], given: Sequence[Any], stop: _Stop) ->
         try:
             output = function(one)
             outputs.append([*output] if inspect.isgenerator(output) else output)
-        except Exception as error:  # noqa: BLE001 - told, or skipped, where the rows are known
+        except Exception as error:  # noqa: BLE001 - is_ended, or skipped, where the rows are known
             outputs.append(_Raised(error))
     return outputs
 
@@ -253,15 +253,15 @@ def _callers(call: Call) -> Generator[_Invoke]:
     # stores are read here.
     method = "fork" if sys.platform == "linux" else "spawn"
     context = multiprocessing.get_context(method)
-    told = context.Event()
+    is_ended = context.Event()
     with ProcessPoolExecutor(
-        call.workers, mp_context=context, initializer=_hold, initargs=(call.function, told)
+        call.workers, mp_context=context, initializer=_hold, initargs=(call.function, is_ended)
     ) as pool:
         pool.submit(_held_here).result()
         try:
             yield _Invoke(
                 lambda given: pickle.loads(pool.submit(_apply_held, given).result()),  # noqa: S301 - our own children's
-                told.set,
+                is_ended.set,
             )
         finally:
             pool.shutdown(cancel_futures=True)

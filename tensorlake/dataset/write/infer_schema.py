@@ -286,8 +286,8 @@ def _as_array(name: str, value: Any) -> np.ndarray:
         array = to_array(value) if hasattr(value, "detach") else _plain_array(value)
     except ValueError as error:  # lists of different lengths inside one sample
         is_nested = isinstance(value, list | tuple)
-        told = "whose parts differ in length" if is_nested else f"that has no array: {error}"
-        message = f"{name!r} has a value {told}\nsay what it is: tl.Json()"
+        problem = "whose parts differ in length" if is_nested else f"that has no array: {error}"
+        message = f"{name!r} has a value {problem}\nsay what it is: tl.Json()"
         raise SchemaError(message, tensor=name) from error
     is_mixed = array.dtype.kind == "U" and not isinstance(value, np.ndarray | np.str_)
     if array.dtype.kind == "O" or is_mixed:

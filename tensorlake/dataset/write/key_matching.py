@@ -262,11 +262,11 @@ def _restage(
     append = np.flatnonzero(at < 0)
     back = np.setdiff1d(places[~is_own], at[update])
     here = _snapshot(transaction)
-    standing = Snapshot(base, transaction.packs, version="", digest="")
+    published = Snapshot(base, transaction.packs, version="", digest="")
     given = [spec for spec in transaction.schema.tensors if spec.id in move.given]
     values = {spec.id: _read(chunks, here, spec, places) for spec in given}
     for spec in given:
-        column = concat([take(values[spec.id], update), _read(chunks, standing, spec, back)])
+        column = concat([take(values[spec.id], update), _read(chunks, published, spec, back)])
         rows = np.concatenate((at[update], back))
         if len(rows):
             stage_at(transaction, Reader(_snapshot(transaction), chunks), spec, rows, column)

@@ -193,24 +193,24 @@ def statistics_json(rows: Sequence[Statistics]) -> JsonColumns:
     domain = domains[-1] if domains else None
     shape = next((row.shape_min for row in reversed(rows) if row.shape_min is not None), ())
     flags = [_flags(row, domain, len(shape)) for row in rows]
-    said = 0
+    flags_used = 0
     for flag in flags:
-        said |= flag
+        flags_used |= flag
     written: JsonColumns = {"null_count": ["<i8", [row.null_count for row in rows]]}
     nans = [row.nan_count for row in rows]
     if any(nans):
         written["nan_count"] = ["<i8", nans]
-    if said:
+    if flags_used:
         written["flags"] = ["|u1", flags]
-    if domain is not None and said & (HAS_MINIMUM | HAS_MAXIMUM):
+    if domain is not None and flags_used & (HAS_MINIMUM | HAS_MAXIMUM):
         bounded = [row if row.domain == domain else Statistics() for row in rows]
         written["minimum"] = _bounds_json([row.minimum for row in bounded], domain)
         written["maximum"] = _bounds_json([row.maximum for row in bounded], domain)
-    if said & HAS_LABELS:
+    if flags_used & HAS_LABELS:
         labels = [row.labels or () for row in rows]
         written["label_count"] = ["|u1", [len(one) for one in labels]]
         written["labels"] = ["<i8", [code for one in labels for code in one]]
-    if said & HAS_SHAPES:
+    if flags_used & HAS_SHAPES:
         none = (0,) * len(shape)
         for name in ("shape_min", "shape_max"):
             shapes = [

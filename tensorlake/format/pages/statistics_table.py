@@ -201,11 +201,11 @@ class StatisticsTable:
     def to_sections(self) -> dict[str, np.ndarray]:
         """Return the arrays by name, those without information left out."""
         sections = {"null_count": self.null_count}
-        said = int(np.bitwise_or.reduce(self.flags))
-        has_bounds = said & (HAS_MINIMUM | HAS_MAXIMUM)
+        flags_used = int(np.bitwise_or.reduce(self.flags))
+        has_bounds = flags_used & (HAS_MINIMUM | HAS_MAXIMUM)
         optional = {
             "nan_count": self.nan_count if self.nan_count.any() else None,
-            "flags": self.flags if said else None,
+            "flags": self.flags if flags_used else None,
             "minimum": self.minimum if has_bounds else None,
             "maximum": self.maximum if has_bounds else None,
             "label_count": self.label_count,

@@ -244,9 +244,9 @@ def _end_faults(offer: Offer, entry: Entry, before: Entry) -> list[str]:
     """List the faults of a branch's last entry, which repeats the previous one."""
     if offer.branch == MAIN or not before.has_body:
         return ["main never ends" if offer.branch == MAIN else "the branch has no commit yet"]
-    said, stood = entry.to_json(), before.to_json()
+    sent, before_json = entry.to_json(), before.to_json()
     faults = [f"its {name!r} differs from the commit that it ends" for name in BODY
-              if said[name] != stood[name]]  # fmt: skip
+              if sent[name] != before_json[name]]  # fmt: skip
     if entry.of != (before.seq if before.kind == "commit" else before.of):
         faults.append("it repeats a different commit than the one it is based on")
     if entry.changes != Changes():
@@ -260,8 +260,8 @@ async def _parents(offer: Offer, entry: Entry, before: Entry) -> tuple[list[Entr
     if entry.kind != "commit" or entry.of is not None or not entry.has_body:
         return [], ["it is inside a log but is not a commit"]
     own = [one for one in entry.parents if one.branch == offer.branch]
-    stood_on = {before.seq, before.seq if before.of is None else before.of}
-    if before.has_body and (len(own) != 1 or own[0].seq not in stood_on):
+    bases = {before.seq, before.seq if before.of is None else before.of}
+    if before.has_body and (len(own) != 1 or own[0].seq not in bases):
         return [], [f"it does not name {offer.branch}@{before.seq}, which it follows, as a parent"]
     if len(entry.parents) != len(own) + 1 and (not own or len(entry.parents) > 2):  # noqa: PLR2004 - a merge has two
         return [], ["a commit has one parent, and a merge two"]
@@ -298,15 +298,15 @@ def _vector_faults(
 ) -> list[str]:
     """List the faults of an entry's version vector."""
     by_digest = {one.digest: one for one in sources}
-    stood_on = by_digest[before.digest].merged if before.has_body else {}
-    contained = dict(stood_on)
+    bases = by_digest[before.digest].merged if before.has_body else {}
+    contained = dict(bases)
     for named, parent in zip(entry.parents, parents, strict=True):
         for branch, seq in vector_of(named.branch, by_digest[parent.digest]).items():
             contained[branch] = max(seq, contained.get(branch, -1))
     faults = [f"it claims to contain {branch}@{seq}, but its parents do not"
               for branch, seq in entry.merged.items()
               if seq > contained.get(branch, -1)]  # fmt: skip
-    lost = [branch for branch, seq in stood_on.items() if entry.merged.get(branch, -1) < seq]
+    lost = [branch for branch, seq in bases.items() if entry.merged.get(branch, -1) < seq]
     return faults + [f"it contains less of {branch!r} than the previous entry" for branch in lost]
 
 

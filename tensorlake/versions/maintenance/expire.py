@@ -107,7 +107,7 @@ async def expire_versions(
             return None
         start, stop = fence_of(head).expired_before, head.seq
         if cut is not None:
-            stop = min(stop, await _standing_at(log, head, cut, since))
+            stop = min(stop, await _current_at(log, head, cut, since))
         if keep_last is not None:
             stop = min(stop, await _counted_back(log, head, keep_last))
         if stop <= start:
@@ -160,7 +160,7 @@ async def _replaced_at(store: Store, entry: Entry, log: BranchLog, since: int | 
     return max(stored, published)  # of a date in whole seconds, the time within the second
 
 
-async def _standing_at(log: BranchLog, head: Entry, time: int, since: int | None) -> int:
+async def _current_at(log: BranchLog, head: Entry, time: int, since: int | None) -> int:
     """Number of the commit that was the branch's head at a time; 0 before its first."""
     low, high = -1, head.seq + 1  # entry ``low`` is not later than the time, ``high`` is
     while high - low > 1:

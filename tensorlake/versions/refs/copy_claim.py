@@ -110,10 +110,10 @@ async def claim(store: Store, wanted: CopyClaim) -> CopyClaim | None:
     """
     if await put_surely(store, COPYING, wanted.to_bytes()):
         return wanted
-    standing = await read_claim(store)
-    if standing is not None:
-        standing.refuse_other(wanted, store)
-    return standing
+    stored = await read_claim(store)
+    if stored is not None:
+        stored.refuse_other(wanted, store)
+    return stored
 
 
 async def unfinished(store: Store) -> str | None:
@@ -134,6 +134,6 @@ async def refuse_unfinished(store: Store) -> None:
     Raises:
         DatasetNotFoundError: One is.
     """
-    told = await unfinished(store)
-    if told is not None:
-        raise DatasetNotFoundError(told, dataset=store.url)
+    remains = await unfinished(store)
+    if remains is not None:
+        raise DatasetNotFoundError(remains, dataset=store.url)

@@ -50,16 +50,18 @@ async def create_dataset(
     """
     log = BranchLog(store, MAIN)
     if await read_descriptor(store) is None:
-        told = await what_remains(store)
-        if told is not None and await read_descriptor(store) is None:  # none was created meanwhile
-            raise InvalidInputError(told, dataset=store.url)
+        leftovers = await what_remains(store)
+        if (
+            leftovers is not None and await read_descriptor(store) is None
+        ):  # none was created meanwhile
+            raise InvalidInputError(leftovers, dataset=store.url)
         await probe(store)
         descriptor = Descriptor(new_txid(), await time_in(store), grace_s)
         if not await put_surely(store, DESCRIPTOR, descriptor.to_bytes()):
             await read_descriptor(store)  # refuse another creator's that we cannot write
-        elif (told := await unfinished(store)) is not None:
+        elif (leftovers := await unfinished(store)) is not None:
             await store.delete(DESCRIPTOR)  # a copy looks for it after its claim
-            raise InvalidInputError(told, dataset=store.url)
+            raise InvalidInputError(leftovers, dataset=store.url)
         else:
             await put_second(store, descriptor)
     head = await log.head()
@@ -123,18 +125,18 @@ async def what_remains(store: Store) -> str | None:
 
     They are of an unfinished copy or an unfinished deletion.
     """
-    told = await unfinished(store)
+    leftovers = await unfinished(store)
     # A hint alone: a handle committed after a deletion had listed the objects to delete.
     traces = (entry_path(MAIN, 0), head_path(MAIN))
-    if told is None and any([await store.head(path) is not None for path in traces]):
+    if leftovers is None and any([await store.head(path) is not None for path in traces]):
         is_there = any(one.error is None for one in await second_puts(store))
         restore = "run tensorlake check --repair" if is_there else "restore it from a copy"
-        told = (
+        leftovers = (
             f"at {store.url!r} is what remains of a dataset: log entries without {DESCRIPTOR!r}\n"
             f"{restore}, or remove the rest with"
             f" tl.delete({store.url!r}, confirm={store.url!r}), or choose another URL"
         )
-    return told
+    return leftovers
 
 
 def _exists(store: Store) -> InvalidInputError:

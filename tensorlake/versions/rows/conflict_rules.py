@@ -81,7 +81,7 @@ def find_conflicts(
 def _schema_conflicts(mine: Changes, other: Changes) -> Iterator[Conflict]:
     ours, theirs = _by_tensor(mine), _by_tensor(other)
     for tensor_id in ours.keys() & theirs.keys():
-        if ours[tensor_id] != theirs[tensor_id] or not _says_all(ours[tensor_id]):
+        if ours[tensor_id] != theirs[tensor_id] or not _is_complete(ours[tensor_id]):
             yield Conflict("schema", tensor_id)
     our_names, their_names = _names_given(ours), _names_given(theirs)
     for name in our_names.keys() & their_names.keys():
@@ -97,7 +97,7 @@ def _by_tensor(changes: Changes) -> dict[str, list[tuple[Any, Any]]]:
     return found
 
 
-def _says_all(ops: list[tuple[Any, Any]]) -> bool:
+def _is_complete(ops: list[tuple[Any, Any]]) -> bool:
     """Return whether equal records mean equal changes; type changes are recorded as facts only."""
     return all(op in ("drop", "rename") for op, _ in ops)
 

@@ -231,9 +231,9 @@ async def _published(
     path = tag_path(view.name)
     if not await put_surely(store, path, data):
         found = await store.get(path)
-        standing = None if found is None else SavedView.from_bytes(view.name, found, where=path)
-        if standing is None or standing.txid != view.txid:
-            return _same(store, view, standing)
+        existing = None if found is None else SavedView.from_bytes(view.name, found, where=path)
+        if existing is None or existing.txid != view.txid:
+            return _same(store, view, existing)
     newest = await BranchLog(store, view.branch).newest_from(entry)
     if is_expired(entry.seq, newest=newest):
         await withdraw(store, view.name, txid=view.txid)
@@ -262,17 +262,17 @@ async def _is_young(store: Store, tag: str, pack: str, grace_s: int) -> bool:
     return put.modified - stored.modified < dt.timedelta(seconds=grace_s) / 2
 
 
-def _same(store: Store, view: SavedView, standing: SavedView | None) -> SavedView:
+def _same(store: Store, view: SavedView, existing: SavedView | None) -> SavedView:
     """The view that has the name already, when it is this one."""
     kept = replace(view, message="", author="", time=0, txid="", rows=Root.of(RowSegments.empty()))
-    if standing is not None and kept == replace(
-        standing, message="", author="", time=0, txid="", rows=kept.rows
+    if existing is not None and kept == replace(
+        existing, message="", author="", time=0, txid="", rows=kept.rows
     ):
-        return standing
+        return existing
     what = (
         "is a tag, or was used and deleted"
-        if standing is None
-        else f"is a view of {standing.version} with other rows or columns"
+        if existing is None
+        else f"is a view of {existing.version} with other rows or columns"
     )
     raise InvalidInputError(
         f"{view.name!r} of {store.url!r} {what}; names are never used twice: choose another",

@@ -221,13 +221,13 @@ async def _check_citation(check: CheckRun, citation: Citation, path: str) -> Non
 async def _report_missing(check: CheckRun) -> None:
     """Report missing packs, except those of versions that expired during this check."""
     for one in check.ranges.missing.values():
-        if await _is_given_up_since(check, one.version):
+        if await _has_expired_since(check, one.version):
             continue
         what = f"the pack is missing: {one.what} of {one.version} lies in it"
         check.findings.add(one.pack.path, what, advice=f"{RERUN}, or restore it from a copy")
 
 
-async def _is_given_up_since(check: CheckRun, version: str) -> bool:
+async def _has_expired_since(check: CheckRun, version: str) -> bool:
     branch, _, number = version.rpartition("@")
     facts = check.logs.get(branch)
     if facts is None or facts.is_ended or int(number) < facts.expired_before:

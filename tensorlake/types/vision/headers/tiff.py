@@ -82,8 +82,8 @@ def exif_orientation(exif: Buffer) -> int:
 
 
 def _orientation(table: _Table) -> int:
-    said = table.one(_ORIENTATION, _UPRIGHT)
-    return said if _UPRIGHT <= said <= _LAST_ORIENTATION else _UPRIGHT
+    orientation_tag = table.one(_ORIENTATION, _UPRIGHT)
+    return orientation_tag if _UPRIGHT <= orientation_tag <= _LAST_ORIENTATION else _UPRIGHT
 
 
 def _read_table(data: Buffer) -> _Table:
