@@ -16,16 +16,10 @@ from tensorlake.loader.engine.progress import Progress
 from tensorlake.loader.frameworks.make import make_loader
 from tensorlake.loader.frameworks.server import served_loader, written_batches
 from tensorlake.loader.plan.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
-from tensorlake.loader.plan.plan import (
-    PLAN_VERSION,
-    AccessPlan,
-    Order,
-    PlanKey,
-    Shuffle,
-    build_access_plan,
-    choose_order,
-)
+from tensorlake.loader.plan.order import Order, Shuffle, choose_order
+from tensorlake.loader.plan.plan import AccessPlan, PlanKey, build_access_plan
 from tensorlake.loader.plan.sharding import Sharding, Share, ShortBatchWarning
+from tensorlake.loader.plan.shuffle import PLAN_VERSION
 from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning
 from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
 from tensorlake.loader.runtime.stats import LoaderStats

@@ -4,7 +4,7 @@
     code ─ 0.3 ─┼─► one order, whatever the number of ranks ─► ds.torch(), .jax(), .loader()
     wiki ─ 0.1 ─┘
 
-Any stretch of the order holds the weights to within a row or two (docs/reference/plan.md). Batches
+Any section of the order holds the weights to within a few rows (docs/reference/plan.md). Batches
 have ``_source``, the number of each row's source, and ``_row``, its row there. Each source gives
 all its rows before one of them again, in epochs of its own.
 """
@@ -130,7 +130,7 @@ def mix(
         >>> len(mixed)
         399
         >>> next(iter(mixed.loader(batch_size=8)))["_source"]
-        array([0, 0, 1, 0, 0, 0, 1, 0])
+        array([0, 0, 0, 0, 1, 0, 0, 1])
     """
     if isinstance(by, str) and by == "tokens":  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise UnsupportedFeatureError(

@@ -36,6 +36,7 @@ from tensorlake.loader.runtime.counters import Counters
 from tensorlake.loader.runtime.stats import LoaderStats
 from tensorlake.loader.sources.buffer_pool import SlabPool
 from tensorlake.loader.sources.chunk_cache import ChunkCache
+from tensorlake.loader.sources.epoch_order import EpochOrder
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, stored_nbytes_of
 from tensorlake.loader.sources.remote import check_remote
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
@@ -254,8 +255,16 @@ class Loader:
     def order(self) -> AnyOrder:
         """The order of epochs; ``shuffle=True`` chooses it by the version's rows and bytes."""
         if self._order is None:
-            self._order = self._rows.choose(self._arguments.shuffle, tuple(self._cache.tensors))
+            arguments, tensors = self._arguments, tuple(self._cache.tensors)
+            prefetch = arguments.prefetch_nbytes
+            self._order = self._rows.choose(arguments.shuffle, tensors, prefetch_nbytes=prefetch)
         return self._order
+
+    @property
+    def plan(self) -> EpochOrder:
+        """The order of the current epoch: which rows it gives at which positions."""
+        plan = self._rows.plan(self.order, seed=self._seed, epoch=self._place.epoch)
+        return EpochOrder(plan, self._rows.selection)
 
     def close(self) -> None:
         """End the iterator and free the memory."""

@@ -77,11 +77,14 @@ class Budget:
         """Bytes counted for fetching and for batches."""
         return self._stored_nbytes, self._made_nbytes
 
-    def admit(self, group: Group) -> bool:
-        """Admit a group, whose chunks may then be requested, if there is room."""
+    def admit(self, group: Group, *, held_nbytes: int = 0) -> bool:
+        """Admit a group, whose chunks may then be requested, if there is room.
+
+        ``held_nbytes`` are those of blocks, which windows pin beyond their groups.
+        """
         with self._lock:
             count = len(self._places)
-            fits = self._stored_nbytes + group.stored_nbytes <= self._most_stored
+            fits = self._stored_nbytes + held_nbytes + group.stored_nbytes <= self._most_stored
             if count >= MIN_GROUPS and not (fits and count < self._most_groups):
                 return False
             self._places[group] = _Place(group.stored_nbytes, group.batch_nbytes)

@@ -17,14 +17,14 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.decode.rng import takes_rng
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
+from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import ShortBatchWarning
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
 from tensorlake.loader.sources.remote import RemotePass, RemoteSetup
+from tensorlake.loader.sources.windows import WindowReads
 from tensorlake.loader.stages.assemble import Assembler
 from tensorlake.loader.stages.rng_guard import DrawWatch
 from tensorlake.loader.stages.transform import RowTransform
@@ -139,6 +139,8 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
     shares = _look_ahead(opening, plan, iter(shares))
     setup = _pipeline_setup(opening, plan)
+    if setup.windows is not None:
+        shares = setup.windows.watch(shares)
     pipeline = Pipeline(setup, shares, is_in_memory=opening.is_in_memory)
     assembler = _assembler(opening, pipeline, with_valid=with_valid)
     return pipeline, partial(pipeline.start, assembler)
@@ -156,7 +158,7 @@ def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterat
     if first is None:
         return shares
     if not rows.reader.store.is_local:
-        positions = plan.at(np.arange(first.start, first.stop))
+        positions = plan.at(plan.deal(first))
         physical = rows.selection.physical(positions)
         try:
             rows.reader.look_ahead(tuple(opening.cache.tensors), physical)
@@ -168,6 +170,10 @@ def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterat
 
 def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
     rows, arguments, sparse = opening.rows, opening.arguments, opening.sparse
+    windows = None
+    if sparse and isinstance(plan, AccessPlan) and plan.key.order.reads_blocks:
+        sizes = dict(zip(sparse, rows.reader.row_nbytes(sparse), strict=True))
+        windows, sparse = WindowReads(plan, rows.selection, opening.cache, sizes), ()
     row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
     read_nbytes = 0  # of a local dataset: mapped chunks take no memory
     if not rows.reader.store.is_local:
@@ -181,6 +187,7 @@ def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
         limit=opening.limit,
         dense=tuple(name for name in opening.cache.tensors if name not in sparse),
         sparse=sparse,
+        windows=windows,
         virtual={one.name: rows.virtual[one.name] for one in opening.columns if one.is_virtual},
         row_nbytes=max(row_nbytes, read_nbytes),
         waiting_row_nbytes=0 if opening.is_late else row_nbytes,

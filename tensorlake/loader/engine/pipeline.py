@@ -5,8 +5,7 @@
     storage loop      the requests
     worker threads    decode chunks, gather, decode images, transform; first what earlier groups
                       need. Images of a remote dataset are decoded as chunks arrive. Large
-                      ones of a pass's first group, and sparse tensors, are read row by row,
-                      without waiting for whole chunks
+                      ones of a pass's first group, and sparse tensors, are read row by row
     consumer          takes groups from the queue in plan order and waits for their batches
 
 With all chunks in memory there are no threads: the consumer plans and gathers what it asks for, and
@@ -44,6 +43,8 @@ from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tensorlake.errors import StorageTimeoutError
 from tensorlake.loader.config.batch_schema import MakeBatch
 from tensorlake.loader.engine.memory_budget import Budget, batch_nbytes_of
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.sources.chunk_cache import ChunkCache
+    from tensorlake.loader.sources.windows import WindowReads
     from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
     from tensorlake.loader.stages.assemble import Assembler, Assembly
 
@@ -108,6 +110,7 @@ class PipelineSetup:
     limit: ConcurrencyLimit  # of requests; measured in one pass, used in the next
     dense: tuple[str, ...]  # tensors read by whole chunks
     sparse: tuple[str, ...]  # tensors read by row
+    windows: WindowReads | None  # tensors read by block, which are also among the dense ones
     virtual: Mapping[str, VirtualColumn]
     row_nbytes: int  # the larger of batch and stored size; group sizes follow from it
     waiting_row_nbytes: int  # of a waiting batch: 0 if the consumer gathers it
@@ -128,6 +131,7 @@ class PipelineSetup:
                 tensors=self.dense,
                 virtual=self.virtual,
                 skips=self.skips,
+                windows=self.windows,
             )
 
 
@@ -210,8 +214,8 @@ class Pipeline:
         if self._is_closed:
             return  # all pins are dropped at once, and those of a later pass must not be
         for tensor in self._setup.dense:
-            if tensor not in group.by_row:
-                self._setup.cache.unpin(tensor, group.tensors[tensor].used)
+            used = () if tensor in group.by_row else group.tensors[tensor].used
+            self._setup.cache.unpin(tensor, np.asarray(used, int), group.last.get(tensor))
         self._budget.cut(group, batch_nbytes_of(batches))
         self._words.put(None)
 
@@ -351,7 +355,7 @@ class Pipeline:
         stored = sum(
             int(chunks.keys[number].nbytes)
             for chunks, number in ((cache.tensors[tensor], number) for tensor, number in missing)
-            if chunks.pins[number] == 1
+            if chunks.pins[number] == 1 and not chunks.is_block[number]  # which the cache counts
         )
         alone = (*group.by_row, *self._setup.sparse)
         located = len(self._setup.dense) * LOCATED_ROW_NBYTES
@@ -367,7 +371,7 @@ class Pipeline:
         """Wait until a group may be started; False when the pass has ended."""
         counters = self._setup.counters
         while not self._is_closed:
-            if self._budget.admit(group):
+            if self._budget.admit(group, held_nbytes=self._setup.cache.block_nbytes):
                 counters.hold(full=False)
                 return True
             counters.hold(full=True)

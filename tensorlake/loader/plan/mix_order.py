@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.loader.plan.plan import Order
+from tensorlake.loader.plan.order import Order
+from tensorlake.loader.plan.shuffle import PLAN_VERSION
 
 __all__ = [
     "MIX_STOPS",
@@ -61,6 +62,7 @@ class MixOrder:
     stop: MixStop
     sources: tuple[SourceOrder, ...]
     span: Span  # the one that contains the recorded position
+    version: int = PLAN_VERSION  # of the plan
 
     @property
     def is_shuffled(self) -> bool:
@@ -79,8 +81,8 @@ class MixOrder:
         return value
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> MixOrder:
-        """Parse the result of ``to_json``."""
+    def from_json(cls, value: Mapping[str, Any], version: int = PLAN_VERSION) -> MixOrder:
+        """Parse the result of ``to_json``, of a state of a plan version."""
         stop, listed = value.get("stop"), value.get("sources")
         if stop not in MIX_STOPS or not isinstance(listed, list) or not listed:
             raise _damaged(value)
@@ -89,25 +91,26 @@ class MixOrder:
         for source in cast("list[Any]", listed):
             if not isinstance(source, list) or len(cast("list[Any]", source)) != SOURCE_FIELDS:
                 raise _damaged(value)
-            name, version, order, weight = cast("list[Any]", source)
-            if not isinstance(name, str) or not isinstance(version, str):
+            name, pinned, order, weight = cast("list[Any]", source)
+            if not isinstance(name, str) or not isinstance(pinned, str):
                 raise _damaged(value)
             if not isinstance(order, dict) or not isinstance(weight, int | float):
                 raise _damaged(value)
-            sources.append(SourceOrder(name, version, Order.from_json(cast("Any", order))))
+            sources.append(SourceOrder(name, pinned, Order.from_json(cast("Any", order), version)))
             weights.append(weight)
         start, taken = _span_of(value, len(sources))
-        return cls(stop, tuple(sources), Span(start, tuple(taken), tuple(weights)))
+        span = Span(start, tuple(taken), tuple(weights))
+        return cls(stop, tuple(sources), span, version)
 
 
 AnyOrder: TypeAlias = Order | MixOrder
 
 
-def parse_order(value: Mapping[str, Any]) -> AnyOrder:
-    """Parse an order of either kind."""
+def parse_order(value: Mapping[str, Any], version: int = PLAN_VERSION) -> AnyOrder:
+    """Parse an order of either kind, of a state of a plan version."""
     if value.get("kind") == "mix":
-        return MixOrder.from_json(value)
-    return Order.from_json(value)
+        return MixOrder.from_json(value, version)
+    return Order.from_json(value, version)
 
 
 def _span_of(value: Mapping[str, Any], count: int) -> tuple[int, Sequence[int]]:

@@ -3,53 +3,46 @@
 ``AccessPlan.positions(start, stop)`` gives, for places start … stop - 1 of the epoch, the
 positions in the selection, by arithmetic: O(1) memory, no set-up, any part at any time. It does not
 depend on ranks, workers, batches, stores or chunks, which makes sharding, prefetch and exact resume
-possible.
+possible. ``places_of`` is its inverse.
 
     full     place ─► Feistel permutation ─► position
     window   place ─► permuted inside its window of blocks ─► block slot ─► permuted block
                   ─► rotated by a random amount per epoch ─► position
 
 Invariant: the positions of one epoch are a permutation of 0 … num_rows - 1.
-The arithmetic is specified in docs/reference/plan.md and changes only with ``PLAN_VERSION``.
+The arithmetic is specified in docs/reference/plan.md. That of a released version never changes:
+``Order.version`` names it. Version 1 has a network for each window, version 2 one for all, with the
+window's number as a tweak.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, shown
-from tensorlake.loader.plan.shuffle import MAX_SIZE, Permutation, derive_words, permutation_of
+from tensorlake.errors import InvalidInputError
+from tensorlake.loader.plan.shuffle import Permutation, derive_words, permutation_of
 from tensorlake.quantities import checked_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
+    from tensorlake.loader.plan.order import Order
+    from tensorlake.loader.plan.sharding import Share
+    from tensorlake.loader.plan.shuffle import Purpose
+
 __all__ = [
-    "PLAN_VERSION",
     "SEED_STOP",
     "AccessPlan",
-    "Order",
     "Plan",
     "PlanKey",
-    "Shuffle",
     "build_access_plan",
     "check_places",
-    "choose_order",
 ]
 
-PLAN_VERSION = 1
 SEED_STOP = 1 << 64
-FULL_NBYTES = 2 << 30  # a selection up to this size fits the memory of a training machine
-FULL_ROW_NBYTES = 1 << 20  # a row of this size is read alone as efficiently as with its neighbours
-BLOCK_NBYTES = 2 << 20  # with 16 requests in flight, past the break-even of a ranged read
-WINDOW_NBYTES = 128 << 20  # two windows, one in use and one in flight, are the prefetch's 256 MiB
-
-Shuffle = bool | Literal["full", "window"]
 
 
 class Plan(Protocol):
@@ -61,58 +54,12 @@ class Plan(Protocol):
         ...
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the position at each of some ascending places."""
+        """Return the position at each of some places."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The order of an epoch; ``block`` (rows) and ``window`` (blocks) are 0 unless windowed."""
-
-    kind: Literal["none", "full", "window"]
-    block: int = 0
-    window: int = 0
-
-    @property
-    def is_shuffled(self) -> bool:
-        """Whether rows are not in the selection's order."""
-        return self.kind != "none"
-
-    def describe(self) -> str:
-        """Describe the order of rows in a few words."""
-        match self.kind:
-            case "none":
-                return "as selected"
-            case "full":
-                return "full shuffle"
-            case "window":
-                return f"shuffled in windows of {self.window} blocks of {self.block} rows"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON members of this order, as recorded in a state."""
-        if self.kind != "window":
-            return {"kind": self.kind}
-        return {"kind": self.kind, "block": self.block, "window": self.window}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Order:
-        """Parse the result of ``to_json``."""
-        kind = value.get("kind")
-        if kind == "none" or kind == "full":  # noqa: PLR1714 - the type checker narrows by ==
-            return cls(kind)
-        block, window = value.get("block"), value.get("window")
-        if (
-            kind == "window"
-            and isinstance(block, int)
-            and isinstance(window, int)
-            and 0 < min(block, window) <= max(block, window) <= MAX_SIZE
-        ):
-            return cls("window", block, window)
-        raise InvalidInputError(
-            f"{shown(dict(value))} is not an order; the kinds are 'none', 'full' and 'window'"
-            "\nthe state was damaged, or written by a newer tensorlake",
-            actual=dict(value),
-        )
+    def deal(self, share: Share) -> NDArray[np.int64]:
+        """Return the places of a rank's share of a global batch, ascending."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +84,7 @@ class AccessPlan:
         return self.at(np.arange(start, stop, dtype=np.int64))
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the selection's position at each of some ascending places of the epoch."""
+        """Return the selection's position at each of some places of the epoch."""
         if not len(places):
             return places
         check_places(places, self.num_rows)
@@ -148,37 +95,123 @@ class AccessPlan:
             case "full":
                 return self._permute(self.num_rows, "order").apply(places)
             case "window":
-                return self._windowed(places, order.block, order.window)
+                return self._windowed(places, order)
 
-    def _windowed(self, places: NDArray[np.int64], block: int, window: int) -> NDArray[np.int64]:
-        span = block * window
-        slotted = np.empty_like(places)
-        start = 0
-        while start < len(
-            places
-        ):  # one turn per window that contains a place, regardless of distance
-            number = int(places[start]) // span
-            window_start = number * span
-            window_stop = min(window_start + span, self.num_rows)
-            stop = int(np.searchsorted(places, window_stop))
-            shuffled = self._permute(window_stop - window_start, "window", number)
-            inside = shuffled.apply(places[start:stop] - window_start)
-            slotted[start:stop] = inside + window_start
-            start = stop
-        slots, offsets = np.divmod(slotted, block)
-        full_blocks = self.num_rows // block  # a short last block keeps its slot; rotation moves it
-        whole = slots < full_blocks
+    def places_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the place of each of some positions, in any order: the inverse of ``at``."""
+        order = self.key.order
+        match order.kind:
+            case "none":
+                return positions
+            case "full":
+                return self._permute(self.num_rows, "order").inverse(positions)
+            case "window":
+                return self._places_of(positions, order)
+
+    def deal(self, share: Share) -> NDArray[np.int64]:
+        """Return the places of a rank's share of a global batch, ascending.
+
+        In a windowed order the places of a block are given to one rank, so that ranks do not read
+        each other's blocks. Those that exceed a rank's part of the batch fill the others.
+        """
+        count, world = share.next_place - share.batch_start, share.world_size
+        if not self.key.order.reads_blocks or world == 1 or count < world:
+            return share.places
+        places = np.arange(share.batch_start, share.next_place)
+        home = self.blocks_of(places)[0] % world
+        ranks = np.arange(world + 1)
+        quotas = np.diff(ranks * count // world)
+        ranked = np.argsort(home, kind="stable")
+        starts = np.searchsorted(home[ranked], ranks[:-1])
+        in_rank = np.empty_like(places)
+        in_rank[ranked] = np.arange(count) - starts[home[ranked]]
+        extra = in_rank >= quotas[home]
+        room = quotas - np.bincount(home[~extra], minlength=world)
+        home[extra] = np.repeat(ranks[:-1], room)
+        return places[home == share.rank]
+
+    def blocks_of(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the block of each place, numbered in the order of windows, and its row there."""
+        return np.divmod(self._slotted(places, self.key.order), self.key.order.block)
+
+    def _windowed(self, places: NDArray[np.int64], order: Order) -> NDArray[np.int64]:
+        slots, offsets = np.divmod(self._slotted(places, order), order.block)
+        full_blocks = self.num_rows // order.block
+        whole = slots < full_blocks  # a short last block keeps its slot; rotation moves it
         blocks = slots.copy()
         blocks[whole] = self._permute(full_blocks, "blocks").apply(slots[whole])
-        key = self.key
-        (word,) = derive_words(1, seed=key.seed, epoch=key.epoch, purpose="rotation")
-        return (blocks * block + offsets + word % self.num_rows) % self.num_rows
+        return (blocks * order.block + offsets + self._rotation) % self.num_rows
 
-    def _permute(
-        self, size: int, purpose: Literal["order", "blocks", "window"], stream: int = 0
-    ) -> Permutation:
+    def _places_of(self, positions: NDArray[np.int64], order: Order) -> NDArray[np.int64]:
+        blocks, offsets = np.divmod((positions - self._rotation) % self.num_rows, order.block)
+        full_blocks = self.num_rows // order.block
+        whole = blocks < full_blocks
+        slots = blocks.copy()
+        slots[whole] = self._permute(full_blocks, "blocks").inverse(blocks[whole])
+        return self._slotted(slots * order.block + offsets, order, is_inverse=True)
+
+    @property
+    def _rotation(self) -> int:
         key = self.key
-        return permutation_of(size, seed=key.seed, epoch=key.epoch, purpose=purpose, stream=stream)
+        (word,) = derive_words(
+            1, seed=key.seed, epoch=key.epoch, purpose="rotation", version=key.order.version
+        )
+        return word % self.num_rows
+
+    def _slotted(
+        self, places: NDArray[np.int64], order: Order, *, is_inverse: bool = False
+    ) -> NDArray[np.int64]:
+        """Permute places inside their windows, or slots back to places."""
+        span = order.block * order.window
+        numbers, inside = np.divmod(places, span)
+        if order.version == 1:
+            return self._by_window(numbers, inside, span, is_inverse=is_inverse)
+        slotted = np.empty_like(places)
+        full_windows = self.num_rows // span
+        for which, size in (
+            (numbers < full_windows, span),
+            (numbers == full_windows, self.num_rows - full_windows * span),
+        ):
+            if not which.any():
+                continue
+            own = self._permute(size, "window")
+            permuted = (own.inverse if is_inverse else own.apply)(inside[which], numbers[which])
+            slotted[which] = permuted + numbers[which] * span
+        return slotted
+
+    def _by_window(
+        self,
+        numbers: NDArray[np.int64],
+        inside: NDArray[np.int64],
+        span: int,
+        *,
+        is_inverse: bool,
+    ) -> NDArray[np.int64]:
+        """Do so by version 1: a network for each window, one turn for each that has a place."""
+        slotted = np.empty_like(inside)
+        ranked = np.argsort(numbers, kind="stable")
+        borders = np.flatnonzero(np.diff(numbers[ranked])) + 1
+        for part in np.split(ranked, borders):
+            if not len(part):
+                continue
+            number = int(numbers[part[0]])
+            window_start = number * span
+            size = min(span, self.num_rows - window_start)
+            own = self._permute(size, "window", number)
+            slotted[part] = (own.inverse if is_inverse else own.apply)(inside[part])
+            slotted[part] += window_start
+        return slotted
+
+    def _permute(self, size: int, purpose: Purpose, stream: int = 0) -> Permutation:
+        key = self.key
+        return permutation_of(
+            size,
+            seed=key.seed,
+            epoch=key.epoch,
+            purpose=purpose,
+            stream=stream,
+            version=key.order.version,
+        )
 
 
 def build_access_plan(key: PlanKey, num_rows: int) -> AccessPlan:
@@ -189,34 +222,11 @@ def build_access_plan(key: PlanKey, num_rows: int) -> AccessPlan:
 
 
 def check_places(places: NDArray[np.int64], num_rows: int) -> None:
-    """Refuse ascending places that are not all within an epoch."""
-    first, last = int(places[0]), int(places[-1])
+    """Refuse places that are not all within an epoch."""
+    first, last = int(places.min()), int(places.max())
     if not 0 <= first <= last < num_rows:
         raise InvalidInputError(
             f"places {first} to {last} are not within an epoch of {num_rows} rows",
             expected=num_rows,
             actual=(first, last),
         )
-
-
-def choose_order(shuffle: Shuffle, *, num_rows: int, row_nbytes: int) -> Order:
-    """Turn ``shuffle`` into an order, from the number of rows and stored bytes per row alone.
-
-    ``True`` is "full" for selections that fit in memory, or whose rows are large enough to read
-    individually, and "window" otherwise. Machine, store and cache do not matter: every rank must
-    choose alike.
-    """
-    if shuffle is False:
-        return Order("none")
-    row_nbytes = max(row_nbytes, 1)
-    if shuffle is True:
-        is_small = num_rows * row_nbytes <= FULL_NBYTES
-        shuffle = "full" if is_small or row_nbytes >= FULL_ROW_NBYTES else "window"
-    if shuffle == "full":
-        return Order("full")
-    if shuffle != "window":
-        raise InvalidInputError(
-            f"shuffle is True, False, 'full' or 'window', got {shown(shuffle)}", actual=shuffle
-        )
-    block = max(1, BLOCK_NBYTES // row_nbytes)
-    return Order("window", block, max(1, WINDOW_NBYTES // (block * row_nbytes)))

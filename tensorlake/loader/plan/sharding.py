@@ -2,7 +2,8 @@
 
     places of the epoch   start ┃ G ┃ G ┃ G ┃ … ┃ short ┃ num_rows
     global batch k        places [start + kG, start + (k+1)G)
-    rank r of w           the contiguous [rg/w, (r+1)g/w) of a batch of g places
+    rank r of w           the contiguous [rg/w, (r+1)g/w) of a batch of g places; in a windowed
+                          order as many places, dealt by block (``AccessPlan.deal``)
 
 Every rank yields the same number of batches. A short last batch is dropped or split evenly; if it
 is smaller than the world, empty ranks repeat one of its rows, marked as not valid.
@@ -12,6 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tensorlake.errors import InvalidInputError, ShortBatchWarning, shown
 from tensorlake.quantities import checked_integer
 
@@ -20,13 +24,24 @@ __all__ = ["Sharding", "Share", "ShortBatchWarning", "check_batch_size", "global
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One rank's part of a global batch: places [start, stop), and the number of valid ones."""
+    """One rank's part of a global batch: places [start, stop), and the number of valid ones.
+
+    A plan that deals places gives the rank as many others of the batch.
+    """
 
     number: int
     start: int
     stop: int
     valid: int  # 0 for a repeated row, else stop - start
     next_place: int  # where the order continues after the whole global batch
+    batch_start: int = 0  # of the whole global batch
+    rank: int = 0
+    world_size: int = 1
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Its contiguous places."""
+        return np.arange(self.start, self.stop)
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -101,9 +116,12 @@ class Sharding:
         first = batch_start + self.rank * rows // self.world_size
         last = batch_start + (self.rank + 1) * rows // self.world_size
         if first < last:
-            return Share(number, first, last, last - first, batch_stop)
-        repeated = batch_start + self.rank % rows
-        return Share(number, repeated, repeated + 1, 0, batch_stop)
+            valid = last - first
+        else:
+            first = batch_start + self.rank % rows
+            last, valid = first + 1, 0
+        whole = batch_stop, batch_start, self.rank, self.world_size
+        return Share(number, first, last, valid, *whole)
 
 
 def check_batch_size(batch_size: int | None, global_batch_size: int | None) -> None:

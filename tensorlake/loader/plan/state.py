@@ -5,12 +5,13 @@ place in the epoch that follows the last global batch handed out. Batch size, wo
 cache and decode are not in it: any number of ranks continues the same order. The state of a mix
 names the version, order and weight of each source (about 60 bytes each).
 
-    {"format": "tensorlake-loader", "plan": 1, "version": "main@12", "selection": "…",
+    {"format": "tensorlake-loader", "plan": 2, "version": "main@12", "selection": "…",
      "num_rows": 25000, "order": {"kind": "full"}, "seed": 7, "epoch": 3, "position": 10240,
      "skipped": 0, "source": {"url": "s3://bucket/pets", "framework": "torch", "view": "sharp"}}
 
-``source`` is present if the rows can be found again from it alone; its format belongs to its
-creator.
+``plan`` is the version of the order's arithmetic: the order of a state of an older release goes on
+by its own, and so do the states that follow. ``source`` is present if the rows can be found again
+from it alone; its format belongs to its creator.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from tensorlake.errors import (
     shown,
 )
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder, parse_order
-from tensorlake.loader.plan.plan import PLAN_VERSION, SEED_STOP, Shuffle
+from tensorlake.loader.plan.order import Shuffle
+from tensorlake.loader.plan.plan import SEED_STOP
+from tensorlake.loader.plan.shuffle import PLAN_VERSIONS
 from tensorlake.quantities import checked_integer, is_whole_number
 
 __all__ = ["LoaderState", "NewerVersionWarning", "Place", "check_state", "checked_epoch"]
@@ -53,7 +56,7 @@ class LoaderState:
         """Return the state as plain JSON values."""
         written: dict[str, Any] = {
             "format": FORMAT,
-            "plan": PLAN_VERSION,
+            "plan": self.order.version,
             "version": self.version,
             "selection": self.selection,
             "num_rows": self.num_rows,
@@ -85,19 +88,20 @@ class LoaderState:
                 expected=FORMAT,
                 actual=found,
             )
-        if value.get("plan") != PLAN_VERSION:
+        version = value.get("plan")
+        if not is_whole_number(version) or version not in PLAN_VERSIONS:
             raise UnsupportedFeatureError(
-                f"the state was written for plan version {shown(value.get('plan'))};"
-                f" this tensorlake orders by plan version {PLAN_VERSION}"
+                f"the state was written for plan version {shown(version)};"
+                f" this tensorlake orders by plan versions {', '.join(map(str, PLAN_VERSIONS))}"
                 "\ncontinue with the tensorlake that wrote it, or start a new epoch",
-                expected=PLAN_VERSION,
-                actual=value.get("plan"),
+                expected=PLAN_VERSIONS,
+                actual=version,
             )
         state = cls(
             version=_text(value, "version"),
             selection=_text(value, "selection"),
             num_rows=None if value.get("num_rows") is None else _count(value, "num_rows"),
-            order=parse_order(_members(value, "order")),
+            order=parse_order(_members(value, "order"), int(version)),
             seed=_count(value, "seed", below=SEED_STOP),
             epoch=_count(value, "epoch", below=SEED_STOP),
             position=_count(value, "position"),

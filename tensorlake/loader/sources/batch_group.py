@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
     from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
+    from tensorlake.loader.sources.windows import WindowReads
     from tensorlake.types import Column
 
 __all__ = [
@@ -74,6 +75,7 @@ class Group:
     tensors: dict[str, GroupRows]
     number: int = 0
     by_row: tuple[str, ...] = ()
+    last: dict[str, Int64Array] = field(default_factory=dict[str, "Int64Array"])  # uses of blocks
     own: dict[str, TensorChunks] = field(default_factory=dict[str, TensorChunks])
     stored_nbytes: int = 0  # budget while it is fetched
     batch_nbytes: int = 0  # budget while its batches wait to be used
@@ -233,15 +235,21 @@ def plan_groups(
     tensors: tuple[str, ...],
     virtual: Mapping[str, VirtualColumn],
     skips: bool = False,
+    windows: WindowReads | None = None,
 ) -> list[Group]:
-    """Locate every row of a segment's groups."""
+    """Locate every row of a segment's groups; those of windows by block, where they are given."""
     shares = [share for group in segment for share in group]
-    places = np.concatenate([np.arange(share.start, share.stop) for share in shares])
+    places = np.concatenate([plan.deal(share) for share in shares])
     positions = plan.at(places)
     rows = selection.row_numbers(positions)
     physical = selection.physical(positions)
     located: dict[str, tuple[Int64Array, Int64Array]] = {}
+    last: dict[str, Int64Array] = {}
+    if windows is not None:
+        located, last = windows.locate(places)
     for tensor in tensors:
+        if tensor in located:
+            continue
         if skips:
             located[tensor] = place_rows(reader, cache, tensor, physical)
             continue
@@ -260,7 +268,9 @@ def plan_groups(
         }
         part = slice(start, stop)
         taken = {name: column.take(positions[part]) for name, column in virtual.items()}
-        groups.append(Group(members, places[part], rows[part], physical[part], taken, where))
+        group = Group(members, places[part], rows[part], physical[part], taken, where)
+        group.last = {tensor: uses[part][uses[part] >= 0] for tensor, uses in last.items()}
+        groups.append(group)
         start = stop
     return groups
 

@@ -4,6 +4,8 @@
              once, so evicting one for another only moves the cache miss
     spare    chunks that no longer fit: held while pinned; unpinned ones in order of last use, as
              long as both together take no more than ``spare`` bytes
+    blocks   rows of a window that are read together (``sources/windows.py``): pinned from the first
+             batch that uses them to the last, then dropped, and their ordinals are used again
 
 Chunks mapped from a local file cost nothing and are all kept. A chunk of a tensor has a small
 number, its *ordinal*; operations of a batch on many chunks (loaded? pin, unpin) are single array
@@ -37,6 +39,9 @@ __all__ = [
 
 FIRST_SIZE = 64
 ANY_ROW = np.iinfo(np.int64).max
+ARRAYS = (
+    *("is_loaded", "is_kept", "is_block", "is_held", "pins", "addresses", "strides", "lengths"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,9 @@ class TensorChunks:
     loaded: list[LoadedChunk | None] = field(default_factory=list[LoadedChunk | None])
     is_loaded: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
     is_kept: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
+    is_block: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
+    is_held: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.bool_))
+    free: list[int] = field(default_factory=list[int])  # ordinals of blocks that were dropped
     pins: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
     addresses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
     strides: NDArray[np.int64] = field(default_factory=lambda: np.zeros(FIRST_SIZE, np.int64))
@@ -87,13 +95,37 @@ class TensorChunks:
         found = self.ordinals.get(key)
         if found is not None:
             return found
+        number = self._another(key)
+        self.ordinals[key] = number
+        self.by_identity[id(key)] = number  # permanently: `keys` references the key
+        return number
+
+    def hold(self, key: Any) -> int:
+        """Return an ordinal for a block until it is dropped."""
+        if self.free:
+            number = self.free.pop()
+            self.keys[number], self.lengths[number] = key, 0
+        else:
+            number = self._another(key)
+        self.is_block[number] = self.is_held[number] = True
+        return number
+
+    def drop(self, number: int) -> int:
+        """Drop a loaded chunk, or a block; return the bytes of memory freed."""
+        chunk, self.loaded[number] = self.loaded[number], None
+        self.is_loaded[number] = False
+        if self.is_block[number]:
+            self.is_block[number] = self.is_held[number] = False
+            self.keys[number] = None
+            self.free.append(number)
+        return 0 if chunk is None else chunk.nbytes
+
+    def _another(self, key: Any) -> int:
         number = len(self.keys)
         self.keys.append(key)
         self.loaded.append(None)
-        self.ordinals[key] = number
-        self.by_identity[id(key)] = number  # permanently: `keys` references the key
         if number == len(self.pins):
-            for name in ("is_loaded", "is_kept", "pins", "addresses", "strides", "lengths"):
+            for name in ARRAYS:
                 array = getattr(self, name)
                 setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         return number
@@ -136,6 +168,7 @@ class ChunkCache:
         self.refetched_nbytes = 0  # of chunks that had been in memory and were dropped
         self._spare: OrderedDict[tuple[str, int], None] = OrderedDict()  # last released is last
         self._spare_nbytes = 0  # of all chunks not kept, pinned or not
+        self.block_nbytes = 0  # of blocks that are requested or loaded
         self._lock = threading.Lock()
 
     def ordinals(self, tensor: str, chunk: NDArray[Any], keys: Iterable[Any]) -> Int64Array:
@@ -144,12 +177,23 @@ class ChunkCache:
             numbers = self.tensors[tensor].numbers(keys)
         return np.asarray(numbers, dtype=np.int64)[chunk]
 
+    def hold(self, tensor: str, keys: Iterable[Any]) -> Int64Array:
+        """Return ordinals of blocks, which are pinned until ``unpin`` ends their window."""
+        with self._lock:
+            chunks = self.tensors[tensor]
+            return np.array([chunks.hold(key) for key in keys], dtype=np.int64)
+
     def pin(self, tensor: str, used: Int64Array) -> list[int]:
         """Pin chunks until ``unpin``; return those that must be loaded."""
         with self._lock:
             chunks = self.tensors[tensor]
             chunks.pins[used] += 1
             missing: list[int] = used[~chunks.is_loaded[used]].tolist()
+            self.block_nbytes += sum(
+                chunks.keys[number].nbytes
+                for number in missing
+                if chunks.is_block[number] and chunks.pins[number] == 1
+            )
             self.misses += len(missing)
             self.hits += len(used) - len(missing)
             return missing
@@ -172,13 +216,24 @@ class ChunkCache:
             rows = np.minimum(chunks.lengths[:count], num_rows).sum()
             return count > 0 and bool(chunks.is_kept[:count].all()) and bool(rows >= num_rows)
 
-    def unpin(self, tensor: str, used: Int64Array) -> None:
-        """Release chunks; those that do not fit are dropped, least recently used first."""
+    def unpin(self, tensor: str, used: Int64Array, last: Int64Array | None = None) -> None:
+        """Release chunks; those that do not fit are dropped, least recently used first.
+
+        Args:
+            tensor: The chunks' tensor.
+            used: The chunks.
+            last: Blocks of which this is the last use.
+        """
         with self._lock:
             chunks = self.tensors[tensor]
             chunks.pins[used] -= 1
+            if last is not None:
+                chunks.is_held[last] = False
+                ended = np.union1d(used, last)
+                ended = ended[chunks.is_block[ended] & ~chunks.is_held[ended]]
+                self._drop_blocks(chunks, ended[chunks.pins[ended] == 0].tolist())
             loose = used[(chunks.pins[used] == 0) & chunks.is_loaded[used] & ~chunks.is_kept[used]]
-            for number in loose.tolist():
+            for number in loose[~chunks.is_block[loose]].tolist():
                 self._spare[tensor, number] = None
                 self._spare.move_to_end((tensor, number))
             self._shrink()
@@ -192,6 +247,8 @@ class ChunkCache:
             if chunks.lengths[number]:
                 self.refetched_nbytes += chunk.nbytes
             chunks.put(number, chunk)
+            if chunks.is_block[number]:
+                return  # counted since it was pinned
             if self.kept_nbytes + chunk.nbytes <= self.capacity:
                 self.kept_nbytes += chunk.nbytes
                 chunks.is_kept[number] = True
@@ -209,23 +266,23 @@ class ChunkCache:
         with self._lock:
             for chunks in self.tensors.values():
                 chunks.pins[:] = 0
-                for number in np.flatnonzero(chunks.is_loaded & ~chunks.is_kept).tolist():
-                    chunks.loaded[number] = None
-                    chunks.is_loaded[number] = False
+                dropped = (chunks.is_loaded & ~chunks.is_kept) | chunks.is_block
+                for number in np.flatnonzero(dropped).tolist():
+                    chunks.drop(number)
             self._spare.clear()
-            self._spare_nbytes = 0
+            self._spare_nbytes = self.block_nbytes = 0
 
     def clear(self) -> None:
         """Drop every chunk."""
         with self._lock:
             self.tensors = {tensor: TensorChunks(tensor) for tensor in self.tensors}
             self._spare.clear()
-            self._spare_nbytes = self.kept_nbytes = 0
+            self._spare_nbytes = self.kept_nbytes = self.block_nbytes = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes held by chunks, including those used by batches in progress."""
-        return self.kept_nbytes + self._spare_nbytes
+        return self.kept_nbytes + self._spare_nbytes + self.block_nbytes
 
     def _shrink(self) -> None:
         while self._spare_nbytes > self.spare and self._spare:
@@ -233,10 +290,12 @@ class ChunkCache:
             chunks = self.tensors[tensor]
             if chunks.pins[number]:
                 continue  # in use again: it returns here when it is released
-            held = chunks.loaded[number]
-            self._spare_nbytes -= 0 if held is None else held.nbytes
-            chunks.loaded[number] = None
-            chunks.is_loaded[number] = False
+            self._spare_nbytes -= chunks.drop(number)
+
+    def _drop_blocks(self, chunks: TensorChunks, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.block_nbytes -= chunks.keys[number].nbytes if chunks.is_loaded[number] else 0
+            chunks.drop(number)
 
 
 def loaded_chunk(column: Column, blob: Buffer, *, is_constant: bool = False) -> LoadedChunk:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tensorlake.loader.plan.order import UNIT_NBYTES
+
 if TYPE_CHECKING:
     from tensorlake.loader.plan.mix_order import AnyOrder
     from tensorlake.loader.plan.selection import Reader
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["early_by_row", "row_nbytes_of", "sparse_tensors", "stored_nbytes_of"]
 
-# Chunk indexes record units, which can be read and verified individually, from this mean size on.
-UNIT_NBYTES = 4 << 10
 # A selection with a smaller fraction of the rows uses only a small part of most chunks.
 SPARSE_SHARE = 1 / 16
 # The first group does not wait for chunks with more rows than this multiple of its own.

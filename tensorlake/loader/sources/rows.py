@@ -20,21 +20,27 @@ from tensorlake.errors import (
     shown,
 )
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
-from tensorlake.loader.plan.plan import (
+from tensorlake.loader.plan.order import (
+    SMALL_NBYTES,
+    UNIT_NBYTES,
     Order,
-    Plan,
-    PlanKey,
     Shuffle,
-    build_access_plan,
     choose_order,
 )
+from tensorlake.loader.plan.plan import Plan, PlanKey, build_access_plan
 from tensorlake.loader.plan.selection import Reader, Selection, Snapshot
 from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
-from tensorlake.loader.sources.read_strategy import row_nbytes_of
 from tensorlake.loader.sources.remote import BatchServer
 
-__all__ = ["OrderedRows", "Repin", "SelectedRows", "refuse_staged", "rows_of_version"]
+__all__ = [
+    "OrderedRows",
+    "Repin",
+    "SelectedRows",
+    "chosen_order",
+    "refuse_staged",
+    "rows_of_version",
+]
 
 Repin = Callable[[str], tuple[Selection, Reader]]
 
@@ -110,8 +116,10 @@ class OrderedRows(Protocol):
         """Whether an epoch never ends."""
         ...
 
-    def choose(self, shuffle: Shuffle, tensors: tuple[str, ...]) -> AnyOrder:
-        """Choose the order of all epochs from the versions and the schema alone."""
+    def choose(
+        self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
+    ) -> AnyOrder:
+        """Choose the order of all epochs from the versions, the schema and ``prefetch`` alone."""
         ...
 
     def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
@@ -135,6 +143,31 @@ class OrderedRows(Protocol):
         ...
 
 
+def chosen_order(
+    shuffle: Shuffle,
+    selection: Selection,
+    reader: Reader,
+    tensors: tuple[str, ...],
+    *,
+    prefetch_nbytes: int,
+) -> Order:
+    """Choose the order of a selection's rows by their number and stored bytes."""
+    sizes = dict(zip(tensors, reader.row_nbytes(tensors), strict=True))
+    by_chunk = [
+        tensor
+        for tensor, nbytes in sizes.items()
+        if nbytes < UNIT_NBYTES and nbytes * reader.index(tensor).num_rows > SMALL_NBYTES
+    ]
+    targets = [reader.snapshot.spec(tensor).type.chunk_nbytes for tensor in by_chunk]
+    return choose_order(
+        shuffle,
+        num_rows=selection.num_rows,
+        row_nbytes=sum(sizes.values()),
+        chunk_nbytes=max(targets, default=0),
+        prefetch_nbytes=prefetch_nbytes,
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectedRows:
     """The rows of one selection."""
@@ -152,10 +185,11 @@ class SelectedRows:
         """Every row once an epoch."""
         return self.selection.num_rows
 
-    def choose(self, shuffle: Shuffle, tensors: tuple[str, ...]) -> Order:
+    def choose(self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int) -> Order:
         """Choose by the number of rows and their stored bytes."""
-        nbytes = row_nbytes_of(self.reader, tensors)
-        return choose_order(shuffle, num_rows=self.selection.num_rows, row_nbytes=nbytes)
+        return chosen_order(
+            shuffle, self.selection, self.reader, tensors, prefetch_nbytes=prefetch_nbytes
+        )
 
     def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
         """Return the plan of one epoch."""

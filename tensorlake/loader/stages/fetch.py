@@ -22,9 +22,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
@@ -33,10 +33,12 @@ from tensorlake.errors import CorruptionError, InvalidStateError
 from tensorlake.format import checksum_of
 from tensorlake.loader.runtime.shutdown import stopped
 from tensorlake.loader.sources.chunk_cache import ChunkCache, LoadedChunk, loaded_chunk
-from tensorlake.loader.sources.damaged_rows import salvaged_chunk
+from tensorlake.loader.sources.damaged_rows import read_rows_alone, salvaged_chunk
 from tensorlake.loader.sources.mix import MixReader
+from tensorlake.loader.sources.windows import BlockKey
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
 from tensorlake.loader.stages.hedge import Hedge
+from tensorlake.reading import nbytes_in_memory
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
@@ -139,6 +141,8 @@ class ChunkFetcher:
         if load is None:
             needed.arrived()
             return None
+        if isinstance(load.key, BlockKey):
+            return load
         # of a remote dataset only staged chunks are local, and the check is free
         if self._is_local or load.key.is_fill or self._reader.map_chunk(load.key) is not None:
             work = partial(self._guard, load, partial(self._map_timed, load))
@@ -191,10 +195,9 @@ class ChunkFetcher:
     def _start_requests(self) -> None:
         while (begun := self._next_or_short()) is not None:
             run, start, stop = begun
-            packs, pack = self._reader.snapshot.packs, run[0].key.pack
-            read = read_parts(packs, pack, start, stop, hedge=self._hedge)
+            read = self._read_of(run, start, stop)
             try:
-                request = runtime.submit(read)
+                request: Future[Any] = runtime.submit(read)
             except Exception as error:  # noqa: BLE001 - raised to the consumer of the batch
                 read.close()
                 self._ended(stop - start)
@@ -207,6 +210,13 @@ class ChunkFetcher:
             request.add_done_callback(partial(self._answered, run, start, stop))
             if is_closed:
                 request.cancel()
+
+    def _read_of(self, run: list[Load], start: int, stop: int) -> Coroutine[Any, Any, Any]:
+        key = run[0].key
+        if isinstance(key, BlockKey):  # alone: it may be in several packs
+            return self._reader.fetch(run[0].tensor, key.physical)
+        packs = self._reader.snapshot.packs
+        return read_parts(packs, key.pack, start, stop, hedge=self._hedge)
 
     def _next_or_short(self) -> tuple[list[Load], int, int] | None:
         """Take the next request's loads; if there are none, record whether more could be read."""
@@ -240,9 +250,7 @@ class ChunkFetcher:
             self._counters.fetch_started()
             return run, start, stop
 
-    def _answered(
-        self, run: list[Load], start: int, stop: int, request: Future[list[Buffer]]
-    ) -> None:
+    def _answered(self, run: list[Load], start: int, stop: int, request: Future[Any]) -> None:
         """Pass an answer on. A callback's exception is only logged: waiters are notified here."""
         try:
             with self._lock:
@@ -262,6 +270,8 @@ class ChunkFetcher:
                 return
             for load in run:
                 receive = partial(self._receive_timed, load, start, request.result())
+                if isinstance(load.key, BlockKey):
+                    receive = partial(self._receive_block, load, request.result())
                 self._workers.submit(partial(self._guard, load, receive), order=load.order)
         except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             self._fail(run, error)
@@ -300,8 +310,24 @@ class ChunkFetcher:
         column = self._reader.decode_chunk(load.tensor, load.key, blob, rest)
         self._publish(load, loaded_chunk(column, b""))
 
+    def _receive_block(self, load: Load, make: Callable[[], Column]) -> None:
+        try:
+            with self._counters.timed("unpack_s"):
+                column = make()
+        except CorruptionError:
+            if not self._skips:
+                raise
+            self._read_alone(load)
+            return
+        self._counters.add(fetched_nbytes=nbytes_in_memory(column) - load.key.nbytes)
+        self._publish(load, loaded_chunk(column, b""))
+
     def _read_alone(self, load: Load) -> None:
         """Read a chunk again alone, in a worker, because one of its neighbours is damaged."""
+        if isinstance(load.key, BlockKey):
+            column, lost = read_rows_alone(self._reader, load.tensor, load.key.physical)
+            self._publish(load, replace(loaded_chunk(column, b""), lost=lost))
+            return
         start, nbytes = load.key.offset, load.key.nbytes
         blob = runtime.run(self._reader.snapshot.packs.read_range(load.key.pack, start, nbytes))
         self._receive(load, start, [blob])
@@ -350,6 +376,8 @@ def next_run(waiting: deque[Load]) -> list[Load]:
     """Return the first waiting chunks that are adjacent, so that one request can read them."""
     run = [waiting[0]]
     first = run[0].key
+    if isinstance(first, BlockKey):
+        return run
     for load in islice(waiting, 1, None):
         key, (start, stop) = load.key, run_span(run)
         gap = key.offset - stop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan
+from tensorlake.loader.plan.order import Order
+from tensorlake.loader.plan.plan import PlanKey, build_access_plan
+from tensorlake.loader.plan.shuffle import derive_words
 from tensorlake.loader.sources.mix.plan import (
     ENDLESS,
     MixPlan,
@@ -17,6 +20,7 @@ from tensorlake.loader.sources.mix.plan import (
     epoch_places,
     first_span,
     source_seed,
+    stretch_of,
 )
 from tensorlake.loader.sources.mix.weights import (
     SPAN_PLACES,
@@ -39,14 +43,15 @@ orders = st.one_of(
 )
 
 
-def plan_of(rows, weighted, stop, *, seed=7, epoch=0, order=None):
+def plan_of(rows, weighted, stop, *, seed=7, epoch=0, order=None, version=2):
     starts = np.cumsum([0, *rows])
+    order = replace(order or Order("full"), version=version)
     sources = tuple(
-        PlannedSource(f"source {number}", order or Order("full"), count, int(starts[number]))
+        PlannedSource(f"source {number}", order, count, int(starts[number]))
         for number, count in enumerate(rows)
     )
     spans = Spans(weighted, first_span(stop, rows, weighted, epoch))
-    return MixPlan(sources, spans, seed, epoch_places(stop, rows, weighted))
+    return MixPlan(sources, spans, seed, epoch, epoch_places(stop, rows, weighted), version)
 
 
 def assigned_one_by_one(own_units, places):
@@ -156,7 +161,7 @@ def test_weights_that_change_leave_no_row_out_and_none_twice():
         PlannedSource("a", Order("full"), 1000, 0),
         PlannedSource("b", Order("full"), 1000, 1000),
     )
-    plan = MixPlan(sources, rising, 3, ENDLESS)
+    plan = MixPlan(sources, rising, 3, 0, ENDLESS, 2)
 
     positions = plan.at(np.arange(3 * SPAN_PLACES))
 
@@ -169,11 +174,17 @@ def test_weights_that_change_leave_no_row_out_and_none_twice():
 # ---- never to change
 
 GOLDEN = {
-    # (order, rows, weights, stop, seed, epoch): places an epoch, then the first sixteen positions
-    ("none", (6, 4, 2), (0.5, 0.3, 0.2), "first", 0, 0): (8, [0, 6, 1, 10, 2, 7, 3, 11]),
-    ("full", (6, 4, 2), (0.5, 0.3, 0.2), "all", 0, 0): (12, [2, 8, 4, 11, 1, 6, 3, 10, 5, 7, 0, 9]),
-    ("full", (6, 4, 2), (0.5, 0.3, 0.2), "all", 0, 1): (12, [0, 9, 3, 10, 4, 8, 5, 11, 2, 7, 1, 6]),
-    ("full", (1000000, 30), (0.9, 0.1), "never", 7, 0): (
+    # (version, order, rows, weights, stop, seed, epoch): places an epoch, the first positions
+    (1, "none", (6, 4, 2), (0.5, 0.3, 0.2), "first", 0, 0): (8, [0, 6, 1, 10, 2, 7, 3, 11]),
+    (1, "full", (6, 4, 2), (0.5, 0.3, 0.2), "all", 0, 0): (
+        12,
+        [2, 8, 4, 11, 1, 6, 3, 10, 5, 7, 0, 9],
+    ),
+    (1, "full", (6, 4, 2), (0.5, 0.3, 0.2), "all", 0, 1): (
+        12,
+        [0, 9, 3, 10, 4, 8, 5, 11, 2, 7, 1, 6],
+    ),
+    (1, "full", (1000000, 30), (0.9, 0.1), "never", 7, 0): (
         "endless",
         [
             757227,
@@ -194,17 +205,48 @@ GOLDEN = {
             1000005,
         ],
     ),
+    (2, "none", (6, 4, 2), (0.5, 0.3, 0.2), "first", 0, 0): (8, [6, 10, 0, 7, 1, 11, 2, 3]),
+    (2, "full", (6, 4, 2), (0.5, 0.3, 0.2), "all", 0, 0): (
+        12,
+        [9, 3, 7, 10, 6, 2, 1, 8, 5, 11, 4, 0],
+    ),
+    (2, "full", (6, 4, 2), (0.5, 0.3, 0.2), "all", 0, 1): (
+        12,
+        [8, 7, 3, 0, 1, 2, 6, 11, 4, 9, 10, 5],
+    ),
+    (2, "full", (1000000, 30), (0.9, 0.1), "never", 7, 0): (
+        "endless",
+        [
+            755318,
+            1000005,
+            110266,
+            734787,
+            512821,
+            787441,
+            636590,
+            417247,
+            997719,
+            38689,
+            221623,
+            862127,
+            472591,
+            786429,
+            55390,
+            1000029,
+        ],
+    ),
 }
 
 
 def golden_plan(case):
-    kind, rows, weighted, stop, seed, epoch = case
-    return plan_of(rows, weighted, stop, seed=seed, epoch=epoch, order=Order(kind))
+    version, kind, rows, weighted, stop, seed, epoch = case
+    order = Order(kind)
+    return plan_of(rows, weighted, stop, seed=seed, epoch=epoch, order=order, version=version)
 
 
 @pytest.mark.parametrize(("case", "expected"), GOLDEN.items())
 def test_the_mix_is_the_golden_one_and_the_reference_page_prints_it(case, expected):
-    kind, rows, weighted, stop, seed, epoch = case
+    version, kind, rows, weighted, stop, seed, epoch = case
     plan = golden_plan(case)
     count = min(16, plan.num_rows)
     shown = "endless" if stop == "never" else plan.num_rows
@@ -212,6 +254,7 @@ def test_the_mix_is_the_golden_one_and_the_reference_page_prints_it(case, expect
     assert (shown, plan.at(np.arange(count)).tolist()) == expected
 
     cells = [
+        str(version),
         kind,
         " ".join(map(str, rows)),
         " ".join(map(str, weighted)),
@@ -224,13 +267,46 @@ def test_the_mix_is_the_golden_one_and_the_reference_page_prints_it(case, expect
     assert f"| {' | '.join(cells)} |" in REFERENCE.read_text(encoding="utf-8")
 
 
-def test_a_source_has_the_seed_of_the_reference_page():
-    assert source_seed(0, 0) == SEED_OF_FIRST
-    assert str(SEED_OF_FIRST) in REFERENCE.read_text(encoding="utf-8")
-    one = plan_of([50], [1], "first", seed=0)
-    alone = build_access_plan(PlanKey("any", Order("full"), SEED_OF_FIRST, 0), 50)
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_source_has_the_seed_of_the_reference_page(version):
+    first = source_seed(0, 0, version)
+    one = plan_of([50], [1], "first", seed=0, version=version)
+    alone = build_access_plan(PlanKey("any", Order("full", version=version), first, 0), 50)
 
+    assert str(first) in REFERENCE.read_text(encoding="utf-8")
     assert np.array_equal(one.at(np.arange(50)), alone.positions(0, 50))
 
 
-SEED_OF_FIRST = 7365771780702998352
+def word_to_sort_by(place: int, keys: tuple[int, ...]) -> int:
+    mask, word = (1 << 64) - 1, place
+    for key in keys:
+        word = ((word + key) * 0x9E3779B97F4A7C15) & mask
+        word ^= word >> 32
+        word = (word * 0xD1B54A32D192ED03) & mask
+        word ^= word >> 32
+    return word
+
+
+def test_sources_of_a_stretch_are_arranged_as_the_reference_page_says():
+    rows, weighted = [300, 200, 77], [0.5, 0.3, 0.2]
+    plan = plan_of(rows, weighted, "all", seed=5, epoch=1)
+    keys = derive_words(2, seed=5, epoch=1, purpose="places")
+    count = plan.num_rows
+    source, _ = assigned_one_by_one(units_of(weighted), count)
+    expected = []
+    for start in range(0, count, stretch_of(3)):
+        places = range(start, min(start + stretch_of(3), count))
+        ranked = sorted(places, key=lambda place: word_to_sort_by(place, keys))
+        expected += [source[place] for place in ranked]
+
+    positions = plan.at(np.arange(count))
+
+    starts = np.cumsum([0, *rows])
+    assert (np.searchsorted(starts, positions, "right") - 1).tolist() == expected
+
+
+def test_a_rank_sees_every_source_of_a_mix_with_as_many_as_a_batch_has_rows():
+    plan = plan_of([1300] * 1000, [1.0] * 1000, "never")
+    batches = (plan.at(np.arange(20_000)) // 1300).reshape(20, 1000)
+
+    assert len(np.unique(batches[:, :250])) > 950  # one plan version before: 250, for ever

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlake.loader.plan.plan import AccessPlan, Order, PlanKey, build_access_plan
+from tensorlake.loader.plan.order import Order
+from tensorlake.loader.plan.plan import AccessPlan, PlanKey, build_access_plan
 from tensorlake.loader.plan.sharding import Sharding
 from tensorlake.loader.plan.shuffle import permutation_of
+from tests.support.examples import examples
 
 seeds = st.integers(0, 2**64 - 1)
 epochs = st.integers(0, 1000)
@@ -32,6 +35,59 @@ def test_an_epoch_holds_every_position_exactly_once(n, seed, epoch, order):
     positions = plan_of(order, n, seed, epoch).positions(0, n)
 
     assert np.array_equal(np.sort(positions), np.arange(n))
+
+
+@examples(25)
+@given(st.integers(1, 2000), seeds, epochs, orders, st.sampled_from([1, 2]))
+def test_the_inverse_finds_every_place(n, seed, epoch, order, version):
+    plan = plan_of(replace(order, version=version), n, seed, epoch)
+    positions = plan.positions(0, n)
+
+    assert np.array_equal(plan.places_of(positions), np.arange(n))
+    assert np.array_equal(plan.places_of(np.arange(n)), np.argsort(positions))
+
+
+def test_a_million_places_of_a_billion_rows_are_found_and_found_again():
+    n = 10**9
+    plan = plan_of(Order("window", 2, 1220), n)
+    places = np.random.default_rng(0).integers(0, n, 10**6)
+
+    positions = plan.at(places)
+
+    assert np.array_equal(plan.places_of(positions), places)
+
+
+@given(st.integers(1, 3000), st.integers(1, 9), st.integers(1, 40), st.integers(1, 60), st.data())
+def test_ranks_of_a_windowed_order_divide_every_batch(n, world, block, batch_size, data):
+    order = Order("window", block, data.draw(st.integers(1, 9)))
+    start = data.draw(st.integers(0, n - 1))
+    plan = plan_of(order, n)
+    shardings = [Sharding(rank, world, batch_size * world) for rank in range(world)]
+
+    for number in range(min(3, shardings[0].num_batches(n, start))):
+        shares = [sharding.share(number, n, start) for sharding in shardings]
+        dealt = [plan.deal(share) for share in shares]
+        given = [one for one, share in zip(dealt, shares, strict=True) if share.valid]
+
+        first, stop = shares[0].batch_start, shares[0].next_place
+        assert sorted(np.concatenate(given).tolist()) == list(range(first, stop))
+        assert [len(one) for one in dealt] == [len(share) for share in shares]
+        assert all((np.diff(one) > 0).all() for one in dealt)
+
+
+def test_a_block_is_given_to_one_rank_but_for_a_few_rows():
+    n, world, batch = 100_000, 4, 1024
+    plan = plan_of(Order("window", 4, 500), n)
+    ranks_of_blocks: dict[int, set[int]] = {}
+    for number in range(n // batch):
+        for rank in range(world):
+            share = Sharding(rank, world, batch).share(number, n)
+            for block in plan.blocks_of(plan.deal(share))[0].tolist():
+                ranks_of_blocks.setdefault(block, set()).add(rank)
+
+    reads = sum(map(len, ranks_of_blocks.values()))
+
+    assert reads / len(ranks_of_blocks) < 1.15  # contiguous shares: 2.7
 
 
 @given(st.integers(1, 2**62), seeds)

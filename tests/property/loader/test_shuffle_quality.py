@@ -1,7 +1,7 @@
 """How good the windowed shuffle is, beside the full one, on rows that lie sorted by class.
 
 Sorted rows are the worst case: a shuffle that mixes too little trains on one class at a time. The
-window is as `shuffle="window"` chooses it for rows of 32 KiB: 64 blocks of 64 rows.
+window is as `shuffle="window"` chooses it for rows of 32 KiB: 410 blocks of 10 rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan, choose_order
+from tensorlake.loader.plan.order import Order, choose_order
+from tensorlake.loader.plan.plan import PlanKey, build_access_plan
 
 MNIST = Path(__file__).parents[3] / "examples" / "data" / "mnist"
 WINDOW = choose_order("window", num_rows=1, row_nbytes=32 << 10)
@@ -31,7 +32,7 @@ def classes_of_batches(order, seed=0):
 
 
 def test_the_window_is_the_one_that_is_chosen():
-    assert Order("window", 64, 64) == WINDOW
+    assert Order("window", 10, 410) == WINDOW
 
 
 @pytest.mark.parametrize("order", [Order("full"), WINDOW])
@@ -41,8 +42,8 @@ def test_neighbours_in_an_epoch_are_not_neighbours_in_the_selection(order, lag):
 
     correlation = np.corrcoef(positions[:-lag], positions[lag:])[0, 1]
 
-    # A window holds 64 of 1,563 blocks: their mean differs from window to window, by an eighth of
-    # the spread of rows, which correlates what shares a window by its square.
+    # A window holds 410 of 10,000 blocks: their mean differs from window to window, which
+    # correlates what shares a window.
     assert abs(correlation) < (0.01 if order.kind == "full" else 0.03)
 
 
@@ -55,8 +56,8 @@ def test_batches_of_a_window_mix_the_classes_nearly_as_a_full_shuffle_does():
     full, window = distance_from_even(Order("full")), distance_from_even(WINDOW)
 
     assert full < 0.2  # what chance alone makes of 64 rows: 0.15
-    # The 64 blocks of a window are a draw of classes as well, as large as a batch's: chance twice.
-    assert window < 1.1 * 2**0.5 * full
+    # The 410 blocks of a window are a draw of classes as well, larger than a batch's.
+    assert window < 1.15 * full
 
 
 def test_every_batch_of_a_window_has_nearly_all_classes():
@@ -64,6 +65,41 @@ def test_every_batch_of_a_window_has_nearly_all_classes():
 
     assert np.mean(seen) > 9.7
     assert min(seen) >= 6
+
+
+def test_rows_of_110_kb_stored_by_class_mix_nearly_as_in_a_full_shuffle():
+    rows, classes, batch = 1_280_000, 1000, 256
+    order = choose_order("window", num_rows=rows, row_nbytes=110_000)
+
+    def classes_in_batches(order):
+        positions = positions_of(order, rows)
+        batches = (positions * classes // rows).reshape(-1, batch)[::10]
+        return np.mean([len(np.unique(one)) for one in batches])
+
+    before, windowed, full = map(
+        classes_in_batches, (Order("window", 19, 63, version=1), order, Order("full"))
+    )
+
+    assert before == pytest.approx(68, abs=1)
+    assert windowed == pytest.approx(216, abs=1)
+    assert full == pytest.approx(226, abs=1)
+
+
+def test_windows_of_an_epoch_are_permuted_unlike_each_other():
+    block, window, windows = 4, 100, 500
+    span = block * window
+    plan = build_access_plan(PlanKey("any", Order("window", block, window), 3, 0), span * windows)
+    slots, offsets = plan.blocks_of(np.arange(span * windows))
+    inside = (slots % window * block + offsets).reshape(windows, span)
+
+    firsts = np.bincount(inside[:, 0] * 20 // span, minlength=20)  # of each window, in 20 parts
+    expected = windows / 20
+    neighbours = [np.corrcoef(inside[at], inside[at + 1])[0, 1] for at in range(windows - 1)]
+
+    assert np.array_equal(np.sort(inside, axis=1), np.tile(np.arange(span), (windows, 1)))
+    assert ((firsts - expected) ** 2 / expected).sum() < 44  # chi-square, 19 degrees: p < 0.001
+    assert abs(np.mean(neighbours)) < 4 / (span * windows) ** 0.5
+    assert np.std(neighbours) == pytest.approx(span**-0.5, rel=0.15)
 
 
 def test_two_epochs_share_hardly_any_batch_mates():

@@ -4,6 +4,11 @@
                      j // rows of s = its epoch,  j % rows of s = the place in it
                      ─► the source's own AccessPlan ─► position, of all sources end to end
 
+Sources are assigned evenly, so with as many sources of equal weight as a batch has rows, a rank's
+share of every batch would always be of the same sources. So version 2 arranges the sources of a
+*stretch* of places at random: a power of two of places, at least four for each source. Each source
+yields its rows in the order of places all the same.
+
 Each source has its own seed, so that two of equal size are shuffled differently, and its own
 epochs: it yields each of its rows once before any row a second time, also across epochs of the mix.
 """
@@ -17,9 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.loader.plan.mix_order import MixStop, Span
-from tensorlake.loader.plan.plan import Order, PlanKey, build_access_plan, check_places
-from tensorlake.loader.plan.shuffle import derive_words
+from tensorlake.loader.plan.order import Order
+from tensorlake.loader.plan.plan import PlanKey, build_access_plan, check_places
+from tensorlake.loader.plan.sharding import Share
+from tensorlake.loader.plan.shuffle import derive_words, hashed
 from tensorlake.loader.sources.mix.weights import (
+    SPAN_PLACES,
     Spans,
     assign_places,
     count_taken,
@@ -27,7 +35,17 @@ from tensorlake.loader.sources.mix.weights import (
     units_of,
 )
 
-__all__ = ["ENDLESS", "MixPlan", "PlannedSource", "epoch_places", "first_span", "source_seed"]
+__all__ = [
+    "ENDLESS",
+    "MixPlan",
+    "PlannedSource",
+    "epoch_places",
+    "first_span",
+    "source_seed",
+    "stretch_of",
+]
+
+STRETCH_SHARE = 4  # places for each source
 
 ENDLESS = 1 << 62
 """Places of a mix that never stops: more than will ever be requested."""
@@ -50,23 +68,59 @@ class MixPlan:
     sources: tuple[PlannedSource, ...]
     spans: Spans
     seed: int
+    epoch: int
     num_rows: int
+    version: int
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the position, over all sources end to end, at each of some ascending places."""
+        """Return the position, over all sources end to end, at each of some places."""
         if not len(places):
             return places
         check_places(places, self.num_rows)
+        source, given = self._assigned(places)
         positions = np.empty_like(places)
-        first, last = int(places[0]), int(places[-1])
-        for span, start, stop in self.spans.between(first, last + 1):
-            low, high = np.searchsorted(places, (start, stop))
-            source, taken = assign_places(units_of(span.weights), places[low:high] - span.start)
-            part = positions[low:high]
-            for number in range(len(self.sources)):
-                own = np.flatnonzero(source == number)
-                part[own] = self._positions_of(number, taken[own] + span.taken[number])
+        ranked = np.lexsort((given, source))
+        borders = np.searchsorted(source[ranked], np.arange(len(self.sources) + 1))
+        for number in np.flatnonzero(np.diff(borders)).tolist():
+            own = ranked[borders[number] : borders[number + 1]]
+            positions[own] = self._positions_of(number, given[own])
         return positions
+
+    def deal(self, share: Share) -> NDArray[np.int64]:
+        """Return the places of a rank's share of a global batch: they are contiguous."""
+        return share.places
+
+    def _assigned(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the source of each place, and how many rows it has yielded before."""
+        if self.version == 1:
+            return self._evenly(places)
+        length = stretch_of(len(self.sources))
+        stretches, which = np.unique(places // length, return_inverse=True)
+        every = (stretches[:, np.newaxis] * length + np.arange(length)).ravel()
+        every = every[every < self.num_rows]
+        source, given = self._evenly(every)
+        stretch = every // length
+        keys = derive_words(
+            2, seed=self.seed, epoch=self.epoch, purpose="places", version=self.version
+        )
+        arranged = source[np.lexsort((hashed(every, keys), stretch))]
+        ascending = np.empty_like(given)  # each source yields its rows in the order of places
+        ascending[np.lexsort((every, arranged, stretch))] = given[
+            np.lexsort((every, source, stretch))
+        ]
+        at = which * length + places % length
+        return arranged[at], ascending[at]
+
+    def _evenly(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        source, given = np.empty_like(places), np.empty_like(places)
+        ranked = np.argsort(places, kind="stable")
+        ascending = places[ranked]
+        for span, start, stop in self.spans.between(int(ascending[0]), int(ascending[-1]) + 1):
+            low, high = np.searchsorted(ascending, (start, stop))
+            own, taken = assign_places(units_of(span.weights), ascending[low:high] - span.start)
+            source[ranked[low:high]] = own
+            given[ranked[low:high]] = taken + np.array(span.taken)[own]
+        return source, given
 
     def _positions_of(self, number: int, given: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map ordinals of yielded rows of a source, ascending, to positions."""
@@ -76,19 +130,27 @@ class MixPlan:
         borders = np.flatnonzero(np.diff(epochs)) + 1
         stops = [*borders.tolist(), len(given)] if len(given) else []
         start = 0
+        seed = source_seed(self.seed, number, self.version)
         for stop in stops:
-            key = PlanKey(
-                source.digest, source.order, source_seed(self.seed, number), int(epochs[start])
-            )
+            key = PlanKey(source.digest, source.order, seed, int(epochs[start]))
             plan = build_access_plan(key, source.num_rows)
             positions[start:stop] = plan.at(places[start:stop])
             start = stop
         return positions + source.first_position
 
 
-def source_seed(seed: int, number: int) -> int:
+def stretch_of(sources: int) -> int:
+    """Return how many places are arranged together in a mix of some sources.
+
+    >>> stretch_of(2), stretch_of(1000)
+    (8, 4096)
+    """
+    return min(1 << (STRETCH_SHARE * sources - 1).bit_length(), SPAN_PLACES)
+
+
+def source_seed(seed: int, number: int, version: int) -> int:
     """Return the seed of a source's own orders."""
-    return derive_words(1, seed=seed, epoch=0, purpose="source", stream=number)[0]
+    return derive_words(1, seed=seed, epoch=0, purpose="source", stream=number, version=version)[0]
 
 
 def epoch_places(stop: MixStop, rows: Sequence[int], weights: Sequence[float]) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from tensorlake.loader.plan.mix_order import MixOrder, MixStop, SourceOrder, Span, Weight
-from tensorlake.loader.plan.plan import Shuffle, choose_order
+from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.mix.checks import common_columns
@@ -23,8 +23,7 @@ from tensorlake.loader.sources.mix.plan import (
 )
 from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource, SourceColumn
 from tensorlake.loader.sources.mix.weights import Spans, weights_at
-from tensorlake.loader.sources.read_strategy import row_nbytes_of
-from tensorlake.loader.sources.rows import refuse_staged, rows_of_version
+from tensorlake.loader.sources.rows import chosen_order, refuse_staged, rows_of_version
 
 __all__ = ["SOURCE", "MixRows"]
 
@@ -84,16 +83,20 @@ class MixRows:
             return ENDLESS
         return epoch_places(self.stop, self._counts, self._first_weights)
 
-    def choose(self, shuffle: Shuffle, tensors: tuple[str, ...]) -> MixOrder:
+    def choose(
+        self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
+    ) -> MixOrder:
         """Choose the order of each source by its own rows and bytes."""
         sources = tuple(
             SourceOrder(
                 source.name,
                 source.selection.snapshot.version,
-                choose_order(
+                chosen_order(
                     shuffle,
-                    num_rows=source.selection.num_rows,
-                    row_nbytes=row_nbytes_of(source.reader, tensors),
+                    source.selection,
+                    source.reader,
+                    tensors,
+                    prefetch_nbytes=prefetch_nbytes,
                 ),
             )
             for source in self.sources
@@ -114,14 +117,14 @@ class MixRows:
                 self.sources, order.sources, self.selection.starts[:-1], strict=True
             )
         )
-        return MixPlan(planned, self._spans(epoch), seed, self.num_places)
+        return MixPlan(planned, self._spans(epoch), seed, epoch, self.num_places, order.version)
 
     def recorded(self, order: Any, position: int) -> MixOrder:
         """Return the order with the weights at a position."""
         assert isinstance(order, MixOrder)
         if not self._varies:
             return order
-        return MixOrder(order.stop, order.sources, self._varying.at(position))
+        return replace(order, span=self._varying.at(position))
 
     def describe(self, order: Any) -> str:
         """List the sources, their weights and orders."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
-from tensorlake.loader.plan.plan import Order, choose_order
+from tensorlake.loader.plan.order import Order, choose_order
 from tensorlake.loader.plan.state import LoaderState, check_state, checked_epoch
 
 STATE = LoaderState(
@@ -64,8 +64,15 @@ def test_a_damaged_state_is_refused(changes):
 
 
 def test_a_state_of_another_plan_version_is_refused_by_name():
-    with pytest.raises(UnsupportedFeatureError, match="plan version 2"):
-        LoaderState.from_json(STATE.to_json() | {"plan": 2})
+    with pytest.raises(UnsupportedFeatureError, match=r"plan version 3; .* versions 1, 2"):
+        LoaderState.from_json(STATE.to_json() | {"plan": 3})
+
+
+def test_a_state_of_version_1_stays_one():
+    state = LoaderState.from_json(STATE.to_json() | {"plan": 1})
+
+    assert state.order == Order("window", 19, 63, version=1)
+    assert state.to_json()["plan"] == 1
 
 
 @pytest.mark.parametrize("changes", [{}, {"shuffle": "window"}, {"seed": None}])
@@ -106,10 +113,36 @@ def test_shuffle_true_chooses_by_rows_and_bytes_alone(num_rows, row_nbytes, kind
     assert choose_order(True, num_rows=num_rows, row_nbytes=row_nbytes).kind == kind  # noqa: FBT003 - the argument under test
 
 
-def test_a_window_holds_about_128_mib_of_blocks_of_2_mib():
-    order = choose_order("window", num_rows=10**9, row_nbytes=1024)
+@pytest.mark.parametrize(
+    ("row_nbytes", "chunk_nbytes", "block", "window"),
+    [
+        (110_000, 0, 2, 1220),  # 256 MiB, of which half is held
+        (107_000, 0, 3, 557),
+        (8192, 0, 40, 409),  # all but a few of its blocks are held: 128 MiB
+        (200_000, 0, 1, 1342),
+        (1024, 1 << 20, 2048, 42),  # blocks of 2 MiB pin chunks of 3 MiB
+        (3200, 8 << 20, 5242, 5),
+    ],
+)
+def test_a_window_holds_half_of_prefetch(row_nbytes, chunk_nbytes, block, window):
+    order = choose_order("window", num_rows=10**9, row_nbytes=row_nbytes, chunk_nbytes=chunk_nbytes)
 
-    assert order == Order("window", 2048, 64)
+    assert order == Order("window", block, window)
+
+
+def test_a_smaller_prefetch_makes_windows_of_fewer_blocks():
+    order = choose_order("window", num_rows=10**9, row_nbytes=8192, prefetch_nbytes=64 << 20)
+
+    assert order == Order("window", 40, 102)
+
+
+def test_blocks_of_one_row_are_a_full_shuffle():
+    large, larger = (
+        choose_order(True, num_rows=10**7, row_nbytes=nbytes)  # noqa: FBT003 - the argument under test
+        for nbytes in (160 << 10, (160 << 10) + 1)
+    )
+
+    assert (large.kind, larger.kind) == ("window", "full")
 
 
 def test_an_unknown_shuffle_is_refused():

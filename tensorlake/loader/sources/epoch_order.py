@@ -1,0 +1,116 @@
+"""``loader.plan``: which rows an epoch gives at which positions, and the inverse, without reading.
+
+    position_of   row ─► place in the selection ─► position in the epoch's order
+    rows_at       position ─► place in the selection ─► row
+
+Here, as in a state, a *position* is a place in the order of the epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.loader.plan.plan import AccessPlan, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensorlake.loader.plan.selection import Int64Array, Selection
+
+__all__ = ["EpochOrder"]
+
+SCANNED_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class EpochOrder:
+    """The order of one epoch of a loader.
+
+    Attributes:
+        plan: The plan of the epoch.
+        selection: The rows.
+    """
+
+    plan: Plan
+    selection: Selection
+
+    def __len__(self) -> int:
+        return self.plan.num_rows
+
+    def rows_at(self, positions: Sequence[int] | Int64Array) -> Int64Array:
+        """Return the row numbers, int64, that the epoch gives at some positions.
+
+        Raises:
+            InvalidInputError: A position is not within the epoch.
+        """
+        places = _integers(positions, "positions")
+        if not len(places):
+            return places
+        return self.selection.row_numbers(self.plan.at(places))
+
+    def position_of(self, rows: Sequence[int] | Int64Array) -> Int64Array:
+        """Return the position, int64, at which the epoch gives each of some rows.
+
+        A row that the view lists several times has its first position.
+
+        Raises:
+            InvalidInputError: The view does not have a row; or the loader is of a mix, in which a
+                row number does not name a row.
+        """
+        if not isinstance(self.plan, AccessPlan):
+            raise InvalidInputError(
+                "position_of(): a row number does not identify a row of a mix\nuse rows_at()"
+            )
+        numbers = _integers(rows, "rows")
+        if self._listed is None:
+            found = numbers
+            known = (numbers >= 0) & (numbers < self.selection.num_rows)
+            self._refuse_unknown(numbers, known)
+            return self.plan.places_of(found)
+        ranked, values = self._listed
+        start = np.searchsorted(values, numbers, "left")
+        stop = np.searchsorted(values, numbers, "right")
+        self._refuse_unknown(numbers, start < stop)
+        first = self.plan.places_of(ranked[start])
+        for more in range(1, int((stop - start).max(initial=0))):
+            again = np.flatnonzero(start + more < stop)
+            others = self.plan.places_of(ranked[start[again] + more])
+            first[again] = np.minimum(first[again], others)
+        return first
+
+    def _refuse_unknown(self, numbers: Int64Array, known: Any) -> None:
+        if not known.all():
+            row = int(numbers[~known][0])
+            raise InvalidInputError(
+                f"position_of(): row {row} is not one of the {self.selection.num_rows} rows that"
+                " this loader reads\ngive row numbers as in '_row'",
+                actual=row,
+            )
+
+    @cached_property
+    def _listed(self) -> tuple[Int64Array, Int64Array] | None:
+        """The selection's places by ascending row, and these rows; None if rows are places."""
+        count = self.selection.num_rows
+        starts = range(0, count, SCANNED_ROWS)
+        parts = (np.arange(start, min(start + SCANNED_ROWS, count)) for start in starts)
+        if all(np.array_equal(self.selection.row_numbers(part), part) for part in parts):
+            return None
+        rows = self.selection.row_numbers(np.arange(count))
+        ranked = np.argsort(rows, kind="stable")
+        return ranked, rows[ranked]
+
+
+def _integers(values: Any, name: str) -> Int64Array:
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"{name} is a list or array of integers, got {shown(values)}", argument=name
+        )
+    return array.astype(np.int64)
