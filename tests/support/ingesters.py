@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -27,11 +28,25 @@ PRELOADED = (pyarrow.json, simplejpeg, tensorlake.ingest)
 
 FILE_EVENTS = {"open", "os.rename", "os.link", "os.mkdir", "os.remove", "os.scandir", "os.listdir"}
 COMMIT_EVERY = "6kB"
+BEFORE = "before.tl"
+"""Dataset of the source before it changed, beside it."""
 
 
 def images(src: Path, dst: Path) -> tl.Dataset:
     """Ingest pictures in folders."""
     return tl.ingest.images(src / "pictures", dst, commit_every=COMMIT_EVERY, durability="none")
+
+
+def sync(src: Path, dst: Path) -> tl.Dataset:
+    """Bring a copy of the dataset beside the source to pictures that changed."""
+    if not dst.exists():
+        part = dst.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(src.parent / BEFORE, part)
+        part.rename(dst)
+    return tl.ingest.images(
+        src / "pictures", dst, commit_every=COMMIT_EVERY, durability="none", delete=True
+    )
 
 
 def coco(src: Path, dst: Path) -> tl.Dataset:
@@ -58,6 +73,7 @@ def tokens(src: Path, dst: Path) -> tl.Dataset:
 
 KINDS: dict[str, Callable[[Path, Path], tl.Dataset]] = {
     "images": images,
+    "sync": sync,
     "coco": coco,
     "tokens": tokens,
 }
@@ -125,3 +141,27 @@ def make_source(folder: Path) -> None:
     for number in range(8):
         rows = [json.dumps({"id": at, "text": f"{number} {at} " * 20}) for at in range(30)]
         (folder / "texts" / f"{number}.jsonl").write_text("\n".join(rows))
+
+
+def change_source(folder: Path) -> None:
+    """Correct, rename, move, remove and add pictures."""
+    import numpy as np
+
+    random = np.random.default_rng(1)
+    pictures = sorted((folder / "pictures").rglob("*.jpg"))
+    for number, path in enumerate(pictures):
+        match number % 6:
+            case 0:
+                pixels = random.integers(0, 256, (16, 24, 3), np.uint8)
+                path.write_bytes(simplejpeg.encode_jpeg(pixels))
+            case 1:
+                path.rename(path.with_name(f"renamed-{path.name}"))
+            case 2:
+                path.rename(path.parent.parent / "abc"[number % 2] / f"moved-{path.name}")
+            case 3:
+                path.unlink()
+            case 4:
+                pixels = random.integers(0, 256, (24, 24, 3), np.uint8)
+                path.with_name(f"new-{path.name}").write_bytes(simplejpeg.encode_jpeg(pixels))
+            case _:
+                pass

@@ -34,6 +34,14 @@ IN_MEMORY = ("arrow", "huggingface", "torch")
 """Kinds whose source is a Python object."""
 
 
+class OnConflict(StrEnum):
+    """How to handle a row changed by hand, whose item changed at its source, too."""
+
+    KEEP = "keep"
+    SOURCE = "source"
+    ERROR = "error"
+
+
 class OnError(StrEnum):
     """How to handle an item that cannot be ingested."""
 
@@ -53,6 +61,21 @@ def ingest(
     append: Annotated[
         bool, typer.Option("--append", help="Append to an existing dataset.")
     ] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete rows whose items are no longer in the source.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare unchanged items by digest, too.")
+    ] = False,
+    on_conflict: Annotated[
+        OnConflict | None,
+        typer.Option(
+            help="How to handle rows changed by hand and at their source: keep the rows as they are"
+            " (default; exit status 1), take the source, or raise an error. If given, conflicts do"
+            " not change the exit status.",
+            show_default=False,
+        ),
+    ] = None,
     on_error: Annotated[
         OnError,
         typer.Option(
@@ -101,7 +124,10 @@ def ingest(
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
-    """Ingest files into a dataset; repeating the command after a failure continues.
+    """Bring a dataset to its source: create it, or repeat the command to update it.
+
+    Prints the numbers of items added, updated, unchanged, vanished and rejected. The exit status is
+    1 if rows changed by hand and at their source were kept.
 
     Example: tensorlake ingest images photos pets.tl
     """
@@ -116,6 +142,9 @@ def ingest(
         wrong_usage(f"ingest {kind} takes {' '.join(map(str.upper, sources))}, got {places}")
     options: dict[str, Any] = {
         "mode": "append" if append else "create",
+        "delete": delete,
+        "verify": verify,
+        "on_conflict": (on_conflict or OnConflict.KEEP).value,
         "on_error": on_error.value,
         "workers": workers,
         "commit_every": commit_every,
@@ -140,7 +169,10 @@ def ingest(
         if dry_run:
             _show(ds, places[-1], as_json=as_json)
         else:
-            print_report(report, as_json=as_json, quiet=terms.quiet)
+            print_report(report, as_json=as_json, quiet=terms.quiet, rejected=report.rejected)
+            is_told = on_error is not OnError.RAISE
+            if (report.conflicts and on_conflict is None) or (report.rejected and not is_told):
+                raise typer.Exit(1)
 
 
 def _show(ds: tl.Dataset, url: str, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,10 @@ class Listing:
     @classmethod
     def of(cls, source: Source[Item]) -> Listing:
         """List a source whose items are known by name."""
-        names = _distinct([source.file_of(at) for at in range(len(source.items))])
-        stamps = (stamp_of(source.state_of(at)) for at in range(len(names)))
+        items = source.items
+        names = _distinct(list(map(source.file or source.name, items)))
+        states = source.sizes if source.stamp is None else map(source.stamp, items)
+        stamps = map(stamp_of, map(str, states))
         return cls(
             names,
             np.fromiter(source.sizes, np.int64, len(names)),
@@ -73,7 +75,7 @@ class Comparison:
             nothing = np.empty(0, np.int64)
             return cls(np.full(count, -1, np.int64), np.zeros(count, np.bool_), nothing)
         places = dict(zip(known.items, range(len(known)), strict=True))
-        found = (places.get(name, -1) for name in listing.names)
+        found = map(places.get, listing.names, repeat(-1))
         entry_of = np.fromiter(found, np.int64, len(listing.names))
         is_known = entry_of >= 0
         is_same = is_known & (known.stamps[entry_of] == listing.stamps)

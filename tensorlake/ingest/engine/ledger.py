@@ -204,7 +204,7 @@ class Ledger:
         self.rejections: list[SkippedItem] = []
         """Rows left out of pieces, for the next commit."""
         self.num_rows = 0
-        self._chunks = 0
+        self._chunks = self._superseded = 0
         self._of, self._log = np.empty(0, np.int32), Entries.empty()
         reader = self._session.group(ITEMS)
         if reader is None:
@@ -237,7 +237,10 @@ class Ledger:
 
     def entries(self, number: int | None = None) -> Entries:
         """Return what counts of one source, or of all, in the order of ingestion."""
-        return self._log.take(self._newest(number))
+        newest = self._newest(number)
+        if number is not None:
+            self._superseded += int(np.count_nonzero(self._of == number)) - len(newest)
+        return self._log if len(newest) == len(self._log) else self._log.take(newest)
 
     def stage(self, number: int, added: Entries, known: KnownSource | None = None) -> None:
         """Stage entries of a source, to be committed with the rows that they describe.
@@ -256,15 +259,13 @@ class Ledger:
         has_group = bool(self.num_rows)
         self._of = np.concatenate([self._of, of])
         self._log = Entries.concat([self._log, added]) if has_group else added
-        newest = None
-        is_small = self.num_rows + len(added) < FEW_ROWS
-        if has_group and (self._chunks >= MAX_CHUNKS or not is_small):
+        is_mostly_old = self._superseded > max(FEW_ROWS, len(self._log) // 2)
+        is_rewritten = has_group and (self._chunks >= MAX_CHUNKS or is_mostly_old)
+        if is_rewritten:
             newest = self._newest(None)
-            if self._chunks < MAX_CHUNKS and 2 * len(newest) >= len(self._log):
-                newest = None
-        if not has_group or newest is not None:
-            if newest is not None:
-                self._of, self._log = self._of[newest], self._log.take(newest)
+            self._of, self._log = self._of[newest], self._log.take(newest)
+            self._superseded = 0
+        if is_rewritten or not has_group:
             columns, types = self._log.to_columns(self._of), _ITEM_TYPES
             self._chunks = 1
         else:
@@ -308,7 +309,8 @@ class Ledger:
             pairs = zip(self._of.tolist(), items, strict=True)
             last = dict(zip(pairs, range(len(items)), strict=True))
         else:
-            last = dict(zip((items[one] for one in at.tolist()), at.tolist(), strict=True))
+            mine = items if len(at) == len(items) else [items[one] for one in at.tolist()]
+            last = dict(zip(mine, at.tolist(), strict=True))
         if len(last) < len(at):
             at = np.sort(np.fromiter(last.values(), np.int64, len(last)))
         return at[self._log.rows[at] > 0]

@@ -182,8 +182,9 @@ class Rows:
         """Stage what differs in rows of known items; return 0: no rows are new."""
         stored = converted_rows(self._session, columns)
         entries = self._compared.entry_of[items]
-        updated = self._bring(stored, np.arange(len(items)), items, entries)
+        updated, unchanged = self._bring(stored, np.arange(len(items)), items, entries)
         self._report.updated += updated
+        self._report.unchanged += unchanged
         return 0
 
     def vanish(self, *, is_absent: Callable[[str], bool], delete: bool) -> None:
@@ -221,14 +222,17 @@ class Rows:
 
     def _bring(
         self, stored: Mapping[str, Column], places: Int64Array, items: Int64Array, at: Int64Array
-    ) -> int:
-        """Bring the rows of entries to their source; return how many were updated.
+    ) -> tuple[int, int]:
+        """Bring the rows of entries to their source.
 
         Args:
             stored: Columns of the source's values.
             places: Positions in them.
             items: The items.
             at: The entries.
+
+        Returns:
+            How many were updated, and how many have nothing that differs.
         """
         known = self._known
         now_cells, digests = self._digests(stored)
@@ -258,8 +262,6 @@ class Rows:
                 kept[is_conflict] = CONFLICT
                 made.cells[changed] = kept
                 made.stamps[changed[is_conflict.any(axis=1)]] = 0
-        is_unchanged = ~differs
-        self._report.unchanged += int(np.count_nonzero(is_unchanged)) if len(at) else 0
         is_noted = (
             differs
             | (made.stamps != known.stamps[at])
@@ -271,7 +273,7 @@ class Rows:
         noted = np.flatnonzero(is_noted)
         if len(noted):
             self.entries.append(made.take(noted))
-        return num_updated
+        return num_updated, len(at) - len(changed)
 
     def _report_conflicts(self, items: Int64Array, at: Int64Array, conflicts: BoolArray) -> None:
         rows = np.flatnonzero(conflicts.any(axis=1))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tensorlake as tl
-from tests.support.ingesters import KINDS, make_source, run
+from tests.support.ingesters import BEFORE, KINDS, change_source, images, make_source, run
 from tests.support.writers import fork_server
 
 POINTS = 12
@@ -24,6 +24,17 @@ PATIENCE_S = 120
 def source(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("source")
     make_source(folder)
+    return folder
+
+
+@pytest.fixture
+def changed(tmp_path) -> Path:
+    """A source that changed after it was ingested."""
+    folder = tmp_path / "changed" / "source"
+    folder.mkdir(parents=True)
+    make_source(folder)
+    images(folder, folder.parent / BEFORE).close()
+    change_source(folder)
     return folder
 
 
@@ -67,13 +78,22 @@ def check(kind: str, source: Path, folder: Path, points: tuple[int, ...]) -> Non
             assert ds.check().ok
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"sync"}))
 def test_killed_ingestion_ends_with_the_same_content(kind, source, tmp_path):
     check(kind, source, tmp_path, SAMPLED)
 
 
+def test_killed_sync_ends_with_the_same_content(changed, tmp_path):
+    check("sync", changed, tmp_path, SAMPLED)
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_sync_killed_at_twelve_points_ends_with_the_same_content(changed, tmp_path):
+    check("sync", changed, tmp_path, tuple(range(1, POINTS + 1)))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"sync"}))
 def test_ingestion_killed_at_twelve_points_ends_with_the_same_content(kind, source, tmp_path):
     check(kind, source, tmp_path, tuple(range(1, POINTS + 1)))
 

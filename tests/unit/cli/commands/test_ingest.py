@@ -24,7 +24,7 @@ def test_a_folder_of_images_becomes_a_dataset_with_folders_as_classes(run, photo
     made = run("ingest", "images", str(photos), str(tmp_path / "pets.tl"))
 
     assert made.code == 0
-    assert made.out.startswith("ingested 3 rows")
+    assert made.out.startswith("3 images added; read ")
     assert made.out.rstrip().endswith("pets.tl main@1 (committed in 1 commit)")
     ds = tl.open(str(tmp_path / "pets.tl"))
     assert ds["label"].names == ("cat", "dog")
@@ -42,16 +42,52 @@ def test_ingesting_again_adds_nothing(run, photos, tmp_path):
     assert again["version"] == "main@1"
 
 
-def test_a_source_that_grew_fails_and_names_what_is_new(run, photos, tmp_path):
+def test_a_source_that_changed_is_counted_and_brought_in(run, photos, tmp_path):
+    target = str(tmp_path / "pets.tl")
+    run("ingest", "images", str(photos), target)
+    first, second = sorted((photos / "cat").glob("*.jpg"))
+    (photos / "cat" / "new.jpg").write_bytes(next((photos / "dog").glob("*.jpg")).read_bytes())
+    first.write_bytes(second.read_bytes())
+    second.unlink()
+
+    again = run("ingest", "images", str(photos), target)
+    deleted = json.loads(run("ingest", "images", str(photos), target, "--delete", "--json").out)
+
+    assert again.code == 0
+    assert again.out.startswith("1 image added, 1 updated, 1 unchanged, 1 no longer in the source;")
+    assert "its row stays in the dataset; to remove: delete=True" in again.out
+    assert (deleted["vanished"], deleted["deleted"], deleted["rejected"]) == (1, 1, 0)
+    assert len(tl.open(target)) == 3
+
+
+def test_a_conflict_fails_unless_it_is_decided(run, photos, tmp_path):
+    target = str(tmp_path / "pets.tl")
+    run("ingest", "images", str(photos), target)
+    ds = tl.open(target)
+    ds["label"][0] = "dog"
+    ds.commit("relabel")
+    first, second = sorted((photos / "cat").glob("*.jpg"))
+    first.write_bytes(second.read_bytes())
+
+    kept = run("ingest", "images", str(photos), target)
+    told = run("ingest", "images", str(photos), target, "--on-conflict", "keep")
+    refused = run("ingest", "images", str(photos), target, "--on-conflict", "error")
+    taken = run("ingest", "images", str(photos), target, "--on-conflict", "source")
+
+    assert (kept.code, told.code, refused.code, taken.code) == (1, 0, 1, 0)
+    assert f"conflict: cat/{first.name}, row 0, 'label': changed by hand" in kept.out
+    assert "on_conflict='source'" in refused.err
+    assert tl.open(target)["label"][0] == "cat"
+
+
+def test_an_append_of_what_is_there_fails(run, photos, tmp_path):
     target = str(tmp_path / "pets.tl")
     run("ingest", "images", str(photos), target)
     (photos / "cat" / "new.jpg").write_bytes(next(photos.rglob("*.jpg")).read_bytes())
 
-    again = run("ingest", "images", str(photos), target)
     appended = run("ingest", "images", str(photos), target, "--append")
 
-    assert (again.code, appended.code) == (1, 1)
-    assert "1 image was added ('cat/new.jpg')" in again.err
+    assert appended.code == 1
     assert "3 of 4 images" in appended.err
     assert len(tl.open(target)) == 3
 
