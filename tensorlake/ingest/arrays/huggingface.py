@@ -22,6 +22,7 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings, part_of
+from tensorlake.ingest.tables.keys import KEY_ADVICE, check_key, row_names
 from tensorlake.ingest.tables.nested import unnested
 from tensorlake.types import ClassLabel, as_type
 
@@ -74,6 +75,7 @@ def huggingface(
     dst: str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
+    key: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
     """Ingest a ``datasets.Dataset``: images as stored, with class names.
@@ -88,6 +90,8 @@ def huggingface(
             machine's temporary folder first.
         dst: Path or URL of the dataset.
         schema: Types in place of those that follow from its features, by name.
+        key: The column that names a row, in its split; None: rows are known by position, and the
+            dataset by its fingerprint.
         **options: See `IngestOptions`.
 
     Returns:
@@ -113,13 +117,17 @@ def huggingface(
             ]
         else:
             splits = [_split(dataset, "", Path(folder, "0"), most)]
-        source = _source(splits, schema, has_splits=isinstance(dataset, Mapping))
+        source = _source(splits, schema, has_splits=isinstance(dataset, Mapping), key=key)
         one_reader: IngestOptions = {"workers": 1, **options}  # not every dataset takes threads
         return run_ingest(source, dst, **one_reader)
 
 
 def _source(
-    splits: Sequence[_Split], schema: Mapping[str, Any] | None, *, has_splits: bool
+    splits: Sequence[_Split],
+    schema: Mapping[str, Any] | None,
+    *,
+    has_splits: bool,
+    key: str | None,
 ) -> Source[int]:
     import pyarrow as pa
 
@@ -176,25 +184,39 @@ def _source(
 
     def row_name(items: Sequence[int], row: int) -> str:
         one, own = of_split(items[row])
-        return f"row {own} of {one.name!r}" if has_splits else f"row {own}"
+        return _row_name(one, own)
+
+    keys: list[str] = []
+    if key is not None:
+        check_key(key, types)
+        for one in splits:
+            values = [value for table in one.parts([key]) for value in table[key].to_pylist()]
+            named = row_names(key, values, lambda row, one=one: _row_name(one, row))
+            keys += [f"{one.name}/{each}" if has_splits else each for each in named]
 
     return Source(
         kind="huggingface",
         schema=types,
         items=range(sum(counts)),
         sizes=[max(1, first.nbytes // max(1, len(first)))] * sum(counts),
-        name=name,
+        name=keys.__getitem__ if key is not None else name,
         load=load,
-        row_name=row_name,
+        row_name=None if key is not None else row_name,
         stamp=lambda row: of_split(row)[0].mark,
-        file=lambda _: "the dataset",
-        unit="dataset",
-        by_position=True,
+        file=None if key is not None else lambda _: "the dataset",
+        unit="dataset" if key is None else "row",
+        by_position=key is None,
         settings=given_settings(
-            schema, splits=[one.name for one in splits] if has_splits else None
+            schema, splits=[one.name for one in splits] if has_splits else None, key=key
         ),
+        content=(),
+        key_advice=KEY_ADVICE,
         has_identity=all(one.mark for one in splits),
     )
+
+
+def _row_name(split: _Split, row: int) -> str:
+    return f"row {row} of {split.name!r}" if split.name else f"row {row}"
 
 
 def _lists(splits: Sequence[_Split], first: Arrow, given: Mapping[str, Any]) -> dict[str, Lists]:

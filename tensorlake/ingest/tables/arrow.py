@@ -20,16 +20,18 @@ from tensorlake.dataset import (
     SkippedItem,
     as_table,
     holds_lists,
+    huggingface_features,
     infer_types,
     lists_of,
     values_of,
 )
 from tensorlake.errors import InvalidInputError
-from tensorlake.ingest.engine.found_files import Piece, find_files, names_below
+from tensorlake.ingest.engine.found_files import Piece, find_files, full_place, names_below
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import LoadedRows, Source, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.tables.keys import KEY_ADVICE, Records, check_key, row_names
 from tensorlake.ingest.tables.nested import SEPARATOR, unnested
 from tensorlake.types import SampleType, as_type
 
@@ -47,6 +49,7 @@ def arrow(
     dst: str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
+    key: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
     """Ingest a table in memory: Arrow, pandas, polars, DuckDB, all that speaks Arrow's C stream.
@@ -55,6 +58,8 @@ def arrow(
         src: A ``pyarrow.Table`` or what has ``__arrow_c_stream__``; a pandas DataFrame.
         dst: Path or URL of the dataset.
         schema: Types in place of those that follow from the columns, by name.
+        key: The column that names a row; None: rows are known by position, so that a later call
+            may find more of them at the end, and nothing else may have changed.
         **options: See `IngestOptions`.
 
     Returns:
@@ -77,6 +82,8 @@ def arrow(
         rows = table.slice(items[0], items[-1] + ROWS_AT_ONCE - items[0])
         return _columns(rows, types)
 
+    if key is not None:
+        return run_ingest(_by_key(table, types, key, digest, schema), dst, **options)
     source = Source(
         kind="arrow",
         schema=types,
@@ -90,8 +97,34 @@ def arrow(
         unit="table",
         by_position=True,
         settings=given_settings(schema),
+        key_advice=KEY_ADVICE,
     )
     return run_ingest(source, dst, **options)
+
+
+def _by_key(
+    table: Arrow,
+    types: Mapping[str, SampleType],
+    key: str,
+    digest: str,
+    schema: Mapping[str, Any] | None,
+) -> Source[int]:
+    """Return the source of a table whose rows are known by a column."""
+    check_key(key, types)
+    names = row_names(key, table[key].to_pylist(), lambda row: f"row {row} of the table")
+    return Source(
+        kind="arrow",
+        schema=types,
+        items=range(table.num_rows),
+        sizes=[max(1, table.nbytes // max(1, table.num_rows))] * table.num_rows,
+        name=names.__getitem__,
+        load=lambda rows: _columns(table.slice(rows[0], len(rows)), types),
+        stamp=lambda _: digest,
+        unit="row",
+        settings=given_settings(schema, key=key),
+        content=(),
+        names_classes=not huggingface_features(table.schema),
+    )
 
 
 @shows_options
@@ -101,6 +134,7 @@ def parquet(
     *,
     columns: Sequence[str] | None = None,
     schema: Mapping[str, Any] | None = None,
+    key: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
     """Ingest Parquet files, row group by row group.
@@ -115,6 +149,8 @@ def parquet(
         dst: Path or URL of the dataset.
         columns: Only these columns.
         schema: Types in place of those that follow from the columns, by name.
+        key: The column that names a row; None: rows are known by position, so that a later call
+            may find more of them at the end, and nothing else may have changed.
         **options: See `IngestOptions`.
 
     Returns:
@@ -181,7 +217,10 @@ def parquet(
 
         return LoadedRows(_columns(pa.concat_tables(tables), types), (), row_name)
 
-    settings = given_settings(schema, columns=None if columns is None else [*columns])
+    def keys(piece: Piece) -> list[Any]:
+        return read(piece, [str(key)])[str(key)].to_pylist()
+
+    settings = given_settings(schema, columns=None if columns is None else [*columns], key=key)
     return ingest_pieces(
         "parquet",
         pieces,
@@ -192,6 +231,10 @@ def parquet(
         files=files,
         settings=settings,
         left_out=left_out,
+        key=key,
+        keys=keys,
+        names_classes=not huggingface_features(first.schema),
+        src=src,
     )
 
 
@@ -217,6 +260,10 @@ def ingest_pieces(
     settings: Mapping[str, Any],
     maker: str = "",
     left_out: Collection[SkippedItem] = (),
+    key: str | None = None,
+    keys: Callable[[Piece], Sequence[Any]] | None = None,
+    names_classes: bool = True,
+    src: object = None,
 ) -> Dataset:
     """Ingest files piece by piece, each loaded as columns of these types.
 
@@ -231,8 +278,41 @@ def ingest_pieces(
         settings: Arguments of the call that determine the rows.
         maker: Other inputs that determine the rows, such as a tokenizer.
         left_out: Parts of the source that have no rows.
+        key: The column that names a row; None: rows are known by position.
+        keys: Reads the keys of a piece, where that is cheaper than loading it.
+        names_classes: Whether ``load`` gives classes by name.
+        src: The source, as given.
     """
     stamps = {piece.path: files.stamp(piece.path) for piece in pieces}
+    place = Path(pieces[0].path).parent.name if len(pieces) > 1 else Path(pieces[0].path).name
+    if key is not None:
+        check_key(key, types)
+        records = Records(pieces, key, load, keys)
+        if records.refused and options.get("delete"):
+            first = records.refused[0]
+            raise InvalidInputError(
+                f"{first.item} cannot be read: {first.reason}\nwhich rows have left the source is"
+                " unknown then: fix it, or do not delete",
+                item=first.item,
+            )
+        keyed = Source(
+            kind=kind,
+            schema=types,
+            items=records.items,
+            sizes=records.sizes,
+            name=lambda record: record.name,
+            load=records.load,
+            place=place,
+            maker=maker,
+            left_out=[*left_out, *records.refused],
+            stamp=lambda record: stamps[pieces[record.piece].path],
+            unit="row",
+            settings=settings,
+            where=full_place(src) if isinstance(src, str | PathLike) else "",
+            content=(),
+            names_classes=names_classes,
+        )
+        return run_ingest(keyed, dst, **options)
     names = names_below(stamps)
     source = Source(
         kind=kind,
@@ -241,13 +321,14 @@ def ingest_pieces(
         sizes=[max(1, piece.nbytes) for piece in pieces],
         name=lambda piece: piece.name,
         load=load,
-        place=Path(pieces[0].path).parent.name if len(pieces) > 1 else Path(pieces[0].path).name,
+        place=place,
         maker=maker,
         left_out=left_out,
         stamp=lambda piece: stamps[piece.path],
         file=lambda piece: names[piece.path],
         by_position=True,
         settings=settings,
+        key_advice=KEY_ADVICE,
     )
     return run_ingest(source, dst, **options)
 

@@ -60,6 +60,7 @@ def jsonl(
     tokenizer: Tokenizer | None = None,
     text: str = "text",
     tokens: str = "tokens",
+    key: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
     r"""Ingest JSON Lines: one object per line; each of its members becomes a tensor.
@@ -82,6 +83,8 @@ def jsonl(
         text: Name of the member to tokenize.
         tokens: Name of the tensor of its tokens: uint16 if the tokenizer's vocabulary fits, else
             uint32, unless ``schema`` specifies the type.
+        key: The member that names a row; None: rows are known by position, so that a later call
+            may find more of them at the end, and nothing else may have changed.
         **options: See `IngestOptions`.
 
     Returns:
@@ -125,9 +128,19 @@ def jsonl(
     load = partial(_load, lines=lines, types=types, is_closed=schema is None, tokenized=made)
     kind = "jsonl" if made is None else "tokens"
     # The tokenizer and the column that it reads are told by the keys.
-    settings = given_settings(schema, tokens=None if made is None else tokens)
+    settings = given_settings(schema, tokens=None if made is None else tokens, key=key)
     return ingest_pieces(
-        kind, pieces, types, load, dst, options, files=files, settings=settings, maker=maker
+        kind,
+        pieces,
+        types,
+        load,
+        dst,
+        options,
+        files=files,
+        settings=settings,
+        maker=maker,
+        key=key,
+        src=src,
     )
 
 

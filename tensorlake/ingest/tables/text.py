@@ -52,6 +52,7 @@ def csv(
     nulls: Sequence[str] | None = None,
     decimal: str = ".",
     schema: Mapping[str, Any] | None = None,
+    key: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
     r"""Ingest CSV files whose first line names the columns (RFC 4180).
@@ -76,6 +77,8 @@ def csv(
             as non-nullable text, an empty value is an empty string.
         decimal: Decimal separator: "," for numbers such as 1,5.
         schema: Types by column name; they override the inferred ones.
+        key: The column that names a row; None: rows are known by position, so that a later call
+            may find more of them at the end, and nothing else may have changed.
         **options: See `IngestOptions`.
 
     Returns:
@@ -130,7 +133,13 @@ def csv(
     types = table.types(pieces)
     load = partial(table.load, types=types)
     settings = given_settings(
-        schema, delimiter=delimiter, encoding=encoding, names=names, nulls=nulls, decimal=decimal
+        schema,
+        delimiter=delimiter,
+        encoding=encoding,
+        names=names,
+        nulls=nulls,
+        decimal=decimal,
+        key=key,
     )
     return ingest_pieces(
         "csv",
@@ -142,6 +151,8 @@ def csv(
         files=files,
         settings=settings,
         left_out=left_out,
+        key=key,
+        src=src,
     )
 
 

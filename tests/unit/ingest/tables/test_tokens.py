@@ -177,7 +177,7 @@ def test_rows_of_another_tokenizer_are_not_taken_for_done(tmp_path, first, secon
     tl.ingest.jsonl(file, place, tokenizer=first, schema=schema)
     call = {"tokenizer": second, "schema": schema}
 
-    with pytest.raises(InvalidInputError, match=r"'ingest tokens: 60 rows'\), not made by token"):
+    with pytest.raises(InvalidInputError, match=r"\(from 'a.jsonl'\), not made by token"):
         tl.ingest.jsonl(file, place, **call)
     ds = tl.ingest.jsonl(file, place, mode="append", **call)
 
