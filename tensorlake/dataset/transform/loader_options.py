@@ -34,6 +34,7 @@ DEFAULTS: Final[JaxOptions] = {
     "mesh": None,
     "drop_last": False,
     "workers": None,
+    "engine": "threads",
     "prefetch": "256MiB",
     "cache": "auto",
     "on_error": "raise",
@@ -62,6 +63,7 @@ class BatchOptions(TypedDict, total=False):
     mesh: Any  # sizes by axis name, or a torch DeviceMesh
     drop_last: bool
     workers: int | None
+    engine: Literal["threads", "processes"]
     prefetch: int | str
     cache: int | str
     on_error: Literal["raise", "skip"]

@@ -43,7 +43,6 @@ OUR_WORDS = {
 NOT_YET: dict[str, tuple[Any, str]] = {
     "cache_dir": (None, "chunks are cached in memory: give cache='auto', or a size, '16GiB'"),
     "cache_decoded": (False, "store images closer to the requested size, which decode faster"),
-    "engine": ("threads", "decoding in threads frees the interpreter: give workers="),
 }
 """Keywords of later versions: the only value supported now, and the alternative."""
 LEAST: dict[str, int] = {
@@ -57,6 +56,7 @@ CHOICES: dict[str, tuple[bool | str, ...]] = {
     "shuffle": (True, False, "full", "window"),
     "layout": ("NHWC", "NCHW"),
     "on_error": ("raise", "skip"),
+    "engine": ("threads", "processes"),
     "decode_on": ("client", "server"),
 }
 YES_OR_NO = ("drop_last", "deterministic")
@@ -86,6 +86,7 @@ class LoaderArguments:
     mesh: Any = None  # sizes by axis name, or a torch DeviceMesh
     drop_last: bool = False
     workers: int | None = None
+    engine: Literal["threads", "processes"] = "threads"  # where a transform runs
     prefetch: int | str = "256MiB"
     cache: int | str = "auto"
     on_error: Literal["raise", "skip"] = "raise"

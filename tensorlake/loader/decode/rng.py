@@ -5,7 +5,8 @@
 
 A place names a sample of the epoch's order, not a row, so a repeated row gets new numbers, and
 a resumed epoch gets the same numbers as an uninterrupted one. Stream 0 is the user's transform,
-``TORCH_STREAM`` is for torch's functions in it; step i of the decode spec of a tensor has stream
+``TORCH_STREAM`` is for torch's functions in it, ``GLOBAL_STREAM`` seeds the generators of a worker
+process; step i of the decode spec of a tensor has stream
 ``step_stream(tensor, i)``.
 No global generator is read or advanced.
 """
@@ -19,7 +20,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TORCH_STREAM", "TRANSFORM_STREAM", "sample_generator", "step_stream", "takes_rng"]
+__all__ = [
+    "GLOBAL_STREAM",
+    "TORCH_STREAM",
+    "TRANSFORM_STREAM",
+    "sample_generator",
+    "step_stream",
+    "takes_rng",
+]
 
 TRANSFORM_STREAM = 0
 
@@ -57,3 +65,4 @@ def step_stream(tensor: str, step: int) -> int:
 
 
 TORCH_STREAM = step_stream("", 0)  # no tensor has this name
+GLOBAL_STREAM = step_stream("", 1)

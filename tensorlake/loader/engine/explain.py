@@ -91,10 +91,15 @@ def describe_plan(
             f"cache     {human_nbytes(arguments.cache_nbytes)} of memory;"
             f" prefetch {human_nbytes(arguments.prefetch_nbytes)}"
         ),
-        f"decode    {arguments.worker_count} threads",
+        f"decode    {arguments.worker_count} threads{_processes(arguments)}",
         f"ceilings  {_ceilings(stages)}",
     ]
     return "\n".join([*lines, *(_described(one, channels_first) for one in columns)])
+
+
+def _processes(arguments: LoaderArguments) -> str:
+    has_any = arguments.engine == "processes" and arguments.transform is not None
+    return f"; transform= in {arguments.worker_count} processes" if has_any else ""
 
 
 def _ceilings(stages: Sequence[Stage]) -> str:

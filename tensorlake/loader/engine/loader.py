@@ -41,6 +41,7 @@ from tensorlake.loader.sources.read_strategy import row_nbytes_of, stored_nbytes
 from tensorlake.loader.sources.remote import check_remote
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
 from tensorlake.loader.stages.batch_contents import Contents
+from tensorlake.loader.stages.process_transform import check_transform
 from tensorlake.quantities import checked_integer
 from tensorlake.storage import ForkLock
 
@@ -78,6 +79,8 @@ class Loader:
         self._last_pass: Pass | None = None
         self._order: AnyOrder | None = None
         self._agreed: AnyOrder | None = None  # with the other ranks
+        if arguments.engine == "processes":
+            check_transform(arguments.transform)
         if arguments.decode_on == "server":
             check_remote(arguments, rows.server)
         self._read_from(rows)

@@ -25,9 +25,10 @@ from tensorlake.loader.plan.sharding import ShortBatchWarning
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
 from tensorlake.loader.sources.remote import RemotePass, RemoteSetup
 from tensorlake.loader.sources.windows import WindowReads
-from tensorlake.loader.stages.assemble import Assembler
+from tensorlake.loader.stages.assemble import MAX_PIECE_ROWS, Assembler
+from tensorlake.loader.stages.process_transform import processes_of
 from tensorlake.loader.stages.rng_guard import DrawWatch
-from tensorlake.loader.stages.transform import RowTransform
+from tensorlake.loader.stages.transform import RowTransform, TransformCall
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Opening", "open_pass"]
 
+PROCESS_PIECE_ROWS = 32  # a message costs 0.2 ms
 LATE_NBYTES = 1 << 20  # of a batch; copying it takes about 0.1 ms
 
 
@@ -138,11 +140,12 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         return remote, remote.start
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
     shares = _look_ahead(opening, plan, iter(shares))
-    setup = _pipeline_setup(opening, plan)
+    transform = _transform(opening)
+    setup = _pipeline_setup(opening, plan, transform)
     if setup.windows is not None:
         shares = setup.windows.watch(shares)
     pipeline = Pipeline(setup, shares, is_in_memory=opening.is_in_memory)
-    assembler = _assembler(opening, pipeline, with_valid=with_valid)
+    assembler = _assembler(opening, pipeline, transform, with_valid=with_valid)
     return pipeline, partial(pipeline.start, assembler)
 
 
@@ -168,7 +171,7 @@ def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterat
     return chain([first], shares)
 
 
-def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
+def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None) -> PipelineSetup:
     rows, arguments, sparse = opening.rows, opening.arguments, opening.sparse
     windows = None
     if sparse and isinstance(plan, AccessPlan) and plan.key.order.reads_blocks:
@@ -192,13 +195,16 @@ def _pipeline_setup(opening: Opening, plan: Plan) -> PipelineSetup:
         row_nbytes=max(row_nbytes, read_nbytes),
         waiting_row_nbytes=0 if opening.is_late else row_nbytes,
         workers=arguments.worker_count,
+        processes=None if transform is None else transform.processes,
         prefetch_nbytes=arguments.prefetch_nbytes,
         timeout_s=arguments.timeout,
         skips=arguments.on_error == "skip",
     )
 
 
-def _assembler(opening: Opening, pipeline: Pipeline, *, with_valid: bool) -> Assembler:
+def _assembler(
+    opening: Opening, pipeline: Pipeline, transform: RowTransform | None, *, with_valid: bool
+) -> Assembler:
     return Assembler(
         columns=opening.columns,
         cache=opening.cache,
@@ -208,7 +214,7 @@ def _assembler(opening: Opening, pipeline: Pipeline, *, with_valid: bool) -> Ass
         seed=opening.seed,
         epoch=opening.epoch,
         on_error=opening.arguments.on_error,
-        transform=_transform(opening),
+        transform=transform,
         with_valid=with_valid,
         is_late=opening.is_late,
         release=pipeline.release,
@@ -219,15 +225,18 @@ def _transform(opening: Opening) -> RowTransform | None:
     arguments = opening.arguments
     if arguments.transform is None:
         return None
-    watch = DrawWatch() if arguments.deterministic else None
-    return RowTransform(
+    call = TransformCall(
         arguments.transform,
         seed=opening.seed,
         epoch=opening.epoch,
-        outputs=opening.outputs,
         takes_rng=takes_rng(arguments.transform),
-        watch=watch,
+        is_deterministic=arguments.deterministic,
+        watch=DrawWatch() if arguments.deterministic else None,
     )
+    if arguments.engine == "threads":
+        return RowTransform(call, opening.outputs, None, MAX_PIECE_ROWS)
+    processes = processes_of(call, arguments.worker_count)
+    return RowTransform(call, opening.outputs, processes, PROCESS_PIECE_ROWS)
 
 
 def _remote_setup(opening: Opening, *, with_valid: bool) -> RemoteSetup:

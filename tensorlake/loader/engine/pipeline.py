@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
     from tensorlake.loader.runtime.counters import Counters
+    from tensorlake.loader.runtime.worker_processes import WorkerProcesses
     from tensorlake.loader.sources.chunk_cache import ChunkCache
     from tensorlake.loader.sources.windows import WindowReads
     from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
@@ -115,6 +116,7 @@ class PipelineSetup:
     row_nbytes: int  # the larger of batch and stored size; group sizes follow from it
     waiting_row_nbytes: int  # of a waiting batch: 0 if the consumer gathers it
     workers: int
+    processes: WorkerProcesses | None  # as many, each called by one worker at a time
     prefetch_nbytes: int
     timeout_s: float
     skips: bool = False  # skips damaged rows instead of failing
@@ -149,7 +151,10 @@ class Pipeline:
         self._turn = threading.RLock()  # held while the consumer makes batches: join() waits for it
         self._is_local = setup.reader.store.is_local
         self.workers = WorkerThreads(
-            setup.workers, name="tensorlake-loader", waited=setup.counters.waited
+            setup.workers,
+            name="tensorlake-loader",
+            waited=setup.counters.waited,
+            processes=setup.processes,
         )
         self._rows = RowReader(setup.reader, self.workers, setup.counters, skips=setup.skips)
         self._fetcher = ChunkFetcher(
@@ -164,8 +169,7 @@ class Pipeline:
         self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
         # to the pass's own thread: a change, mainly of the budget, or the end
         self._words: SimpleQueue[None] = SimpleQueue()
-        self._is_closed = False
-        self._has_begun = False  # the consumer has a group
+        self._is_closed = self._has_begun = False  # begun: the consumer has a group
         self._reads = runtime.Scope()  # of the pass's own thread
         most_groups = MAX_LOCAL_GROUPS if self._is_local else MAX_REMOTE_GROUPS
         self._budget = Budget(setup.prefetch_nbytes, most_groups=most_groups)

@@ -19,21 +19,42 @@ import time
 from collections.abc import Callable
 from heapq import heappop, heappush
 from queue import SimpleQueue
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from tensorlake.loader.runtime.clocks import thread_times
 
-__all__ = ["Task", "WorkerThreads"]
+__all__ = ["Processes", "Task", "WorkerThreads"]
 
 Task: TypeAlias = Callable[[], None]
 END = None  # the last signal to a thread; all others are the time of a task's arrival
+
+
+class Processes(Protocol):
+    """Processes that the tasks of threads call."""
+
+    def start(self) -> None:
+        """Start them."""
+        ...
+
+    def stop(self) -> None:
+        """End them, without a lock and without waiting."""
+        ...
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until they have ended."""
+        ...
 
 
 class WorkerThreads:
     """A fixed number of threads that run waiting tasks, the most urgent first."""
 
     def __init__(
-        self, count: int, *, name: str, waited: Callable[[float], None] | None = None
+        self,
+        count: int,
+        *,
+        name: str,
+        waited: Callable[[float], None] | None = None,
+        processes: Processes | None = None,
     ) -> None:
         """Prepare the threads.
 
@@ -42,10 +63,12 @@ class WorkerThreads:
             name: Prefix of their names.
             waited: Called with the time that an idle thread took to begin an arrived task: it waits
                 for the interpreter's lock.
+            processes: Those that the tasks call: they start and end with the threads.
         """
         self.count = count
         self._name = name
         self._waited = waited or _nothing
+        self._processes = processes
         self._words: SimpleQueue[float | None] = SimpleQueue()
         self._tasks: list[tuple[int, int, Task]] = []  # a heap; numbers are unique
         self._numbers = itertools.count()
@@ -55,6 +78,8 @@ class WorkerThreads:
 
     def start(self, on_crash: Callable[[BaseException], None]) -> None:
         """Start the threads; if the workers are stopped, they end at once."""
+        if self._processes is not None:
+            self._processes.start()
         for number in range(self.count):
             # only the threads hold on_crash: it leads back to the owner of these workers
             thread = threading.Thread(
@@ -75,12 +100,16 @@ class WorkerThreads:
         self._is_stopped = True
         for _ in range(self.count):
             self._words.put(END)
+        if self._processes is not None:
+            self._processes.stop()
 
     def join(self, timeout_s: float) -> None:
         """Wait for the threads of stopped workers, ``timeout_s`` in total."""
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        if self._processes is not None:
+            self._processes.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
             dropped, self._tasks = self._tasks, []
         dropped.clear()  # without the lock: they may hold the last reference to any object

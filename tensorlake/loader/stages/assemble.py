@@ -10,8 +10,7 @@ Small batches of only uniform columns are gathered late, by the consumer: the fa
 which its own thread has just freed, and the copy costs less than a handover.
 
 The last thread to finish a stage starts the next; no thread waits for another. Any exception ends
-the
-group: its outcome passes it to the consumer.
+the group: its outcome passes it to the consumer.
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ from tensorlake.loader.stages.gather_lists import (
     pick_valid,
     pick_virtual,
 )
-from tensorlake.loader.stages.transform import RowTransform
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.batch_schema import MakeBatch
@@ -53,8 +51,9 @@ if TYPE_CHECKING:
     from tensorlake.loader.sources.batch_group import Group, Piece
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.chunk_cache import ChunkCache, TensorChunks
+    from tensorlake.loader.stages.transform import RowTransform
 
-__all__ = ["Assembler", "OnError"]
+__all__ = ["MAX_PIECE_ROWS", "Assembler", "OnError"]
 
 logger = logging.getLogger("tensorlake")
 
@@ -291,17 +290,21 @@ class Assembly:
     def _chunks(self, name: str) -> TensorChunks:
         return self.group.own.get(name) or self.how.cache.tensors[name]
 
-    def _share_out(self, work: Callable[[int, int], None] | None, then: Callable[[], None]) -> None:
+    def _share_out(
+        self,
+        work: Callable[[int, int], None] | None,
+        then: Callable[[], None],
+        most: int = MAX_PIECE_ROWS,
+    ) -> None:
         """Divide the group's rows among the threads; the last to finish continues with ``then``."""
         count = len(self.group.places)
         if work is None or count == 0:
             then()
             return
         workers = self.how.workers
-        piece = max(1, min(MAX_PIECE_ROWS, count // (PIECES_A_THREAD * workers.count)))
-        starts = range(0, count, piece)
-        self.pieces_left = len(starts)
-        for start in starts:
+        piece = max(1, min(most, count // (PIECES_A_THREAD * workers.count)))
+        self.pieces_left = -(-count // piece)
+        for start in range(0, count, piece):
             task = partial(self._piece, work, start, min(start + piece, count), then)
             workers.submit(task, order=self.group.number)
 
@@ -364,7 +367,6 @@ class Assembly:
         return len(made)
 
     def _skip(self, number: int, error: CorruptSampleError) -> None:
-        """Leave out a row that cannot be decoded."""
         logger.warning("skipped: %s", error)
         self._lose(np.array([number]))
 
@@ -394,7 +396,9 @@ class Assembly:
         for column in self.how.columns:
             if column.drops_with in masks:
                 values[column.name] = dropped(values[column.name], masks[column.drops_with])
-        self._share_out(self._transform_rows if self.how.transform else None, self._cut)
+        transform = self.how.transform
+        piece_rows = transform.piece_rows if transform else 0
+        self._share_out(self._transform_rows if transform else None, self._cut, piece_rows)
 
     def _compare_counts(self, column: ColumnPlan, values: list[Any], items: list[Any]) -> None:
         for number in uneven(values, items):
@@ -406,13 +410,14 @@ class Assembly:
     def _transform_rows(self, start: int, stop: int) -> None:
         transform = self.how.transform
         assert transform is not None
+        columns = [(column.name, self.values[column.name]) for column in self.how.columns]
+        numbers = np.flatnonzero(self.is_whole[start:stop]) + start
+        given = [{name: values[number] for name, values in columns} for number in numbers]
+        rows, places = self.group.rows[numbers].tolist(), self.group.places[numbers].tolist()
         with self.how.counters.timed("transform_s"):
-            for number in range(start, stop):
-                if not self.is_whole[number]:
-                    continue
-                row, place = int(self.group.rows[number]), int(self.group.places[number])
-                values = {one.name: self.values[one.name][number] for one in self.how.columns}
-                self.transformed[number] = transform.call(values, row=row, place=place)
+            made = transform.rows(list(zip(given, rows, places, strict=True)))
+        for number, row in zip(numbers, made, strict=True):
+            self.transformed[number] = row
 
     def _cut(self) -> None:
         borders = pairwise(self.borders)
@@ -422,7 +427,7 @@ class Assembly:
         else:
             with self.how.counters.timed("gather_s"):
                 batches = [make() for make in makers]
-            makers = [partial(_itself, batch) for batch in batches]
+            makers = [batch.copy for batch in batches]
             self.how.release(self.group, batches)
         self.group.batches.settle(makers)
 
@@ -491,7 +496,3 @@ class Assembly:
             return {column.name: part}
         with self.how.counters.timed("collate_s"):
             return collate_ragged(column.name, part, column.shape, column.collate, column.dtype)
-
-
-def _itself(batch: dict[str, Any]) -> dict[str, Any]:
-    return batch
