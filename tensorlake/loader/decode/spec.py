@@ -19,9 +19,9 @@ from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.geometry import Placement
 from tensorlake.loader.decode.resize import Letterbox, Resize
-from tensorlake.loader.decode.rng import sample_generator, step_stream
 from tensorlake.loader.decode.step import GeometricStep, LinearMap, Step, ValueStep
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
+from tensorlake.loader.runtime.rng import sample_generator, step_stream
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.step import Draws

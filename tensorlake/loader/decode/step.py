@@ -3,7 +3,7 @@
 ``GeometricStep`` acts on a ``Placement`` and never sees pixels; ``ValueStep`` is one linear map
 per channel and a dtype, so a chain of them is one multiplication and one addition.
 A step that draws random numbers calls ``draws()`` once; the generator belongs to the sample
-(loader/decode/rng.py), so the numbers follow from seed, epoch and place alone.
+(loader/runtime/rng.py), so the numbers follow from seed, epoch and place alone.
 """
 
 from __future__ import annotations

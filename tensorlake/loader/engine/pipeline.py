@@ -150,21 +150,13 @@ class Pipeline:
         self._assembler: Assembler | None = None  # of the consumer
         self._turn = threading.RLock()  # held while the consumer makes batches: join() waits for it
         self._is_local = setup.reader.store.is_local
+        waited, skips = setup.counters.waited, setup.skips
         self.workers = WorkerThreads(
-            setup.workers,
-            name="tensorlake-loader",
-            waited=setup.counters.waited,
-            processes=setup.processes,
+            setup.workers, name="tensorlake-loader", waited=waited, processes=setup.processes
         )
-        self._rows = RowReader(setup.reader, self.workers, setup.counters, skips=setup.skips)
-        self._fetcher = ChunkFetcher(
-            setup.reader,
-            setup.cache,
-            self.workers,
-            setup.counters,
-            limit=setup.limit,
-            skips=setup.skips,
-        )
+        self._rows = RowReader(setup.reader, self.workers, setup.counters, skips=skips)
+        reads = setup.reader, setup.cache, self.workers, setup.counters
+        self._fetcher = ChunkFetcher(*reads, limit=setup.limit, skips=skips)
         # to the consumer: groups in plan order, then the end or an error outside any group
         self._arrivals: SimpleQueue[tuple[Group | None, Outcome[list[MakeBatch]]]] = SimpleQueue()
         # to the pass's own thread: a change, mainly of the budget, or the end

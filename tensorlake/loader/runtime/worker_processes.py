@@ -79,6 +79,8 @@ class WorkerProcesses:
                 " a loader while it was\nput what it does under if __name__ == '__main__':, and"
                 " functions before"
             )
+        if self._is_stopped:
+            return
         pairs = [
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(self._count)
         ]

@@ -29,26 +29,9 @@ from tensorlake.types import NARROW_FLOATS, parse_dtype
 if TYPE_CHECKING:
     from tensorlake.loader.config.batch_schema import ColumnPlan
 
-__all__ = ["Outputs", "checked_row"]
+__all__ = ["Outputs"]
 
 INTEGERS = {1: "uint8", 2: "int16"}  # by their bytes; torch and NumPy both have them
-
-
-def checked_row(made: object, row: int) -> Mapping[str, Any]:
-    """Return a transform's result for a row.
-
-    Raises:
-        InvalidInputError: It is not a dict; None if the function does not return one.
-    """
-    if not isinstance(made, Mapping):
-        raise InvalidInputError(
-            f"transform= returned {type(made).__name__} for row {row}, not a dict"
-            "\nreturn the row: {name: value, …}; rows are chosen before, by ds.query(…)",
-            argument="transform",
-            row=row,
-            actual=type(made).__name__,
-        )
-    return made
 
 
 @dataclass(frozen=True, slots=True)

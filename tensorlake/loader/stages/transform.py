@@ -24,14 +24,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.decode.rng import (
+from tensorlake.loader.runtime.rng import (
     GLOBAL_STREAM,
     TORCH_STREAM,
     TRANSFORM_STREAM,
     sample_generator,
 )
 from tensorlake.loader.runtime.unsendable import UnsendableError
-from tensorlake.loader.stages.stack import checked_row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +94,7 @@ class TransformCall:
         except Exception as error:
             error.add_note(f"in transform= ({_name_of(self.function)}) of row {row}")
             raise
-        return checked_row(made, row)
+        return _checked_row(made, row)
 
     def in_process(self) -> TransformCall:
         """Return the same call for a worker process."""
@@ -153,6 +152,19 @@ class RowTransform:
             row=row,
             actual=error.kind,
         )
+
+
+def _checked_row(made: object, row: int) -> Mapping[str, Any]:
+    """Return a transform's result for a row; None if the function forgets to return one."""
+    if not isinstance(made, Mapping):
+        raise InvalidInputError(
+            f"transform= returned {type(made).__name__} for row {row}, not a dict"
+            "\nreturn the row: {name: value, …}; rows are chosen before, by ds.query(…)",
+            argument="transform",
+            row=row,
+            actual=type(made).__name__,
+        )
+    return made
 
 
 def _name_of(function: Transform) -> str:

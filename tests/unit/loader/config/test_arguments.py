@@ -31,7 +31,6 @@ def test_words_of_other_loaders_name_ours(name, ours):
     [
         ("cache_dir", "cache"),
         ("cache_decoded", True),
-        ("engine", "processes"),
     ],
 )
 def test_what_this_version_does_not_do_is_refused_by_name(name, value):
@@ -57,6 +56,7 @@ def test_their_defaults_are_accepted():
         {"seed": 1.5},
         {"shuffle": "sorted"},
         {"layout": "CHW"},
+        {"engine": "fibres"},
         {"on_error": "ignore"},
         {"timeout": 0},
         {"transform": 3},
@@ -112,7 +112,6 @@ def test_a_truth_value_may_be_numpys_and_is_pythons_then(name):
     [
         ("cache_dir", "/nvme", "cache="),
         ("cache_decoded", True, "store images closer"),
-        ("engine", "processes", "workers="),
     ],
 )
 def test_what_a_later_version_does_is_refused_with_what_does_here(name, value, instead):

@@ -284,7 +284,7 @@ def test_an_error_of_a_transform_names_the_row(pets):
     with pytest.raises(KeyError) as caught:
         next(iter(pets[7:8].loader(batch_size=1, transform=fail, columns=["tokens"])))
 
-    assert caught.value.__notes__ == ["in transform= of row 7"]
+    assert caught.value.__notes__ == ["in transform= (fail) of row 7"]
 
 
 @pytest.mark.parametrize("batches", [-1, 1.5, True, "a", None])

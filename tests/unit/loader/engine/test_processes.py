@@ -101,6 +101,7 @@ def test_batches_equal_those_of_threads(pets, shuffle):
     assert digest(made) == digest(threads)
 
 
+@pytest.mark.slow
 def test_torch_draws_and_tensors_equal_those_of_threads(pets):
     pytest.importorskip("torch")
     arguments = {"batch_size": 16, "columns": ["_row"], "transform": transforms.torch_draws}
@@ -136,6 +137,7 @@ def test_a_state_resumes_with_the_same_rows_and_numbers(pets):
     assert digest([*begun, *resumed]) == digest(whole)
 
 
+@pytest.mark.slow
 def test_every_epoch_has_its_own_processes(pets):
     loader = processes(pets, transforms.with_pid, batch_size=ROWS)
 
@@ -185,11 +187,13 @@ def test_an_error_that_cannot_be_unpickled_keeps_its_words(pets):
     assert caught.value.__notes__ == ["in transform= (fails_locally) of row 7"]
 
 
+@pytest.mark.slow
 def test_an_exit_of_a_transform_reaches_the_loop(pets):
     with pytest.raises(SystemExit, match="enough"):
         list(processes(pets, transforms.exits))
 
 
+@pytest.mark.slow
 def test_a_transform_that_returns_no_row_is_refused(pets):
     with pytest.raises(InvalidInputError, match="returned NoneType for row 7"):
         list(processes(pets, transforms.returns_none))
@@ -272,6 +276,7 @@ def test_leaving_the_loop_ends_the_processes(pets, leave):
     wait_until_ended(*pids)
 
 
+@pytest.mark.slow
 def test_leaving_the_loop_ends_a_process_whose_transform_does_not_return():
     ds = tl.create("memory://loader-processes-busy", {"x": tl.Array("uint8", (1 << 20,))})
     ds.extend({"x": np.zeros((16, 1 << 20), np.uint8)})
@@ -341,6 +346,7 @@ def test_a_killed_program_leaves_no_process(tmp_path):
     wait_until_ended(*pids)
 
 
+@pytest.mark.slow
 def test_a_function_of_the_program_itself_is_found(tmp_path):
     with run(script(tmp_path / "train.py"), "own") as program:
         shown, errors = program.communicate(timeout=LONG_S)
@@ -349,6 +355,7 @@ def test_a_function_of_the_program_itself_is_found(tmp_path):
     assert shown.split("\n") == ["[1, 2, 3, 4]", "[5, 6, 7, 8]", ""]
 
 
+@pytest.mark.slow
 def test_a_program_without_a_guard_is_told_of_it(tmp_path):
     with run(script(tmp_path / "train.py", guarded=False), "own") as program:
         _, errors = program.communicate(timeout=LONG_S)
@@ -377,6 +384,7 @@ def test_an_unfinished_pass_of_a_forked_child_does_not_keep_the_processes(pets):
     os.waitpid(child, 0)
 
 
+@pytest.mark.slow
 def test_one_program_may_run_many_loaders(pets):
     loaders = [processes(pets, transforms.plain, workers=1) for _ in range(3)]
 
@@ -386,6 +394,7 @@ def test_one_program_may_run_many_loaders(pets):
     assert all(group[0] == group[1] == group[2] for group in rows)
 
 
+@pytest.mark.slow
 def test_it_is_an_argument_of_every_framework(pets):
     pytest.importorskip("torch")
 
@@ -396,6 +405,7 @@ def test_it_is_an_argument_of_every_framework(pets):
     assert batch["tokens"].shape == (4, 300)
 
 
+@pytest.mark.slow
 def test_a_pickled_loader_keeps_its_engine(pets):
     import pickle
 
@@ -404,6 +414,7 @@ def test_a_pickled_loader_keeps_its_engine(pets):
     assert os.getpid() not in batch["pid"].tolist()
 
 
+@pytest.mark.slow
 def test_slabs_grow_with_their_rows():
     ds = tl.create("memory://loader-processes-sizes", {"x": tl.Array("uint8", (None,))})
     lengths = [3, 5_000, 2_000_000, 10, 300_000]

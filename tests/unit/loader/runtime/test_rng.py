@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorlake.loader.decode.rng import sample_generator, step_stream
+from tensorlake.loader.runtime.rng import sample_generator, step_stream
 
 ADDRESS = {"seed": 7, "epoch": 3, "place": 41, "stream": 5}
 
