@@ -47,7 +47,7 @@ _is_serving: list[bool] = []
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a server needs to know.
+    """The orders of a loader to its server.
 
     Attributes:
         function: The function of a request, pickled.
@@ -62,7 +62,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call returned, or the exception that it raised, with its traceback as text."""
+    """The result of a call, or the exception that it raised, with its traceback as text."""
 
     value: Any = None
     error: BaseException | None = None

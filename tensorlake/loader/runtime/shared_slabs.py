@@ -125,15 +125,15 @@ class Channel:
         """Return another copy of the value that was received last."""
         assert self._other is not None, "after receive()"
         memory = np.frombuffer(self._other[1], dtype=np.uint8, count=self._read_nbytes)
-        (count,) = LENGTH.unpack_from(memory)
-        lengths = struct.unpack_from(f"<{count}Q", memory, LENGTH.size)
+        (count,) = LENGTH.unpack_from(memory.data)
+        lengths = struct.unpack_from(f"<{count}Q", memory.data, LENGTH.size)
         offset = _aligned((1 + count) * LENGTH.size)
         parts: list[np.ndarray] = []
         for length in lengths:
             parts.append(memory[offset : offset + length])
             offset = _aligned(offset + length)
         stream, *buffers = parts
-        return pickle.loads(stream, buffers=[buffer.copy() for buffer in buffers])  # noqa: S301 - of our own process
+        return pickle.loads(stream.data, buffers=[buffer.copy() for buffer in buffers])  # noqa: S301 - of our own process
 
     def hang_up(self) -> None:
         """End both sides' waits; takes no lock and does not wait."""

@@ -19,7 +19,7 @@ class UnsendableError(Exception):
     Attributes:
         path: The way to its innermost part that cannot: `("[3]", "['file']")`.
         kind: The type of that part.
-        reason: What pickling it raised.
+        reason: The error of pickling it.
     """
 
     def __init__(self, path: tuple[str, ...], kind: str, reason: str) -> None:

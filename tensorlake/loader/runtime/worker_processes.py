@@ -53,7 +53,7 @@ class WorkerProcesses:
         Args:
             count: Number of processes.
             function: The function of a request, pickled.
-            what: What it is, for messages: "transform=".
+            what: Its name in messages: "transform=".
         """
         self._count = count
         self._function = function
@@ -115,7 +115,7 @@ class WorkerProcesses:
             InvalidStateError: The process ended, or could not begin.
             UnsendableError: The request or the result cannot be pickled; its path begins with
                 ``.value`` for a result.
-            BaseException: What the function raised, caused by a ``WorkerTraceback``.
+            BaseException: The function's own, caused by a ``WorkerTraceback``.
         """
         number = self._idle.get()
         lane = self._lanes[number]

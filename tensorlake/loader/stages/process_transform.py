@@ -1,7 +1,7 @@
 """``engine="processes"``: a transform that holds the interpreter's lock runs in worker processes.
 
-A worker gets the transform by pickle. What cannot be pickled is refused when the loader is made,
-with the path to it: ``transform.func.file (TextIOWrapper)``.
+A worker gets the transform by pickle. A part that cannot be pickled is refused when the loader is
+made, with the path to it: ``transform.func.file (TextIOWrapper)``.
 """
 
 from __future__ import annotations
