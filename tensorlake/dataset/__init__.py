@@ -33,9 +33,9 @@ from tensorlake.dataset.remote.sandbox import (
     serve_loader,
 )
 from tensorlake.dataset.remote.write_session import Work, begin_work
-from tensorlake.dataset.write.arrow_tables import as_table
-from tensorlake.dataset.write.arrow_types import huggingface_features, infer_types
-from tensorlake.dataset.write.arrow_values import (
+from tensorlake.dataset.write.arrow.tables import as_table
+from tensorlake.dataset.write.arrow.types import huggingface_features, infer_types
+from tensorlake.dataset.write.arrow.values import (
     Lists,
     given_sample,
     holds_lists,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.row_identity import row_id_texts
 from tensorlake.dataset.core.structs import expand_names
-from tensorlake.dataset.write.arrow_columns import (
+from tensorlake.dataset.write.arrow.columns import (
     arrow_array,
     arrow_field,
     computed_array,

@@ -11,7 +11,7 @@
     ragged arrays, Tags, Sequence, Polygon     lists (of lists)
 
 The features are made first and cast to last, so ``datasets`` itself checks that the values are
-theirs. Labels of classes that were dropped close up, as in `write/arrow_columns.py`.
+theirs. Labels of classes that were dropped close up, as in `write/arrow/columns.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tensorlake.dataset.export.arrow_stream import (
     check_in_memory,
     record_batches,
 )
-from tensorlake.dataset.write.arrow_columns import arrow_type
+from tensorlake.dataset.write.arrow.columns import arrow_type
 from tensorlake.errors import missing_extra
 from tensorlake.types import ClassLabel, Image, InstanceMask, Json, Polygon, SampleType, Tags
 from tensorlake.types import Sequence as SequenceType

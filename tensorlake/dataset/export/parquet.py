@@ -1,6 +1,6 @@
 """One Parquet file: a row group for each batch of the stream, so memory stays bounded.
 
-Columns are those of Arrow (`write/arrow_columns.py`). Media are not compressed a second time.
+Columns are those of Arrow (`write/arrow/columns.py`). Media are not compressed a second time.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from typing import Any, cast
 import numpy as np
 
 from tensorlake.dataset.core.rowset import has_rows, rowset_of
-from tensorlake.dataset.write.arrow_tables import as_table
-from tensorlake.dataset.write.arrow_types import infer_types
+from tensorlake.dataset.write.arrow.tables import as_table
+from tensorlake.dataset.write.arrow.types import infer_types
 from tensorlake.dataset.write.file_names import IMAGE_ENDINGS, codec_of_files, common_codec
 from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.types import (

@@ -14,7 +14,7 @@ from typing import Any, cast
 from tensorlake.dataset.core.rowset import has_rows, rowset_of
 from tensorlake.dataset.core.stored_columns import StoredColumn
 from tensorlake.dataset.core.structs import members_of
-from tensorlake.dataset.write.arrow_values import values_of
+from tensorlake.dataset.write.arrow.values import values_of
 from tensorlake.errors import (
     InvalidInputError,
     MissingTensorError,

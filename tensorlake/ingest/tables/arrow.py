@@ -1,6 +1,6 @@
 """Ingestion of Arrow tables, DataFrames and Parquet; each column becomes a tensor.
 
-Types follow the columns (`write/arrow_types.py`) unless ``schema`` overrides them; structs of
+Types follow the columns (`write/arrow/types.py`) unless ``schema`` overrides them; structs of
 classes, as Hugging Face writes them, are divided (`nested.py`). Parquet is read one row group at a
 time; rows are sorted by file name, and by row group within a file.
 """

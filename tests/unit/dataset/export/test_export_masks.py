@@ -11,7 +11,7 @@ import pytest
 from pycocotools import mask as coco_mask
 
 import tensorlake as tl
-from tensorlake.dataset.write.arrow_columns import TYPE_KEY
+from tensorlake.dataset.write.arrow.columns import TYPE_KEY
 from tensorlake.errors import InvalidInputError
 
 MASKS = np.random.default_rng(0).random((3, 6, 8)) > 0.5

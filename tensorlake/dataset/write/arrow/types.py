@@ -31,8 +31,8 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, cast
 
-from tensorlake.dataset.write.arrow_columns import TYPE_KEY, arrow_type
-from tensorlake.dataset.write.arrow_values import Lists, is_list, is_text, lists_of
+from tensorlake.dataset.write.arrow.columns import TYPE_KEY, arrow_type
+from tensorlake.dataset.write.arrow.values import Lists, is_list, is_text, lists_of
 from tensorlake.dataset.write.file_names import IMAGE_ENDINGS, common_codec
 from tensorlake.errors import (
     SchemaError,

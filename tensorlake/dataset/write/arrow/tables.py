@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tensorlake.dataset.write.arrow_columns import arrow_array, arrow_field
-from tensorlake.dataset.write.arrow_values import given_sample
+from tensorlake.dataset.write.arrow.columns import arrow_array, arrow_field
+from tensorlake.dataset.write.arrow.values import given_sample
 from tensorlake.dataset.write.frame_columns import written_types
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import Json, holds_floats

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorlake.dataset.write.arrow_columns import TYPE_KEY
+from tensorlake.dataset.write.arrow.columns import TYPE_KEY
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import (
     Array,

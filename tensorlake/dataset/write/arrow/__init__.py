@@ -1,0 +1,1 @@
+"""Arrow tables in and out: columns, types and values of both sides."""
