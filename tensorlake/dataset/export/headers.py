@@ -38,8 +38,8 @@ def read_headers(view: RowSet, kind: str) -> list[dict[str, Any]]:
 
 def stage_header(
     session: Session, kind: str, content: Mapping[str, Any], *, replaces: bool
-) -> None:
-    """Stage a header, unless the version has it.
+) -> bool:
+    """Stage a header; return False if the version has it.
 
     Args:
         session: The session of the dataset.
@@ -54,12 +54,13 @@ def stage_header(
     if header not in kept:
         kept.append(header)
     if kept == [*known]:
-        return
+        return False
     columns = {
         name: one.convert([header[at] for header in kept], tensor=name)
         for at, (name, one) in enumerate(TYPES.items())
     }
     session.stage_group(GROUP, GROUP, columns, types=TYPES)
+    return True
 
 
 def _read(reader: Reader) -> list[Header]:

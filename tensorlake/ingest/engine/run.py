@@ -293,11 +293,15 @@ class _Run:
             self.report.quarantine = quarantine.commit() or self.report.quarantine
         stage = self.rows or self.pieces
         session = session_of(self.dataset)
+        is_new_header = False
         if self.source.header is not None:
             mode = (self.new or self.ledger.sources[self.number]).mode
             header, replaces = self.source.header, mode == "create"
-            stage_header(session, self.source.kind, header, replaces=replaces)
+            is_new_header = stage_header(session, self.source.kind, header, replaces=replaces)
         if stage is None or not stage.entries:
+            if is_new_header and self.new is None:  # without rows there is nothing to describe
+                session.commit(CommitRequest(f"ingest {self.source.kind}: header"))
+                self.report.commits.append(self.dataset.version)
             return
         entries = Entries.concat(stage.entries)
         stage.entries.clear()

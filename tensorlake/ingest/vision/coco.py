@@ -13,8 +13,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
-from xxhash import xxh3_64_hexdigest
-
 from tensorlake.dataset import Dataset, SkippedItem, codec_of_files, leads_outside
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.files import unreadable_file
@@ -23,8 +21,9 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
-from tensorlake.ingest.vision.coco_json import CocoFile, CocoImage, read_coco
+from tensorlake.ingest.vision.coco_json import CocoFile, Table, read_coco
 from tensorlake.ingest.vision.coco_masks import CocoMasks
+from tensorlake.ingest.vision.coco_records import CocoImage
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
 from tensorlake.types import (
@@ -131,15 +130,12 @@ def coco(
             "image": read,
             "image_id": [image.id for image in listed_images],
             "file_name": [image.file_name for image in listed_images],
-            "coco": [StoredJson(record_of(row)) for row in rows],
+            "coco": [StoredJson(file.record_of(row)) for row in rows],
         } | {name: values(rows) for name, values in columns.items()}
 
     @cache
-    def record_of(row: int) -> bytes:
-        return file.record_of(row)
-
     def stamp(row: int) -> tuple[str, str]:
-        return stamps[row], xxh3_64_hexdigest(record_of(row))
+        return stamps[row], file.digest_of(row)
 
     source = Source(
         kind="coco",
@@ -154,10 +150,8 @@ def coco(
         stamp=stamp,
         file=lambda row: file.images[row].file_name,
         unit="image",
-        settings={
-            "masks": masks,
-            "categories": [(one.id, one.name) for one in file.categories],
-        },
+        settings={"masks": masks},
+        names_classes=True,
         header=file.header,
         optional=_TEXTS,
     )
@@ -189,12 +183,13 @@ def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
         "image_id": "int64",
     }
     file.check_numbers()
+    file.check_categories()
     columns: dict[str, Callable[[range], Any]] = {
-        "boxes": file.boxes().of,
-        "label": file.codes().of,
-        "iscrowd": file.column("iscrowd", "uint8").of,
-        "area": file.column("area", "float32").of,
-        "annotation_id": file.column("id", "int64").of,
+        "boxes": _when_read(file.boxes),
+        "label": lambda rows: [file.class_names(row) for row in rows],
+        "iscrowd": _when_read(lambda: file.column("iscrowd", "uint8")),
+        "area": _when_read(lambda: file.column("area", "float32")),
+        "annotation_id": _when_read(lambda: file.column("id", "int64")),
     }
     if masks and file.has_segmentations():
         schema["mask"] = InstanceMask(of="image", per="boxes")
@@ -203,6 +198,12 @@ def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
         schema["keypoints"], count = _keypoints(file)
         columns["keypoints"] = file.points(count).of
     return schema, columns
+
+
+def _when_read(make: Callable[[], Table]) -> Callable[[range], Any]:
+    """Return the values of images from a table that is made for the first of them, if any."""
+    made = cache(make)
+    return lambda rows: made().of(rows)
 
 
 def _keypoints(file: CocoFile) -> tuple[Keypoints, int]:

@@ -9,65 +9,35 @@ The file is parsed into typed values; errors name the position in the file.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
-from tensorlake.ingest.vision.coco_records import Records, canonical_record, read_records
+from tensorlake.ingest.vision.coco_records import (
+    Annotation,
+    Category,
+    CocoImage,
+    Records,
+    canonical_record,
+    digest_record,
+    read_records,
+)
 from tensorlake.storage import public_url
 from tensorlake.types import Ragged, RaggedColumn, offsets_of
 
-__all__ = ["Annotation", "CocoFile", "CocoImage", "Table", "read_coco"]
+__all__ = ["CocoFile", "Table", "read_coco"]
 
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-UInt8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
-Side = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-Box = tuple[float, float, float, float]
-NOTHING = msgspec.Raw(b"null")
 _EMPTY = (b"", b"null")
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 T = TypeVar("T")
-
-
-class CocoImage(msgspec.Struct, frozen=True, gc=False):
-    """An image that the file lists; gc=False: JSON has no cycles."""
-
-    id: Int64
-    file_name: str
-    height: Side = 0
-    width: Side = 0
-
-
-class Annotation(msgspec.Struct, frozen=True, gc=False):
-    """An object of an image, or a caption; missing members are UNSET, None, 0, an area NaN."""
-
-    image_id: Int64
-    id: Int64 = 0
-    category_id: Int64 | None = None
-    bbox: Box | msgspec.UnsetType = msgspec.UNSET
-    area: float = math.nan  # never guessed from the box
-    iscrowd: UInt8 | bool = 0
-    segmentation: msgspec.Raw = NOTHING  # JSON that is parsed where masks are filled
-    keypoints: list[float] | None = None
-    caption: str | None = None
-    segments_info: Any = None
-
-
-class Category(msgspec.Struct, frozen=True, gc=False):
-    """A class, with the names of its points."""
-
-    id: Int64
-    name: Any
-    keypoints: list[str] | None = None
-    skeleton: list[tuple[int, int]] | None = None
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -123,7 +93,7 @@ class Table:
         return Ragged(RaggedColumn(part.reshape(-1), shapes), inner=part.shape[1:])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CocoFile:
     """The contents of a file.
 
@@ -167,10 +137,34 @@ class CocoFile:
         Raises:
             InvalidInputError: It names the first such annotation.
         """
+        if self._are_numbers_fine():
+            return
         for one in self.annotations:
             problem = _number_problem(one)
             if problem is not None:
                 raise self.wrong(one, problem[0])
+
+    def _are_numbers_fine(self) -> bool:
+        """Check all numbers at once; points need a closer look."""
+        boxes = [one.bbox for one in self.annotations]
+        if msgspec.UNSET in boxes or any(one.keypoints for one in self.annotations):
+            return False
+        xywh = np.array(boxes, np.float64).reshape(-1, 4)
+        areas = np.fromiter(map(attrgetter("area"), self.annotations), np.float64, len(boxes))
+        edges = np.concatenate((xywh, xywh[:, :2] + xywh[:, 2:]), axis=1)
+        is_large = np.abs(areas) > _FLOAT32_MAX
+        return bool((np.abs(edges) <= _FLOAT32_MAX).all()) and not bool(is_large.any())
+
+    def class_names(self, row: int) -> list[str]:
+        """Return the names of the classes of an image's objects; captions have none."""
+        names = self.names
+        start, stop = self.offsets[row : row + 2].tolist()
+        return [names.get(one.category_id, "") for one in self.annotations[start:stop]]
+
+    @cached_property
+    def names(self) -> Mapping[int | None, str]:
+        """The names of the categories, by id."""
+        return {one.id: str(one.name) for one in self.categories}
 
     def boxes(self) -> Table:
         """Return the boxes, as corners; their numbers were checked before."""
@@ -178,20 +172,18 @@ class CocoFile:
         xywh = np.array(each, np.float32).reshape(-1, 4)
         return self.table(np.concatenate((xywh[:, :2], xywh[:, :2] + xywh[:, 2:]), axis=1))
 
-    def codes(self) -> Table:
-        """Return the code of each annotation's class.
+    def check_categories(self) -> None:
+        """Refuse annotations of a category that the file does not list.
 
         Raises:
-            InvalidInputError: It has none, or one that the file does not name.
+            InvalidInputError: It names the first such annotation.
         """
-        codes = {category.id: code for code, category in enumerate(self.categories)}
         numbers = [annotation.category_id for annotation in self.annotations]
-        try:
-            return self.table(np.array([codes[number] for number in numbers], np.int64))  # pyright: ignore[reportArgumentType] -- None is in none
-        except KeyError as error:
-            at = numbers.index(error.args[0])
+        unlisted = set(numbers) - self.names.keys()
+        if unlisted:
+            at = next(at for at, number in enumerate(numbers) if number in unlisted)
             what = f"category {numbers[at]!r}, which it does not list"
-            raise self.wrong(self.annotations[at], what) from None
+            raise self.wrong(self.annotations[at], what)
 
     def has_segmentations(self) -> bool:
         """Whether any annotation has outlines or runs."""
@@ -281,6 +273,15 @@ class CocoFile:
             name = self.images[row].file_name
             message = f"the record of {name!r} is not text: {error}"
             raise InvalidInputError(message, src=self.path, item=name) from error
+
+    def digest_of(self, row: int) -> str:
+        """Return a digest of an image, its annotations, and the names of their categories.
+
+        A category may get another name, which changes its objects, but not their records.
+        """
+        start, stop = self.offsets[row : row + 2].tolist()
+        names = "\0".join(self.class_names(row))
+        return digest_record(self.image_records[row], self.records[start:stop], names)
 
     def wrong(self, annotation: Annotation, what: str) -> InvalidInputError:
         """Return the error of an annotation that has something wrong."""

@@ -1,4 +1,4 @@
-"""Records of a COCO file: its text about each image, kept beside the tensors made of it.
+"""Records of a COCO file: typed, and as the text that is kept beside the tensors made of it.
 
     records   {"annotations": […], "image": {…}}     of each image, as canonical JSON
     header    {"categories": […], "info": {…}, …}    every member but images and annotations
@@ -13,14 +13,61 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
+from xxhash import xxh3_64_hexdigest
 
-__all__ = ["Records", "canonical_record", "read_records"]
+__all__ = [
+    "Annotation",
+    "Category",
+    "CocoImage",
+    "Records",
+    "canonical_record",
+    "digest_record",
+    "read_records",
+]
 
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+UInt8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
+Side = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Box = tuple[float, float, float, float]
+NOTHING = msgspec.Raw(b"null")
 _LISTS = ("images", "annotations")
 _NOTHING = object()
+
+
+class CocoImage(msgspec.Struct, frozen=True, gc=False):
+    """An image that the file lists; gc=False: JSON has no cycles."""
+
+    id: Int64
+    file_name: str
+    height: Side = 0
+    width: Side = 0
+
+
+class Annotation(msgspec.Struct, frozen=True, gc=False):
+    """An object of an image, or a caption; missing members are UNSET, None, 0, an area NaN."""
+
+    image_id: Int64
+    id: Int64 = 0
+    category_id: Int64 | None = None
+    bbox: Box | msgspec.UnsetType = msgspec.UNSET
+    area: float = math.nan  # never guessed from the box
+    iscrowd: UInt8 | bool = 0
+    segmentation: msgspec.Raw = NOTHING  # JSON that is parsed where masks are filled
+    keypoints: list[float] | None = None
+    caption: str | None = None
+    segments_info: Any = None
+
+
+class Category(msgspec.Struct, frozen=True, gc=False):
+    """A class, with the names of its points."""
+
+    id: Int64
+    name: Any
+    keypoints: list[str] | None = None
+    skeleton: list[tuple[int, int]] | None = None
 
 
 class _Members(msgspec.Struct, frozen=True):
@@ -70,7 +117,7 @@ def canonical_record(image: msgspec.Raw, annotations: Sequence[msgspec.Raw]) -> 
     Raises:
         ValueError: It has text that is not Unicode.
     """
-    content = b'{"annotations":[%b],"image":%b}' % (b",".join(annotations), image)
+    content = _joined(image, annotations)
     if b"\\" not in content and content.count(b"{") == len(annotations) + 2:
         # Objects of numbers, lists and plain strings: they need not become values, which takes
         # three times as long.
@@ -82,6 +129,29 @@ def canonical_record(image: msgspec.Raw, annotations: Sequence[msgspec.Raw]) -> 
         value = _finite(json.loads(content))
         text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return text.encode()
+
+
+def digest_record(image: msgspec.Raw, annotations: Sequence[msgspec.Raw], names: str) -> str:
+    """Return a digest of an image's record as it is written, but for spaces between its parts.
+
+    Half as long as a record takes, since a re-run of an unchanged file needs nothing else of it;
+    a file whose members changed places looks changed, and its rows are compared by value.
+
+    Args:
+        image: The image.
+        annotations: Its annotations.
+        names: The names of their categories, which belong to no record.
+    """
+    content = _joined(image, annotations)
+    try:
+        content = msgspec.json.format(content, indent=-1)
+    except msgspec.DecodeError:  # a number that 64 bits cannot hold
+        content = canonical_record(image, annotations)
+    return xxh3_64_hexdigest(content + names.encode(errors="surrogatepass"))
+
+
+def _joined(image: msgspec.Raw, annotations: Sequence[msgspec.Raw]) -> bytes:
+    return b'{"annotations":[%b],"image":%b}' % (b",".join(annotations), image)
 
 
 def _decoded(raw: msgspec.Raw) -> Any:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path, PurePath
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
+import msgspec
 import numpy as np
 
 from tensorlake.dataset import IMAGE_ENDINGS, Dataset, SkippedItem, codec_of_files
@@ -23,12 +24,23 @@ from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.storage import public_url
-from tensorlake.types import Array, BBox, ClassLabel, Image, SegmentMask
+from tensorlake.types import (
+    Array,
+    BBox,
+    Buffer,
+    ClassLabel,
+    Image,
+    Json,
+    SegmentMask,
+    StoredJson,
+    Text,
+)
 
 __all__ = ["voc"]
 
 _FOLDER = "JPEGImages"
 _BORDER = 255  # of segmentations: no class
+_LISTED = ("object", "part")
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
@@ -36,11 +48,26 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 class _ImageFile:
     path: str
     nbytes: int
-    objects: tuple[_Object, ...]
+    annotation: _Annotation
     mask: str | None
     sets: tuple[str, ...]
     name: str
     stamp: object
+
+
+@dataclass(frozen=True, slots=True)
+class _Annotation:
+    """The content of an XML file.
+
+    Attributes:
+        objects: Its objects.
+        size: Width and height of the image; zeros if unknown.
+        record: All of its elements, as JSON.
+    """
+
+    objects: tuple[_Object, ...] = ()
+    size: tuple[int, int] = (0, 0)
+    record: bytes = b"null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +84,10 @@ def voc(
     """Ingest a Pascal VOC folder: images with labelled boxes, and segmentations if complete.
 
     Makes ``image``, ``boxes`` (xyxy), ``label`` (one class per box), ``difficult`` and
-    ``truncated`` (per box), ``sets`` (the files of ``ImageSets/Main`` that name the image), and
-    ``mask`` if ``SegmentationClass`` has one for every image. Without these folders, images may be
-    beside their XML files; ``sets`` are then their folders. Rows are sorted by name.
+    ``truncated`` (per box), ``sets`` (the files of ``ImageSets/Main`` that name the image),
+    ``file_name``, ``voc`` (all elements of the XML file as JSON, such as ``pose`` and ``part``),
+    and ``mask`` if ``SegmentationClass`` has one for every image. Without these folders, images
+    may be beside their XML files; ``sets`` are then their folders. Rows are sorted by name.
 
     Args:
         src: The folder of ``JPEGImages`` and ``Annotations``, or of images beside their XML
@@ -71,7 +99,8 @@ def voc(
         The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
 
     Raises:
-        InvalidInputError: A folder is missing, or an annotation is not VOC's.
+        InvalidInputError: A folder is missing, an annotation is not VOC's, or an image has another
+            size than its annotation gives it.
 
     Example:
         >>> from pathlib import Path
@@ -92,7 +121,7 @@ def voc(
     left_out: list[SkippedItem] = []
     is_strict = options.get("on_error", "raise") == "raise"
     images = _image_files(root, files, None if is_strict else left_out)
-    names = sorted({one.name for image in images for one in image.objects})
+    names = sorted({one.name for image in images for one in image.annotation.objects})
     has_masks = all(image.mask is not None for image in images)
     sets = sorted({name for image in images for name in image.sets})
     schema: dict[str, Any] = {
@@ -102,26 +131,30 @@ def voc(
         "difficult": Array("uint8", (None,)),
         "truncated": Array("uint8", (None,)),
         "sets": ClassLabel(sets, multi=True),
+        "file_name": Text(),
+        "voc": Json(nullable=True),
     }
     if has_masks:
         schema["mask"] = SegmentMask(of="image", ignore=_BORDER)
     read = files.reader(root)
 
     def load(batch: Sequence[_ImageFile]) -> dict[str, Any]:
-        flags = [
-            np.array([one.flags for one in image.objects], np.uint8).reshape(-1, 2)
-            for image in batch
-        ]
+        contents = read([one.path for one in batch], [one.nbytes for one in batch])
+        for image, content in zip(batch, contents, strict=True):
+            _check_size(schema["image"], image, content)
+        objects = [image.annotation.objects for image in batch]
+        flags = [np.array([one.flags for one in of], np.uint8).reshape(-1, 2) for of in objects]
         columns: dict[str, Any] = {
-            "image": read([one.path for one in batch], [one.nbytes for one in batch]),
+            "image": contents,
             "boxes": [
-                np.array([one.box for one in image.objects], np.float32).reshape(-1, 4)
-                for image in batch
+                np.array([one.box for one in of], np.float32).reshape(-1, 4) for of in objects
             ],
-            "label": [[one.name for one in image.objects] for image in batch],
+            "label": [[one.name for one in of] for of in objects],
             "difficult": [each[:, 0] for each in flags],
             "truncated": [each[:, 1] for each in flags],
             "sets": [list(image.sets) for image in batch],
+            "file_name": [image.name for image in batch],
+            "voc": [_stored(image.annotation.record) for image in batch],
         }
         if has_masks:
             columns["mask"] = files.contents([image.mask or "" for image in batch])
@@ -140,9 +173,35 @@ def voc(
         left_out=left_out,
         stamp=lambda image: image.stamp,
         file=lambda image: image.name,
+        optional=("file_name", "voc"),
         unit="image",
     )
     return run_ingest(source, dst, **options)
+
+
+def _stored(record: bytes) -> StoredJson | None:
+    return None if record == b"null" else StoredJson(record)
+
+
+def _check_size(image_type: Image, image: _ImageFile, content: Buffer) -> None:
+    """Refuse an image of another size than its annotation gives it, whose boxes may be, too."""
+    if not all(image.annotation.size):
+        return
+    try:
+        height, width, _ = image_type.parse_shape(content)
+    except ValueError:  # damaged: the error of the tensor names the item and the reason
+        return
+    if (width, height) != image.annotation.size:
+        expected = image.annotation.size
+        raise InvalidInputError(
+            f"{image.name!r} is {width} × {height}, but its annotation gives"
+            f" {expected[0]} × {expected[1]} (width × height)"
+            "\ncorrect the annotation, whose boxes may be of another size, too, or leave the image"
+            " out: on_error='skip'",
+            item=image.name,
+            expected=expected,
+            actual=(width, height),
+        )
 
 
 def _path(image: _ImageFile) -> PurePath:
@@ -177,7 +236,7 @@ def _image_files(
         (path, nbytes), stem = sizes[name], PurePath(name).stem
         content = next(contents) if annotation else None
         try:
-            objects = () if content is None else _read_objects(content, public_url(annotation))
+            read = _Annotation() if content is None else _read(content, public_url(annotation))
         except InvalidInputError as error:
             if left_out is None:
                 raise
@@ -188,8 +247,8 @@ def _image_files(
         folder = name.partition("/")[0]
         if folder not in (_FOLDER, name):  # beside their annotations
             of_sets = [folder]
-        stamp = (files.stamp(path), mask and files.stamp(mask), objects, of_sets)
-        images.append(_ImageFile(path, nbytes, objects, mask, tuple(of_sets), name, stamp))
+        stamp = (files.stamp(path), mask and files.stamp(mask), read.record, of_sets)
+        images.append(_ImageFile(path, nbytes, read, mask, tuple(of_sets), name, stamp))
     if not images:
         raise InvalidInputError(f"no image of {shown!r} has a VOC annotation", src=shown)
     return images
@@ -230,15 +289,35 @@ def _read_sets(sizes: Mapping[str, tuple[str, int]], files: SourceFiles) -> dict
     return sets
 
 
-def _read_objects(content: bytes, shown: str) -> tuple[_Object, ...]:
+def _read(content: bytes, shown: str) -> _Annotation:
     content = bytes(content)
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:  # an entity can stand for gigabytes
         raise InvalidInputError(f"{shown!r} declares entities, as no VOC file does", src=shown)
     try:
         root = ET.fromstring(content)  # noqa: S314 - without entities, see above
-        return tuple(_read_object(one) for one in root.iter("object"))
-    except (ET.ParseError, ValueError) as error:
+        objects = tuple(_read_object(one) for one in root.iter("object"))
+        width, height = (int(root.findtext(f"size/{side}") or 0) for side in ("width", "height"))
+        record = msgspec.json.encode(_as_json(root), order="sorted")
+        return _Annotation(objects, (width, height), record)
+    except (ET.ParseError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"{shown!r} is not a VOC annotation: {error}", src=shown) from error
+
+
+def _as_json(element: ET.Element) -> Any:
+    """Return an element's text, or its children by tag; objects and their parts are lists."""
+    if not len(element):
+        return element.text or ""
+    members: dict[str, Any] = {}
+    for child in element:
+        value = _as_json(child)
+        if child.tag in _LISTED or child.tag in members:
+            known = members.setdefault(child.tag, [])
+            if not isinstance(known, list):
+                known = members[child.tag] = [known]
+            cast("list[Any]", known).append(value)
+        else:
+            members[child.tag] = value
+    return members
 
 
 def _read_object(element: ET.Element) -> _Object:

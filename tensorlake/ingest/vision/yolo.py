@@ -20,6 +20,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, Unpack, cast
 
 import numpy as np
+from xxhash import xxh3_64_hexdigest
 
 from tensorlake.dataset import IMAGE_ENDINGS, Dataset, codec_of_files
 from tensorlake.errors import InvalidInputError, missing_extra, shown
@@ -30,7 +31,7 @@ from tensorlake.ingest.engine.source import Source
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
-from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon
+from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon, Text
 
 __all__ = ["yolo"]
 
@@ -75,9 +76,9 @@ def yolo(
 ) -> Dataset:
     r"""Ingest a YOLO dataset: images with boxes, polygons or points.
 
-    Makes ``image``, ``boxes`` (xyxy, in pixels), ``label`` (one class per box) and ``split``;
-    "segment" also ``outlines``, and so does "obb", as the four corners of rotated boxes; "pose"
-    ``keypoints``.
+    Makes ``image``, ``boxes`` (xyxy, in pixels), ``label`` (one class per box), ``split`` and
+    ``file_name`` (the split, and the path in its folder); "segment" also ``outlines``, and so does
+    "obb", as the four corners of rotated boxes; "pose" ``keypoints``.
 
     Args:
         src: The YAML file, or the folder that holds one, such as ``data.yaml``; or its URL in a
@@ -126,12 +127,16 @@ def yolo(
         "boxes": BBox(format="xyxy", of="image"),
         "label": ClassLabel(list(layout.names.values()), per="boxes"),
         "split": ClassLabel([*layout.splits]),
+        "file_name": Text(),
     }
     if kind in _OUTLINED:
         schema["outlines"] = Polygon(of="image")
     if kind == "pose":
         schema["keypoints"] = Keypoints(of="image")
     read = files.reader(layout.root)
+    classes = xxh3_64_hexdigest(
+        repr(layout.names).encode()
+    )  # a class may get another name or number
 
     def load(batch: Sequence[_ImageFile]) -> dict[str, Any]:
         contents = read([one.path for one in batch], [one.nbytes for one in batch])
@@ -143,8 +148,9 @@ def yolo(
         columns: dict[str, Any] = {
             "image": contents,
             "boxes": [one.boxes for one in objects],
-            "label": [one.codes for one in objects],
+            "label": [one.names for one in objects],
             "split": [one.split for one in batch],
+            "file_name": [_file_name(one) for one in batch],
         }
         if kind in _OUTLINED:
             columns["outlines"] = [one.outlines for one in objects]
@@ -161,17 +167,22 @@ def yolo(
         load=load,
         place=PurePath(public_url(str(src))).name,
         where=full_place(src),
-        stamp=lambda image: image.stamp,
-        file=lambda image: f"{image.split}/{image.name}",
+        stamp=lambda image: (image.stamp, classes),
+        file=_file_name,
+        optional=("file_name",),
         unit="image",
-        settings={"names": dict(layout.names)},
+        names_classes=True,
     )
     return run_ingest(source, dst, **options)
 
 
+def _file_name(image: _ImageFile) -> str:
+    return f"{image.split}/{image.name}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Objects:
-    codes: list[int]
+    names: list[str]
     boxes: np.ndarray
     outlines: list[np.ndarray]
     points: np.ndarray
@@ -186,14 +197,13 @@ def _read_objects(
         height = width = 1  # the image itself is refused, with its reason, when it is staged
     scale = np.array([width, height], dtype=np.float64)
     count, values_each = layout.points or (0, 3)
-    code_of = {number: code for code, number in enumerate(layout.names)}
-    codes: list[int] = []
+    names: list[str] = []
     boxes = np.empty((len(lines), 4), dtype=np.float32)
     outlines: list[np.ndarray] = []
     points = np.zeros((len(lines), count, 3), dtype=np.float32)
     for at, (number, text) in enumerate(lines):
         values = _numbers(text, image.labels, number)
-        codes.append(_code(values[0], code_of, image.labels, number))
+        names.append(_class_name(values[0], layout.names, image.labels, number))
         rest = values[1:]
         if task == "obb" and len(rest) != _CORNERS_VALUES:
             raise _bad_line(image.labels, number, "the corners of a box: class x y x y x y x y")
@@ -214,14 +224,14 @@ def _read_objects(
             given = rest[_BOX:].reshape(count, values_each)
             points[at, :, :2] = given[:, :2] * scale
             points[at, :, 2] = given[:, 2] if values_each > 2 else 2  # noqa: PLR2004 - all are seen
-    return _Objects(codes, boxes, outlines, points)
+    return _Objects(names, boxes, outlines, points)
 
 
-def _code(value: float, code_of: Mapping[int, int], file: str, number: int) -> int:
-    code = code_of.get(int(value)) if value.is_integer() else None
-    if code is None:
-        raise _bad_line(file, number, f"of a class {min(code_of)} … {max(code_of)} that has a name")
-    return code
+def _class_name(value: float, names: Mapping[int, str], file: str, number: int) -> str:
+    name = names.get(int(value)) if value.is_integer() else None
+    if name is None:
+        raise _bad_line(file, number, f"of a class {min(names)} … {max(names)} that has a name")
+    return name
 
 
 def _joined(folder: str, name: str) -> str:
