@@ -320,7 +320,8 @@ def _ungrouped(plan: Plan, query: ast.Query, binder: Binder, names: Names) -> tu
         is_array = bool(bound.type.shape) or bound.type.element is not None
         if not isinstance(bound, ColumnRef) or not is_array:
             raise binder.type_error(
-                f"UNGROUP BY takes arrays apart, and {show(bound)} is {describe(bound.type)}",
+                f"UNNEST and UNGROUP BY take arrays apart, and {show(bound)} is"
+                f" {describe(bound.type)}",
                 bound,
                 "name the columns that have one element for each row to be",
             )

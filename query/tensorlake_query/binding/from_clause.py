@@ -40,7 +40,10 @@ class Side(Struct, frozen=True):
         for table, name in self.tables:
             owners.setdefault(name, []).append(table)
         ambiguous = {
-            name: tuple(f"{print_name(table)}.{print_name(name)}" for table in tables)
+            name: tuple(
+                f"{print_name(table)}.{print_name(name)}" if table else "… AS a for the query's"
+                for table in tables
+            )
             for name, tables in owners.items()
             if len(tables) > 1 and name not in self.relation.schema
         }

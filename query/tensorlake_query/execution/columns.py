@@ -3,10 +3,10 @@
     SourceReader   rows of a source, and a record of reads
     GroupReader    one row a group: slots '#0', '#1', …, and columns stacked over the group's rows
     WindowReader   the rows of another reader, with slots beside them
-    UngroupReader  one row for each element of some columns
 
-Each knows which rows of its source its own rows are (`source_rows`), and which columns it passes on
-unchanged (`source_column`), so that a result can be rows of a dataset rather than copies of them.
+`UngroupReader`, one row for each element of some columns, is in `execution/elements.py`. Each knows
+which rows of its source its own rows are (`source_rows`), and which columns it passes on unchanged
+(`source_column`), so that a result can be rows of a dataset rather than copies of them.
 """
 
 import math
@@ -32,7 +32,7 @@ from tensorlake_query.values.source import (
     SourceBatch,
     UniformBatch,
 )
-from tensorlake_query.values.stacks import element_at, stacked
+from tensorlake_query.values.stacks import stacked
 from tensorlake_query.values.texts import texts_of
 from tensorlake_query.values.vectors import (
     POSITION_NBYTES,
@@ -86,6 +86,11 @@ class Reader(Protocol):
         """The source underneath."""
         ...
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held of the rows that a step made, for as long as the reader is."""
+        ...
+
 
 class SourceReader:
     """Reads a `ColumnSource`, and counts what it reads. Thread-safe where the source is."""
@@ -111,6 +116,11 @@ class SourceReader:
     def base(self) -> "SourceReader":
         """Itself."""
         return self
+
+    @property
+    def nbytes(self) -> int:
+        """Nothing: a source is not a step's."""
+        return 0
 
     def column(self, name: str, rows: IntArray) -> Vector:
         """Return the samples of `rows`, in the form the column's type asks for."""
@@ -267,15 +277,6 @@ class Meter:
             self.nbytes += nbytes
         if self.limit_nbytes is not None and self.nbytes > self.limit_nbytes:
             raise self.fail(self.nbytes)
-
-
-def held_by(reader: Reader) -> int:
-    """Return the bytes that a reader holds for as long as it is: of the rows that a step made."""
-    match reader:
-        case GroupReader() | SlotReader() | WindowReader() | UngroupReader():
-            return reader.nbytes
-        case _:
-            return 0
 
 
 def _differs_in_size(column_type: ColumnType) -> bool:
@@ -440,51 +441,6 @@ class WindowReader:
     def source_column(self, name: str) -> str | None:
         """Return the source column; None for slots."""
         return None if name in self._slots else self._reader.source_column(name)
-
-
-class UngroupReader:
-    """One row for each element of some columns; the others repeat."""
-
-    def __init__(
-        self, reader: Reader, rows: IntArray, elements: IntArray, split: Mapping[str, ColumnType]
-    ) -> None:
-        self._reader = reader
-        self._rows = rows
-        self._elements = elements
-        self._split = split
-
-    @property
-    def nbytes(self) -> int:
-        """Values held for the elements."""
-        return self._rows.nbytes + self._elements.nbytes
-
-    @property
-    def base(self) -> SourceReader:
-        """The source underneath."""
-        return self._reader.base
-
-    def column(self, name: str, rows: IntArray) -> Vector:
-        """Return the elements of a split column, the samples of another."""
-        if name not in self._split:
-            return self._reader.column(name, self._rows[rows])
-        distinct, places = np.unique(self._rows[rows], return_inverse=True)
-        samples = self._reader.column(name, distinct)  # once, however many elements are taken
-        return element_at(samples, places.reshape(-1), self._elements[rows], self._split[name])
-
-    def shapes(self, name: str, rows: IntArray) -> Vector:
-        """Return sample shapes: of an element, those of its stack without the first size."""
-        shapes = self._reader.shapes(name, self._rows[rows])
-        if name not in self._split:
-            return shapes
-        return UniformBatch(shapes.values[:, 1:], shapes.valid)
-
-    def source_rows(self, rows: IntArray) -> IntArray | None:
-        """Return the rows beneath: they repeat."""
-        return self._reader.source_rows(self._rows[rows])
-
-    def source_column(self, name: str) -> str | None:
-        """Return the source column; None for a split column."""
-        return None if name in self._split else self._reader.source_column(name)
 
 
 def _shapes_of(slot: Vector, rows: IntArray) -> Vector:

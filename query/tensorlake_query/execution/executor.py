@@ -26,7 +26,8 @@ from tensorlake_query.execution.batches import (
     sample_nbytes,
     values_of,
 )
-from tensorlake_query.execution.columns import Reader, SlotReader, SourceReader, held_by
+from tensorlake_query.execution.columns import Reader, SlotReader, SourceReader
+from tensorlake_query.execution.elements import ungrouped
 from tensorlake_query.execution.evaluate import RunScope, Scope
 from tensorlake_query.execution.filters import needed_above, passing
 from tensorlake_query.execution.operators import (
@@ -35,7 +36,6 @@ from tensorlake_query.execution.operators import (
     distinct_rows,
     expanded,
     sampled,
-    ungrouped,
     windowed,
 )
 from tensorlake_query.execution.pairing import Pairing
@@ -308,7 +308,7 @@ class _Block:
         if slots is None:
             return self._held_of_all(plan, self.joined(plan.input))
         reader = SlotReader(slots, self._reader)
-        self._run.keep(held_by(reader))
+        self._run.keep(reader.nbytes)
         return Scope(reader, np.arange(grouping.count), self._run.text)
 
     def _held_of_all(
@@ -319,7 +319,7 @@ class _Block:
         """Return what such a step makes, and hold what that takes; what making it took goes."""
         with self._run.step(OPERATORS[type(plan)]):
             made = self._of_all(plan, scope)
-        self._run.keep(held_by(made.reader))
+        self._run.keep(made.reader.nbytes)
         return made
 
     def _of_all(

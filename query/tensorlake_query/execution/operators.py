@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tensorlake_query.binding.sampling import checked_weights, drawn
-from tensorlake_query.execution.columns import GroupReader, UngroupReader, WindowReader
+from tensorlake_query.execution.columns import GroupReader, WindowReader
 from tensorlake_query.execution.evaluate import Scope
-from tensorlake_query.planning.plan import Aggregate, Expand, Sample, Ungroup, Window
+from tensorlake_query.planning.plan import Aggregate, Expand, Sample, Window
 from tensorlake_query.syntax.errors import QueryTypeError
-from tensorlake_query.values.bound import Bound, ColumnRef, span_of
+from tensorlake_query.values.bound import Bound, span_of
 from tensorlake_query.values.group_keys import by_group, group_rows
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.source import IntArray
-from tensorlake_query.values.stacks import first_sizes, list_lengths
 from tensorlake_query.values.vectors import RowError, Vector, numbered
 
 DRAWN_NBYTES = 48  # of a draw: a random number, a place among the weights, a row
@@ -48,40 +47,6 @@ def aggregated(plan: Aggregate, scope: Scope, columns: Sequence[Vector]) -> Scop
     named = {f"#{position}": vector for position, vector in enumerate(slots)}
     reader = GroupReader(named, scope.reader, scope.rows, groups)
     return Scope(reader, np.arange(groups.count), scope.text)
-
-
-def ungrouped(
-    plan: Ungroup, scope: Scope, values: Values, check_made: Callable[[int], None]
-) -> Scope:
-    """Return one row for each element of the split columns; `check_made` gets the number first.
-
-    Raises:
-        QueryTypeError: they have different lengths in some row.
-    """
-    lengths: IntArray | None = None
-    first = next(iter(plan.split))
-    for column in plan.columns:
-        assert isinstance(column, ColumnRef), "only columns are split"
-        if column.type.dtype is None:
-            found = list_lengths(values([column], scope)[0])
-        else:
-            found = first_sizes(scope.shapes(column.name))
-        if lengths is None:
-            lengths = found
-        elif (lengths != found).any():
-            at = int(np.flatnonzero(lengths != found)[0])
-            raise QueryTypeError(
-                f"row {int(scope.rows[at])}: {first!r} has {lengths[at]} elements "
-                f"and {column.name!r} has {found[at]}",
-                text=scope.text,
-                span=span_of(column),
-                hint="columns that are taken apart together have one length in each row",
-            )
-    assert lengths is not None, "UNGROUP BY names a column"
-    check_made(int(lengths.sum()))
-    rows = np.repeat(scope.rows, lengths)
-    reader = UngroupReader(scope.reader, rows, numbered(lengths), plan.split)
-    return Scope(reader, np.arange(len(rows)), scope.text)
 
 
 def windowed(plan: Window, scope: Scope, columns: Sequence[Sequence[Vector]]) -> Scope:

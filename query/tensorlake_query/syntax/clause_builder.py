@@ -134,6 +134,13 @@ class StatementBuilder(ExpressionBuilder):
             table = ast.Column(str(table.value), span=table.span)
         return ast.Table(table, version, None if alias is None else alias.name, span=span)
 
+    def unnest(self, span: Span, children: Children) -> ast.Table:
+        """Return the query that UNNEST is short for: (FROM source UNGROUP BY columns)."""
+        source, *columns, alias = children
+        query = ast.Query(source=source, ungroup_by=tuple(columns), span=span)
+        name = None if alias is None else alias.name
+        return ast.Table(ast.Subquery(query, span=span), None, name, span=span)
+
     def version(self, span: Span, children: Children) -> ast.Version:
         kind, value = children
         named = "AS OF" if kind.kind == "AS_OF" else kind.kind

@@ -95,7 +95,7 @@ WORDS = {
     "copy": "another store gets it by tl.copy(ds.url, url)",
     "push_to_hub": "another store gets it by tl.copy(ds.url, url); files are ds.to_parquet(path)",
     "train_test_split": "parts are ds.split({'train': 0.9, 'val': 0.1})",
-    "unnest": "lists become rows by ds.map(fn, schema=…, to=url): fn may return a list of rows",
+    "explode": "lists become rows by ds.unnest('boxes', 'label')",
     "run": "queries are ds.query('…'), functions over rows ds.map(fn, schema=…)",
     "runs": "commits are ds.log(); a version is named by ds.tag(name)",
     "lint": "damage is found by ds.check()",

@@ -139,6 +139,7 @@ class Rows:
     where = selectable.where
     select = selectable.select
     order_by = selectable.order_by
+    unnest = selectable.unnest
     filter = selectable.filter
     take = selectable.take
     sample = selectable.sample

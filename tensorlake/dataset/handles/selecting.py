@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.handles.row import Row
     from tensorlake.dataset.query.predicate import Predicate
 
-__all__ = ["filter", "order_by", "query", "sample", "select", "split", "take", "where"]
+__all__ = ["filter", "order_by", "query", "sample", "select", "split", "take", "unnest", "where"]
 
 MOST_ROWS = (1 << 63) - 1
 """The largest LIMIT: an int64."""
@@ -122,6 +122,34 @@ def order_by(self: HasViews[View], *keys: str | Sequence[str], **params: Any) ->
     from tensorlake.dataset.query import builder as selecting
 
     return self.__view__(selecting.order_by(self.__rowset__, keys, params))
+
+
+def unnest(self: HasViews[View], *columns: str | Sequence[str]) -> View:  # noqa: D417 - a method: self
+    """Make one row of each item of columns such as boxes and their labels; the others repeat.
+
+    The columns have equally many items in each row. ``_row`` is the number of the row that an item
+    is of, and ``ds.query("… FROM UNNEST(this, boxes, label) …")`` is the same in TQL.
+
+    Args:
+        *columns: Names of tensors whose samples are arrays or lists, or one list of them.
+
+    Raises:
+        QueryTypeError: A column is not a list of items, or a row has other numbers of items.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> schema = {"boxes": tl.BBox(), "label": tl.ClassLabel(["cat", "dog"], per="boxes")}
+        >>> ds = tl.create("memory://doc-unnest", schema)
+        >>> ds.append({"boxes": [[0, 0, 2, 2], [1, 1, 9, 5]], "label": ["dog", "cat"]})
+        >>> ds.append({"boxes": [[3, 3, 4, 4]], "label": ["cat"]})
+        >>> cats = ds.unnest("boxes", "label").where("label = 'cat'")
+        >>> cats.select("_row", "boxes")["boxes"][:].tolist(), cats.rows.tolist()
+        ([[1.0, 1.0, 9.0, 5.0], [3.0, 3.0, 4.0, 4.0]], [0, 1])
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.query import builder as selecting
+
+    return self.__view__(selecting.unnest(self.__rowset__, columns))
 
 
 def filter(  # noqa: A001 - the method's name

@@ -1,4 +1,4 @@
-"""``.select``, ``.order_by``, ``.filter``: queries written as method calls.
+"""``.select``, ``.order_by``, ``.unnest``, ``.filter``: queries written as method calls.
 
 They build the same syntax tree as TQL text and are evaluated by the same plans; ``view.tql`` shows
 the query. Only ``filter`` runs Python for each row, and warns that it does.
@@ -20,7 +20,7 @@ from tensorlake.errors import InvalidInputError, SlowFilterWarning, shown
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
-__all__ = ["filter_rows", "order_by", "select"]
+__all__ = ["filter_rows", "order_by", "select", "unnest"]
 
 
 def select(
@@ -68,6 +68,16 @@ def order_by(
             f"order_by{shown(keys)} contains more than keys\nuse query() for other clauses"
         )
     return run_tree(rows, parsed, params)
+
+
+def unnest(rows: RowSet, given: tuple[str | Sequence[str], ...]) -> RowSet:
+    """Make a row of each item of some columns."""
+    example = "unnest('boxes', 'label')"
+    names = _texts("unnest", given, example)
+    if not names:
+        raise InvalidInputError(f"unnest() names no column\n{example}")
+    columns = tuple(tql.ast.Column(name) for name in names)
+    return run_tree(rows, tql.ast.Query(ungroup_by=columns), {})
 
 
 def _texts(call: str, given: tuple[str | Sequence[str], ...], example: str) -> tuple[str, ...]:

@@ -474,3 +474,24 @@ def test_a_predicate_in_brackets_is_a_where(ds):
     assert in_brackets.tql == in_words.tql == "WHERE x > 1"
     assert in_brackets.explain() == in_words.explain()
     assert in_brackets.rows.tolist() == in_words.rows.tolist()
+
+
+def test_unnest_makes_a_row_of_each_item_and_leads_back():
+    schema = {"boxes": tl.BBox(), "label": tl.ClassLabel(["cat", "dog"], per="boxes")}
+    ds = tl.create("memory://unnest", schema)
+    ds.append({"boxes": [[0, 0, 2, 2], [1, 1, 9, 5]], "label": ["dog", "cat"]})
+    ds.append({"boxes": [], "label": []})
+    ds.append({"boxes": [[3, 3, 4, 4]], "label": ["cat"]})
+    ds.commit("three images")
+
+    cats = ds.unnest("boxes", "label").where("label = 'cat'")
+    grouped = ds.query("SELECT label, COUNT(*) AS n FROM UNNEST(this, label) GROUP BY label")
+
+    assert cats.rows.tolist() == [0, 2]
+    assert cats["boxes"][:].tolist() == [[1, 1, 9, 5], [3, 3, 4, 4]]
+    assert [row["label"] for row in ds[:2].unnest(["label"])] == ["dog", "cat"]
+    assert dict(zip(grouped["label"][:].tolist(), grouped["n"][:].tolist(), strict=True)) == {
+        1: 1, 0: 2
+    }  # fmt: skip
+    with pytest.raises(tl.InvalidInputError, match="names no column"):
+        ds.unnest()

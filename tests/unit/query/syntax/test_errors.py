@@ -164,7 +164,7 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
         ("UPDATE this SET score = 1", QuerySyntaxError, "UPDATE", "ds.execute"),
         ("SELECT *, COUNT(*) GROUP BY label", QueryTypeError, "*", "group keys"),
         ("SELECT TOP 3 label LIMIT 2", QuerySyntaxError, "LIMIT 2", "write LIMIT alone"),
-        ("SELECT * UNGROUP BY label", QueryTypeError, "label", "takes arrays apart"),
+        ("SELECT * UNGROUP BY label", QueryTypeError, "label", "take arrays apart"),
         ("SELECT * ARRANGE BY boxes", QueryTypeError, "boxes", "one comparable value"),
         ("SELECT * SAMPLE BY caption", QueryTypeError, "caption", "MAX_WEIGHT"),
         ("SELECT * SAMPLE BY score REPLACE 1", QuerySyntaxError, "1", "expected"),
