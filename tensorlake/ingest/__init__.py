@@ -17,6 +17,7 @@ from tensorlake.ingest.arrays.idx import idx
 from tensorlake.ingest.tables.arrow import arrow, parquet
 from tensorlake.ingest.tables.json_lines import jsonl
 from tensorlake.ingest.tables.text import csv
+from tensorlake.ingest.tables.texts import texts
 from tensorlake.ingest.vision.coco import coco
 from tensorlake.ingest.vision.folders import images
 from tensorlake.ingest.vision.voc import voc
@@ -35,6 +36,7 @@ __all__ = [
     "jsonl",
     "numpy",
     "parquet",
+    "texts",
     "torch",
     "voc",
     "webdataset",

@@ -1,18 +1,35 @@
-"""Folders of images: splits, classes, and which files are images.
+"""Folders of files: splits, classes, names that state them, and which files are images.
 
 photos/train/cat/1.jpg     split "train", class "cat"
 photos.zip: photos/cat/…   the outermost folder of an archive is ignored
+{label}_{id}.jpg           a pattern of names: cat_07.jpg has the class "cat", and the id "07"
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from tensorlake.dataset import IMAGE_ENDINGS
-from tensorlake.errors import InvalidInputError
+import numpy as np
 
-__all__ = ["SEEN_ENDINGS", "check_classes", "is_split", "is_stored", "outer_folders"]
+from tensorlake.dataset import IMAGE_ENDINGS, codec_of_files
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.types import ClassLabel, Image, SampleType, Scalar, Text
+
+__all__ = [
+    "IMAGES",
+    "FileKind",
+    "NamePattern",
+    "check_classes",
+    "ending_of",
+    "field_value",
+    "is_split",
+    "is_stored",
+    "outer_folders",
+]
 
 SPLITS = frozenset(("train", "training", "val", "valid", "validation", "dev", "test", "testing"))
 # Images by their names, of kinds that no codec here stores: told, never passed over.
@@ -22,7 +39,112 @@ _OTHER_ENDINGS = frozenset(
         *(".ppm", ".pgm", ".pbm", ".pnm", ".dng", ".cr2", ".nef", ".arw"),
     )
 )
-SEEN_ENDINGS = frozenset(IMAGE_ENDINGS) | _OTHER_ENDINGS
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """Files that make the rows of a folder, one each.
+
+    Attributes:
+        tensor: Name of their tensor, and of one file in messages.
+        endings: Endings of their names, in lower case; None: all files.
+        type_of: Chooses the tensor's type by the paths.
+        value: Converts the content of a file, given its name; None: the content is the sample.
+    """
+
+    tensor: str
+    endings: frozenset[str] | None
+    type_of: Callable[[Iterable[str]], SampleType]
+    value: Callable[[bytes, str], Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the importer."""
+        return f"{self.tensor}s"
+
+    def sees(self, name: str) -> bool:
+        """Whether a file is of this kind, by its name."""
+        return self.endings is None or ending_of(name) in self.endings
+
+    def stores(self, name: str) -> bool:
+        """Whether a file of this kind can be stored."""
+        return self.value is not None or is_stored(ending_of(name))
+
+
+def ending_of(name: str) -> str:
+    """Return the ending of a file's name, in lower case."""
+    return f".{name.rpartition('.')[2].lower()}"
+
+
+IMAGES = FileKind(
+    "image",
+    frozenset(IMAGE_ENDINGS) | _OTHER_ENDINGS,
+    lambda paths: Image(codec_of_files(paths)),
+)
+
+
+class NamePattern:
+    """A pattern of names whose fields become tensors, such as ``"{label}_{id}.jpg"``.
+
+    A field matches one or more characters other than ``/``, earlier fields as many as possible;
+    ``*`` and ``?`` are wildcards. With a ``/`` the pattern is one of paths below the source.
+
+    >>> NamePattern("{label}_{id}.jpg").values("photos/golden_dog_07.jpg")
+    {'label': 'golden_dog', 'id': '07'}
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        parts = re.split(r"(\{\w+\}|[*?])", text) if isinstance(text, str) else []
+        self.fields = [part[1:-1] for part in parts[1::2] if part[0] == "{"]
+        wild = {"*": "[^/]*", "?": "[^/]"}
+        made = [
+            wild.get(part, f"(?P<{part[1:-1]}>[^/]+)") if at % 2 else re.escape(part)
+            for at, part in enumerate(parts)
+        ]
+        is_valid = self.fields and len({*self.fields}) == len(self.fields)
+        if not is_valid or not all(one.isidentifier() for one in self.fields):
+            raise InvalidInputError(
+                f"pattern={shown(text)} has no fields, or one twice"
+                '\nwrite the names of tensors in braces: pattern="{label}_{id}.jpg"',
+                actual=text,
+            )
+        self._match = re.compile("".join(made)).fullmatch
+        self._has_folders = "/" in text
+
+    def values(self, path: str) -> dict[str, str] | None:
+        """Return the values of the fields of a path below the source; None: it does not match."""
+        found = self._match(path if self._has_folders else path.rpartition("/")[2])
+        return None if found is None else found.groupdict()
+
+    def types(
+        self, values: Sequence[Mapping[str, str]], declared: Mapping[str, Any]
+    ) -> dict[str, SampleType]:
+        """Return the types of the fields: classes for label and split, text for others."""
+        return {
+            name: declared.get(name)
+            or (
+                ClassLabel(sorted({one[name] for one in values}))
+                if name in ("label", "split")
+                else Text()
+            )
+            for name in self.fields
+        }
+
+
+def field_value(text: str, sample_type: SampleType, item: str) -> Any:
+    """Return the value of a field; a number where its type is one.
+
+    Raises:
+        InvalidInputError: It is not a number.
+    """
+    if not isinstance(sample_type, Scalar):
+        return text
+    try:
+        return int(text) if np.issubdtype(sample_type.dtype, np.integer) else float(text)
+    except ValueError as error:
+        message = f"{item!r}: {text!r} is not a number"
+        raise InvalidInputError(message, item=item, actual=text) from error
 
 
 def is_split(folder: str) -> bool:

@@ -11,13 +11,14 @@ import os
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
-from tensorlake.dataset import IMAGE_ENDINGS, Dataset, SkippedItem, codec_of_files
+from tensorlake.dataset import IMAGE_ENDINGS, Dataset, SkippedItem
 from tensorlake.errors import InvalidInputError, MissingTensorError
 from tensorlake.ingest.engine.files import unreadable_file
 from tensorlake.ingest.engine.found_files import full_place, source_path
@@ -26,21 +27,24 @@ from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
 from tensorlake.ingest.vision.folder_scan import (
-    SEEN_ENDINGS,
+    IMAGES,
+    FileKind,
+    NamePattern,
     check_classes,
+    ending_of,
+    field_value,
     is_split,
-    is_stored,
     outer_folders,
 )
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
-from tensorlake.types import ClassLabel, Image
+from tensorlake.types import ClassLabel, SampleType, as_type
 
-__all__ = ["images"]
+__all__ = ["images", "ingest_files"]
 
 MAX_MEMBER_NBYTES = 1 << 30
 _FOREIGN = "is an image of an unsupported format"
-_OUTSIDE = "is outside the folders of the other images"
+_OUTSIDE = "is outside the folders of the other"
 
 
 class _ImageFile(NamedTuple):  # made in a third of a frozen dataclass's time, once a file
@@ -57,6 +61,7 @@ def images(
     *,
     schema: Mapping[str, Any] | None = None,
     labels: bool = True,
+    pattern: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
     """Ingest a folder or a zip file of images, stored without re-encoding.
@@ -72,6 +77,8 @@ def images(
         dst: Path or URL of the dataset.
         schema: Types by tensor name; they override the inferred ones.
         labels: Whether folders are classes; an image outside them is then an error, or left out.
+        pattern: A pattern of the files' names, whose fields become tensors in place of folders:
+            ``"{label}_{id}.jpg"`` makes the classes ``label``, and the text ``id``.
         **options: See `IngestOptions`.
 
     Returns:
@@ -92,9 +99,38 @@ def images(
         >>> ds["label"].names, ds[0]["image"].shape
         (('cat', 'dog'), (6, 8, 3))
     """
+    return ingest_files(IMAGES, src, dst, schema, labels, pattern, options)
+
+
+def ingest_files(
+    kind: FileKind,
+    src: str | PathLike[str],
+    dst: str | PathLike[str],
+    schema: Mapping[str, Any] | None,
+    labels: bool,  # noqa: FBT001 - as the importers take it
+    pattern: str | None,
+    options: IngestOptions,
+    **settings: Any,
+) -> Dataset:
+    """Ingest the files of one kind of a folder or a zip file, a row each.
+
+    Args:
+        kind: The kind of files.
+        src: The folder or the zip file.
+        dst: Path or URL of the dataset.
+        schema: Types by tensor name.
+        labels: Whether folders are classes.
+        pattern: A pattern of names.
+        options: See `IngestOptions`.
+        **settings: Other arguments of the call that determine the rows.
+    """
     files = SourceFiles(options.get("storage_options"))
     is_strict = options.get("on_error", "raise") == "raise"
-    source = _source(source_path(src), files, schema, labels=labels, is_strict=is_strict)
+    names = None if pattern is None else NamePattern(pattern)
+    source = _source(
+        kind, source_path(src), files, schema, labels=labels, names=names, is_strict=is_strict
+    )
+    source = replace(source, settings={**source.settings, **settings})
     try:
         return run_ingest(source, dst, **options)
     except MissingTensorError as error:
@@ -102,68 +138,78 @@ def images(
             raise
         raise MissingTensorError(
             f"{error.message.splitlines()[0]}\n{error.facts['tensor']!r} is the name of a folder"
-            f" that images lie in, and none is below {public_url(str(src))!r}: give a folder that"
-            " holds such folders",
+            f" that {kind.name} lie in, and none is below {public_url(str(src))!r}: give a folder"
+            " that holds such folders",
             **error.facts,
         ) from error
 
 
+class _Facts(NamedTuple):
+    """Tensors that follow from the paths of files, and the files that have them."""
+
+    images: list[_ImageFile]
+    outside: list[_ImageFile]
+    why: str  # the others have none
+    types: Mapping[str, SampleType]
+    value: Callable[[_ImageFile, str], Any]
+
+
 def _source(
+    kind: FileKind,
     folder: str,
     files: SourceFiles,
     schema: Mapping[str, Any] | None,
     *,
     labels: bool,
+    names: NamePattern | None,
     is_strict: bool,
 ) -> Source[_ImageFile]:
     left_out: list[SkippedItem] = []
-    found, is_zip = _found(folder, files, None if is_strict else left_out)
+    found, is_zip = _found(kind, folder, files, None if is_strict else left_out)
     shown = public_url(folder)
     images = sorted(found, key=itemgetter(0))
     if is_zip:
         images = _without_outer(images)
     if not images:
-        raise InvalidInputError(
-            f"no images in {shown!r}\nsupported suffixes: {', '.join(IMAGE_ENDINGS)}", src=shown
-        )
-    foreign = [p for p in images if not is_stored(_ending(p.path))]
+        seen = IMAGE_ENDINGS if kind is IMAGES else sorted(kind.endings or ("any",))
+        message = f"no {kind.name} in {shown!r}\nsupported suffixes: {', '.join(seen)}"
+        raise InvalidInputError(message, src=shown)
+    foreign = [p for p in images if not kind.stores(p.path)]
     if foreign:
-        images = [p for p in images if is_stored(_ending(p.path))]
+        images = [p for p in images if kind.stores(p.path)]
         if is_strict or not images:
             raise _is_foreign(foreign, shown)
-    inside = [p for p in images if p.parts]
-    has_split = bool(inside) and all(is_split(p.parts[0]) for p in inside)
-    depth = 1 if has_split else 0
-    has_label = labels and any(len(p.parts) > depth for p in images)
-    images, outside = _by_depth(images, depth + has_label)
-    if outside and is_strict:
-        raise _is_outside(images, outside, depth, shown)
-    types: dict[str, Any] = {"image": Image(codec_of_files(p.path for p in images))}
-    if has_label:
-        classes = sorted({p.parts[depth] for p in images})
-        check_classes(classes, shown)
-        types["label"] = ClassLabel(classes)
-    if has_split:
-        types["split"] = ClassLabel(sorted({p.parts[0] for p in images}))
-    layers = ["split"] * has_split + ["class"] * has_label
+    facts = (
+        _by_folders(images, shown, kind, labels=labels, is_strict=is_strict)
+        if names is None
+        else _by_names(images, shown, names, schema or {}, is_strict=is_strict)
+    )
+    images = facts.images
+    types = {kind.tensor: kind.type_of(p.path for p in images), **facts.types}
+    layers = [name.replace("label", "class") for name in facts.types] if names is None else []
+    if kind.tensor in facts.types:
+        message = f"a field of a pattern cannot be {kind.tensor!r}, the tensor of the files"
+        raise InvalidInputError(f"{message}\ngive it another name", actual=kind.tensor)
     unknown = [name for name in schema or {} if name not in types]
     if unknown:
-        message = f"schema names unknown tensors {unknown}; these images make {', '.join(types)}"
+        made = f"these {kind.name} make {', '.join(types)}"
+        message = f"schema names unknown tensors {unknown}; {made}"
         raise InvalidInputError(message, src=shown, expected=[*types])
     read = files.reader(folder)
 
     def load(batch: Sequence[_ImageFile]) -> dict[str, Any]:
         paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
         contents = _read_members(folder, files, paths) if is_zip else read(paths, sizes)
-        columns: dict[str, Any] = {"image": contents}
-        if has_label:
-            columns["label"] = [p.parts[depth] for p in batch]
-        if has_split:
-            columns["split"] = [p.parts[0] for p in batch]
-        return columns
+        if kind.value is not None:
+            pairs = zip(contents, batch, strict=True)
+            contents = [kind.value(bytes(content), _name(p)) for content, p in pairs]
+        return {
+            kind.tensor: contents,
+            **{name: [facts.value(p, name) for p in batch] for name in facts.types},
+        }
 
     return Source(
-        kind="images",
+        kind=kind.name,
         schema={**types, **(schema or {})},
         items=images,
         sizes=[image.nbytes for image in images],
@@ -174,15 +220,77 @@ def _source(
         names_classes=True,
         left_out=[
             *left_out,
-            *(SkippedItem(_name(p), _OUTSIDE) for p in outside),
+            *(SkippedItem(_name(p), facts.why) for p in facts.outside),
             *(SkippedItem(_name(p), _FOREIGN) for p in foreign),
         ],
         takes_schema=True,
         stamp=lambda image: f"{image.nbytes}:{image.stamp}",
-        unit="image",
-        settings=given_settings(schema, labels=labels),
+        unit=kind.tensor,
+        settings=given_settings(
+            schema, labels=labels, pattern=None if names is None else names.text
+        ),
         apart=f", in a folder that holds {' and '.join(layers)} folders" if layers else "",
+        content=(kind.tensor,),
     )
+
+
+def _by_folders(
+    images: Sequence[_ImageFile], shown: str, kind: FileKind, *, labels: bool, is_strict: bool
+) -> _Facts:
+    """Find splits and classes in the names of folders."""
+    inside = [p for p in images if p.parts]
+    has_split = bool(inside) and all(is_split(p.parts[0]) for p in inside)
+    depth = 1 if has_split else 0
+    has_label = labels and any(len(p.parts) > depth for p in images)
+    why = f"{_OUTSIDE} {kind.name}"
+    inside, outside = _by_depth(images, depth + has_label)
+    if outside and is_strict:
+        raise _is_outside(inside, outside, depth, shown, kind)
+    types: dict[str, SampleType] = {}
+    if has_label:
+        classes = sorted({p.parts[depth] for p in inside})
+        check_classes(classes, shown)
+        types["label"] = ClassLabel(classes)
+    if has_split:
+        types["split"] = ClassLabel(sorted({p.parts[0] for p in inside}))
+    place = {"label": depth, "split": 0}
+
+    def value(p: _ImageFile, name: str) -> str:
+        return p.parts[place[name]]
+
+    return _Facts(inside, outside, why, types, value)
+
+
+def _by_names(
+    images: Sequence[_ImageFile],
+    shown: str,
+    names: NamePattern,
+    schema: Mapping[str, Any],
+    *,
+    is_strict: bool,
+) -> _Facts:
+    """Find the fields of a pattern in the names of files."""
+    values = {p: names.values(_name(p)) for p in images}
+    inside = [p for p in images if values[p] is not None]
+    outside = [p for p in images if values[p] is None]
+    why = f"does not match the pattern {names.text!r}"
+    if outside and (is_strict or not inside):
+        few = f"{plural(len(outside), 'file')} of {len(images):,}"
+        raise InvalidInputError(
+            f"{_name(outside[0])!r} of {shown!r} {why} ({few})"
+            "\nmatch all names, with wildcards such as {label}_*.*, or leave these out:"
+            " on_error='skip'",
+            src=shown,
+            item=_name(outside[0]),
+        )
+    found = [values[p] or {} for p in inside]
+    declared = {name: as_type(one) for name, one in schema.items()}
+    types = names.types(found, declared)
+
+    def value(p: _ImageFile, name: str) -> Any:
+        return field_value((values[p] or {})[name], types[name], _name(p))
+
+    return _Facts(inside, outside, why, types, value)
 
 
 def _name(image: _ImageFile) -> str:
@@ -198,7 +306,7 @@ def _by_depth(
 
 
 def _is_foreign(foreign: Sequence[_ImageFile], shown: str) -> InvalidInputError:
-    kinds = ", ".join(sorted({_ending(p.path) for p in foreign}))
+    kinds = ", ".join(sorted({ending_of(p.path) for p in foreign}))
     few = plural(len(foreign), "file")
     return InvalidInputError(
         f"{_name(foreign[0])!r} of {shown!r} {_FOREIGN} ({few}: {kinds})"
@@ -210,13 +318,18 @@ def _is_foreign(foreign: Sequence[_ImageFile], shown: str) -> InvalidInputError:
 
 
 def _is_outside(
-    images: Sequence[_ImageFile], outside: Sequence[_ImageFile], depth: int, shown: str
+    images: Sequence[_ImageFile],
+    outside: Sequence[_ImageFile],
+    depth: int,
+    shown: str,
+    kind: FileKind,
 ) -> InvalidInputError:
     at = min(depth, len(images[0].parts) - 1)
     folders = ", ".join(repr(name) for name in sorted({p.parts[at] for p in images})[:3])
-    few = f"{plural(len(outside), 'image')} of {len(outside) + len(images):,}"
+    few = f"{plural(len(outside), kind.tensor)} of {len(outside) + len(images):,}"
     return InvalidInputError(
-        f"{_name(outside[0])!r} of {shown!r} {_OUTSIDE} (such as {folders}); so do {few}"
+        f"{_name(outside[0])!r} of {shown!r} {_OUTSIDE} {kind.name} (such as {folders}); so do"
+        f" {few}"
         "\nput each into its folder, or leave them out: on_error='skip'; if folders are not"
         " classes: labels=False",
         src=shown,
@@ -225,38 +338,39 @@ def _is_outside(
 
 
 def _found(
-    folder: str, files: SourceFiles, left_out: list[SkippedItem] | None
+    kind: FileKind, folder: str, files: SourceFiles, left_out: list[SkippedItem] | None
 ) -> tuple[Iterator[_ImageFile], bool]:
     """Return the images of a folder or a zip file, and whether it is a zip file."""
     shown = public_url(folder)
     if files.nbytes(folder) is not None:
         with files.open(folder) as file:
             if zipfile.is_zipfile(file):
-                return _members(folder, files, left_out), True
-        advice = "pass a folder or a zip file of images"
+                return _members(kind, folder, files, left_out), True
+        advice = f"pass a folder or a zip file of {kind.name}"
         if ".tar" in Path(shown).suffixes or shown.endswith(".tgz"):
             advice = "unpack it and pass the folder; shards of samples: tl.ingest.webdataset"
         message = f"{shown!r} is neither a folder nor a complete zip file\n{advice}"
         raise InvalidInputError(message, src=shown)
     if is_url(folder):
-        return _walk_store(folder, files), False
+        return _walk_store(kind, folder, files), False
     if not Path(folder).is_dir():
         raise InvalidInputError(
-            f"no folder {shown!r} to ingest\npass a folder or a zip file of images", src=shown
+            f"no folder {shown!r} to ingest\npass a folder or a zip file of {kind.name}", src=shown
         )
-    return _walk(folder, (), left_out), False
+    return _walk(kind, folder, (), left_out), False
 
 
-def _walk_store(folder: str, files: SourceFiles) -> Iterator[_ImageFile]:
+def _walk_store(kind: FileKind, folder: str, files: SourceFiles) -> Iterator[_ImageFile]:
     start = folder.rstrip("/") + "/"
     for path, nbytes in files.list(folder).items():
         *parts, name = path.removeprefix(start).split("/")
         is_hidden = any(part.startswith(".") for part in (*parts, name))
-        if not is_hidden and _ending(name) in SEEN_ENDINGS:
+        if not is_hidden and kind.sees(name):
             yield _ImageFile(path, nbytes, tuple(parts), files.stamp(path))
 
 
 def _walk(
+    kind: FileKind,
     folder: str,
     parts: tuple[str, ...],
     left_out: list[SkippedItem] | None,
@@ -279,8 +393,8 @@ def _walk(
             if _is_folder(entry):
                 if entry.is_symlink() and os.path.realpath(entry.path) in above:
                     continue  # a link to where we are would never end
-                yield from _walk(entry.path, (*parts, name), left_out, above)
-            elif _ending(name) in SEEN_ENDINGS:
+                yield from _walk(kind, entry.path, (*parts, name), left_out, above)
+            elif kind.sees(name):
                 yield _ImageFile(entry.path, *_size_and_time(entry, parts))
 
 
@@ -302,14 +416,14 @@ def _size_and_time(
 
 
 def _members(
-    file: str, files: SourceFiles, left_out: list[SkippedItem] | None
+    kind: FileKind, file: str, files: SourceFiles, left_out: list[SkippedItem] | None
 ) -> Iterator[_ImageFile]:
     shown = public_url(file)
     with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
         counts = Counter(member.filename for member in archive.infolist())
         for member in archive.infolist():
             *parts, name = _path_in(member.filename)
-            if member.is_dir() or "__MACOSX" in parts or _ending(name) not in SEEN_ENDINGS:
+            if member.is_dir() or "__MACOSX" in parts or not kind.sees(name):
                 continue
             if any(part.startswith(".") for part in (*parts, name)):
                 continue
@@ -354,7 +468,3 @@ def _read_member(archive: zipfile.ZipFile, name: str, file: str) -> bytes:
         message = f"{name!r} of {file!r} is larger than its declared size"
         raise InvalidInputError(message, src=file, item=name)
     return content
-
-
-def _ending(name: str) -> str:
-    return f".{name.rpartition('.')[2].lower()}"

@@ -169,3 +169,52 @@ def test_imagenets_odd_files_come_in_whole_as_images_of_any_codec(ingest, tmp_pa
         misnamed.getvalue(),
     ]
     assert [ds["image"][at].shape[2] for at in range(3)] == [3, 3, 3]
+
+
+def test_names_of_a_flat_folder_have_the_classes(ingest, tmp_path):
+    names = ("cat_1.jpg", "golden_dog_07.jpg", "cat_22.jpg")
+    ds = ingest(folder(tmp_path / "a", *names), pattern="{label}_{id}.jpg", schema={"id": "int64"})
+
+    assert ds["label"].names == ("cat", "golden_dog")
+    rows = [(row["label"], int(row["id"])) for row in ds]
+    assert rows == [("cat", 1), ("cat", 22), ("golden_dog", 7)]
+
+
+def test_a_pattern_with_folders_is_one_of_paths(ingest, tmp_path):
+    root = folder(tmp_path / "a", "train/s1/cat.7.jpg", "val/s2/dog.8.jpg")
+
+    ds = ingest(root, pattern="{split}/{session}/{label}.*.jpg")
+
+    rows = [(row["split"], row["session"], row["label"]) for row in ds]
+    assert rows == [("train", "s1", "cat"), ("val", "s2", "dog")]
+    assert ds.schema["session"] == tl.Text()
+
+
+def test_a_name_that_does_not_match_is_told_or_left_out(ingest, tmp_path):
+    root = folder(tmp_path / "a", "cat_1.jpg", "readme.jpg")
+
+    with pytest.raises(InvalidInputError, match=r"'readme\.jpg' .* does not match the pattern"):
+        ingest(root, pattern="{label}_{id}.jpg")
+    ds = ingest(root, pattern="{label}_{id}.jpg", on_error="skip")
+    assert len(ds) == 1
+    assert [one.item for one in ds.ingest_report.skipped] == ["readme.jpg"]
+    with pytest.raises(InvalidInputError, match=r"'cat_x\.jpg': 'x' is not a number"):
+        ingest(folder(tmp_path / "b", "cat_x.jpg"), pattern="{label}_{n}.jpg", schema={"n": "int8"})
+
+
+@pytest.mark.parametrize("pattern", ["", "*.jpg", "{label}_{label}.jpg", "{1x}.jpg", 3])
+def test_a_pattern_without_fields_is_refused(ingest, tmp_path, pattern):
+    with pytest.raises(InvalidInputError, match="has no fields"):
+        ingest(folder(tmp_path / "a", "1.jpg"), pattern=pattern)
+
+
+def test_a_renamed_file_of_a_pattern_gets_its_new_class(tmp_path):
+    root = folder(tmp_path / "a", "cat_1.jpg", "dog_2.jpg")
+    dst = tmp_path / "d.tl"
+    tl.ingest.images(root, dst, pattern="{label}_{id}.jpg")
+
+    (root / "cat_1.jpg").rename(root / "dog_1.jpg")
+    ds = tl.ingest.images(root, dst, pattern="{label}_{id}.jpg")
+
+    assert ds.ingest_report.renamed == 1
+    assert [row["label"] for row in ds] == ["dog", "dog"]
