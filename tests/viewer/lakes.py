@@ -46,6 +46,10 @@ def make_lake(root: Path) -> None:
     _make_odd(str(root / "odd"))
     _make_clips(str(root / "clips"))
     _make_rig(str(root / "rig"))
+    _make_people(str(root / "people"))
+    growing = tl.create(str(root / "growing"), {"x": "int64"}, durability="none")
+    growing.extend({"x": range(5)})
+    growing.commit("five")
 
 
 def _make_pets(url: str) -> None:
@@ -294,6 +298,31 @@ def _make_clips(url: str) -> None:
     for some in (frames, frames[:1], [], None):
         clips.append({"clip": some, "words": ["one", "two"]})
     clips.commit("clips of four lengths")
+
+
+def _make_people(url: str) -> None:
+    """Two thousand rows of plain values, as a table has them."""
+    types = {
+        "name": tl.Text(),
+        "age": tl.Scalar("int32", nullable=True),
+        "born_year": "int32",
+        "team": tl.ClassLabel(["red", "blue"]),
+        "score": "float64",
+        "vector": tl.Array("float32", (4,)),
+    }
+    people = tl.create(url, types, durability="none")
+    rows = range(2000)
+    people.extend(
+        {
+            "name": [f"person {i:04}" for i in rows],
+            "age": [None if i % 100 == 3 else 20 + i % 50 for i in rows],
+            "born_year": [1950 + i % 60 for i in rows],
+            "team": [i % 2 for i in rows],
+            "score": [i * 1000.5 for i in rows],
+            "vector": np.arange(8000, dtype=np.float32).reshape(2000, 4),
+        }
+    )
+    people.commit("two thousand people")
 
 
 def _make_rig(url: str) -> None:

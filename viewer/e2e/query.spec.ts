@@ -111,6 +111,24 @@ test("what is offered is read first, and Esc shows what is wrong", async () => {
   await expect.poll(() => problem.innerText()).toContain("this text has no closing '");
 });
 
+test("Enter runs the query, Tab takes the first completion, and Shift with Enter begins a line", async () => {
+  const page = await open("pets");
+  await expect.poll(() => count(page)).toBe("40 rows");
+  await page.keyboard.press("/");
+  await page.locator(".cm-focused").waitFor();
+  await page.keyboard.type("WHERE scor");
+  await page.locator(".cm-tooltip-autocomplete li", { hasText: "score" }).waitFor();
+  await page.keyboard.press("Tab");
+  await expect.poll(() => page.locator(".cm-content").innerText()).toBe("WHERE score");
+
+  await page.keyboard.press("Shift+Enter");
+  await page.keyboard.insertText(">= 0.5");
+  await page.keyboard.press("Enter");
+
+  await expect.poll(() => count(page)).toBe("20 of 40 rows");
+  expect(new URL(page.url()).searchParams.get("q")).toMatch(/^WHERE score\s+>= 0.5$/);
+});
+
 test("a class is offered inside the quotes that the editor closed", async () => {
   const page = await open("pets", { expected: ["status of 400"] });
   await expect.poll(() => count(page)).toBe("40 rows");

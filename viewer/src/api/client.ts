@@ -114,6 +114,14 @@ export class Api {
     return answer.versions;
   }
 
+  /** Commits of the same branch after a version, the oldest first. */
+  async commitsAfter(name: string, version: string): Promise<Commit[]> {
+    const branch = version.slice(0, version.lastIndexOf("@"));
+    const url = this.#url(`${path(name)}/events`, { branch, after: version, wait: "false" });
+    const lines = (await (await this.#request(url.href, {})).text()).split("\n");
+    return lines.filter((line) => line.startsWith("data: ")).map((line) => JSON.parse(line.slice("data: ".length)) as Commit);
+  }
+
   async branches(name: string): Promise<Ref[]> {
     return (await this.#json<Schemas["Branches"]>(`${path(name)}/branches`)).branches;
   }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { isRangeOf } from "./conditions";
-import { addFilters, filtersOf, removeFilters } from "./filters";
+import { addFilters, filtersOf, orderOf, removeFilters, setOrder } from "./filters";
 
 test("a query is narrowed by a condition more", () => {
   expect(addFilters("", ["a = 1"])).toBe("WHERE a = 1");
@@ -45,4 +45,19 @@ test("parts are found in brackets, texts and ranges", () => {
   expect(filtersOf("WHERE (a) OR (b)")).toEqual(["(a) OR (b)"]);
   expect(filtersOf("WHERE (a) AND (b)")).toEqual(["a", "b"]);
   expect(filtersOf("WHERE pose.score > 1 AND b = $x")).toEqual(["pose.score > 1", "b = $x"]);
+});
+
+test("a query is sorted by one column, and the rest of it stays", () => {
+  expect(setOrder("", "score DESC")).toBe("ORDER BY score DESC");
+  expect(setOrder("WHERE x > 1 ORDER BY x", '"a b" ASC')).toBe('WHERE x > 1 ORDER BY "a b" ASC');
+  expect(setOrder("WHERE x > 1 LIMIT 5", "x ASC")).toBe("SELECT * FROM (WHERE x > 1 LIMIT 5) ORDER BY x ASC");
+  expect(setOrder("WHERE x > 1 ORDER BY x", null)).toBe("WHERE x > 1");
+  expect(setOrder("SELECT * FROM (WHERE x > 1 LIMIT 5) ORDER BY x", null)).toBe("WHERE x > 1 LIMIT 5");
+});
+
+test("the column that a query sorts by is found", () => {
+  expect(orderOf("WHERE x > 1 ORDER BY score DESC")).toEqual({ name: "score", isDescending: true });
+  expect(orderOf('ORDER BY "a b"')).toEqual({ name: "a b", isDescending: false });
+  expect(orderOf("ORDER BY x, y")).toBeNull();
+  expect(orderOf("WHERE x > 1")).toBeNull();
 });

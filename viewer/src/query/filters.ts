@@ -109,3 +109,22 @@ function pieces(text: string): Piece[] {
     return piece;
   });
 }
+
+export interface Order {
+  name: string;
+  isDescending: boolean;
+}
+
+/** The column that a query sorts by; null without one, or with several. */
+export function orderOf(text: string): Order | null {
+  const tail = read(text)?.tail ?? "";
+  const found = /^ORDER BY (?:"((?:[^"]|"")+)"|(\w+))(?:\s+(ASC|DESC))?$/i.exec(tail);
+  const name = found?.[1]?.replaceAll('""', '"') ?? found?.[2];
+  return name === undefined ? null : { name, isDescending: found?.[3]?.toUpperCase() === "DESC" };
+}
+
+/** Sorts a query by `order`, such as `score DESC`; null removes its order. */
+export function setOrder(text: string, order: string | null): string {
+  const query = read(text) ?? { head: `SELECT * FROM (${text.trim()}${text.includes("--") ? "\n" : ""})`, parts: [], tail: "" };
+  return write({ ...query, tail: order === null ? "" : `ORDER BY ${order}` });
+}

@@ -5,7 +5,7 @@
  * server has a new token), the server is polled with exponential back-off, and at once when the page is looked at
  * again; then `onReturn` repeats the failed requests.
  */
-import type { Reach } from "../api/client";
+import { type Problem, type Reach, Unreachable } from "../api/client";
 
 const FIRST_PAUSE_MS = 1_000;
 const LAST_PAUSE_MS = 15_000;
@@ -63,4 +63,19 @@ export class Connection {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
   }
+}
+
+export function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+/** What a page without rows shows in their place. */
+export function unreachable(error: unknown): Problem {
+  if (!(error instanceof Unreachable)) return { title: "The page failed", status: 0, detail: String(error), code: "viewer" };
+  return {
+    title: "The server cannot be reached",
+    status: 0,
+    detail: "No connection. The page opens by itself when the server responds.",
+    code: "unreachable",
+  };
 }

@@ -12,6 +12,12 @@ export function chooseImageTensor(tensors: TensorInfo[], hidden: ReadonlySet<str
   return chooseImageTensors(tensors, hidden)[0] ?? null;
 }
 
+/** Rows with images are a grid, and so is a single text; other values are a table. */
+export function chooseLayout(tensors: TensorInfo[]): "grid" | "table" {
+  const isText = tensors.length === 1 && tensors[0]?.kind === "text";
+  return isText || tensors.some((tensor) => tensor.picture) ? "grid" : "table";
+}
+
 /** The default statistics: of the labels, and of the image or a number. */
 export function chooseCounted(tensors: TensorInfo[], labels: TensorInfo | null): string[] {
   const measured = chooseImageTensor(tensors, new Set()) ?? tensors.find((tensor) => tensor.kind === "scalar");

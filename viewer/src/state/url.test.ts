@@ -15,6 +15,7 @@ const place: Place = {
   opacity: 0.8,
   zoom: 2,
   frame: 12,
+  layout: "table",
   image: "left/rgb",
   look: true,
   side: true,
@@ -24,7 +25,7 @@ const place: Place = {
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, image: null, frame: 0, look: false, side: false, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, image: null, frame: 0, layout: null, look: false, side: false, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);

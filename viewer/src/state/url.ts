@@ -19,6 +19,8 @@ export interface Place {
   row: number | null;
   /** Position of the first row in sight; null for the top, or where the selected row is in sight. */
   first: number | null;
+  /** How the rows are shown; null for the default of the schema. */
+  layout: "grid" | "table" | null;
   hidden: string[];
   /** Tensors whose statistics are shown; null for the default. */
   counted: string[] | null;
@@ -57,6 +59,7 @@ export function readPlace(url: URL, root: URL): Place {
   const compare = url.searchParams.get("compare");
   const diff = url.searchParams.get("diff");
   const only = url.searchParams.get("only");
+  const layout = url.searchParams.get("layout");
   const change = url.searchParams.get("change") ?? "";
   const frame = url.searchParams.get("frame") ?? "";
   const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
@@ -67,6 +70,7 @@ export function readPlace(url: URL, root: URL): Place {
     saved: url.searchParams.get("q") ? null : url.searchParams.get("view") || null,
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     first: /^\d{1,15}$/.test(first) ? Number(first) : null,
+    layout: layout === "grid" || layout === "table" ? layout : null,
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
     counted: url.searchParams.get("count")?.split(",").filter((name) => name !== "") ?? null,
     off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
@@ -105,6 +109,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("view", place.saved ?? "");
   set("row", place.row === null ? "" : String(place.row));
   set("top", place.first === null ? "" : String(place.first));
+  set("layout", place.layout ?? "");
   set("hide", place.hidden.join(","));
   if (place.counted !== null) url.searchParams.set("count", place.counted.join(",")); // an empty choice is kept
   set("off", place.off.join(","));

@@ -7,6 +7,7 @@
 import {
   Api,
   ApiError,
+  type Commit,
   type DatasetInfo,
   type Diff,
   type Problem,
@@ -19,14 +20,15 @@ import {
   Unreachable,
 } from "../api/client";
 import { workerPool } from "../fetch/worker-pool";
-import { chooseCounted, chooseImageTensors } from "./defaults";
+import { chooseCounted, chooseImageTensors, chooseLayout } from "./defaults";
 import { maskTensors, type OverlayStyle } from "../overlays/layers";
 import { chooseLabels, ClassTable } from "../classes/class-table";
 import { ClassPalette } from "../classes/palette";
 import { Counts } from "./statistics.svelte";
 import { compare, listChanges, type Change, type ChangeKind, type Comparison } from "./diff";
-import { Connection } from "./connection.svelte";
+import { Connection, isAbort, unreachable } from "./connection.svelte";
 import { FirstPaint } from "./page-load";
+import { News } from "./news.svelte";
 import { Playback } from "./playback.svelte";
 import { Refs } from "./refs.svelte";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
@@ -79,6 +81,8 @@ export class Viewer {
   /** The masks of the selected row by tensor, as images of codes. */
   shownMasks = $state.raw<ReadonlyMap<string, ImageBitmap>>(new Map());
   readonly refs = new Refs(this.api);
+  /** Commits after the version that is shown, of the branch that the page follows. */
+  readonly news = new News(() => this.#following());
   readonly playback = new Playback((frame) => this.#put({ ...this.place, frame }, "replace"));
   readonly counts = new Counts();
   palette = $state.raw(new ClassPalette([]));
@@ -127,6 +131,10 @@ export class Viewer {
     return [...new Set(this.imageTensors.flatMap((image) => maskTensors(this.tensors, image, this.style)))];
   }
 
+  get layout(): "grid" | "table" {
+    return this.place.layout ?? chooseLayout(this.tensors);
+  }
+
   get labels(): TensorInfo | null {
     return chooseLabels(this.info?.tensors ?? []);
   }
@@ -158,7 +166,10 @@ export class Viewer {
 
   constructor() {
     addEventListener("popstate", () => void this.#go(readPlace(new URL(location.href), this.root)));
-    addEventListener("focus", () => this.connection.nudge());
+    addEventListener("focus", () => {
+      this.connection.nudge();
+      void this.news.look();
+    });
     addEventListener("online", () => this.connection.nudge());
   }
 
@@ -303,9 +314,28 @@ export class Viewer {
     this.#put({ ...this.place, opacity }, "replace");
   }
 
+  showAs(layout: "grid" | "table"): void {
+    this.#put({ ...this.place, layout: layout === chooseLayout(this.tensors) ? null : layout }, "replace");
+  }
+
+  /** Shows the newest version of the branch, at the same place. */
+  async refresh(): Promise<void> {
+    this.news.clear();
+    await this.#attempt(() => this.#load());
+  }
+
   zoomBy(step: number): void {
     const zoom = Math.min(ZOOM_MAX, Math.max(0, this.place.zoom + step));
     this.#put({ ...this.place, zoom }, "replace");
+  }
+
+  /** New commits of the branch; null where a fixed version is shown. */
+  #following(): (() => Promise<Commit[]>) | null {
+    const { dataset, at, saved } = this.place;
+    const version = this.info?.version ?? null;
+    const isBranch = at === null || this.refs.branches.some(({ name }) => name === at);
+    if (dataset === null || version === null || saved !== null || !isBranch || this.connection.isLost) return null;
+    return () => this.api.commitsAfter(dataset, version);
   }
 
   #put(place: Place, how: "push" | "replace"): void {
@@ -338,6 +368,7 @@ export class Viewer {
     this.warning = null;
     this.info = null;
     this.counts.clear();
+    this.news.clear();
     this.#sight = new FirstPaint();
     if (dataset === null) return;
     document.title = `${dataset} · tensorlake`;
@@ -459,18 +490,4 @@ export class Viewer {
       this.warning = error.problem;
     }
   }
-}
-
-function isAbort(error: unknown): boolean {
-  return error instanceof DOMException && error.name === "AbortError";
-}
-
-function unreachable(error: unknown): Problem {
-  if (!(error instanceof Unreachable)) return { title: "The page failed", status: 0, detail: String(error), code: "viewer" };
-  return {
-    title: "The server cannot be reached",
-    status: 0,
-    detail: "No connection. The page opens by itself when the server responds.",
-    code: "unreachable",
-  };
 }

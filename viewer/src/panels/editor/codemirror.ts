@@ -1,5 +1,5 @@
 /** The CodeMirror editor of the query bar: TQL highlighting, completion, a mark under an error. field.ts loads it. */
-import { autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, startCompletion } from "@codemirror/autocomplete";
+import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, completionStatus, moveCompletionSelection, selectedCompletionIndex, startCompletion } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
@@ -127,6 +127,13 @@ const theme = EditorView.theme({
   ".cm-completionDetail": { color: "var(--dim)", fontStyle: "normal" },
 });
 
+/** Tab takes the completion that is chosen, else the first; Enter takes only a chosen one, and runs the query otherwise. */
+function acceptFirst(view: EditorView): boolean {
+  if (completionStatus(view.state) !== "active") return false;
+  if (selectedCompletionIndex(view.state) === null) moveCompletionSelection(true)(view);
+  return acceptCompletion(view);
+}
+
 function extend(options: EditorOptions) {
   const run = (view: EditorView) => {
     closeCompletion(view); // including a pending one, so that Esc leaves the editor
@@ -139,14 +146,14 @@ function extend(options: EditorOptions) {
     return true;
   };
   return [
-    keymap.of([{ key: "Mod-Enter", run }, { key: "Ctrl-Enter", run }]),
+    keymap.of([{ key: "Mod-Enter", run }, { key: "Ctrl-Enter", run }, { key: "Tab", run: acceptFirst }, { key: "Enter", run }]), // Shift+Enter: another line
     history(),
     drawSelection(),
     bracketMatching(),
     closeBrackets(), // closes quotes, so that an unclosed one is an error
     tqlLanguage,
     syntaxHighlighting(highlighting),
-    autocompletion({ override: [completeByServer(options.complete, completeTql(options.tensors))], icons: false }),
+    autocompletion({ selectOnOpen: false, override: [completeByServer(options.complete, completeTql(options.tensors))], icons: false }),
     EditorView.updateListener.of((update) => {
       const isByHand = update.transactions.some((one) => one.isUserEvent("input") || one.isUserEvent("delete"));
       if (update.docChanged && isByHand) options.onedit(update.state.doc.toString());

@@ -85,7 +85,7 @@ function createPlain(parent: HTMLElement, options: EditorOptions, onfocus: () =>
     options.onedit(area.value);
   });
   area.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    if (event.key === "Enter" && !event.shiftKey && !isComposing) {
       isWriting = false; // no completions after a run, so that Esc leaves the field
       options.onrun(area.value);
     } else if (event.key === "Escape") {

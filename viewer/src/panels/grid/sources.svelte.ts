@@ -72,7 +72,7 @@ export class GridSources {
   });
   // By name, so that hiding another tensor keeps the loaded images.
   #imageNames = $derived.by(() => this.wanted.images().map(({ name }) => name).join("\n"));
-  #maskNames = $derived.by(() => (this.viewer.overlays ? this.viewer.masks.map(({ name }) => name).join("\n") : ""));
+  #maskNames = $derived.by(() => (this.viewer.overlays && this.wanted.images().length > 0 ? this.viewer.masks.map(({ name }) => name).join("\n") : ""));
   #images = $derived.by(() => this.#loadersOf(this.#imageNames));
   #masks = $derived.by(() => this.#loadersOf(this.#maskNames));
   #loaders = $derived.by(() => [...this.#images, ...this.#masks]);
