@@ -105,6 +105,17 @@ def _zip(path: Path, count: int, first: int = 0) -> None:
     write(path, made.getvalue())
 
 
+def _tar(path: Path, count: int, first: int = 0) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for number in range(count):
+            content = jpeg(number + first)
+            info = tarfile.TarInfo(f"photos/{'ab'[number % 2]}/{number}.jpg")
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    write(path, made.getvalue())
+
+
 def _parquet(path: Path, values: list[int]) -> None:
     made = io.BytesIO()
     pq.write_table(pa.table({"x": values}), made)
@@ -127,6 +138,15 @@ SOURCES = {
         lambda at: _zip(at / "p.zip", 4),
         lambda at: _zip(at / "p.zip", 3, first=1),
         {"added": 1},
+        {"updated": 3},
+        {"labels": False},
+    ),
+    "tar": Kind(
+        lambda at: _tar(at / "p.tar", 3),
+        lambda at: lambda dst, **more: tl.ingest.images(at / "p.tar", dst, **more),
+        lambda at: _tar(at / "p.tar", 4),
+        lambda at: _tar(at / "p.tar", 3, first=1),
+        {"added": 1, "unchanged": 3},
         {"updated": 3},
         {"labels": False},
     ),

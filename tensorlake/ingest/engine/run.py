@@ -123,7 +123,7 @@ def run_ingest(
         return _dry_run(source, on_error=on_error)
     url = place_text(url, what="dst")
     unit = "row" if source.by_position else source.unit
-    report = IngestReport(unit=unit, skipped=[*source.left_out])
+    report = IngestReport(unit=unit)
     started = time.monotonic()
     what = f"ingest {source.place or source.kind} → {url}"
     rows_known = len(source.items) if source.row_name is None else None
@@ -135,11 +135,12 @@ def run_ingest(
             read_ahead, source, pool=pool, ahead=threads, is_strict=on_error == "raise"
         )
         is_new = mode == "create" and not exists(url, **_place(open_arguments))
+        # Before anything is read: an item that changes meanwhile has another stamp in the next run.
+        listing = None if source.by_position else Listing.of(source)
         # Creating a durable dataset takes a while; the disk can read the first batch meanwhile.
         everything = iter([range(len(source.items))])
         first = next(batches_of(source, everything, size), []) if is_new else []
         begun = reading(first) if first else None
-        listing = None if source.by_position else Listing.of(source)
         dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
         ledger = Ledger(dataset)
         start = find_source(dataset, ledger, source, mode, listing=listing, size=size)
@@ -183,6 +184,7 @@ def run_ingest(
                 begun = None
                 if waiting is not None:
                     run.commit(quarantine)
+            report.skipped += source.left_out  # now: reading may have added some
             if run.rows is not None:
                 run.rows.vanish(is_absent=_absence(report.skipped), delete=delete)
             run.commit(quarantine)

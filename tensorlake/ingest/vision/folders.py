@@ -1,15 +1,13 @@
-"""Folders and zip files of images.
+"""Folders, zip and tar files of images.
 
 A folder's name is the class, ``train/`` and ``val/`` above it the split. The same applies to paths
-in a zip file; its members are read in place, never unpacked to disk, and a member with a declared
+in an archive; its members are read in place, never unpacked to disk, and a member with a declared
 size above ``MAX_MEMBER_NBYTES`` is rejected.
 """
 
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +24,7 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.vision.archives import Archive, open_archive
 from tensorlake.ingest.vision.folder_scan import (
     IMAGES,
     FileKind,
@@ -64,16 +63,16 @@ def images(
     pattern: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
-    """Ingest a folder or a zip file of images, stored without re-encoding.
+    """Ingest a folder, a zip or a tar file of images, stored without re-encoding.
 
     Makes ``image``; ``label`` if the files are in folders, whose names are the classes; ``split``
-    when those lie in ``train/``, ``val/`` or ``test/``. A folder that holds all others of a zip
-    file is passed over. Rows are in the order of the paths. Files
+    when those lie in ``train/``, ``val/`` or ``test/``. A folder that holds all others of an
+    archive is passed over. Rows are in the order of the paths. Files
     of one kind make ``tl.Image("jpeg")`` and the like, of several kinds ``tl.Image("any")``;
     ``schema`` may say another, such as ``{"image": tl.Image("any", mode="RGBA")}``.
 
     Args:
-        src: The folder or the zip file, or the URL of one in a store.
+        src: The folder or the archive, or the URL of one in a store.
         dst: Path or URL of the dataset.
         schema: Types by tensor name; they override the inferred ones.
         labels: Whether folders are classes; an image outside them is then an error, or left out.
@@ -165,10 +164,10 @@ def _source(
     is_strict: bool,
 ) -> Source[_ImageFile]:
     left_out: list[SkippedItem] = []
-    found, is_zip = _found(kind, folder, files, None if is_strict else left_out)
+    found, archive = _found(kind, folder, files, None if is_strict else left_out)
     shown = public_url(folder)
     images = sorted(found, key=itemgetter(0))
-    if is_zip:
+    if archive is not None:
         images = _without_outer(images)
     if not images:
         seen = IMAGE_ENDINGS if kind is IMAGES else sorted(kind.endings or ("any",))
@@ -199,7 +198,7 @@ def _source(
 
     def load(batch: Sequence[_ImageFile]) -> dict[str, Any]:
         paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
-        contents = _read_members(folder, files, paths) if is_zip else read(paths, sizes)
+        contents = read(paths, sizes) if archive is None else archive.read(paths)
         if kind.value is not None:
             pairs = zip(contents, batch, strict=True)
             contents = [kind.value(bytes(content), _name(p)) for content, p in pairs]
@@ -339,25 +338,26 @@ def _is_outside(
 
 def _found(
     kind: FileKind, folder: str, files: SourceFiles, left_out: list[SkippedItem] | None
-) -> tuple[Iterator[_ImageFile], bool]:
-    """Return the images of a folder or a zip file, and whether it is a zip file."""
+) -> tuple[Iterator[_ImageFile], Archive | None]:
+    """Return the images of a folder or an archive, and the archive."""
     shown = public_url(folder)
     if files.nbytes(folder) is not None:
-        with files.open(folder) as file:
-            if zipfile.is_zipfile(file):
-                return _members(kind, folder, files, left_out), True
-        advice = f"pass a folder or a zip file of {kind.name}"
+        archive = open_archive(folder, files)
+        if archive is not None:
+            return _members(kind, shown, archive, left_out), archive
+        advice = f"pass a folder, a zip or a tar file of {kind.name}"
         if ".tar" in Path(shown).suffixes or shown.endswith(".tgz"):
-            advice = "unpack it and pass the folder; shards of samples: tl.ingest.webdataset"
-        message = f"{shown!r} is neither a folder nor a complete zip file\n{advice}"
+            advice = "decompress it, or unpack it and pass the folder"
+        message = f"{shown!r} is neither a folder nor a complete zip or tar file\n{advice}"
         raise InvalidInputError(message, src=shown)
     if is_url(folder):
-        return _walk_store(kind, folder, files), False
+        return _walk_store(kind, folder, files), None
     if not Path(folder).is_dir():
         raise InvalidInputError(
-            f"no folder {shown!r} to ingest\npass a folder or a zip file of {kind.name}", src=shown
+            f"no folder {shown!r} to ingest\npass a folder, a zip or a tar file of {kind.name}",
+            src=shown,
         )
-    return _walk(kind, folder, (), left_out), False
+    return _walk(kind, folder, (), left_out), None
 
 
 def _walk_store(kind: FileKind, folder: str, files: SourceFiles) -> Iterator[_ImageFile]:
@@ -416,29 +416,30 @@ def _size_and_time(
 
 
 def _members(
-    kind: FileKind, file: str, files: SourceFiles, left_out: list[SkippedItem] | None
+    kind: FileKind, shown: str, archive: Archive, left_out: list[SkippedItem] | None
 ) -> Iterator[_ImageFile]:
-    shown = public_url(file)
-    with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
-        counts = Counter(member.filename for member in archive.infolist())
-        for member in archive.infolist():
-            *parts, name = _path_in(member.filename)
-            if member.is_dir() or "__MACOSX" in parts or not kind.sees(name):
-                continue
-            if any(part.startswith(".") for part in (*parts, name)):
-                continue
-            reason = None
-            if member.file_size > MAX_MEMBER_NBYTES:
-                size = f"{member.file_size:,} bytes"
-                reason = f"{member.filename!r} of {shown!r} declares a size of {size}"
-            elif counts[member.filename] > 1:
-                reason = f"{shown!r} contains two files {member.filename!r}"
-            if reason is not None:
-                if left_out is None:
-                    raise InvalidInputError(reason, src=shown, item=member.filename)
-                left_out.append(SkippedItem(member.filename, reason))
-                continue
-            yield _ImageFile(member.filename, member.file_size, tuple(parts), member.CRC)
+    listed = list(archive.members())
+    counts = Counter(member.name for member in listed)
+    for member in listed:
+        *parts, name = _path_in(member.name)
+        if "__MACOSX" in parts or not kind.sees(name):
+            continue
+        if any(part.startswith(".") for part in (*parts, name)):
+            continue
+        reason = None
+        if member.problem is not None:
+            reason = f"{member.name!r} of {shown!r} {member.problem}"
+        elif member.nbytes > MAX_MEMBER_NBYTES:
+            size = f"{member.nbytes:,} bytes"
+            reason = f"{member.name!r} of {shown!r} declares a size of {size}"
+        elif counts[member.name] > 1:
+            reason = f"{shown!r} contains two files {member.name!r}"
+        if reason is not None:
+            if left_out is None:
+                raise InvalidInputError(reason, src=shown, item=member.name)
+            left_out.append(SkippedItem(member.name, reason))
+            continue
+        yield _ImageFile(member.name, member.nbytes, tuple(parts), member.stamp)
 
 
 def _without_outer(images: list[_ImageFile]) -> list[_ImageFile]:
@@ -450,21 +451,3 @@ def _path_in(name: str) -> list[str]:
     r"""Folders and name of an archive's member; some programs of Windows write ``cat\1.jpg``."""
     parts = name.split("/" if "/" in name else "\\")
     return [part for part in parts[:-1] if part not in ("", ".", "..")] + parts[-1:]
-
-
-def _read_members(file: str, files: SourceFiles, names: Sequence[str]) -> list[bytes]:
-    with files.open(file) as opened, zipfile.ZipFile(opened) as archive:
-        return [_read_member(archive, name, public_url(file)) for name in names]
-
-
-def _read_member(archive: zipfile.ZipFile, name: str, file: str) -> bytes:
-    try:
-        with archive.open(name) as member:
-            content = member.read(archive.getinfo(name).file_size + 1)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        message = f"{name!r} of {file!r} cannot be read: {error}"
-        raise InvalidInputError(message, src=file, item=name) from error
-    if len(content) > archive.getinfo(name).file_size:
-        message = f"{name!r} of {file!r} is larger than its declared size"
-        raise InvalidInputError(message, src=file, item=name)
-    return content

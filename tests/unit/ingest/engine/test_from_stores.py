@@ -173,7 +173,7 @@ def test_a_damaged_array_of_a_store_is_told_by_its_url(upload, dst, tmp_path):
     ("ingest", "told"),
     [
         (tl.ingest.images, "no images in 'memory://"),
-        (lambda url, dst: tl.ingest.images(f"{url}/notes.txt", dst), "complete zip file"),
+        (lambda url, dst: tl.ingest.images(f"{url}/notes.txt", dst), "complete zip or tar file"),
         (lambda url, dst: tl.ingest.coco(f"{url}/x.json", url, dst), "no file 'memory://"),
         (tl.ingest.yolo, "0 YAML files"),
         (tl.ingest.voc, "no images in a folder 'JPEGImages'"),

@@ -143,7 +143,7 @@ def test_a_truncated_zip_file_is_told_from_a_missing_folder(dst, tmp_path):
     (tmp_path / "p.zip").write_bytes(content[: len(content) // 2])
 
     with pytest.raises(
-        InvalidInputError, match=r"p\.zip' is neither a folder nor a complete zip file"
+        InvalidInputError, match=r"p\.zip' is neither a folder nor a complete zip or tar file"
     ):
         tl.ingest.images(tmp_path / "p.zip", dst)
 

@@ -104,9 +104,24 @@ def test_classes_of_an_archive_are_below_the_folder_that_holds_all(
     assert sorted(told(ingest(zipped(tmp_path / "a.zip", *names)))) == expected
 
 
-@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz"])
-def test_a_tar_file_says_what_to_do(ingest, tmp_path, name):
-    with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as archive:
+def test_a_tar_file_is_a_folder_and_a_truncated_one_is_refused(ingest, tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(folder(tmp_path / "x", "cat/1.jpg", "dog/2.jpg"), "x")
+
+    ds = ingest(tmp_path / "a.tar")
+
+    assert (len(ds), ds["label"].names) == (2, ("cat", "dog"))
+    whole = (tmp_path / "a.tar").read_bytes()
+    (tmp_path / "b.tar").write_bytes(whole[: whole.index(b"dog/2.jpg") + 600])
+    with pytest.raises(
+        InvalidInputError, match=r"'.*b\.tar' is damaged: it ends in 'x/dog/2\.jpg'"
+    ):
+        ingest(tmp_path / "b.tar")
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.tgz"])
+def test_a_compressed_tar_file_says_what_to_do(ingest, tmp_path, name):
+    with tarfile.open(tmp_path / name, "w:gz") as archive:
         archive.add(folder(tmp_path / "x", "1.jpg"), "x")
 
     with pytest.raises(InvalidInputError, match="unpack it"):
