@@ -1,11 +1,11 @@
 """Aggregates that are made batch by batch: partial results that grow with the groups, and merge.
 
-An accumulator has one place for each group. Batches add to it in any number; two of them, over the
-same groups, merge into what one would have made of both. NULLs do not count.
+An accumulator has one place for each group. Batches add to it in any number; another one merges
+into it, as if its rows had been added here, its groups being numbered anew. NULLs do not count.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -25,6 +25,10 @@ class Accumulator(Protocol):
         """Add rows: their values, None where only rows count, and their groups."""
         ...
 
+    def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
+        """Add the rows that another has: its group i is group `groups[i]` here."""
+        ...
+
     def result(self) -> Vector:
         """Return one value for each group."""
         ...
@@ -42,6 +46,10 @@ class Counts:
             groups = groups[vector.valid]
         self._counts = _grown(self._counts, num_groups, 0)
         self._counts += _counted(groups, num_groups)
+
+    def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
+        """Add the counts of another."""
+        self._counts = _merged(self._counts, other._counts, groups, num_groups)
 
     def result(self) -> Vector:
         """Return the counts."""
@@ -63,6 +71,11 @@ class Sums:
         self._sums = _grown(self._sums, num_groups, 0)
         self._counts += _counted(groups, num_groups)
         self._sums += _summed(values, groups, num_groups)
+
+    def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
+        """Add the sums of another."""
+        self._counts = _merged(self._counts, other._counts, groups, num_groups)
+        self._sums = _merged(self._sums, other._sums, groups, num_groups)
 
     def result(self) -> Vector:
         """Return the sums or means; NULL of no value."""
@@ -96,6 +109,17 @@ class IntegerSums:
             high, low = halves(values)
             np.add.at(self._high, groups, high)
             np.add.at(self._low, groups, low)
+        self._carry()
+
+    def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
+        """Add the sums of another."""
+        self._is_filled = _grown(self._is_filled, num_groups, 0)
+        self._is_filled[groups[: len(other._is_filled)][other._is_filled]] = True
+        self._high = _merged(self._high, other._high, groups, num_groups)
+        self._low = _merged(self._low, other._low, groups, num_groups)
+        self._carry()
+
+    def _carry(self) -> None:
         self._high += self._low >> HALF_BITS
         self._low &= LOW_HALF
 
@@ -145,9 +169,72 @@ class Extremes:
         self._is_filled[places] = True
         self._ufunc.at(self._values, places, found.astype(self._values.dtype, copy=False))
 
+    def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
+        """Compare with the extremes of another."""
+        extremes = UniformBatch(other._values, other._is_filled)
+        self.add(extremes, groups[: len(other._values)], num_groups)
+
     def result(self) -> Vector:
         """Return the extremes; NULL of no value."""
         return UniformBatch(self._values, self._is_filled)
+
+
+class Spreads:
+    """VAR and STD: counts, means, and sums of squared distances from them, which combine.
+
+    Chan, Golub and LeVeque (1979): no difference of large sums, so that nothing is lost where the
+    mean is far from 0.
+    """
+
+    def __init__(self, *, is_root: bool, is_of_sample: bool) -> None:
+        self._counts = np.zeros(0)
+        self._means = np.zeros(0)
+        self._squares = np.zeros(0)
+        self._is_root = is_root
+        self._is_of_sample = is_of_sample
+
+    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+        """Add values that are not NULL."""
+        values, groups = _present(vector, groups)
+        values = values.astype(np.float64, copy=False)
+        counts = _counted(groups, num_groups)
+        means = _summed(values, groups, num_groups) / np.maximum(counts, 1)
+        squares = _summed((values - means[groups]) ** 2, groups, num_groups)
+        self._combine(counts, means, squares, np.arange(num_groups), num_groups)
+
+    def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
+        """Add the rows of another, whose groups are distinct here too."""
+        self._combine(other._counts, other._means, other._squares, groups, num_groups)
+
+    def _combine(
+        self, counts: AnyArray, means: AnyArray, squares: AnyArray, groups: IntArray, count: int
+    ) -> None:
+        self._counts, self._means, self._squares = (
+            _grown(each, count, 0) for each in (self._counts, self._means, self._squares)
+        )
+        groups = groups[: len(counts)]
+        before = self._counts[groups]
+        after = before + counts
+        distance = np.where(before > 0, means - self._means[groups], 0)
+        distance = np.where(counts > 0, distance, 0)
+        share = counts / np.maximum(after, 1)
+        started = np.where(before > 0, self._means[groups], means)
+        self._means[groups] = started + distance * share
+        self._squares[groups] += squares + distance**2 * before * share
+        self._counts[groups] = after
+
+    def result(self) -> Vector:
+        """Return the variances or their roots; NULL of no value, of a sample of one, too."""
+        freedom = self._counts - self._is_of_sample
+        variance = self._squares / np.maximum(freedom, 1)
+        return UniformBatch(np.sqrt(variance) if self._is_root else variance, freedom > 0)
+
+
+def _merged(mine: AnyArray, theirs: AnyArray, groups: IntArray, num_groups: int) -> AnyArray:
+    """Return numbers of groups and those of others, added."""
+    grown = _grown(mine, num_groups, 0)
+    np.add.at(grown, groups[: len(theirs)], theirs)
+    return grown
 
 
 def _counted(groups: IntArray, num_groups: int) -> IntArray:

@@ -1,10 +1,11 @@
 """Across rows: COUNT, SUM, AVG, MIN, MAX, FIRST, ANY_VALUE, ARRAY_AGG, over all rows or a group's.
 
 NULLs do not count. Without any value COUNT is 0 and the others are NULL. SUM of integers is int64
-(uint64), exact or an error, of floats float64; AVG is float64; MIN and MAX keep the type, and skip
-NaN unless there is nothing else. FIRST is the group's first sample, also a NULL, ANY_VALUE the
-first non-NULL; both take anything, the others refuse arrays: ARRAY_SUM and its kin aggregate within
-a sample.
+(uint64), exact or an error, of floats float64; AVG is float64, and so are VAR and STD, of the
+population as NumPy's are, and STDDEV, of a sample as SQL's is: NULL of one value. MIN and MAX keep
+the type, and skip NaN unless there is nothing else. FIRST is the group's first sample, also a NULL,
+ANY_VALUE the first non-NULL; both take anything, the others refuse arrays: ARRAY_SUM and its kin
+aggregate within a sample.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tensorlake_query.functions.aggregate.accumulators import (
     Counts,
     Extremes,
     IntegerSums,
+    Spreads,
     Sums,
 )
 from tensorlake_query.functions.aggregate.distributions import bind_distribution, present
@@ -55,6 +57,7 @@ USAGES = {
     "HISTOGRAM": "HISTOGRAM(x, bins) or HISTOGRAM(x, bins, low, high)",
     **{name: f"{name}(x)" for name in (*WITHIN_SAMPLE, *PLAIN)},
 }
+SPREADS = {"VAR": (False, False), "STD": (True, False), "STDDEV": (True, True)}  # root, of a sample
 AGGREGATES = frozenset(USAGES)
 _ARGUMENTS = {"QUANTILE": {2}, "HISTOGRAM": {2, 4}}
 
@@ -114,6 +117,10 @@ def bind_aggregate(site: Site, syntax: ast.Call) -> AggregateCall:
         )
     if name in {"MIN", "MAX"}:
         return _bind_extreme(site, argument, syntax)
+    if name in SPREADS:
+        is_root, is_of_sample = SPREADS[name]
+        made = partial(Spreads, is_root=is_root, is_of_sample=is_of_sample)
+        return _accumulated(required_number(site, argument), FLOAT, syntax, made)
     if name not in {"SUM", "AVG"}:
         compute, column_type = bind_distribution(site, name)
         argument = required_number(site, argument)

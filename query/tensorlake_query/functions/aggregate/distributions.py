@@ -1,8 +1,7 @@
-"""Across rows, how values are distributed: STD, VAR, STDDEV, MEDIAN, QUANTILE, HISTOGRAM.
+"""Across rows, how values are distributed: MEDIAN, QUANTILE, HISTOGRAM.
 
-NULLs do not count; of no value at all the answer is NULL (a histogram counts nothing). STD and VAR
-are of the population, as NumPy's are; STDDEV is of a sample, as SQL's is: NULL of one value.
-Quantiles are interpolated linearly; NaN makes them NaN.
+NULLs do not count; of no value at all the answer is NULL (a histogram counts nothing). Quantiles
+are interpolated linearly; NaN makes them NaN.
 """
 
 from collections.abc import Callable
@@ -27,10 +26,6 @@ REAL = number("float64", nullable=True)
 
 def bind_distribution(site: Site, name: str) -> tuple[Compute, ColumnType]:
     """Return how an aggregate of this family is computed, and its type."""
-    if name in {"STD", "VAR"}:
-        return _spread(is_root=name == "STD"), REAL
-    if name == "STDDEV":
-        return _spread(is_root=True, is_of_sample=True), REAL
     if name == "MEDIAN":
         return _quantile(0.5), REAL
     if name == "QUANTILE":
@@ -67,20 +62,6 @@ def _known(site: Site, argument: int) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise site.fail("a number known beforehand is needed", at=expr)
     return value
-
-
-def _spread(*, is_root: bool, is_of_sample: bool = False) -> Compute:
-    def spread(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
-        values, groups = present(vector, groups)
-        values = values.astype(np.float64)
-        counts = np.bincount(groups, minlength=num_groups)
-        means = np.bincount(groups, values, num_groups) / np.maximum(counts, 1)
-        squares = np.bincount(groups, (values - means[groups]) ** 2, num_groups)
-        freedom = counts - is_of_sample
-        variance = squares / np.maximum(freedom, 1)
-        return UniformBatch(np.sqrt(variance) if is_root else variance, freedom > 0)
-
-    return spread
 
 
 def _quantile(share: float) -> Compute:
