@@ -130,7 +130,7 @@ def mix(
         >>> len(mixed)
         399
         >>> next(iter(mixed.loader(batch_size=8)))["_source"]
-        array([0, 0, 0, 0, 1, 0, 0, 1])
+        array([0, 0, 0, 0, 1, 0, 1, 0])
     """
     if isinstance(by, str) and by == "tokens":  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise UnsupportedFeatureError(

@@ -21,6 +21,11 @@ DEFAULTS: Final[JaxOptions] = {
     "columns": None,
     "shuffle": False,
     "seed": None,
+    "weights": None,
+    "stratify": None,
+    "group": None,
+    "limit": None,
+    "repeat": None,
     "decode": None,
     "transform": None,
     "batch_transform": None,
@@ -77,6 +82,11 @@ class LoaderOptions(BatchOptions, total=False):
 
     shuffle: Shuffle
     seed: int | None
+    weights: Any  # a column, numbers by row, or weights by class of a column
+    stratify: str | None
+    group: str | None
+    limit: int | None
+    repeat: int | None
 
 
 class TorchOptions(LoaderOptions, total=False):

@@ -36,7 +36,6 @@ OUR_WORDS = {
     "prefetch_factor": "prefetch='256MiB'",
     "worker_init_fn": "transform= with a parameter rng",
     "generator": "seed=",
-    "weights": "a view of rows drawn by weight, view.torch(…), or tl.mix(…) of weighted datasets",
     "shuffle_buffer": "shuffle='window'",
     "world": "world_size=",
 }
@@ -46,7 +45,9 @@ NOT_YET: dict[str, tuple[Any, str]] = {
 }
 """Keywords of later versions: the only value supported now, and the alternative."""
 LEAST: dict[str, int] = {
-    **dict.fromkeys(("batch_size", "global_batch_size", "workers", "world_size"), 1),
+    **dict.fromkeys(
+        ("batch_size", "global_batch_size", "workers", "world_size", "limit", "repeat"), 1
+    ),
     **dict.fromkeys(("rank", "seed"), 0),
 }
 """The arguments that are counts, with their minimum."""
@@ -73,6 +74,11 @@ class LoaderArguments:
     columns: Sequence[str] | None = None
     shuffle: Shuffle = False
     seed: int | None = None
+    weights: Any = None  # a column's name, numbers by row, or weights by class of a column
+    stratify: str | None = None
+    group: str | None = None
+    limit: int | None = None
+    repeat: int | None = None
     decode: Mapping[str, Any] | None = None
     transform: Callable[..., Mapping[str, Any]] | None = None  # one row in, one row out
     batch_transform: Callable[[dict[str, Any]], Any] | None = None

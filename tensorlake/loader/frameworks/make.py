@@ -14,6 +14,7 @@ from tensorlake.errors import missing_extra
 from tensorlake.loader.config.arguments import Framework, LoaderArguments, parse_arguments
 from tensorlake.loader.engine.loader import Loader
 from tensorlake.loader.frameworks.numpy import NumpyConverter
+from tensorlake.loader.sources.arrangement import arranged
 
 if TYPE_CHECKING:
     from tensorlake.loader.sources.rows import OrderedRows
@@ -44,6 +45,7 @@ def make_loader(
         MissingExtraError: The framework is not installed.
     """
     parsed = parse_arguments(framework, arguments)
+    rows = arranged(rows, parsed)
     match framework:
         case "numpy":
             converter = NumpyConverter()

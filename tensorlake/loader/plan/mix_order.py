@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from tensorlake.errors import InvalidInputError, shown
+from tensorlake.loader.plan.arrangement import ArrangedOrder
 from tensorlake.loader.plan.order import Order
 from tensorlake.loader.plan.shuffle import PLAN_VERSION
 
@@ -103,13 +104,15 @@ class MixOrder:
         return cls(stop, tuple(sources), span, version)
 
 
-AnyOrder: TypeAlias = Order | MixOrder
+AnyOrder: TypeAlias = Order | MixOrder | ArrangedOrder
 
 
 def parse_order(value: Mapping[str, Any], version: int = PLAN_VERSION) -> AnyOrder:
-    """Parse an order of either kind, of a state of a plan version."""
+    """Parse an order of any kind, of a state of a plan version."""
     if value.get("kind") == "mix":
         return MixOrder.from_json(value, version)
+    if value.get("kind") == "arranged":
+        return ArrangedOrder.from_json(value, version)
     return Order.from_json(value, version)
 
 

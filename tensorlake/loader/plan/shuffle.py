@@ -36,11 +36,13 @@ __all__ = [
     "MAX_SIZE",
     "PLAN_VERSION",
     "PLAN_VERSIONS",
+    "ROUNDS",
     "Permutation",
     "Purpose",
     "derive_words",
     "hashed",
     "permutation_of",
+    "permuted_together",
 ]
 
 UInt64Array: TypeAlias = NDArray[np.uint64]
@@ -58,7 +60,7 @@ TABLE_SIZE = 1 << (
 )  # up to this size, walking takes two or more turns: 256 for one value
 BLOCK = 1 << 14  # elements per step, so that the scratch memory stays in the L2 cache
 
-Purpose = Literal["order", "blocks", "window", "rotation", "source", "places", "offset"]
+Purpose = Literal["order", "blocks", "window", "rotation", "source", "places", "offset", "class"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,33 @@ def permutation_of(
         ROUNDS, seed=seed, epoch=epoch, purpose=purpose, stream=stream, version=version
     )
     return Permutation(size, keys)
+
+
+def permuted_together(
+    values: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    keys: tuple[int, ...],
+) -> NDArray[np.int64]:
+    """Permute each value among as many as its size, in the permutation of its number.
+
+    Together, because one permutation for each of a thousand classes would cost a thousand times as
+    many array operations.
+    """
+    images = np.empty_like(values)
+    limits = [1 << bits for bits in range(MIN_BITS, 63)]
+    which = np.searchsorted(limits, sizes)  # the width of each network
+    for width in np.unique(which).tolist():
+        own = np.flatnonzero(which == width)
+        whole = Permutation(limits[width], keys)
+        tweaked = whole.apply(values[own], numbers[own])
+        outside = np.flatnonzero(tweaked >= sizes[own])
+        while len(outside):
+            walked = whole.apply(tweaked[outside], numbers[own[outside]])
+            tweaked[outside] = walked
+            outside = outside[walked >= sizes[own[outside]]]
+        images[own] = tweaked
+    return images
 
 
 def derive_words(

@@ -16,6 +16,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.plan.plan import AccessPlan, Plan
+from tensorlake.loader.sources.mix.plan import MixPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,13 +57,14 @@ class EpochOrder:
     def position_of(self, rows: Sequence[int] | Int64Array) -> Int64Array:
         """Return the position, int64, at which the epoch gives each of some rows.
 
-        A row that the view lists several times has its first position.
+        A row that comes several times has its first position; one that the epoch does not give,
+        because of weights or a limit, −1. Orders that need a column are passed over once.
 
         Raises:
             InvalidInputError: The view does not have a row; or the loader is of a mix, in which a
                 row number does not name a row.
         """
-        if not isinstance(self.plan, AccessPlan):
+        if isinstance(self.plan, MixPlan):
             raise InvalidInputError(
                 "position_of(): a row number does not identify a row of a mix\nuse rows_at()"
             )
@@ -71,16 +73,32 @@ class EpochOrder:
             found = numbers
             known = (numbers >= 0) & (numbers < self.selection.num_rows)
             self._refuse_unknown(numbers, known)
-            return self.plan.places_of(found)
+            return self._places_of(found)
         ranked, values = self._listed
         start = np.searchsorted(values, numbers, "left")
         stop = np.searchsorted(values, numbers, "right")
         self._refuse_unknown(numbers, start < stop)
-        first = self.plan.places_of(ranked[start])
+        first = self._places_of(ranked[start])
         for more in range(1, int((stop - start).max(initial=0))):
             again = np.flatnonzero(start + more < stop)
-            others = self.plan.places_of(ranked[start[again] + more])
-            first[again] = np.minimum(first[again], others)
+            others = self._places_of(ranked[start[again] + more])
+            known = np.where(first[again] < 0, others, first[again])
+            first[again] = np.minimum(known, np.where(others < 0, known, others))
+        return first
+
+    def _places_of(self, positions: Int64Array) -> Int64Array:
+        """Return the first place of each of some positions of the selection; −1 for none."""
+        if isinstance(self.plan, AccessPlan):
+            return self.plan.places_of(positions)
+        return self._first_places[positions]
+
+    @cached_property
+    def _first_places(self) -> Int64Array:
+        """The first place of every position, by one pass over the order: for orders without an inverse."""
+        first = np.full(self.selection.num_rows, -1, dtype=np.int64)
+        for stop in range(self.plan.num_rows, 0, -SCANNED_ROWS):  # the first place is written last
+            places = np.arange(max(0, stop - SCANNED_ROWS), stop)[::-1]
+            first[self.plan.at(places)] = places
         return first
 
     def _refuse_unknown(self, numbers: Int64Array, known: Any) -> None:

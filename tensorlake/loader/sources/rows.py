@@ -215,10 +215,8 @@ class SelectedRows:
         Raises:
             UncommittedChangesError: These rows show staged changes.
         """
-        refuse_staged(self.selection.snapshot)
-        rows = self
-        if state.selection != self.selection.digest and self.repin is not None:
-            rows = self._returned(state, self.repin)
+        rows = self.of_version(state)
+        is_plain = isinstance(state.order, Order | MixOrder)
         check_state(
             state,
             version=rows.selection.snapshot.version,
@@ -226,8 +224,16 @@ class SelectedRows:
             num_rows=rows.num_places,
             seed=seed,
             shuffle=shuffle,
+            others=None if is_plain else {"order": (state.order.to_json()["rule"], "plain")},
         )
         return rows
+
+    def of_version(self, state: LoaderState) -> SelectedRows:
+        """Return the rows of the version that a state recorded."""
+        refuse_staged(self.selection.snapshot)
+        if state.selection != self.selection.digest and self.repin is not None:
+            return self._returned(state, self.repin)
+        return self
 
     def _returned(self, state: LoaderState, repin: Repin) -> SelectedRows:
         given = self.selection.snapshot.version

@@ -6,8 +6,7 @@
 
 Sources are assigned evenly, so with as many sources of equal weight as a batch has rows, a rank's
 share of every batch would always be of the same sources. So version 2 arranges the sources of a
-*stretch* of places at random: a power of two of places, at least four for each source. Each source
-yields its rows in the order of places all the same.
+short *stretch* of places at random (``plan/stretches.py``).
 
 Each source has its own seed, so that two of equal size are shuffled differently, and its own
 epochs: it yields each of its rows once before any row a second time, also across epochs of the mix.
@@ -25,9 +24,9 @@ from tensorlake.loader.plan.mix_order import MixStop, Span
 from tensorlake.loader.plan.order import Order
 from tensorlake.loader.plan.plan import PlanKey, build_access_plan, check_places
 from tensorlake.loader.plan.sharding import Share
-from tensorlake.loader.plan.shuffle import derive_words, hashed
+from tensorlake.loader.plan.shuffle import derive_words
+from tensorlake.loader.plan.stretches import assign_in_stretches
 from tensorlake.loader.sources.mix.weights import (
-    SPAN_PLACES,
     Spans,
     assign_places,
     count_taken,
@@ -42,10 +41,8 @@ __all__ = [
     "epoch_places",
     "first_span",
     "source_seed",
-    "stretch_of",
 ]
 
-STRETCH_SHARE = 4  # places for each source
 
 ENDLESS = 1 << 62
 """Places of a mix that never stops: more than will ever be requested."""
@@ -92,32 +89,22 @@ class MixPlan:
 
     def _assigned(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the source of each place, and how many rows it has yielded before."""
-        if self.version == 1:
-            return self._evenly(places)
-        length = stretch_of(len(self.sources))
-        stretches, which = np.unique(places // length, return_inverse=True)
-        every = (stretches[:, np.newaxis] * length + np.arange(length)).ravel()
-        every = every[every < self.num_rows]
-        source, given = self._evenly(every)
-        stretch = every // length
-        keys = derive_words(
-            2, seed=self.seed, epoch=self.epoch, purpose="places", version=self.version
-        )
-        arranged = source[np.lexsort((hashed(every, keys), stretch))]
-        ascending = np.empty_like(given)  # each source yields its rows in the order of places
-        ascending[np.lexsort((every, arranged, stretch))] = given[
-            np.lexsort((every, source, stretch))
-        ]
-        at = which * length + places % length
-        return arranged[at], ascending[at]
-
-    def _evenly(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         source, given = np.empty_like(places), np.empty_like(places)
         ranked = np.argsort(places, kind="stable")
         ascending = places[ranked]
+        keys = derive_words(
+            2, seed=self.seed, epoch=self.epoch, purpose="places", version=self.version
+        )
         for span, start, stop in self.spans.between(int(ascending[0]), int(ascending[-1]) + 1):
             low, high = np.searchsorted(ascending, (start, stop))
-            own, taken = assign_places(units_of(span.weights), ascending[low:high] - span.start)
+            units, inside = units_of(span.weights), ascending[low:high]
+            if self.version == 1:
+                own, taken = assign_places(units, inside - span.start)
+            else:
+                end = min(self.spans.end_of(span), self.num_rows)
+                own, taken = assign_in_stretches(
+                    units, inside, start=span.start, stop=end, keys=keys
+                )
             source[ranked[low:high]] = own
             given[ranked[low:high]] = taken + np.array(span.taken)[own]
         return source, given
@@ -137,15 +124,6 @@ class MixPlan:
             positions[start:stop] = plan.at(places[start:stop])
             start = stop
         return positions + source.first_position
-
-
-def stretch_of(sources: int) -> int:
-    """Return how many places are arranged together in a mix of some sources.
-
-    >>> stretch_of(2), stretch_of(1000)
-    (8, 4096)
-    """
-    return min(1 << (STRETCH_SHARE * sources - 1).bit_length(), SPAN_PLACES)
 
 
 def source_seed(seed: int, number: int, version: int) -> int:

@@ -46,6 +46,7 @@ __all__ = [
 Int64Array = NDArray[np.int64]
 
 SPAN_PLACES = 1 << 16
+SPANS_END = 1 << 62
 UNIT_BITS = 30  # products with a remainder below 2³¹ stay within 63 bits
 
 
@@ -143,6 +144,10 @@ class Spans:
             while place >= self._spans[-1].start + SPAN_PLACES:
                 self._spans.append(self._next(self._spans[-1]))
             return self._spans[bisect_right(self._spans, place, key=attrgetter("start")) - 1]
+
+    def end_of(self, span: Span) -> int:
+        """Return the first place after a span."""
+        return SPANS_END if self._are_constant else span.start + SPAN_PLACES
 
     def between(self, start: int, stop: int) -> Iterator[tuple[Span, int, int]]:
         """Divide places start … stop - 1 by span."""

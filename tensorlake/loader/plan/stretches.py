@@ -1,0 +1,83 @@
+"""The source of each place of a mix: even counts in short stretches, arranged at random inside.
+
+    stretch    a power of two of places, at least four for each source
+    its rows   of each source the difference of two counts, each the nearest integer to its share
+    arranged   the sources, in ascending order, at the places sorted by a hash
+
+So any section of the order has the weights to within a few rows, no source is always at the same
+place of a batch, and each source yields its rows in the order of places. Counts are integers; they
+cost one step for each source, for any number of stretches together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorlake.loader.plan.selection import Int64Array
+from tensorlake.loader.plan.shuffle import hashed
+
+__all__ = ["assign_in_stretches", "counts_at", "stretch_of"]
+
+STRETCH_SHARE = 4  # places for each source
+STRETCH_STOP = 1 << 16  # spans of weights that vary are whole stretches
+
+
+def stretch_of(sources: int) -> int:
+    """Return how many places are arranged together in a mix of some sources.
+
+    >>> stretch_of(2), stretch_of(1000)
+    (8, 4096)
+    """
+    return min(1 << (STRETCH_SHARE * sources - 1).bit_length(), STRETCH_STOP)
+
+
+def counts_at(units: Sequence[int], places: Int64Array) -> Int64Array:
+    """Return how many of the first ``places`` places each source takes, for each number of places.
+
+    Returns:
+        Counts of shape (numbers of places, sources); those of a row add up to its places.
+    """
+    counts = np.zeros((len(places), len(units)), dtype=np.int64)
+    reached, left = places, sum(units)
+    for number, own in enumerate(units):
+        if own:
+            whole, rest = np.divmod(reached, left)
+            # the rounding term may carry, so it is added to the divided part
+            counts[:, number] = whole * own + (rest * own + left // 2) // left
+            reached, left = reached - counts[:, number], left - own
+    return counts
+
+
+def assign_in_stretches(
+    units: Sequence[int], places: Int64Array, *, start: int, stop: int, keys: tuple[int, ...]
+) -> tuple[Int64Array, Int64Array]:
+    """Return the source of each place, and how many rows it has yielded since ``start``.
+
+    Args:
+        units: The sources' shares.
+        places: Places start … stop - 1, in any order.
+        start: First place of a span of constant units; a multiple of the stretch.
+        stop: Its end.
+        keys: Keys of the hash by which sources are arranged.
+    """
+    length = stretch_of(len(units))
+    stretches, which = np.unique((places - start) // length, return_inverse=True)
+    before = counts_at(units, stretches * length)
+    after = counts_at(units, np.minimum((stretches + 1) * length, stop - start))
+    taken = (after - before).ravel()
+    firsts = np.concatenate([[0], np.cumsum((after - before).sum(axis=1))])
+    stretch = np.repeat(np.arange(len(stretches)), np.diff(firsts))
+    every = np.arange(firsts[-1]) - firsts[stretch] + stretches[stretch] * length + start
+    source = np.empty_like(every)
+    source[np.lexsort((hashed(every, keys), stretch))] = np.repeat(
+        np.tile(np.arange(len(units)), len(stretches)), taken
+    )
+    runs = np.cumsum(taken) - taken
+    given = np.empty_like(every)
+    given[np.lexsort((every, source, stretch))] = (
+        np.arange(len(every)) - np.repeat(runs, taken) + np.repeat(before.ravel(), taken)
+    )
+    at = firsts[which] + (places - start) % length
+    return source[at], given[at]
