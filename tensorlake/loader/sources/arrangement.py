@@ -229,8 +229,8 @@ class ArrangedRows:
             base = self.rows.choose(shuffle, tensors, prefetch_nbytes=prefetch_nbytes)
         elif shuffle == "window":
             raise InvalidInputError(
-                f"shuffle='window' reads adjacent rows, which an order {own.rule} by {own.by!r} does not"
-                " have\ngive shuffle=True",
+                f"shuffle='window' reads adjacent rows, which an order {own.rule} by {own.by!r}"
+                " does not have\ngive shuffle=True",
                 argument="shuffle",
                 actual=shuffle,
             )

@@ -94,7 +94,7 @@ class EpochOrder:
 
     @cached_property
     def _first_places(self) -> Int64Array:
-        """The first place of every position, by one pass over the order: for orders without an inverse."""
+        """The first place of every position, found by one pass: not all orders have an inverse."""
         first = np.full(self.selection.num_rows, -1, dtype=np.int64)
         for stop in range(self.plan.num_rows, 0, -SCANNED_ROWS):  # the first place is written last
             places = np.arange(max(0, stop - SCANNED_ROWS), stop)[::-1]
