@@ -182,7 +182,7 @@ SOURCES = {
         lambda at: lambda dst, **more: tl.ingest.csv(at / "x.csv", dst, **more),
         lambda at: write(at / "x.csv", "x,name\n1,one\n2,two\n3,tri\n"),
         lambda at: write(at / "x.csv", "x,name\n1,one\n7,two\n"),
-        "changed in 'x.csv'",
+        {"added": 1},
         "changed in 'x.csv'",
         {"schema": {"x": "float64"}},
     ),

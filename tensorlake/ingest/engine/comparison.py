@@ -7,7 +7,7 @@ pieces with any number of rows: those that were ingested must be the first, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise, repeat
 
@@ -98,6 +98,28 @@ def count_same_pieces(source: Source[Item], known: Entries) -> tuple[int, int | 
             return start, start
         start = stop
     return start, None
+
+
+def cut_as_known(source: Source[Item], known: Entries) -> Source[Item]:
+    """Cut items by position where pieces that are known end: rows were added behind them."""
+    if source.cut_item is None or not len(known):
+        return source
+    items, sizes = [*source.items], [*source.sizes]
+    stop = 0
+    for size, span in zip(known.sizes.tolist(), known.spans.tolist(), strict=True):
+        start, stop = stop, stop + span
+        if stop > len(items):
+            break
+        nbytes = size - sum(sizes[start : stop - 1])
+        if not 0 < nbytes < sizes[stop - 1]:
+            continue
+        parts = source.cut_item(items[stop - 1], nbytes)
+        if parts is None:
+            break
+        first, rest, rest_nbytes = parts
+        items[stop - 1 : stop] = [first, rest]
+        sizes[stop - 1 : stop] = [nbytes, rest_nbytes]
+    return replace(source, items=items, sizes=sizes)
 
 
 def runs_of(work: npt.NDArray[np.uint8]) -> Iterator[range]:

@@ -39,6 +39,7 @@ from tensorlake.ingest.engine.comparison import (
     Work,
     batches_of,
     count_same_pieces,
+    cut_as_known,
     runs_of,
 )
 from tensorlake.ingest.engine.known import (
@@ -150,6 +151,10 @@ def run_ingest(
             report.unchanged = report.already_there = len(source.items)
             batches = iter(())
         elif listing is None:
+            source = run.source = cut_as_known(source, start.entries)
+            reading = partial(
+                read_ahead, source, pool=pool, ahead=threads, is_strict=on_error == "raise"
+            )
             pieces = Pieces(dataset, source, report)
             run.stages = dict.fromkeys(Work, pieces.add)
             run.pieces = pieces
@@ -253,23 +258,46 @@ class _Run:
             InvalidInputError: One of them changed.
         """
         done, differs = count_same_pieces(self.source, self.entries)
-        if differs is not None:
-            raise _changed_piece(self.dataset, self.source, self.entries, differs)
-        if verify and self.pieces is not None:
-            at = 0
-            for digest, span in zip(
-                self.entries.digests.tolist(), self.entries.spans.tolist(), strict=True
-            ):
-                for loaded in reading([range(at, at + span)]):
-                    if not loaded.refused and self.pieces.digest_of(loaded.columns) != digest:
-                        raise _changed_piece(self.dataset, self.source, self.entries, at)
-                at += span
+        if differs is not None or verify:
+            changed = self._first_changed(reading, is_known=differs is None)
+            if changed is not None:
+                raise _changed_piece(self.dataset, self.source, self.entries, changed)
+        if differs is not None and self.pieces is not None:
+            self.pieces.renew(self.entries)
+            done = int(self.entries.spans.sum())
         self.report.unchanged = self.report.already_there = int(self.entries.rows.sum())
         refused = self.ledger.rejected(self.number)
         if on_error == "raise":
             check_rejected(self.dataset, self.source, refused)
         self.report.skipped += refused
         return done
+
+    def _first_changed(
+        self, reading: Callable[[list[range]], Any], *, is_known: bool
+    ) -> int | None:
+        """Compare the pieces that were ingested by digest; return the first that differs.
+
+        Args:
+            reading: Reads items.
+            is_known: Whether stamps say that they are the same; then pieces with rows that were
+                left out, which have no digest of all rows, count as such.
+        """
+        entries, start = self.entries, 0
+        for digest, span in zip(entries.digests.tolist(), entries.spans.tolist(), strict=True):
+            stop = start + span
+            if self.pieces is None or stop > len(self.source.items):
+                return start
+            try:
+                parts = [*reading([range(start, stop)])]
+                is_whole = not any(one.refused or one.error for one in parts)
+                if is_whole and self.pieces.digest_of(one.columns for one in parts) != digest:
+                    return start
+            except InvalidInputError:  # values of another type
+                is_whole = False
+            if not is_whole and not is_known:
+                return start
+            start = stop
+        return None
 
     def stage(
         self, loaded: LoadedItems, *, on_error: OnError, quarantine: Quarantine | None

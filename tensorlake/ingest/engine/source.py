@@ -8,7 +8,8 @@ attributes) have a fixed order, and are of one of two kinds:
                   changed: size and time, an ETag, a fingerprint. A changed item is loaded again,
                   and the cells that differ are updated.
     by position   ``by_position=True``: pieces with any number of rows, such as a row group. The
-                  next run may have more pieces at the end, and nothing else may have changed.
+                  next run may have more rows at the end, and nothing else may have changed: pieces
+                  whose names or stamps differ are read, and compared by digest.
 """
 
 from __future__ import annotations
@@ -96,6 +97,9 @@ class Source(Generic[Item]):
         content: Tensors by which an item is recognised under another name.
         names_classes: Whether ``load`` gives classes by name, not by code.
         key_advice: By position: how to ingest items by name, for errors.
+        cut_item: By position: cuts an item, to which rows were added, after the bytes that it had:
+            returns the item as it was, the rest, and the bytes of the rest; None if no row ends
+            there.
     """
 
     kind: str
@@ -123,6 +127,7 @@ class Source(Generic[Item]):
     content: Sequence[str] = ("image",)
     names_classes: bool = False
     key_advice: str = ""
+    cut_item: Callable[[Item, int], tuple[Item, Item, int] | None] | None = None
 
     @property
     def key_start(self) -> str:

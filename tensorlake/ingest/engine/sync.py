@@ -17,8 +17,9 @@ updated together or not at all.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -361,7 +362,8 @@ class Pieces:
 
     def close(self, items: range, rows: int) -> None:
         """Note a piece whose last ``rows`` rows are all staged."""
-        made = Entries.blank([self.source.name(self.source.items[items.start])])
+        # Files in several folders may have one name: its position makes it the piece's own.
+        made = Entries.blank([f"{self.source.name(self.source.items[items.start])} {items.start}"])
         made.sizes[:], made.stamps[:] = (
             self.source.nbytes(items),
             self.source.stamp_of_pieces(items),
@@ -372,13 +374,24 @@ class Pieces:
         made.ids["offset"] -= np.uint64(rows)
         self.entries.append(made)
 
-    def digest_of(self, columns: Columns) -> int:
+    def digest_of(self, parts: Iterable[Columns]) -> int:
         """Return the digest that a piece with these rows has in the ledger."""
         session = session_of(self.dataset)
         schema = session.snapshot().schema
-        stored = converted_rows(session, columns)
-        self._note({schema[name].id: column for name, column in stored.items()})
+        self._digests = {}
+        for columns in parts:
+            stored = converted_rows(session, columns)
+            self._note({schema[name].id: column for name, column in stored.items()})
         return self._digest()
+
+    def renew(self, known: Entries) -> None:
+        """Note all pieces again, with the stamps that they have now."""
+        made = known.take(np.arange(len(known)))
+        stops = np.cumsum(made.spans).tolist()
+        runs = [range(start, stop) for start, stop in pairwise([0, *stops])]
+        made.sizes[:] = [self.source.nbytes(items) for items in runs]
+        made.stamps[:] = [self.source.stamp_of_pieces(items) for items in runs]
+        self.entries.append(made)
 
     def _note(self, stored: Mapping[str, Column]) -> None:
         for id_, column in stored.items():

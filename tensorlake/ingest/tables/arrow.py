@@ -39,9 +39,6 @@ __all__ = ["arrow", "column_types", "parquet"]
 
 Arrow = Any  # pyarrow ships no types
 
-ROWS_AT_ONCE = 4096
-"""Rows of a table in memory that are converted together."""
-
 
 @shows_options
 def arrow(
@@ -75,23 +72,20 @@ def arrow(
     """
     table = unnested(as_table(src), schema or ())
     types = column_types(table, schema)
-    starts = range(0, table.num_rows, ROWS_AT_ONCE)
     digest = xxh3_64_hexdigest(_content_digest(table))
 
     def load(items: Sequence[int]) -> dict[str, Any]:
-        rows = table.slice(items[0], items[-1] + ROWS_AT_ONCE - items[0])
-        return _columns(rows, types)
+        return _columns(table.slice(items[0], len(items)), types)
 
     if key is not None:
         return run_ingest(_by_key(table, types, key, digest, schema), dst, **options)
     source = Source(
         kind="arrow",
         schema=types,
-        items=starts,
-        sizes=[max(1, table.slice(at, ROWS_AT_ONCE).nbytes) for at in starts],
-        name=lambda start: f"{digest}[{start}]",
+        items=range(table.num_rows),
+        sizes=[max(1, table.nbytes // max(1, table.num_rows))] * table.num_rows,
+        name=lambda row: f"row {row} of the table",
         load=load,
-        row_name=lambda items, row: f"row {items[0] + row} of the table",
         stamp=lambda _: digest,
         file=lambda _: "the table",
         unit="table",
@@ -264,6 +258,7 @@ def ingest_pieces(
     keys: Callable[[Piece], Sequence[Any]] | None = None,
     names_classes: bool = True,
     src: object = None,
+    cut: Callable[[Piece, int, SourceFiles], tuple[Piece, Piece, int] | None] | None = None,
 ) -> Dataset:
     """Ingest files piece by piece, each loaded as columns of these types.
 
@@ -282,6 +277,7 @@ def ingest_pieces(
         keys: Reads the keys of a piece, where that is cheaper than loading it.
         names_classes: Whether ``load`` gives classes by name.
         src: The source, as given.
+        cut: Cuts a piece to which rows were added.
     """
     stamps = {piece.path: files.stamp(piece.path) for piece in pieces}
     place = Path(pieces[0].path).parent.name if len(pieces) > 1 else Path(pieces[0].path).name
@@ -329,6 +325,7 @@ def ingest_pieces(
         by_position=True,
         settings=settings,
         key_advice=KEY_ADVICE,
+        cut_item=None if cut is None else lambda piece, nbytes: cut(piece, nbytes, files),
     )
     return run_ingest(source, dst, **options)
 

@@ -30,7 +30,7 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.arrow import ingest_pieces
-from tensorlake.ingest.tables.line_files import LineNumbers, cut_lines, read_lines
+from tensorlake.ingest.tables.line_files import LineNumbers, cut_lines, cut_piece, read_lines
 from tensorlake.ingest.tables.tokens import Tokenized, Tokenizer
 from tensorlake.types import Array, Json, SampleType, Text, as_type
 
@@ -141,6 +141,7 @@ def jsonl(
         maker=maker,
         key=key,
         src=src,
+        cut=cut_piece,
     )
 
 

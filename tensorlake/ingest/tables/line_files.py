@@ -11,7 +11,7 @@ from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.found_files import Piece
 from tensorlake.ingest.engine.source_files import SourceFiles
 
-__all__ = ["PIECE_NBYTES", "LineNumbers", "cut_lines", "decompressed", "read_lines"]
+__all__ = ["PIECE_NBYTES", "LineNumbers", "cut_lines", "cut_piece", "decompressed", "read_lines"]
 
 PIECE_NBYTES = 8 << 20
 """As much as is staged together."""
@@ -67,6 +67,22 @@ def cut_lines(path: str, start: int, files: SourceFiles) -> Iterator[Piece]:
             stop = min(file.tell(), size)
             yield Piece(path, start, stop, stop - start)
             start = stop
+
+
+def cut_piece(piece: Piece, nbytes: int, files: SourceFiles) -> tuple[Piece, Piece, int] | None:
+    """Cut a run of lines after some bytes; None if no line ends there."""
+    if piece.stop < 0:
+        return None
+    middle = piece.start + nbytes
+    with files.open(piece.path) as file:
+        file.seek(middle - 1)
+        last, after = file.read(1), file.read(2)
+    # A file without a line break at its end gets one before what is added.
+    skipped = 0 if last == b"\n" else 1 if after[:1] == b"\n" else 2 if after == b"\r\n" else None
+    if skipped is None or middle + skipped >= piece.stop:
+        return None
+    rest = Piece(piece.path, middle + skipped, piece.stop, piece.stop - middle - skipped)
+    return Piece(piece.path, piece.start, middle, nbytes), rest, rest.nbytes
 
 
 def read_lines(piece: Piece, files: SourceFiles) -> bytes:

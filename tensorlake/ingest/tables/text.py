@@ -29,7 +29,7 @@ from tensorlake.ingest.tables.arrow import (
 from tensorlake.ingest.tables.csv import CsvReader, cell_values, of_another_encoding
 from tensorlake.ingest.tables.csv_columns import type_of_text
 from tensorlake.ingest.tables.csv_records import cut_records, first_record, records_of
-from tensorlake.ingest.tables.line_files import LineNumbers, read_lines
+from tensorlake.ingest.tables.line_files import LineNumbers, cut_piece, read_lines
 from tensorlake.types import SampleType, as_type
 
 __all__ = ["csv"]
@@ -153,6 +153,7 @@ def csv(
         left_out=left_out,
         key=key,
         src=src,
+        cut=cut_piece,
     )
 
 

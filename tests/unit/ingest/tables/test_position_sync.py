@@ -1,0 +1,146 @@
+"""Tables without a key: rows are added at the end, and nothing else may have changed."""
+
+import itertools
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import InvalidInputError
+
+_clock = itertools.count(1_700_000_000)
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    now = next(_clock)
+    os.utime(path, (now, now))
+    return path
+
+
+def counts(ds):
+    report = ds.ingest_report
+    return report.added, report.updated, report.unchanged
+
+
+@pytest.mark.parametrize("end", ["\n", "", "\r\n"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_lines_added_to_a_file_are_appended_each_time(tmp_path, kind, end):
+    head = "x,name\n" if kind == "csv" else ""
+    line = "{},n{}" if kind == "csv" else '{{"x": {}, "name": "n{}"}}'
+    path, dst = tmp_path / f"x.{kind}", tmp_path / "d.tl"
+    ingest = getattr(tl.ingest, kind)
+    between = end or "\n"
+
+    for count in (2, 3, 3, 7):
+        lines = [line.format(at, at) for at in range(count)]
+        write(path, head + between.join(lines) + end)
+        ds = ingest(path, dst)
+
+        assert ds["x"][:].tolist() == [*range(count)]
+        assert ds["name"][:] == [f"n{at}" for at in range(count)]
+    assert counts(ds) == (4, 0, 3)
+    assert not ingest(path, dst).ingest_report.commits
+
+
+def test_a_file_that_was_only_touched_is_unchanged_and_read_once(tmp_path):
+    path, dst = tmp_path / "x.csv", tmp_path / "d.tl"
+    tl.ingest.csv(write(path, "x\n1\n2\n"), dst)
+
+    touched = tl.ingest.csv(write(path, "x\n1\n2\n"), dst)
+
+    assert counts(touched) == (0, 0, 2)
+    assert not tl.ingest.csv(path, dst).ingest_report.commits
+
+
+def test_a_line_break_added_at_the_end_is_no_row(tmp_path):
+    path, dst = tmp_path / "x.csv", tmp_path / "d.tl"
+    tl.ingest.csv(write(path, "x,y\n1,1"), dst)
+
+    assert counts(tl.ingest.csv(write(path, "x,y\n1,1\n"), dst)) == (0, 0, 1)
+    assert counts(tl.ingest.csv(write(path, "x,y\n1,1\n2,2\n"), dst)) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "content", ["x\n1\n3\n", "x\n2\n1\n2\n", "x\n1\n", "x\n1\n22\n", "x\n1\n2.5\n"]
+)
+def test_any_other_change_is_refused_and_changes_nothing(tmp_path, content):
+    path, dst = tmp_path / "x.csv", tmp_path / "d.tl"
+    tl.ingest.csv(write(path, "x\n1\n2\n"), dst)
+    write(path, content)
+
+    with pytest.raises(InvalidInputError, match=r"known by position.*\n.*key='id'"):
+        tl.ingest.csv(path, dst)
+
+    assert tl.open(dst)["x"][:].tolist() == [1, 2]
+
+
+def test_files_of_one_name_in_several_folders_are_told_apart(tmp_path):
+    dst = tmp_path / "d.tl"
+    for day in range(3):
+        out = pa.BufferOutputStream()
+        pq.write_table(pa.table({"x": [day, day + 1]}), out)
+        write(tmp_path / f"d/day={day}/part-0.parquet", out.getvalue().to_pybytes())
+        ds = tl.ingest.parquet(tmp_path / "d", dst, commit_every=1)
+
+    assert ds["x"][:].tolist() == [0, 1, 1, 2, 2, 3]
+    assert counts(ds) == (2, 0, 4)
+    assert not tl.ingest.parquet(tmp_path / "d", dst).ingest_report.commits
+
+
+def test_row_groups_added_to_a_file_are_appended(tmp_path):
+    path, dst = tmp_path / "x.parquet", tmp_path / "d.tl"
+    for count in (4, 6):
+        pq.write_table(pa.table({"x": [*range(count)]}), path, row_group_size=2)
+        now = next(_clock)
+        os.utime(path, (now, now))
+        ds = tl.ingest.parquet(path, dst)
+
+    assert ds["x"][:].tolist() == [*range(6)]
+    assert counts(ds) == (2, 0, 4)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "huggingface"])
+def test_a_table_that_grew_is_appended_and_one_that_changed_is_refused(tmp_path, kind):
+    dst = tmp_path / "d.tl"
+
+    def ingest(values):
+        table = pa.table({"x": values, "name": [f"n{one}" for one in values]})
+        if kind == "arrow":
+            return tl.ingest.arrow(table, dst)
+        return tl.ingest.huggingface(pytest.importorskip("datasets").Dataset(table), dst)
+
+    ingest([1, 2, 3])
+    same, grown = counts(ingest([1, 2, 3])), ingest([1, 2, 3, 4, 5])
+
+    assert same == (0, 0, 3)
+    assert counts(grown) == (2, 0, 3)
+    assert grown["x"][:].tolist() == [1, 2, 3, 4, 5]
+    with pytest.raises(InvalidInputError, match="known by position"):
+        ingest([1, 7, 3, 4, 5])
+
+
+def test_a_corrected_row_stays_corrected_when_rows_are_added(tmp_path):
+    path, dst = tmp_path / "x.csv", tmp_path / "d.tl"
+    with tl.ingest.csv(write(path, "x\n1\n2\n"), dst) as ds:
+        ds["x"][0] = 9
+        ds.delete(1)
+        ds.commit()
+
+    ds = tl.ingest.csv(write(path, "x\n1\n2\n3\n"), dst)
+
+    assert ds["x"][:].tolist() == [9, 3]
+
+
+def test_growth_goes_on_after_a_run_that_left_rows_out(tmp_path):
+    path, dst = tmp_path / "x.csv", tmp_path / "d.tl"
+    tl.ingest.csv(write(path, "x,y\n1,1\nbad\n"), dst, on_error="skip")
+
+    ds = tl.ingest.csv(path, dst, on_error="skip")
+
+    assert (len(ds), ds.ingest_report.rejected) == (1, 1)
+    with pytest.raises(InvalidInputError, match="known by position"):
+        tl.ingest.csv(write(path, "x,y\n1,1\nbad\n2,2\n"), dst, on_error="skip")
