@@ -3,6 +3,11 @@
     {"kind": "mix", "stop": "first",
      "sources": [["web", "main@12", {"kind": "full"}, 0.6], ["code", "main@3", …, 0.4]]}
 
+More than 32 sources are packed, so that a state of 300 has less than 4 kB: a digest of the names,
+and versions, orders and weights compressed. The names are the program's, in its order.
+
+    {"kind": "mix", "stop": "first", "count": 300, "names": "…", "packed": "…"}
+
 If weights are functions of the place, the recorded weights are those of the span that contains the
 position, with its start and the rows of each source taken before it:
 ``"span": [65536, [39322, 26214]]``. So rows handed out never depend on a function again.
@@ -10,9 +15,15 @@ position, with its start and the rows of each source taken before it:
 
 from __future__ import annotations
 
+import json
+import zlib
+from base64 import b85decode, b85encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.plan.arrangement import ArrangedOrder
@@ -27,6 +38,7 @@ __all__ = [
     "SourceOrder",
     "Span",
     "Weight",
+    "names_digest",
     "parse_order",
 ]
 
@@ -36,6 +48,8 @@ MIX_STOPS: tuple[MixStop, ...] = ("first", "all", "never")
 Weight: TypeAlias = float | Callable[[int], float]
 SOURCE_FIELDS = 4
 SPAN_FIELDS = 2
+LISTED_SOURCES = 32  # in about 60 bytes each; more are packed
+NUMBER_NBYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +78,12 @@ class MixOrder:
     sources: tuple[SourceOrder, ...]
     span: Span  # the one that contains the recorded position
     version: int = PLAN_VERSION  # of the plan
+    digest: str = ""  # of the names, if a state has no others
+
+    @property
+    def names_digest(self) -> str:
+        """Digest of the sources' names."""
+        return self.digest or names_digest([source.name for source in self.sources])
 
     @property
     def is_shuffled(self) -> bool:
@@ -72,6 +92,8 @@ class MixOrder:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON members of this order, as recorded in a state."""
+        if len(self.sources) > LISTED_SOURCES and self.version > 1:
+            return self._packed()
         sources = [
             [source.name, source.version, source.order.to_json(), weight]
             for source, weight in zip(self.sources, self.span.weights, strict=True)
@@ -81,9 +103,49 @@ class MixOrder:
             value["span"] = [self.span.start, list(self.span.taken)]
         return value
 
+    def _packed(self) -> dict[str, Any]:
+        orders = [json.dumps(source.order.to_json()) for source in self.sources]
+        known = [*dict.fromkeys(orders)]
+        listed = {
+            "versions": [source.version for source in self.sources],
+            "orders": known,
+            "order": [known.index(order) for order in orders],
+        }
+        numbers = np.array([self.span.weights, self.span.taken], dtype="<f8")
+        numbers[1].view("<i8")[:] = self.span.taken
+        planes = numbers.view(np.uint8).reshape(-1, NUMBER_NBYTES).T.tobytes()  # zeros together
+        blob = json.dumps(listed).encode() + b"\0" + planes
+        value: dict[str, Any] = {"kind": "mix", "stop": self.stop, "count": len(self.sources)}
+        packed = b85encode(zlib.compress(blob, 9)).decode()
+        return value | {"names": self.names_digest, "packed": packed, "start": self.span.start}
+
+    @classmethod
+    def _unpacked(cls, value: Mapping[str, Any], version: int) -> MixOrder:
+        try:
+            blob = zlib.decompress(b85decode(value["packed"]))
+            text, _, planes = blob.partition(b"\0")
+            listed: dict[str, Any] = json.loads(text)
+            count, start = int(value["count"]), int(value["start"])
+            flat = np.frombuffer(planes, np.uint8).reshape(NUMBER_NBYTES, 2 * count)
+            numbers = np.ascontiguousarray(flat.T).view("<f8").reshape(2, count)
+            orders = [Order.from_json(json.loads(one), version) for one in listed["orders"]]
+            sources = tuple(
+                SourceOrder("", pinned, orders[number])
+                for pinned, number in zip(listed["versions"], listed["order"], strict=True)
+            )
+        except (KeyError, ValueError, TypeError, IndexError, zlib.error) as error:
+            raise _damaged(value) from error
+        if len(sources) != count or value["stop"] not in MIX_STOPS or start < 0:
+            raise _damaged(value)
+        taken = np.ascontiguousarray(numbers[1]).view("<i8").tolist()
+        span = Span(start, tuple(taken), tuple(numbers[0].tolist()))
+        return cls(value["stop"], sources, span, version, str(value["names"]))
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any], version: int = PLAN_VERSION) -> MixOrder:
         """Parse the result of ``to_json``, of a state of a plan version."""
+        if "packed" in value:
+            return cls._unpacked(value, version)
         stop, listed = value.get("stop"), value.get("sources")
         if stop not in MIX_STOPS or not isinstance(listed, list) or not listed:
             raise _damaged(value)
@@ -114,6 +176,11 @@ def parse_order(value: Mapping[str, Any], version: int = PLAN_VERSION) -> AnyOrd
     if value.get("kind") == "arranged":
         return ArrangedOrder.from_json(value, version)
     return Order.from_json(value, version)
+
+
+def names_digest(names: Sequence[str]) -> str:
+    """Return a digest of sources' names, in their order."""
+    return blake2b(json.dumps(names).encode(), digest_size=16).hexdigest()
 
 
 def _span_of(value: Mapping[str, Any], count: int) -> tuple[int, Sequence[int]]:

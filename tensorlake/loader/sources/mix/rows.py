@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tensorlake.loader.plan.mix_order import MixOrder, MixStop, SourceOrder, Span, Weight
+from tensorlake.loader.plan.mix_order import (
+    MixOrder,
+    MixStop,
+    SourceOrder,
+    Span,
+    Weight,
+    names_digest,
+)
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
@@ -131,8 +138,10 @@ class MixRows:
         assert isinstance(order, MixOrder)
         total = sum(order.span.weights)
         parts = [
-            f"{source.name} {weight / total:.1%} {source.order.describe()}"
-            for source, weight in zip(order.sources, order.span.weights, strict=True)
+            f"{named.name} {weight / total:.1%} {source.order.describe()}"
+            for named, source, weight in zip(
+                self.sources, order.sources, order.span.weights, strict=True
+            )
         ]
         until = {"first": "the first", "all": "every one", "never": "none"}[self.stop]
         return f"mixed until {until} is used up: {'; '.join(parts)}"
@@ -166,9 +175,10 @@ class MixRows:
         if not isinstance(recorded, MixOrder):
             return {"order": (recorded.kind, "mix")}
         names = [source.name for source in self.sources]
+        if recorded.names_digest != names_digest(names):
+            return {"sources": ([one.name for one in recorded.sources] or "others", names)}
         weights = weights_at(self.weights, recorded.span.start)
         pairs = {
-            "sources": ([source.name for source in recorded.sources], names),
             "stop": (recorded.stop, self.stop),
             "weights": (list(recorded.span.weights), list(weights)),
         }
@@ -197,12 +207,13 @@ class MixRows:
         return Spans(self.weights, first)
 
     def _returned(self, recorded: MixOrder) -> tuple[MixSource, ...]:
-        versions = {source.name: source.version for source in recorded.sources}
+        if recorded.names_digest != names_digest([source.name for source in self.sources]):
+            return self.sources  # the caller lists what differs
         moved: list[str] = []
         sources: list[MixSource] = []
-        for source in self.sources:
-            version = versions.get(source.name)
-            if source.repin is None or version in (None, source.selection.snapshot.version):
+        for source, own in zip(self.sources, recorded.sources, strict=True):
+            version = own.version
+            if source.repin is None or version == source.selection.snapshot.version:
                 sources.append(source)
                 continue
             selection, reader = rows_of_version(

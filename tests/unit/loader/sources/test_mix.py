@@ -385,3 +385,30 @@ def test_a_mix_by_tokens_says_what_does_here_and_another_word_is_none(web):
         tl.mix({"web": (web, 1)}, by="tokens")
     with pytest.raises(tl.InvalidInputError, match="by is 'rows', got 'words'"):
         tl.mix({"web": (web, 1)}, by="words")
+
+
+@pytest.mark.parametrize("stop", ["all", "never"])
+def test_the_state_of_a_mix_of_300_sources_has_less_than_4_kb_and_goes_on(web, stop):
+    shares = np.random.default_rng(0).random(300)
+    sources = {f"corpus {n} of 300": (web[n : n + 3], float(shares[n])) for n in range(300)}
+    loader = tl.mix(sources, stop=stop).loader(batch_size=50, shuffle=True, columns=["x"])
+    passed = iter(loader)
+    for _ in range(3):
+        next(passed)
+    state = json.loads(json.dumps(loader.state_dict()))
+    expected = [next(passed)["x"].tolist() for _ in range(5)]
+    passed.close()
+
+    again = tl.mix(sources, stop=stop).loader(batch_size=50, shuffle=True, columns=["x"])
+    again.load_state_dict(state)
+
+    assert len(json.dumps(state)) <= 4096
+    assert again.state_dict() == state
+    assert [batch["x"].tolist() for batch, _ in zip(again, range(5), strict=False)] == expected
+    assert "corpus 7 of 300 0." in again.explain()
+    others = {f"other {n}": pair for n, pair in enumerate(sources.values())}
+    with pytest.raises(tl.StateMismatchError, match="sources"):
+        tl.mix(others, stop=stop).loader(batch_size=50, shuffle=True).load_state_dict(state)
+    broken = state | {"order": state["order"] | {"packed": state["order"]["packed"][:-9]}}
+    with pytest.raises(tl.InvalidInputError, match="is not a mix order"):
+        again.load_state_dict(broken)
