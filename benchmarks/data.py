@@ -59,6 +59,11 @@ class Workspace:
         return 200 if self.is_quick else 1000
 
     @property
+    def num_ledger_items(self) -> int:
+        """Items of a source that is ingested again."""
+        return 100_000 if self.is_quick else 1_000_000
+
+    @property
     def num_coco_images(self) -> int:
         return 500 if self.is_quick else 5000
 

@@ -96,6 +96,52 @@ def coco_by_tensorlake(workspace: Workspace, *, masks: bool) -> Measurement:
     return Measurement(watch.seconds, rows, watch.cpu_seconds, facts)
 
 
+def coco_again(workspace: Workspace) -> Measurement:
+    """Repeat the ingestion of a COCO file of which nothing has changed."""
+    import tensorlake as tl
+
+    warm_up()
+    file, images = coco_files(workspace)
+    target = workspace.scratch("coco-again.tl")
+    tl.ingest.coco(file, images, target, durability="none", progress=False).close()
+    with stopwatch() as watch:
+        ds = tl.ingest.coco(file, images, target, durability="none", progress=False)
+        rows = len(ds)
+        ds.close()
+    return Measurement(watch.seconds, rows, watch.cpu_seconds)
+
+
+def items_again(workspace: Workspace, *, changed: int) -> Measurement:
+    """Compare small items with the ledger; the listing is made before, and is in no figure."""
+    from tensorlake.ingest.engine.run import run_ingest
+    from tensorlake.ingest.engine.source import Source
+
+    count = workspace.num_ledger_items
+    names = [f"class{number % 100:03}/image_{number:08}.jpg" for number in range(count)]
+    times = [f"1000:{1_700_000_000_000_000_000 + 7919 * number}" for number in range(count)]
+
+    def source() -> Source[int]:
+        return Source(
+            kind="benchmark",
+            schema={"x": "int64"},
+            items=range(count),
+            sizes=[1000] * count,
+            name=names.__getitem__,
+            stamp=times.__getitem__,
+            load=lambda items: {"x": [len(times[item]) for item in items]},
+        )
+
+    target = workspace.scratch(f"items-{changed}.tl")
+    run_ingest(source(), target, durability="none", progress=False).close()
+    nbytes = folder_nbytes(target)
+    for number in range(changed):
+        times[count // 2 + number] += "0"
+    with stopwatch() as watch:
+        run_ingest(source(), target, durability="none", progress=False).close()
+    facts = {"stored bytes per item": nbytes / count}
+    return Measurement(watch.seconds, count, watch.cpu_seconds, facts)
+
+
 def memory_of_ingestion(workspace: Workspace, *, times: int) -> Measurement:
     """Take in the images under several names; the peak is the process's own, imports included."""
     import tensorlake as tl
@@ -196,6 +242,30 @@ BENCHMARKS = (
         ),
         goals=(Goal(OWN, "json.loads, read the files", at_least=0.5),),
         prepare=coco_files,
+    ),
+    Benchmark(
+        name="ingest-coco-again",
+        question="ingestion of the same COCO file again, of which nothing has changed, no fsync",
+        unit="img/s",
+        contenders=(
+            Contender("first", partial(coco_by_tensorlake, masks=True)),
+            Contender("again", coco_again),
+        ),
+        goals=(Goal("again", "first", at_least=10, per="CPU second"),),
+        prepare=coco_files,
+    ),
+    Benchmark(
+        name="ingest-items-again",
+        question="comparison of items with the ledger: 10⁶ unchanged in ≤ 5 s; one changed",
+        unit="items/s",
+        contenders=(
+            Contender("unchanged", partial(items_again, changed=0)),
+            Contender("one changed", partial(items_again, changed=1)),
+        ),
+        limits=(
+            Limit("unchanged", "", at_least=200_000),
+            Limit("unchanged", "stored bytes per item", at_most=100),
+        ),
     ),
     Benchmark(
         name="ingest-jpeg-memory",

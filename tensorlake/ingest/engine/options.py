@@ -33,7 +33,7 @@ class IngestOptions(TypedDict, total=False):
             digest.
         on_conflict: For rows changed by hand since, whose items changed at their source, too:
             "keep" (default) leaves the cells changed by hand as they are, and reports them;
-            "source" takes the source's; "error" raises before anything is committed.
+            "source" takes the source's; "error" raises, and earlier commits remain.
         on_error: "raise" (default) stops at the first item that cannot be taken; "skip" leaves it
             out and lists it in the report; "quarantine" also puts it into ``<dst>-quarantine``.
         commit_every: Source bytes per commit, an integer or a string such as "8GiB" (default).

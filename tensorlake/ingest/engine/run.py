@@ -321,6 +321,8 @@ class _Run:
         """Publish the rows staged, with their entries."""
         if quarantine is not None:  # first: its items may count as ingested after
             self.report.quarantine = quarantine.commit() or self.report.quarantine
+        if self.rows is not None:
+            self.rows.flush()
         stage = self.rows or self.pieces
         session = session_of(self.dataset)
         is_new_header = False

@@ -48,13 +48,17 @@ from tensorlake.ingest.engine.digests import (
 from tensorlake.ingest.engine.ledger import Entries
 from tensorlake.ingest.engine.options import OnConflict
 from tensorlake.ingest.engine.source import Source
-from tensorlake.types import Column
+from tensorlake.types import Column, concat
 
 __all__ = ["Pieces", "Rows"]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Columns = Mapping[str, Any]
+
+COMPARED_NBYTES = 32 << 20
+"""Source bytes of known items that are compared together: their changes cost memory until then, and
+a rewrite of each chunk that they are in."""
 
 BY_HAND = "changed by hand, and at its source"
 DELETED = "its row was deleted by hand, and the source has it"
@@ -112,6 +116,8 @@ class Rows:
             if content:
                 self._vanished[content, int(known.sizes[at])].append(at)
         self._moved: set[int] = set()
+        self._waiting: list[tuple[Mapping[str, Column], Int64Array]] = []
+        self._waiting_nbytes = 0
 
     @property
     def sizes_vanished(self) -> set[int]:
@@ -180,13 +186,28 @@ class Rows:
         return len(new)
 
     def compare(self, columns: Columns, items: Int64Array) -> int:
-        """Stage what differs in rows of known items; return 0: no rows are new."""
-        stored = converted_rows(self._session, columns)
+        """Take rows of known items, to be compared together; return 0: no rows are new."""
+        self._waiting.append((converted_rows(self._session, columns), items))
+        self._waiting_nbytes += int(self._listing.sizes[items].sum())
+        if self._waiting_nbytes > COMPARED_NBYTES:
+            self.flush()
+        return 0
+
+    def flush(self) -> None:
+        """Compare the rows taken, and stage what differs: a chunk of theirs is written once.
+
+        Raises:
+            ConflictError: With ``on_conflict="error"``.
+        """
+        if not self._waiting:
+            return
+        waiting, self._waiting, self._waiting_nbytes = self._waiting, [], 0
+        stored = {name: concat([one[name] for one, _ in waiting]) for name in self._tensors}
+        items = np.concatenate([some for _, some in waiting])
         entries = self._compared.entry_of[items]
         updated, unchanged = self._bring(stored, np.arange(len(items)), items, entries)
         self._report.updated += updated
         self._report.unchanged += unchanged
-        return 0
 
     def vanish(self, *, is_absent: Callable[[str], bool], delete: bool) -> None:
         """Report the items that are no longer in the source; with ``delete`` remove their rows.

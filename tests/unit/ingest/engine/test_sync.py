@@ -262,6 +262,23 @@ def test_one_changed_item_rewrites_one_chunk(url):
     assert ds["x"][1500] == -1
 
 
+def test_many_changed_items_of_one_chunk_rewrite_it_once(tmp_path):
+    items = {f"{number:05}": {"x": number * 7919 % 100_003} for number in range(3000)}
+    target = tmp_path / "a.tl"
+    run_ingest(source(items), str(target), durability="none").close()
+    before = nbytes_below(target)
+    changed = {name: {"x": -1 - one["x"]} for name, one in items.items() if int(name) % 10 == 0}
+
+    ds = run_ingest(source(items | changed), str(target), durability="none")
+
+    assert (ds.ingest_report.updated, ds["x"][10]) == (300, -1 - items["00010"]["x"])
+    assert nbytes_below(target) < 2 * before
+
+
+def nbytes_below(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
 def extents(ds: tl.Dataset, tensor: str) -> set[int]:
     """The checksums of a tensor's chunks."""
     snapshot = session_of(ds).snapshot()
@@ -289,5 +306,4 @@ def test_the_ledger_takes_at_most_a_hundred_bytes_per_item(tmp_path):
 
     run_ingest(source(items, stamps), str(target), durability="none").close()
 
-    nbytes = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
-    assert nbytes < 100 * len(items)
+    assert nbytes_below(target) < 100 * len(items)
