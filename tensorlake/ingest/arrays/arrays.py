@@ -49,7 +49,9 @@ def numpy(
     Args:
         src: An ``.npy`` file (tensor ``data``), an ``.npz`` file, by path or URL, or a mapping of
             arrays. Arrays ``x.values`` and ``x.shapes``, as ``ds.to_numpy(file)`` writes them, are
-            one ragged x. A file of a URL is copied to this machine's temporary folder first.
+            one ragged x. A sparse matrix x of SciPy makes ``x/indices`` and ``x/values``: of each
+            row, the columns that are stored, ascending, and their values. A file of a URL is copied
+            to this machine's temporary folder first.
         dst: Path or URL of the dataset.
         schema: Types in place of Array and Scalar, by name.
         **options: See `IngestOptions`.
@@ -67,7 +69,7 @@ def numpy(
         [3, 4]
     """
     files = SourceFiles(options.get("storage_options"))
-    arrays = _reunited(_read_arrays(src, files))
+    arrays = _reunited(_read_arrays(_without_sparse(src), files))
     for name, array in arrays.items():
         if isinstance(array, np.ndarray) and array.ndim == 0:
             message = f"{name!r} is one {array.dtype} value\nthe first axis of an array is the rows"
@@ -219,6 +221,29 @@ def _read_arrays(
     path = source_path(src)
     with files.on_this_machine(path) as file:
         return _read_file(Path(file), public_url(path))
+
+
+def _without_sparse(src: Any) -> Any:
+    """Return a mapping with arrays of indices and values in place of SciPy's sparse matrices.
+
+    A stored 0 stays stored; a place that is stored twice has the sum, as SciPy reads it.
+    """
+    if not isinstance(src, Mapping):
+        return src
+    made: dict[Any, Any] = {}
+    for name, values in cast("Mapping[Any, Any]", src).items():
+        if not hasattr(values, "tocsr"):
+            made[name] = values
+            continue
+        if values.ndim != 2:  # noqa: PLR2004 - rows × columns
+            message = f"{name!r} is a sparse array of {values.ndim} axes\ngive rows × columns"
+            raise InvalidInputError(message, tensor=str(name), actual=values.shape)
+        rows = values.tocsr(copy=True)
+        rows.sum_duplicates()  # sorts the columns of each row, too
+        lengths = np.diff(rows.indptr).astype(np.int64)[:, None]
+        for part, items in (("indices", rows.indices), ("values", rows.data)):
+            made[f"{name}/{part}{VALUES}"], made[f"{name}/{part}{SHAPES}"] = items, lengths
+    return made
 
 
 def _given_array(name: str, values: Any) -> np.ndarray:
