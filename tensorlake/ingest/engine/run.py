@@ -376,10 +376,14 @@ def _changed_piece(
 
 def _dry_run(source: Source[Item], *, on_error: OnError) -> Dataset:
     """Ingest the first few rows into a dataset in memory with a random, private name."""
-    dataset = create(f"memory://ingest-dry-run-{secrets.token_hex(8)}", source.schema)
+    dataset = create(f"memory://ingest-dry-run-{secrets.token_hex(8)}", source.schema_to_create)
     items = range(min(DRY_RUN_ROWS, len(source.items)))
     loaded = LoadedItems.of(items, source.load(source.items[: items.stop]))
-    columns = {name: values[:DRY_RUN_ROWS] for name, values in loaded.columns.items()}
+    columns = {
+        name: values[:DRY_RUN_ROWS]
+        for name, values in loaded.columns.items()
+        if name not in source.absent
+    }
     report = IngestReport(nbytes=source.nbytes(items))
     refused, _ = stage_valid(
         dataset,
@@ -413,9 +417,9 @@ def _destination(
     if mode != "create":
         raise InvalidInputError(f"mode must be 'create' or 'append', got {shown(mode)}")
     if is_new:
-        return create(url, source.schema, **open_arguments)
+        return create(url, source.schema_to_create, **open_arguments)
     try:
         return open_dataset(url, **open_arguments)
     except DatasetNotFoundError:
         # it exists, but its creator was killed before the first commit record
-        return create(url, source.schema, **open_arguments)
+        return create(url, source.schema_to_create, **open_arguments)

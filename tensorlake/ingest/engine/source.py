@@ -90,6 +90,8 @@ class Source(Generic[Item]):
         header: Members of the source that belong to all items, for exports, as JSON.
         optional: Tensors that earlier versions of the format's importer did not make: a dataset
             without them gets rows without them.
+        absent: Optional tensors of which the source has no values now: a new dataset does not get
+            them, and one that has them is given their empty values.
         where: Path or URL of the source, by which it is known again; "" for one in memory.
         by_position: Whether items are known by position: pieces with any number of rows.
         fingerprint: By position: returns a hash of the content of a range of items; None: their
@@ -121,6 +123,7 @@ class Source(Generic[Item]):
     apart: str = ""
     header: Mapping[str, Any] | None = None
     optional: Collection[str] = ()
+    absent: Collection[str] = ()
     where: str = ""
     by_position: bool = False
     fingerprint: Callable[[range], int] | None = None
@@ -128,6 +131,11 @@ class Source(Generic[Item]):
     names_classes: bool = False
     key_advice: str = ""
     cut_item: Callable[[Item, int], tuple[Item, Item, int] | None] | None = None
+
+    @property
+    def schema_to_create(self) -> dict[str, Any]:
+        """Types of the tensors that a new dataset gets."""
+        return {name: kind for name, kind in self.schema.items() if name not in self.absent}
 
     @property
     def key_start(self) -> str:

@@ -116,7 +116,9 @@ def coco(
     paths = [os.path.join(folder, image.file_name) for image in file.images]  # noqa: PTH118 - making a Path costs as much as reading the file
     sizes = [_size_of(path, image, listed) for path, image in zip(paths, file.images, strict=True)]
     stamps = [files.stamp(path) for path in paths]
-    schema, columns = _captions(file) if _has_captions(file) else _objects(file, masks=masks)
+    schema, columns, absent = (
+        _captions(file) if _has_captions(file) else _objects(file, masks=masks)
+    )
     read_files = files.reader(folder)
     image_type = Image(codec_of_files(image.file_name for image in file.images))
 
@@ -153,7 +155,8 @@ def coco(
         settings={"masks": masks},
         names_classes=True,
         header=file.header,
-        optional=_TEXTS,
+        optional=(*_TEXTS, *absent),
+        absent=absent,
     )
     return run_ingest(source, dst, **options)
 
@@ -162,15 +165,18 @@ def _has_captions(file: CocoFile) -> bool:
     return bool(file.annotations) and file.annotations[0].caption is not None
 
 
-def _captions(file: CocoFile) -> tuple[dict[str, Any], Columns]:
+def _captions(file: CocoFile) -> tuple[dict[str, Any], Columns, Sequence[str]]:
     texts = [annotation.caption for annotation in file.annotations]
     bounds = file.offsets.tolist()
-    return {"captions": SequenceType(Text()), "image_id": "int64"}, {
-        "captions": lambda rows: [texts[bounds[row] : bounds[row + 1]] for row in rows]
-    }
+    return (
+        {"captions": SequenceType(Text()), "image_id": "int64"},
+        {"captions": lambda rows: [texts[bounds[row] : bounds[row + 1]] for row in rows]},
+        (),
+    )
 
 
-def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
+def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns, Sequence[str]]:
+    """Return the types, the values, and the tensors that the file has no values of."""
     if not file.categories:
         message = f"{file.path!r} is not a COCO file of instances: it lacks 'categories'"
         raise InvalidInputError(message, src=file.path)
@@ -191,13 +197,17 @@ def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns]:
         "area": _when_read(lambda: file.column("area", "float32")),
         "annotation_id": _when_read(lambda: file.column("id", "int64")),
     }
-    if masks and file.has_segmentations():
+    absent: list[str] = []
+    if masks:
         schema["mask"] = InstanceMask(of="image", per="boxes")
         columns["mask"] = CocoMasks(file).of
-    if any(one.keypoints for one in file.annotations):
+        absent += [] if file.has_segmentations() else ["mask"]
+    has_points = any(one.keypoints for one in file.annotations)
+    if has_points or len({tuple(one.keypoints) for one in file.categories if one.keypoints}) == 1:
         schema["keypoints"], count = _keypoints(file)
         columns["keypoints"] = file.points(count).of
-    return schema, columns
+        absent += [] if has_points else ["keypoints"]
+    return schema, columns, absent
 
 
 def _when_read(make: Callable[[], Table]) -> Callable[[range], Any]:

@@ -134,8 +134,8 @@ def voc(
         "file_name": Text(),
         "voc": Json(nullable=True),
     }
-    if has_masks:
-        schema["mask"] = SegmentMask(of="image", ignore=_BORDER)
+    schema["mask"] = SegmentMask(of="image", ignore=_BORDER)
+    absent = () if has_masks else ("mask",)
     read = files.reader(root)
 
     def load(batch: Sequence[_ImageFile]) -> dict[str, Any]:
@@ -156,8 +156,7 @@ def voc(
             "file_name": [image.name for image in batch],
             "voc": [_stored(image.annotation.record) for image in batch],
         }
-        if has_masks:
-            columns["mask"] = files.contents([image.mask or "" for image in batch])
+        columns["mask"] = _masks(files, batch)
         return columns
 
     source = Source(
@@ -173,10 +172,17 @@ def voc(
         left_out=left_out,
         stamp=lambda image: image.stamp,
         file=lambda image: image.name,
-        optional=("file_name", "voc"),
+        optional=("file_name", "voc", *absent),
+        absent=absent,
         unit="image",
     )
     return run_ingest(source, dst, **options)
+
+
+def _masks(files: SourceFiles, batch: Sequence[_ImageFile]) -> list[bytes | None]:
+    """Read the segmentations; None for an image without one."""
+    read = iter(files.contents([image.mask for image in batch if image.mask]))
+    return [next(read) if image.mask else None for image in batch]
 
 
 def _stored(record: bytes) -> StoredJson | None:

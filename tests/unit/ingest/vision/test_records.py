@@ -80,3 +80,38 @@ def test_a_header_of_coco_that_changed_alone_is_committed(dst, tmp_path):
     written = json.loads((tmp_path / "out" / "annotations.json").read_text())
     assert written["info"] == {"version": "2"}
     assert tl.ingest.coco(file, images, dst).version == "main@2"
+
+
+def test_segmentations_and_points_that_leave_the_file_leave_the_dataset(dst, tmp_path):
+    shaped = {"segmentation": [[1, 1, 5, 1, 5, 5]], "keypoints": [1, 2, 2]}
+    category = {"keypoints": ["nose"], "skeleton": []}
+    one = {**OBJECT_7, "category_id": 3}
+    tl.ingest.coco(*coco_file(tmp_path, [one | shaped], **category), dst)
+
+    ds = tl.ingest.coco(*coco_file(tmp_path, [one], **category), dst)
+
+    assert (ds.ingest_report.updated, ds.ingest_report.conflicts) == (1, [])
+    assert not ds[0]["mask"].any()
+    assert not ds[0]["keypoints"].any()
+    assert "segmentation" not in ds[0]["coco"]["annotations"][0]
+
+
+def test_a_new_file_without_segmentations_and_points_has_no_tensors_of_them(dst, tmp_path):
+    one = {**OBJECT_7, "category_id": 3}
+    category = {"keypoints": ["nose"], "skeleton": []}
+
+    for options in ({}, {"dry_run": True}):
+        ds = tl.ingest.coco(*coco_file(tmp_path, [one], **category), f"{dst}{options}", **options)
+        assert not {"mask", "keypoints"} & set(ds.schema)
+
+
+def test_a_voc_image_without_a_segmentation_is_named_where_others_have_one(dst, tmp_path):
+    folder = voc_folder(tmp_path)
+    tl.ingest.voc(folder, dst)
+    (folder / "JPEGImages" / "2.jpg").write_bytes(jpeg(2))
+
+    with pytest.raises(InvalidInputError, match=r"2\.jpg"):
+        tl.ingest.voc(folder, dst)
+    ds = tl.ingest.voc(folder, dst, on_error="skip")
+
+    assert (len(ds), ds.ingest_report.rejected) == (2, 1)
