@@ -132,10 +132,10 @@ def canonical_record(image: msgspec.Raw, annotations: Sequence[msgspec.Raw]) -> 
 
 
 def digest_record(image: msgspec.Raw, annotations: Sequence[msgspec.Raw], names: str) -> str:
-    """Return a digest of an image's record as it is written, but for spaces between its parts.
+    """Return a digest of an image's record as it is written, spaces included.
 
-    Half as long as a record takes, since a re-run of an unchanged file needs nothing else of it;
-    a file whose members changed places looks changed, and its rows are compared by value.
+    A tenth of the time of a record, and all that a re-run of an unchanged file needs. A file that
+    was only formatted anew looks changed, and its rows are compared by value.
 
     Args:
         image: The image.
@@ -143,10 +143,6 @@ def digest_record(image: msgspec.Raw, annotations: Sequence[msgspec.Raw], names:
         names: The names of their categories, which belong to no record.
     """
     content = _joined(image, annotations)
-    try:
-        content = msgspec.json.format(content, indent=-1)
-    except msgspec.DecodeError:  # a number that 64 bits cannot hold
-        content = canonical_record(image, annotations)
     return xxh3_64_hexdigest(content + names.encode(errors="surrogatepass"))
 
 
