@@ -189,9 +189,11 @@ class Asker(Expressions):
             ]
         if kind == "float":
             most = "COALESCE(MAX({0}) FILTER (WHERE NOT isnan({0})), MAX({0}))"
+            # sums of large integers as floats depend on their order, which is each engine's own
+            summed = same("f") if self.has_nan else value
             choices += [
-                (fill("SUM({})", value), "float"),
-                (fill("AVG({})", value), "float"),
+                (fill("SUM({})", summed), "float"),
+                (fill("AVG({})", summed), "float"),
                 (fill("MIN({})", value), "float"),
                 (fill("MAX({})", value, duckdb=most), "float"),
             ]
