@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from tensorlake.dataset import Dataset, SkippedItem, codec_of_files, leads_outside
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, TensorNotFoundError
 from tensorlake.ingest.engine.files import unreadable_file
 from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
@@ -158,7 +158,20 @@ def coco(
         optional=(*_TEXTS, *absent),
         absent=absent,
     )
-    return run_ingest(source, dst, **options)
+    try:
+        return run_ingest(source, dst, **options)
+    except TensorNotFoundError as error:
+        lacking = error.facts.get("name") or error.facts.get("tensor")
+        if lacking not in {"mask", "keypoints"}:
+            raise
+        place = public_url(str(dst))
+        raise InvalidInputError(
+            f"{file.path!r} has values of {lacking!r}, and {place!r} has no such tensor: its file"
+            f" had none when it was ingested\nto ingest it anew: another URL, or"
+            f" tl.delete({place!r}, confirm={place!r}) and ingest again",
+            src=file.path,
+            tensor=lacking,
+        ) from error
 
 
 def _has_captions(file: CocoFile) -> bool:

@@ -115,3 +115,19 @@ def test_a_voc_image_without_a_segmentation_is_named_where_others_have_one(dst, 
     ds = tl.ingest.voc(folder, dst, on_error="skip")
 
     assert (len(ds), ds.ingest_report.rejected) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("member", "tensor"),
+    [({"segmentation": [[1, 1, 5, 1, 5, 5]]}, "mask"), ({"keypoints": [1, 2, 2]}, "keypoints")],
+)
+def test_segmentations_and_points_that_come_later_are_refused_in_words(
+    dst, tmp_path, member, tensor
+):
+    one = {**OBJECT_7, "category_id": 3}
+    tl.ingest.coco(*coco_file(tmp_path, [one]), dst)
+
+    with pytest.raises(InvalidInputError, match=f"has values of '{tensor}', and .* no such tensor"):
+        tl.ingest.coco(*coco_file(tmp_path, [one | member]), dst)
+
+    assert tl.open(dst).version == "main@1"
