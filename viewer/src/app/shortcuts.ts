@@ -14,6 +14,7 @@ export type Action =
   | { kind: "pan"; x: number; y: number }
   | { kind: "whole" }
   | { kind: "turn" }
+  | { kind: "select" }
   | { kind: "play" }
   | { kind: "frame"; by: 1 | -1 }
   | { kind: "help" }
@@ -29,6 +30,7 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["Home"], what: "first row", action: { kind: "move", step: "first" } },
   { keys: ["End"], what: "last row", action: { kind: "move", step: "last" } },
   { keys: ["Enter"], what: "open or close the detail view", action: { kind: "look" } },
+  { keys: ["x"], what: "select the row for an action, or not; a click with Ctrl or ⇧ does too", action: { kind: "select" } },
   { keys: ["/"], what: "edit the query", action: { kind: "query" } },
   { keys: ["p"], what: "go to tensors and classes", action: { kind: "panel" } },
   { keys: ["o"], what: "show or hide overlays", action: { kind: "overlays" } },

@@ -30,6 +30,7 @@ import { Connection, isAbort, unreachable } from "./connection.svelte";
 import { FirstPaint } from "./page-load";
 import { News } from "./news.svelte";
 import { Playback } from "./playback.svelte";
+import { RowSelection } from "./selection.svelte";
 import { Refs } from "./refs.svelte";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
@@ -83,6 +84,7 @@ export class Viewer {
   readonly refs = new Refs(this.api);
   /** Commits after the version that is shown, of the branch that the page follows. */
   readonly news = new News(() => this.#following());
+  readonly selection = new RowSelection();
   readonly playback = new Playback((frame) => this.#put({ ...this.place, frame }, "replace"));
   readonly counts = new Counts();
   palette = $state.raw(new ClassPalette([]));
@@ -369,6 +371,7 @@ export class Viewer {
     this.info = null;
     this.counts.clear();
     this.news.clear();
+    this.selection.clear();
     this.#sight = new FirstPaint();
     if (dataset === null) return;
     document.title = `${dataset} · tensorlake`;
@@ -425,6 +428,7 @@ export class Viewer {
       const result = await this.#ask(dataset, { tql, saved, version: info.version }, running.signal);
       if (running.signal.aborted) return;
       this.result = result;
+      this.selection.forgetPlace();
       this.applied = saved === null ? tql : (result?.tql ?? "");
     } catch (error) {
       if (running.signal.aborted) return;

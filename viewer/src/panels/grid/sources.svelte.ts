@@ -128,6 +128,21 @@ export class GridSources {
     return this.viewer.result === null ? position : (this.rowAt(position)?._row ?? null);
   }
 
+  /** A click: alone it shows the row; with Ctrl it toggles it, with Shift it extends the selection. */
+  choose(position: number, event: MouseEvent): void {
+    const { selection } = this.viewer;
+    const row = this.storedRow(position);
+    if (event.shiftKey) selection.extend(position, (at) => this.storedRow(at));
+    else if ((event.ctrlKey || event.metaKey) && row !== null) selection.toggle(position, row);
+    else this.viewer.selectRow(position);
+  }
+
+  isChosen(position: number): boolean {
+    if (this.viewer.selection.rows.size === 0) return false;
+    const row = this.storedRow(position);
+    return row !== null && this.viewer.selection.rows.has(row);
+  }
+
   #thumbnail({ loader, isComputed }: Loading, position: number): Thumbnail | undefined {
     const row = isComputed ? position : this.storedRow(position);
     return row === null ? undefined : loader.get(row);
