@@ -32,7 +32,14 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
     from tensorlake.loader.runtime.stats import LoaderStats
-    from tensorlake.loader.sources.mix import MixRows, MixSource, check_columns, check_weights
+    from tensorlake.loader.sources.mix import (
+        MixRows,
+        MixSource,
+        check_columns,
+        check_weights,
+        common_columns,
+        token_column,
+    )
     from tensorlake.loader.sources.remote import BatchServer
     from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
 
@@ -71,11 +78,13 @@ __all__ = [
     "check_weights",
     "choose_order",
     "collate",
+    "common_columns",
     "decode",
     "make_loader",
     "measure_epochs",
     "served_loader",
     "step_from_json",
+    "token_column",
     "written_batches",
 ]
 
@@ -98,7 +107,9 @@ _PLACES: Final = {
     "tensorlake.loader.plan.state": "LoaderState NewerVersionWarning",
     "tensorlake.loader.plan.virtual_columns": "VirtualColumn VirtualValues",
     "tensorlake.loader.runtime.stats": "LoaderStats",
-    "tensorlake.loader.sources.mix": "MixRows MixSource check_columns check_weights",
+    "tensorlake.loader.sources.mix": (
+        "MixRows MixSource check_columns check_weights common_columns token_column"
+    ),
     "tensorlake.loader.sources.remote": "BatchServer",
     "tensorlake.loader.sources.rows": "OrderedRows SelectedRows",
 }

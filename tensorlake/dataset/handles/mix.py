@@ -24,7 +24,7 @@ from tensorlake.dataset.display.signatures import shows_methods
 from tensorlake.dataset.handles import batches
 from tensorlake.dataset.handles.dataset import View
 from tensorlake.dataset.handles.rows import Rows, repin_of
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader import (
     Framework,
     Loader,
@@ -34,7 +34,9 @@ from tensorlake.loader import (
     Weight,
     check_columns,
     check_weights,
+    common_columns,
     make_loader,
+    token_column,
 )
 
 __all__ = ["Mix", "mix"]
@@ -52,14 +54,20 @@ class Mix:
         sources: The views mixed, by name, as they were when the mix was made.
         weights: Their weights.
         stop: When an epoch ends.
+        by: The unit of the weights: rows or tokens.
     """
 
     def __init__(
-        self, given: Mapping[str, Rows], weights: Mapping[str, Weight], stop: MixStop
+        self,
+        given: Mapping[str, Rows],
+        weights: Mapping[str, Weight],
+        stop: MixStop,
+        by: Literal["rows", "tokens"] = "rows",
     ) -> None:
         self.sources = {name: View(rowset_of(one)) for name, one in given.items()}
         self.weights = dict(weights)
         self.stop: MixStop = stop
+        self.by: Literal["rows", "tokens"] = by
         self._given = dict(given)
 
     torch, jax, loader = batches.torch, batches.jax, batches.loader
@@ -75,7 +83,7 @@ class Mix:
         return self._rows().num_places
 
     def __repr__(self) -> str:
-        lines = [f"Mix of {len(self.sources)} sources, by rows, stop={shown(self.stop)}"]
+        lines = [f"Mix of {len(self.sources)} sources, by {self.by}, stop={shown(self.stop)}"]
         for name, view in self.sources.items():
             weight = self.weights[name]
             described = "a function" if callable(weight) else f"{weight:g}"
@@ -101,7 +109,10 @@ class Mix:
             MixSource(name, rows.selection, rows.reader(), repin_of(self._given[name]))
             for name, rows in ((name, rowset_of(view)) for name, view in self.sources.items())
         ]
-        return MixRows(tuple(sources), tuple(self.weights.values()), self.stop)
+        weights, tokens = tuple(self.weights.values()), None
+        if self.by == "tokens":
+            tokens = token_column(sources[0], common_columns(sources))
+        return MixRows(tuple(sources), weights, self.stop, tokens=tokens)
 
 
 def mix(
@@ -115,7 +126,9 @@ def mix(
     Args:
         sources: By name, a dataset or view and its weight: a number above 0, or a function of the
             position in the order (called at every 65,536th), which needs ``stop="never"``.
-        by: Unit of the weights: rows.
+        by: Unit of the weights. Shares of tokens are those of the column "tokens", or of the only
+            lists of integers: each weight is divided by the source's mean length, which is read
+            from the headers of its chunks.
         stop: An epoch ends when the first source has given all its rows, when each has given
             them at least once, or never.
 
@@ -132,15 +145,10 @@ def mix(
         >>> next(iter(mixed.loader(batch_size=8)))["_source"]
         array([0, 0, 0, 0, 1, 0, 1, 0])
     """
-    if isinstance(by, str) and by == "tokens":  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
-        raise UnsupportedFeatureError(
-            f"mix(by={shown(by)}) is not supported by this"
-            " version\nby='rows' is: for shares of tokens"
-            " divide each weight by its source's mean length",
-            actual=by,
+    if not isinstance(by, str) or by not in ("rows", "tokens"):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        raise InvalidInputError(
+            f"by is 'rows' or 'tokens', got {shown(by)}", argument="by", actual=by
         )
-    if not isinstance(by, str) or by != "rows":  # pyright: ignore[reportUnnecessaryIsInstance] - likewise
-        raise InvalidInputError(f"by is 'rows', got {shown(by)}", argument="by", actual=by)
     if not isinstance(stop, str) or stop not in get_args(MixStop):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
         raise InvalidInputError(
             f"stop is one of 'first', 'all', 'never', got {shown(stop)}", actual=stop
@@ -163,7 +171,7 @@ def mix(
         given[name], weight = _pair(name, pair)
         weights[name] = weight.item() if isinstance(weight, np.generic) else weight
     check_weights(weights, {name: len(one) for name, one in given.items()}, stop)
-    return Mix(given, weights, stop)
+    return Mix(given, weights, stop, by)
 
 
 def _pair(name: str, pair: object) -> tuple[Rows, Any]:

@@ -1,6 +1,7 @@
 """Mixes: rows of several sources in one order, each with a weight and epochs of its own."""
 
-from tensorlake.loader.sources.mix.checks import check_columns, check_weights
+from tensorlake.loader.sources.mix.checks import check_columns, check_weights, common_columns
+from tensorlake.loader.sources.mix.lengths import token_column
 from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource
 from tensorlake.loader.sources.mix.rows import SOURCE, MixRows
 
@@ -12,4 +13,6 @@ __all__ = [
     "MixSource",
     "check_columns",
     "check_weights",
+    "common_columns",
+    "token_column",
 ]

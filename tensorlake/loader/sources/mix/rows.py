@@ -21,6 +21,7 @@ from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.mix.checks import common_columns
+from tensorlake.loader.sources.mix.lengths import divided, mean_length
 from tensorlake.loader.sources.mix.plan import (
     ENDLESS,
     MixPlan,
@@ -45,6 +46,7 @@ class MixRows:
     weights: tuple[Weight, ...]
     stop: MixStop
     first: Span | None = field(default=None, kw_only=True)  # from a state, if weights vary
+    tokens: str | None = field(default=None, kw_only=True)  # the column whose elements are shared
 
     @property
     def selection(self) -> MixSelection:
@@ -144,7 +146,8 @@ class MixRows:
             )
         ]
         until = {"first": "the first", "all": "every one", "never": "none"}[self.stop]
-        return f"mixed until {until} is used up: {'; '.join(parts)}"
+        by = "" if self.tokens is None else f" by elements of {self.tokens!r}, in rows"
+        return f"mixed{by} until {until} is used up: {'; '.join(parts)}"
 
     @property
     def source(self) -> None:
@@ -158,7 +161,9 @@ class MixRows:
         rows = self
         if isinstance(recorded, MixOrder):
             first = recorded.span if self._varies else None
-            rows = MixRows(self._returned(recorded), self.weights, self.stop, first=first)
+            rows = MixRows(
+                self._returned(recorded), self.weights, self.stop, first=first, tokens=self.tokens
+            )
         check_state(
             state,
             version=rows.selection.snapshot.version,
@@ -177,7 +182,7 @@ class MixRows:
         names = [source.name for source in self.sources]
         if recorded.names_digest != names_digest(names):
             return {"sources": ([one.name for one in recorded.sources] or "others", names)}
-        weights = weights_at(self.weights, recorded.span.start)
+        weights = weights_at(self._of_rows, recorded.span.start)
         pairs = {
             "stop": (recorded.stop, self.stop),
             "weights": (list(recorded.span.weights), list(weights)),
@@ -190,7 +195,15 @@ class MixRows:
 
     @cached_property
     def _first_weights(self) -> tuple[float, ...]:
-        return weights_at(self.weights, 0)
+        return weights_at(self._of_rows, 0)
+
+    @cached_property
+    def _of_rows(self) -> tuple[Weight, ...]:
+        """The weights by rows: those by tokens are divided by the mean length of a row."""
+        if self.tokens is None:
+            return self.weights
+        means = [mean_length(source, self.tokens) for source in self.sources]
+        return tuple(map(divided, self.weights, means))
 
     @property
     def _varies(self) -> bool:
@@ -202,9 +215,9 @@ class MixRows:
 
     def _spans(self, epoch: int) -> Spans:
         if self.first is not None:
-            return Spans(self.weights, self.first)
+            return Spans(self._of_rows, self.first)
         first = first_span(self.stop, self._counts, self._first_weights, epoch)
-        return Spans(self.weights, first)
+        return Spans(self._of_rows, first)
 
     def _returned(self, recorded: MixOrder) -> tuple[MixSource, ...]:
         if recorded.names_digest != names_digest([source.name for source in self.sources]):

@@ -15,7 +15,6 @@ from tensorlake.errors import (
     SchemaError,
     StateMismatchError,
     TensorNotFoundError,
-    UnsupportedFeatureError,
 )
 from tensorlake.loader import NewerVersionWarning
 from tests.support.handles import wait_for_storage
@@ -326,8 +325,8 @@ def test_what_is_no_mix_is_refused(web, code):
         tl.mix({})
     with pytest.raises(InvalidInputError, match="'first', 'all', 'never'"):
         mixed(web, code, stop="last")
-    with pytest.raises(UnsupportedFeatureError, match="by='rows'"):
-        mixed(web, code, by="tokens")
+    with pytest.raises(InvalidInputError, match="needs a column 'tokens'"):
+        mixed(web, code, by="tokens").loader(batch_size=4)
     with pytest.raises(InvalidInputError, match="aggregate"):
         tl.mix({"web": (web.query("SELECT COUNT(*) AS n"), 1)})
 
@@ -380,11 +379,61 @@ def test_a_source_is_named_by_a_text(web, code):
         tl.mix({1: (web, 1), "code": (code, 1)})
 
 
-def test_a_mix_by_tokens_says_what_does_here_and_another_word_is_none(web):
-    with pytest.raises(tl.UnsupportedFeatureError, match="divide each weight by its source's mean"):
-        tl.mix({"web": (web, 1)}, by="tokens")
-    with pytest.raises(tl.InvalidInputError, match="by is 'rows', got 'words'"):
+def test_a_mix_is_by_rows_or_tokens(web):
+    with pytest.raises(InvalidInputError, match="by is 'rows' or 'tokens', got 'words'"):
         tl.mix({"web": (web, 1)}, by="words")
+
+
+@pytest.fixture
+def texts():
+    """300 short texts and 200 long ones, of 3 and of 12 tokens on average."""
+    made = {}
+    for name, count, longest in (("short", 300, 6), ("long", 200, 24)):
+        lengths = np.arange(count) % (longest + 1)
+        dataset = tl.create(
+            f"memory://mix-{next(NAMES)}", {"ids": tl.Array("int32", shape=(None,))}
+        )
+        dataset.extend({"ids": [np.full(length, 7, np.int32) for length in lengths]})
+        dataset.commit("texts")
+        made[name] = dataset
+    return made
+
+
+def tokens_of(loader, batches=40):
+    counts = np.zeros(2)
+    for batch, _ in zip(loader, range(batches), strict=False):
+        lengths = [len(one) for one in batch["ids"]]
+        counts += np.bincount(batch["_source"], lengths, minlength=2)
+    return counts / counts.sum()
+
+
+def test_shares_of_tokens_are_the_weights_whatever_the_lengths(texts):
+    sources = {"short": (texts["short"], 0.5), "long": (texts["long"], 0.5)}
+
+    by_rows = tl.mix(sources, stop="never").loader(batch_size=100, shuffle=True)
+    by_tokens = tl.mix(sources, by="tokens", stop="never").loader(batch_size=100, shuffle=True)
+
+    assert tokens_of(by_rows)[0] == pytest.approx(0.2, abs=0.01)
+    assert tokens_of(by_tokens)[0] == pytest.approx(0.5, abs=0.01)
+    assert "mixed by elements of 'ids', in rows" in by_tokens.explain()
+
+
+def test_a_mix_by_tokens_goes_on_from_its_state_when_a_source_has_grown(texts):
+    sources = {"short": (texts["short"], lambda place: 2.0), "long": (texts["long"], 1)}
+    loader = tl.mix(sources, by="tokens", stop="never").loader(batch_size=50, columns=["_row"])
+    passed = iter(loader)
+    next(passed)
+    state = loader.state_dict()
+    expected = [next(passed)["_row"].tolist() for _ in range(4)]
+    passed.close()
+    texts["long"].extend({"ids": [np.zeros(5000, np.int32)]})
+    texts["long"].commit("a book")
+
+    again = tl.mix(sources, by="tokens", stop="never").loader(batch_size=50, columns=["_row"])
+    with pytest.warns(UserWarning, match="continuing on the versions"):
+        again.load_state_dict(state)
+
+    assert [b["_row"].tolist() for b, _ in zip(again, range(4), strict=False)] == expected
 
 
 @pytest.mark.parametrize("stop", ["all", "never"])
