@@ -135,7 +135,7 @@ def _stop_with_parent(server: DrainingServer) -> None:
 
 
 def _announce(settings: Settings, link: str, *, is_opened: bool) -> None:
-    """Say where the server is."""
+    """Return where the server is."""
     sys.stdout.write(f"Viewer at {link} (Ctrl-C stops)\n")
     if settings.is_loopback and "SSH_CONNECTION" in os.environ:
         port = settings.port
@@ -148,7 +148,7 @@ def _announce(settings: Settings, link: str, *, is_opened: bool) -> None:
 
 
 def _with_place(link: str, place: str) -> str:
-    """Say in a link where on the page to begin: what viewer/src/state/url.ts reads."""
+    """Add to a link where on the page to begin: what viewer/src/state/url.ts reads."""
     return urlsplit(link)._replace(query=place).geturl() if place else link
 
 

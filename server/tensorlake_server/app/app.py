@@ -177,7 +177,7 @@ def read_openapi(request: Request) -> Response:
 
 
 async def healthz() -> Response:
-    """Say that the process answers: on its loop, however busy its threads are."""
+    """Report that the process answers: on its loop, however busy its threads are."""
     return Response("ok\n", media_type="text/plain")
 
 
@@ -205,7 +205,7 @@ class Readiness:
 
 
 async def readyz(request: Request) -> Response:
-    """Say whether the lake can be read; if not, why, and that another replica be asked."""
+    """Return whether the lake can be read; if not, why, and that another replica be asked."""
     readiness: Readiness = request.app.state.readiness
     try:
         await readiness.check()

@@ -4,7 +4,7 @@
 
 Which files there are is read once, when the application is made: a request names one of them or
 none, so that no path of a request reaches the disk. The ETag is a hash of the bytes that are sent,
-so every replica has the same one and each encoding its own: a range that goes on with a broken
+so every replica has the same one and each encoding its own: a range that continues a broken
 download (``If-Range``) never joins the halves of two encodings. ``Vary`` tells caches of all this.
 """
 

@@ -61,7 +61,7 @@ class StoredToken(msgspec.Struct, frozen=True):
         return tuple(map(Scope.parse, self.scopes))
 
     def why_not(self, now: datetime) -> str | None:
-        """Say why it opens nothing (any more); None when it does."""
+        """Return why it opens nothing (any more); None when it does."""
         if self.revoked is not None:
             return f"was revoked on {self.revoked:%Y-%m-%d %H:%M} UTC"
         if self.expires is not None and self.expires <= now:

@@ -151,7 +151,7 @@ def _encoded_array(kind: SampleType, column: EncodedColumn) -> PyarrowArray:
 
 
 def _tensor_array(column: UniformColumn) -> PyarrowArray:
-    """Hand samples of one shape over as they lie in memory."""
+    """Hand samples of one shape over as they are in memory."""
     import pyarrow as pa
 
     values = np.ascontiguousarray(column.values)

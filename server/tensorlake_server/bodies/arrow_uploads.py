@@ -160,7 +160,7 @@ class _Weight:
         self.nbytes = 0
 
     def add(self, array: Any, *, is_plain: bool = False) -> None:
-        """Count an array, and what lies in it."""
+        """Count an array and its nested arrays."""
         import pyarrow.types as pt
 
         kind = array.type

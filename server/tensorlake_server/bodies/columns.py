@@ -135,7 +135,7 @@ def page_positions(readable: Readable, offset: int, limit: int) -> npt.NDArray[n
 
 
 def read_identity(readable: Readable, positions: npt.NDArray[np.int64]) -> dict[str, TypedColumn]:
-    """Say who the rows are, as columns of the names in `IDENTITY`."""
+    """Return who the rows are, as columns of the names in `IDENTITY`."""
     rows = read_rows(readable, positions)
     valid = np.array([row["_row"] is not None for row in rows], dtype=np.bool_)
     numbers = np.array([row["_row"] or 0 for row in rows], dtype=np.int64)
@@ -148,7 +148,7 @@ def read_identity(readable: Readable, positions: npt.NDArray[np.int64]) -> dict[
 
 
 def read_rows(readable: Readable, positions: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Say who the rows are: number in the version, and identity; None where a query made them."""
+    """Return the rows' numbers and identities; None where a query made them."""
     if not rowset_of(readable).has_rows:
         return [{"_row": None, "_row_id": None} for _ in positions]
     page = readable[positions]

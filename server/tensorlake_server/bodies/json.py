@@ -181,7 +181,7 @@ def _bounded(read: Callable[[bytes], Any], body: bytes, *, most: int) -> Any:
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether arrays and objects lie at most MAX_DEPTH levels within each other."""
+    """Whether arrays and objects are nested at most MAX_DEPTH levels within each other."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []

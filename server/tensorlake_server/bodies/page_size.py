@@ -9,7 +9,7 @@ of what a query computes a few are tried. So nearly every page is read at once:
     parts        ├ likely ┤ by what those are ┤       then by what these are, and so on
     the page     ├──────────────────────┤ a row that would be too much begins the next one
 
-At least one row is in a page, however large it is. Samples count as they lie in memory; in JSON a
+At least one row is in a page, however large it is. Samples count as they are in memory; in JSON a
 number counts eight times: its digits, and an object of Python's while they are written.
 """
 
@@ -62,7 +62,7 @@ def read_parts(
     Args:
         readable: The rows that the positions index.
         names: The page's columns.
-        positions: The rows that were asked for.
+        positions: The requested rows.
         nbytes: The most.
         weight: How many bytes a byte of an array counts for that is shown whole.
     """
@@ -145,7 +145,7 @@ def _likely_sizes(
 
 
 def _stored_sizes(readable: Readable, name: str, positions: Positions) -> Sizes:
-    """Say how many stored bytes each row has, in the mean of its chunk."""
+    """Return how many stored bytes each row has, in the mean of its chunk."""
     rows = rowset_of(readable)
     located = rows.reader().locate(name, rows.selection.physical(positions))
     means = [key.nbytes / rows for key, rows in zip(located.chunks, located.rows, strict=True)]

@@ -25,7 +25,7 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 
 
 def is_fixed(version: str | None) -> bool:
-    """Whether a version is a commit (``main@12``); branches move, and tags can be made anew."""
+    """Whether a version is a commit (``main@12``); branches move, and tags can be created again."""
     return version is not None and re.fullmatch(r"[^@]+@[0-9]+", version) is not None
 
 

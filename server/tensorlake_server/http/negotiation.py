@@ -29,7 +29,7 @@ def choose_encoding(accept: str, offered: Sequence[str]) -> str:
 def choose_type(accept: str, offered: Sequence[str]) -> str:
     """Choose among media types by ``Accept``; the first of them where none is named.
 
-    Among equal weights the first named wins: clients write their preference first.
+    Among equal weights the first named takes precedence: clients write their preference first.
 
     >>> offered = ("application/json", "application/x-npz")
     >>> choose_type("application/x-npz", offered), choose_type("text/csv, */*", offered)

@@ -166,8 +166,8 @@ def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
 
     Args:
         app: The application.
-        hidden_url: Where the lake is, when those who ask need not know: messages then name what
-            lies under it by its path in the lake.
+        hidden_url: Where the lake is, when those who ask need not know: messages then name the
+            objects under it by their paths in the lake.
     """
 
     def shown(detail: str) -> str:
@@ -238,7 +238,7 @@ def _misdirected(request: Request, error: HTTPException) -> Problem:
 
 
 def _invalid(found: Mapping[str, Any]) -> str:
-    """Say what is wrong with one member of a request."""
+    """Describe what is wrong with one member of a request."""
     if found["type"] == "json_invalid":
         at = "".join(f" at character {place}" for place in found["loc"][1:])
         return f"the body is not JSON: {found['ctx']['error']}{at}"

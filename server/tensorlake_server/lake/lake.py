@@ -123,8 +123,8 @@ class Lake:
         Args:
             name: The dataset's name.
             version: As ``tl.open`` takes it.
-            digest: The commit must have it, when it is given: a dataset that was deleted and made
-                anew has other commits under the same names.
+            digest: The commit must have it, when it is given: a dataset that was deleted and
+                created again has other commits under the same names.
 
         Raises:
             DatasetNotFoundError: There is no such dataset.
@@ -139,7 +139,7 @@ class Lake:
         if digest is not None and not actual.startswith(digest):
             raise VersionNotFoundError(
                 f"{name!r} has another {handle.version} now ({actual[:8]}, not {digest[:8]})"
-                "\nit was made anew: open it without a version",
+                "\nit was created again: open it without a version",
                 version=version,
                 expected=digest,
                 actual=actual,
@@ -299,7 +299,7 @@ class Lake:
 
     @contextmanager
     def _found(self, name: str) -> Generator[None]:
-        """Say of a dataset that is not there no more than that: not what lies beside it."""
+        """Report of a missing dataset no more than that: not what is beside it."""
         try:
             yield
         except DatasetNotFoundError as error:
@@ -328,7 +328,7 @@ class Lake:
         if kept is not None:
             if session_of(kept).committed.digest == session.committed.digest:
                 return kept
-            self._handles.discard(lambda key: key[0] == name)  # the dataset was made anew
+            self._handles.discard(lambda key: key[0] == name)  # the dataset was created again
         self._handles.put(key, handle)
         kept = (
             self._handles.keys()

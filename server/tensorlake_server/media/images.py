@@ -58,7 +58,7 @@ class EncodedImage:
 
 
 def sniff(data: Buffer) -> str | None:
-    """Tell an image's type from its first bytes; None if its type is not known here."""
+    """Detect an image's type from its first bytes; None if its type is not known here."""
     head = bytes(data[:16])
     if head.startswith(b"\xff\xd8\xff"):
         return "image/jpeg"

@@ -1,7 +1,7 @@
 """Images as they are stored, ignoring the camera's orientation.
 
 A JPEG's EXIF header may tell viewers to turn or mirror it; browsers do, and canvases cannot prevent
-it. Arrays read by the SDK are never turned, and boxes lie in their pixels. So the tag's value is
+it. Arrays read by the SDK are never turned, and boxes refer to their pixels. So the tag's value is
 set to 1, "as it is", in the bytes that a browser gets; nothing else changes, not the length.
 
     JPEG      FF D8, then segments: FF marker · u16 length (big-endian, itself included) · payload

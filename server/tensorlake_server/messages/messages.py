@@ -220,7 +220,7 @@ class ObjectInfo(Message):
 
 
 class ObjectList(Message):
-    """Objects in the order of their paths; ``next`` is what to go on behind, None at the end."""
+    """Objects in the order of their paths; ``next`` is the path to continue after, or None."""
 
     objects: list[ObjectInfo]
     next: str | None
@@ -264,7 +264,7 @@ class Row(Message):
 
 
 class RowsPage(Message):
-    """Rows by position in the version, or in a query's result; ``next`` is where to go on."""
+    """Rows by position in the version, or in a query's result; ``next`` is where to continue."""
 
     version: str
     view: str | None
@@ -401,7 +401,7 @@ class ClassCounts(Message):
 
 
 class Histogram(Message):
-    """``counts[i]`` values lie in [edges[i], edges[i + 1]); the last bar holds its end too.
+    """``counts[i]`` values are in [edges[i], edges[i + 1]); the last bar holds its end too.
 
     ``bounds`` are the edges as TQL writes them, exactly: ``expression >= bounds[i]`` finds what the
     bars count. ``per`` element, a row holds many values, and ANY selects rows that hold one or more

@@ -53,7 +53,7 @@ class Access:
         self._tokens = None if settings.auth is None else Tokens(settings.auth)
 
     def principal(self, headers: Headers) -> Principal:
-        """Say who asks.
+        """Return who asks.
 
         Raises:
             Problem: 401, unknown credentials.
@@ -72,7 +72,7 @@ class Access:
         raise _unauthorized("this server needs a token")
 
     def known(self, headers: Headers) -> Principal:
-        """Say who asks, where it may not be just anybody.
+        """Return who asks, where it may not be just anybody.
 
         Raises:
             Problem: 401, unknown or missing credentials.
@@ -100,7 +100,7 @@ class Access:
         return stored.id, self._valid(stored)
 
     def _of_cookie(self, shown: str) -> Principal | None:
-        """Say whose cookie it is; None for one that this server did not make: it is ignored."""
+        """Return whose cookie it is; None for one that this server did not make: it is ignored."""
         token_id = shown.partition(".")[0]
         if token_id == LINK_ID:
             is_ours = self._settings.has_link and _equal(shown, self._signed(LINK_ID))

@@ -42,7 +42,7 @@ LOOKS = 4  # at a client that reads nothing, within its patience
 
 
 def configure(app: FastAPI, *, log_level: str, shutdown_s: int | None = None) -> uvicorn.Config:
-    """Say how uvicorn serves our application.
+    """Return how uvicorn serves our application.
 
     Args:
         app: The application of `create_app`.

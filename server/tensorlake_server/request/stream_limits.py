@@ -69,7 +69,7 @@ class Streams:
         return Place(self, who) if self.enter(who) else None
 
     def why_full(self, who: str) -> str:
-        """Say which limit leaves no place.
+        """Return which limit leaves no place.
 
         >>> Streams(2, most_each=0).why_full("ana")
         '0 of yours are under way, the most for one token'
@@ -104,7 +104,7 @@ class Place:
 
 
 class BoundedStream(StreamingResponse):
-    """An answer that goes on, and is over when its client is gone or takes nothing for too long.
+    """A response that continues until its client disconnects or takes nothing for too long.
 
     However it ends, its generator is closed before the answer is over.
 

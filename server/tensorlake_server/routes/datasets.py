@@ -1,4 +1,4 @@
-"""Routes that say what there is: datasets, their versions, branches, tags, and differences."""
+"""Routes that list what is stored: datasets, their versions, branches, tags, and differences."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def diff_versions(
     b: str | None = None,
     limit: Annotated[int, Query(ge=0, le=MAX_DIFF_ROWS)] = 100,
 ) -> DiffInfo:
-    """Say what differs from version ``a`` to ``b`` (left out: main's newest), by row identity."""
+    """Compare version ``a`` with ``b`` (left out: main's newest), by row identity."""
     lake = lake_of(request)
     after = lake.open(name, b)
     difference = after.diff(lake.open(name, a).version, after.version)

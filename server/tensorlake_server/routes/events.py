@@ -63,7 +63,7 @@ async def stream_events(
     *,
     wait: Annotated[bool, Query(description="false: those that are there, and no more")] = True,
 ) -> BoundedStream:
-    """Say when a branch gets a new commit."""
+    """Report when a branch gets a new commit."""
     lake, streams = lake_of(request), streams_of(request)
     start = last_event_id or after
     if start is not None and (not is_fixed(start) or start.rpartition("@")[0] != branch):

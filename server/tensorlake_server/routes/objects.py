@@ -140,7 +140,7 @@ def _read(request: Request, name: str, path: str) -> Response:
 
 @router.head("/{name}/objects/{path:path}", response_class=Response)
 def look_up_object(request: Request, name: DatasetPath, path: str) -> Response:
-    """Say how long an object is, and when it was written."""
+    """Return how long an object is, and when it was written."""
     meta = _meta_of(_store(request, name, path), path)
     nbytes = str(meta.nbytes)  # twice: proxies leave the length of an answer without a body out
     facts = {

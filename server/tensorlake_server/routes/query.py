@@ -87,7 +87,7 @@ def explain_query(
 def complete_query(
     request: Request, response: Response, name: DatasetPath, asked: CompletionRequest
 ) -> Completions:
-    """Say what the word before the cursor could become."""
+    """Describe what the word before the cursor could become."""
     dataset = lake_of(request).open(name, asked.version)
     offers = complete_inside(dataset, asked.tql, asked.cursor)[:MAX_OFFERS]
     response.headers["Cache-Control"] = "private, no-store"

@@ -157,7 +157,7 @@ def _next(readable: Readable, parts: Sequence[Part]) -> int | None:
 
 
 def _link(request: Request, following: int | None) -> dict[str, str]:
-    """Say where the next page is, as RFC 8288 has it: what follows the path of this one."""
+    """Return where the next page is, as RFC 8288 has it: what follows the path of this one."""
     if following is None:
         return {}
     query = request.url.include_query_params(offset=following).query

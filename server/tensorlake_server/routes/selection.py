@@ -34,7 +34,7 @@ router = APIRouter(prefix="/v1/datasets", tags=["query"], route_class=BodyRoute)
     "/{name}/selection", response_class=Response, responses={200: {"content": {NPZ_TYPE: {}}}}
 )
 async def select_rows(request: Request, name: DatasetPath, asked: AskedRows) -> Response:
-    """Say which rows queries select, or the values of their groups, as .npz."""
+    """Return which rows queries select, or the values of their groups, as .npz."""
     body = await run_query_for(request, partial(_found, lake_of(request), name, asked))
     return Response(body, 200, {"Cache-Control": "private, no-store"}, NPZ_TYPE)
 

@@ -4,7 +4,7 @@
     answer    schema, then one record batch a batch, each with the ``state`` after it
 
 The loader that makes them is the SDK's own, so that a client's order, sharding and state mean the
-same here: a stream goes on from any state, on any replica. One batch is made ahead of what the
+same here: a stream resumes from any state, on any replica. One batch is made ahead of what the
 client has taken (and what the loader prefetches, within its bounds), so a slow client holds the
 loader back. A stream ends with the epoch, with its client, or when the server drains; an error in
 the middle is reported in the stream, as its last record batch.

@@ -1,4 +1,4 @@
-"""Configuration: flags, then the environment, then a file; the first that sets a value wins.
+"""Configuration: flags take precedence over the environment, and the environment over a file.
 
     --max-streams 100, then TENSORLAKE_SERVE_MAX_STREAMS=100, then max_streams = 100 in the file
 

@@ -6,7 +6,7 @@
     times                  seconds, minutes, … days, months, years
     most in the first bar  0 10 20 50 100 200 …          sizes of boxes: even steps would hide them
 
-A bar holds its start and not its end, the last one both. NaN and infinities lie in no bar; they
+A bar holds its start and not its end, the last one both. NaN and infinities are in no bar; they
 are counted beside. An edge is also written as TQL writes it, without loss: int64's and uint64's
 extremes are not doubles, and JSON has no other numbers.
 """

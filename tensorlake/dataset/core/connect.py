@@ -214,7 +214,7 @@ def reconnect(place: Place) -> Session:
         version = f"{place.branch}@{place.number}"
         raise VersionNotFoundError(
             f"{place.url!r} has another {version} than the one that was pickled: the dataset was"
-            " deleted and created again\nopen it anew: tl.open(url)",
+            " deleted and created again\nopen it again: tl.open(url)",
             version=version,
             expected=place.digest,
             actual=entry.digest,

@@ -122,7 +122,7 @@ class Session:
         """Names of columns from which the staged changes are computed."""
         self.is_closed = False
         self.map_report: Any = None  # Any: a MapReport is of a layer above
-        """Of the last ``map``; without a version while its outputs are staged."""
+        """The report of the last ``map``; without a version while its outputs are staged."""
 
     @property
     def head(self) -> Entry:
@@ -488,7 +488,7 @@ class Session:
 
 
 def _warn_of_loss(store: Store, transaction: Transaction, pid: int) -> None:
-    """Say that a handle ended with staged changes; a forked copy of it loses nothing."""
+    """Warn that a handle ended with staged changes; a forked copy of it loses nothing."""
     if transaction.has_changes and pid == os.getpid():
         warnings.warn_explicit(  # no line of the user's is at fault: the handle just ended
             f"the last handle of {store.url!r} ended with staged changes, which are gone;"

@@ -70,7 +70,7 @@ def _lake_dataset() -> type[Any]:
             batch_size: int = BATCH_ROWS_MAX,
             **options: Any,
         ) -> Arrow:
-            """Read the columns asked for, and of the condition what TQL can answer."""
+            """Read the requested columns, and of the condition what TQL can answer."""
             del options  # how files are read ahead: there are none
             wanted = _columns_read(columns, filter, self.schema)
             view = self._narrowed(filter)

@@ -80,7 +80,7 @@ def to_reader(view: RowSet, columns: Sequence[str] | None = None) -> Arrow:
 
 
 def check_columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of columns asked for, all by default.
+    """Return the requested names of columns, all by default.
 
     Raises:
         TensorNotFoundError: There is no such column.

@@ -111,7 +111,7 @@ class Rows:
         """Return whether there is a column of this name; rows are found by conditions."""
         if not isinstance(name, str):
             raise InvalidInputError(
-                f"'in' asks for a column by its name, got {shown(name)}\n"
+                f"'in' looks up a column by its name, got {shown(name)}\n"
                 'rows are found by conditions: len(ds[ds["x"] == 3]) > 0'
             )
         rows = self.__rowset__
@@ -128,7 +128,7 @@ class Rows:
             yield row_at(rows, position)
 
     def __getitems__(self, positions: Sequence[int]) -> list[dict[str, Any]]:
-        """Read many rows at once, as torch's map-style fetcher asks."""
+        """Read many rows at once, for torch's map-style fetcher."""
         from tensorlake.dataset.transform.loaders import rows_at
 
         return rows_at(self.__rowset__, positions)

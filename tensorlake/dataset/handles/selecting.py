@@ -1,7 +1,7 @@
 """The ways in which a Dataset and a View choose rows and columns: each gives a View.
 
 They are methods of both. Most are one line that calls its own module: those that are queries leave
-the engine unloaded until one is asked.
+the engine unloaded until the first query.
 """
 
 from __future__ import annotations

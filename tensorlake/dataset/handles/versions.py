@@ -129,7 +129,7 @@ def follow(  # noqa: D417 - a method: self
     Args:
         poll: How often to look, in seconds or as "5s" or a timedelta; each look is one small
             request.
-        timeout: Stop when no commit came for this duration; 0 yields what is there, None
+        timeout: Stop when no commit was published for this duration; 0 yields existing ones, None
             never stops but at the branch's end.
         poll_s: Deprecated: ``poll``.
         timeout_s: Deprecated: ``timeout``.
@@ -269,7 +269,7 @@ def restore(self: HasSession, version: str | dt.datetime) -> Commit:
 def revert(self: HasSession, version: str | dt.datetime) -> None:
     """Stage the inverse of one commit, by row identity; later changes stay.
 
-    Rows that it deleted come back as new rows at the end; class names that it added stay.
+    Rows that it deleted are restored as new rows at the end; class names that it added stay.
 
     Raises:
         ConflictError: Later commits changed the same cells or rows.

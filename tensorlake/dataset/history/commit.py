@@ -51,7 +51,7 @@ class Commit:
         Args:
             entry: The entry.
             branch: The branch whose log has it.
-            names: Names of tensors by id, for an entry whose schema lies in a page of its own.
+            names: Names of tensors by id, for an entry whose schema is stored in a page of its own.
             latest: When it was published at the latest, as one that followed it shows.
         """
         time = time_of(entry)

@@ -101,7 +101,7 @@ def save(view: RowSet, name: str, message: str) -> RowSet:
     if entry.digest != snapshot.digest:
         raise VersionNotFoundError(
             f"{url!r} has another {snapshot.version} than the view {name!r} is of: the dataset was"
-            " deleted and created again\nopen it anew: tl.open(url)",
+            " deleted and created again\nopen it again: tl.open(url)",
             version=snapshot.version,
         )
     descriptor = runtime.run(read_descriptor(store))
@@ -249,7 +249,7 @@ def _computed(
         raise InvalidStateError(
             f"what led to the view {view.name!r} of {view.url!r} {view.version} now selects other"
             f" rows, so that {', '.join(map(repr, names))} cannot be computed for its own\n"
-            "a function of yours, or a dataset in FROM, is not what it was: run the query anew,"
+            "a function of yours, or a dataset in FROM, is not what it was: run the query again,"
             " and save that",
             view=view.name,
         )

@@ -39,7 +39,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 def column_type(sample_type: SampleType) -> tql.ColumnType:
-    """Say how a query sees samples of a type."""
+    """Return how a query sees samples of a type."""
     return tql.ColumnType(
         kind=sample_type.query_kind,
         dtype=None if sample_type.dtype is None else widened_dtype(sample_type.dtype).name,
@@ -137,7 +137,7 @@ class SelectionSource:
         return row_id_texts(self._selection.with_rows(rows))
 
     def statistics(self, column: str) -> tql.ColumnStatistics | None:
-        """Bounds of a column for each run of rows that lie in one chunk; None where unknown."""
+        """Bounds of a column for each run of rows stored in one chunk; None where unknown."""
         if self._selection.rows is not None or column in self._computed:
             return None
         zones = self._selection.snapshot.zones(column)

@@ -105,7 +105,7 @@ def replay_inside(
     from tensorlake.dataset.query.saved_views import replayed
 
     try:
-        parsed = steps_from_json(steps, where="what was asked")
+        parsed = steps_from_json(steps, where="the request")
     except CorruptionError as error:
         raise InvalidInputError(f"invalid steps: {error}") from error
     return View(replayed(rowset_of(rows), parsed, limits or QueryLimits(), reaches_out=False))
@@ -125,7 +125,7 @@ def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
 
 
 def explain_inside(rows: HasRows, text: str, params: Mapping[str, Any]) -> str:
-    """Say how such a query would be evaluated, without evaluating it.
+    """Describe how such a query would be evaluated, without evaluating it.
 
     Raises:
         QueryError: The text is not TQL, or names what does not exist here.
@@ -149,7 +149,7 @@ def found_inside(rows: HasRows, facts: Mapping[str, Any]) -> bytes:
 
 
 def complete_inside(rows: HasRows, text: str, cursor: int) -> tuple[tql.Completion, ...]:
-    """Say what the word before the cursor could become, the most specific kinds first."""
+    """Complete the word before the cursor, the most specific kinds first."""
     import tensorlake_query as tql
     from tensorlake.dataset.query.tables import source_of
 

@@ -5,8 +5,8 @@ columns, addressed by position. A pickled loader, for spawned worker processes, 
 or view, and is created again there with the same rank.
 
 ``tl.loader_from_state`` restores a loader from its state alone. A state names its version and
-selection; those of a dataset, a saved view and a view that queries led to also say how the rows are
-found again:
+selection; those of a dataset, a saved view and the result of queries also record how the rows
+are found again:
 
     "source": {"url": "s3://bucket/pets", "framework": "torch", "view": "sharp"}
     "source": {"url": "s3://bucket/pets", "framework": "torch", "steps": [{"tql": …, "params": …}]}
@@ -136,7 +136,7 @@ def _no_rows() -> InvalidInputError:
 
 
 def rows_at(view: RowSet, positions: Sequence[int]) -> list[dict[str, Any]]:
-    """Read many rows at once, as torch's map-style fetcher asks; the arrays are the caller's."""
+    """Read many rows at once, for torch's map-style fetcher; the arrays are the caller's."""
     selection, reader, types = view.selection, view.reader(), view.schema
     places = positions_of(positions, len(view), what=repr(view.url))
     physical = selection.physical(places)

@@ -177,7 +177,7 @@ def _write(
     if not all(key.startswith(f"{KEY}{source.hexdigest()}:") for key in known):
         message = (
             f"{url!r} was made from other rows than {view.url} {view.version}, another version, or"
-            f" other columns or batches\nto make it anew: tl.delete({url!r}, confirm={url!r}), or"
+            f" other columns or batches\nto make it again: tl.delete({url!r}, confirm={url!r}), or"
             " another URL"
         )
         target.close()

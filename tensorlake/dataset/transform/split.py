@@ -1,7 +1,7 @@
 """Splits: assignment of rows to train, val and others.
 
 A row's side follows from its row id, or its group's value, and the seed alone: hashed to a number
-in [0, 1), which lies in the share of one side. So a row keeps its side when others are added or
+in [0, 1), which is in the range of one subset. So a row keeps its side when others are added or
 deleted, and in every view; shares hold to chance (of n rows, about √n/2).
 
 Stratified, a row's number follows from how many rows of its class came before it: the k-th gets
@@ -186,7 +186,7 @@ def _stratified(
     drawn = [xxh3_64_intdigest(value, seed % (1 << 64)) for value in values]
     owed = np.zeros(len(bounds) + 1)
     for at in sorted(range(len(values)), key=drawn.__getitem__):
-        members = np.flatnonzero(class_of == at)  # in the order in which the rows came
+        members = np.flatnonzero(class_of == at)  # in the order of the rows
         if exact:
             counts = _counts(len(members), bounds, owed)
             ranks = np.argsort(np.argsort(hashes[members], kind="stable"), kind="stable")

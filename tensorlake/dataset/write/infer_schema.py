@@ -71,7 +71,7 @@ def infer_schema(data: Any) -> dict[str, SampleType]:
         A schema for ``tl.create``, by tensor name, in the order of the columns.
 
     Raises:
-        InvalidInputError: It is none of these, or has no rows to tell a type from.
+        InvalidInputError: It is none of these, or has no rows to infer a type from.
         SchemaError: The values of a column are of no one type.
 
     Example:
@@ -138,7 +138,7 @@ def type_of_column(name: str, values: Any) -> SampleType:
     samples = [one for one in every if one is not None]
     if not samples:
         raise SchemaError(
-            f"{name!r} has no value to tell its type from\nsay what it is: tl.create(url, {{…}})",
+            f"{name!r} has no value to infer its type from\ngive its type: tl.create(url, {{…}})",
             tensor=name,
         )
     found = _of_samples(name, samples)
@@ -261,7 +261,7 @@ def _of_numbers(name: str, samples: Sequence[Any]) -> SampleType:
         described = ", ".join(map(str, sorted(depths)))
         message = (
             f"{name!r} has values of {described} axes\nbring them to one,"
-            " or say what it is: tl.Json()"
+            " or give its type: tl.Json()"
         )
         raise SchemaError(message, tensor=name)
     axes = depths.pop() if depths else 1
@@ -287,7 +287,7 @@ def _as_array(name: str, value: Any) -> np.ndarray:
     except ValueError as error:  # lists of different lengths inside one sample
         is_nested = isinstance(value, list | tuple)
         problem = "whose parts differ in length" if is_nested else f"that has no array: {error}"
-        message = f"{name!r} has a value {problem}\nsay what it is: tl.Json()"
+        message = f"{name!r} has a value {problem}\ngive its type: tl.Json()"
         raise SchemaError(message, tensor=name) from error
     is_mixed = array.dtype.kind == "U" and not isinstance(value, np.ndarray | np.str_)
     if array.dtype.kind == "O" or is_mixed:
@@ -305,7 +305,7 @@ def _plain_array(value: Any) -> np.ndarray:
 def _of_no_one_type(name: str, value: Any) -> SchemaError:
     return SchemaError(
         f"{name!r} has values of no one type, such as {shown(value)} ({type(value).__name__})"
-        f"\nsay what it is: tl.create(url, {{{name!r}: …}})",
+        f"\ngive its type: tl.create(url, {{{name!r}: …}})",
         tensor=name,
         actual=type(value).__name__,
     )
@@ -323,7 +323,7 @@ def _of_array(name: str, dtype: np.dtype, shape: Sequence[int | None]) -> Sample
         return Array(dtype, tuple(shape)) if shape else Scalar(dtype)
     raise SchemaError(
         f"{name!r} has elements of {dtype}, which no type of tensors holds"
-        f"\nconvert it, or say what it is: tl.create(url, {{{name!r}: …}})",
+        f"\nconvert it, or give its type: tl.create(url, {{{name!r}: …}})",
         tensor=name,
         actual=str(dtype),
     )

@@ -46,7 +46,7 @@ NESTED_INPUTS = 8
 
 
 def batches(data: Any, *, schema: Schema, call: str, depth: int = 0) -> Iterator[Batch]:
-    """Bring what a user gives to batches of columns.
+    """Convert input data to batches of columns.
 
     Raises:
         InvalidInputError: It is none of the forms that are known.
@@ -99,7 +99,7 @@ def _from_items(items: Iterable[Any], *, schema: Schema, call: str, depth: int) 
 
 
 def holds_columns(item: Mapping[str, Any], schema: Schema) -> bool:
-    """Whether a mapping among others is columns rather than one row: the schema tells.
+    """Whether a mapping among others is columns rather than one row, by the schema.
 
     A value that is one sample of its tensor means "row", a sequence of samples "columns"; the first
     unambiguous value decides. Where none can (JSON values, empty lists) it is a

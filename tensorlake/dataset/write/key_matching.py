@@ -4,7 +4,7 @@ Keys become codes: equal numbers for equal keys. ``rematch`` compares what an up
 keys that a newer entry shows, and stages what the same upsert would stage there:
 
     the key is where it was     nothing to do: the usual case, no value is read
-    a row has it by now         that row gets the values; the row that was appended goes
+    a row has it by now         that row gets the values; the appended row is deleted
     the row got another key     it gets back its values; the key's row is updated, or appended
 """
 

@@ -1,7 +1,7 @@
 """Moving a handle to its branch's newest commit, with staged changes or without.
 
-A commit that meets others' commits moves by itself where nothing conflicts. Here the user asks for
-it: to see both sides before committing, or to say who wins.
+A commit is reapplied to concurrent commits automatically where nothing conflicts. Here the user
+requests it: to see both sides before committing, or to decide which takes precedence.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class _Window:
 
     start: int
     stop: int
-    nbytes: int  # of the chunk they lie in now; 0 for a fill
+    nbytes: int  # of the chunk they are stored in now; 0 for a fill
 
 
 def _windows(index: ChunkIndex, spec: TensorSpec, physical: Int64Array) -> list[_Window]:

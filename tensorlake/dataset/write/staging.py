@@ -129,8 +129,7 @@ def assign(
         spec = session.snapshot().spec(name)
         if len(distinct(positions)) < len(positions):
             raise InvalidInputError(
-                f"an assignment to {name!r} names rows more than once; which value should win?\n"
-                "name every row once",
+                f"an assignment to {name!r} names rows more than once\nname every row once",
                 tensor=name,
             )
         call = call or f"ds[{name!r}][rows] ="
@@ -333,7 +332,7 @@ def _convert(
 
 
 def _owned(column: Column, given: object, blocks: MemoryBlocks | None) -> Column:
-    """Copy what the caller could still change: it may fill its array anew for the next batch."""
+    """Copy what the caller could still change: it may fill its array again for the next batch."""
     if isinstance(column, EncodedColumn):
         return column
     if column.values is given or not column.values.flags.owndata:
@@ -358,7 +357,7 @@ def _length(name: str, samples: Any, *, call: str) -> int:
 
 
 def missing_tensor(spec: TensorSpec, given: Iterable[str], *, call: str) -> MissingTensorError:
-    """Say that rows lack a tensor that has no default."""
+    """Build the error for rows without a tensor that has no default."""
     shown = ", ".join(repr(name) for name in given) or "nothing"
     return MissingTensorError(
         f"{call} lacks {spec.name!r} (required: {spec.type.describe()}); given: {shown}\n"

@@ -190,7 +190,7 @@ def _matches(
         first, second = int(order[again[0]]), int(order[again[0] + 1])
         raise InvalidInputError(
             f"rows {first} and {second} of {CALL} have one key"
-            f" ({shown_key(keys, columns, first)}); which should win?\ngive every key once",
+            f" ({shown_key(keys, columns, first)})\ngive every key once",
             row=second,
         )
     by_key = np.argsort(known, kind="stable")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PhysicalBounds:
-    """Summaries of row segments: physical rows lie in [low, high)."""
+    """Summaries of row segments: physical rows are in [low, high)."""
 
     low: npt.NDArray[np.uint64]
     high: npt.NDArray[np.uint64]

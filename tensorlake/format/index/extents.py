@@ -398,7 +398,7 @@ class Extents:
             raise damaged(where, "its columns differ in length")
         pack = columns["pack"]
         if bool(((pack >= len(packs)) & (pack != NO_PACK)).any()):
-            raise damaged(where, "an extent lies in a pack that is not in its table")
+            raise damaged(where, "an extent is in a pack that is not in its table")
         kind = columns["kind"]
         if entries and not MIN_KIND <= kind.min() <= kind.max() <= MAX_KIND:
             raise damaged(where, "an extent is of an unknown kind")
@@ -443,7 +443,7 @@ def _counted_from(first: int, pack: npt.NDArray[np.uint32]) -> npt.NDArray[np.ui
 
 
 def _with_used_packs(extents: E) -> E:
-    """Return the same extents with each pack that they lie in named once, and no others."""
+    """Return the same extents with each of their packs named once, and no others."""
     count = len(extents.packs)
     is_used = np.zeros(count + 1, np.bool_)
     is_used[np.minimum(extents.pack, count)] = True

@@ -105,7 +105,7 @@ class RowIdRuns:
         return cls(*(np.concatenate([getattr(t, name) for t in tables]) for name in _COLUMNS))
 
     def united(self) -> Self:
-        """Join neighbours that go on where the one before ends."""
+        """Join neighbours that continue where the previous one ends."""
         follows = (
             (self.txid_high[1:] == self.txid_high[:-1])
             & (self.txid_low[1:] == self.txid_low[:-1])
@@ -214,7 +214,7 @@ class RowIdRuns:
 
     @staticmethod
     def joined_json(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
-        """Write two tails as one; None where the second's first run may go on with the last."""
+        """Write two tails as one; None where the second's first run may continue the last."""
         entries = len(first["rows"]), len(second["rows"])
         last = first["txid"][-1] if "txid" in first else 0
         follower = second["txids"][second["txid"][0] if "txid" in second else 0]

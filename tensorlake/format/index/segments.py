@@ -142,7 +142,7 @@ class RowSegments:
         )
 
     def united(self) -> Self:
-        """Join neighbouring RANGE segments that go on where the one before ends."""
+        """Join neighbouring RANGE segments that continue where the previous one ends."""
         is_range = self.kind == SegmentKind.RANGE
         follows = is_range[1:] & is_range[:-1]
         follows &= self.base[1:] == self.base[:-1] + self.rows[:-1]

@@ -38,7 +38,7 @@ _Node = tuple[int, PageRef]
 async def differing_rows(
     one: Root[T], other: Root[T], pages: PageSource | PageReader
 ) -> npt.NDArray[np.int64]:
-    """Return the rows [start, stop) whose entries lie in different pages, or in a tail.
+    """Return the rows [start, stop) whose entries are in different pages, or in a tail.
 
     Entries of the other rows are the same, at the same rows. Ranges are sorted, may overlap, and
     are those of leaves, so not all of their rows need to differ.

@@ -351,7 +351,7 @@ def read_inner(
     if not page.entries or int(stops[-1]) != page.rows or int(rows.max()) > page.rows:
         raise damaged(where, f"its children do not hold the {page.rows} rows that it states")
     if int(page.columns["pack"].max()) >= len(packs):
-        raise damaged(where, "a child lies in a pack that is not in its table")
+        raise damaged(where, "a child is in a pack that is not in its table")
     summaries = Summaries[SummaryTable].from_columns(
         page.columns, _SUMMARY, entries=page.entries, table=table.SUMMARY, where=where
     )

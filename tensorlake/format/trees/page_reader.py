@@ -121,7 +121,7 @@ class PageReader:
     async def _shared(
         self, key: tuple[PageRef, Parts], read: Callable[[], Coroutine[Any, Any, object]]
     ) -> object:
-        """Share a concurrent read of a page on the loop; in the caller's own thread read it anew.
+        """Share a concurrent read of a page on the loop; in the caller's own thread read it again.
 
         Reading a page of a folder twice costs less than a hop to the loop and back.
         """

@@ -6,7 +6,7 @@
 
 aiohttp receives 256 KiB at a time, copies them in its parser, and joins the parts at the end: on
 the one storage loop, which competes with the decoding threads for the interpreter. Here the system
-writes a megabyte at a time to its destination, for half of the processor time (decision 0022).
+writes a megabyte at a time to its destination, for half of the CPU time (decision 0022).
 
 It understands typical answers of object servers: a status, headers, a body of a stated length. For
 any other (chunks, an encoding, an older version, a malformed head) the result is None, the

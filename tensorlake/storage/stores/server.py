@@ -80,7 +80,7 @@ _OK: Final = frozenset({200, 201, 204, 206})
 
 
 def is_lake_url(url: str) -> bool:
-    """Tell whether a URL names a server, or a dataset behind one."""
+    """Return whether a URL names a server, or a dataset behind one."""
     return url.startswith(("http://", "https://"))
 
 

@@ -167,7 +167,7 @@ class ClassLabel(SampleType):
         column = self.without_nulls(column, tensor=tensor, null=null)
         if isinstance(column, RaggedColumn):
             column = RaggedColumn(LabelArray(column.values, names), column.shapes, column.valid)
-        # zero-argument super() does not work in a slotted dataclass, which is made anew
+        # zero-argument super() does not work in a slotted dataclass, which is created again
         shown = SampleType.present(self, column, tensor=tensor)
         return LabelArray(shown, names) if isinstance(shown, np.ndarray) else shown
 

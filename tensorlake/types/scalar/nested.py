@@ -166,7 +166,7 @@ def decode_rows(texts: Sequence[Any], kind: Arrow) -> Arrow:
 
 
 def first_misfit(value: Any, kind: Arrow) -> str | None:
-    """Say what Arrow's own conversion of a Python value would drop or shift; None if nothing."""
+    """Describe what Arrow's conversion of a Python value would drop or shift; None if nothing."""
     import pyarrow as pa
 
     if isinstance(value, dict) and pa.types.is_struct(kind):
@@ -247,7 +247,7 @@ def _plain_kind(kind: Arrow, *, is_key: bool = False) -> Arrow:
 
 
 def _rebuilt(array: Arrow, kind: Arrow, leaf: Change) -> Arrow:
-    """Nest the changed leaves of an array again, without what lies behind its NULLs."""
+    """Nest the changed leaves of an array again, without what is behind its NULLs."""
     import pyarrow as pa
     import pyarrow.compute
 

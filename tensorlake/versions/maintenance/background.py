@@ -1,4 +1,4 @@
-"""Work of a handle that goes on after its call has returned: the compaction of a branch's tail.
+"""Work of a handle that continues after its call has returned: the compaction of a branch's tail.
 
     ds.commit() ─► acknowledged ─► Background.begin ─► returns to the user
                                        └─ thread ──────────────────────► entry, or nothing

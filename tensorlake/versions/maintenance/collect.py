@@ -1,19 +1,19 @@
-"""The collector: finds packs that no version needs and deletes them, without locking anyone out.
+"""The collector: find and delete packs that no version needs, without blocking other clients.
 
 One collection takes the steps of ``STEPS``, in this order and no other
 (docs/explanation/garbage-collection.md explains the order):
 
     read_clock      the store's time, once; t = it − grace holds for the whole collection
     expire_tags     tags whose time has passed become tombstones
-    fence_branches  every branch that has not ended: who staged by t can no longer publish
+    fence_branches  every branch that has not ended: work staged by t can no longer be published
     list_tags       what tags name, and pins newer than t
     read_heads      the branches as they are now
     mark            what all of these refer to
     delete_packs    those unmarked and stored by t
     drop_pins       those put by t, and what dead collectors left
 
-It may die, sleep, or run twice at once between any two requests: every step only ever takes away
-what nothing can cite any more. Whatever it does not understand stops it before it deletes.
+It may be killed, suspended, or run twice concurrently between any two requests: every step removes
+only what nothing can cite any more. An object it cannot interpret stops it before it deletes.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Collection:
         store: The dataset's store.
         id: The dataset's.
         grace: The descriptor's: nothing unpublished lives longer.
-        is_dry_run: Whether to change nothing (but the object that tells the time).
+        is_dry_run: Whether to change nothing (but the object that shows the store's time).
     """
 
     store: Store
@@ -147,7 +147,7 @@ class Collection:
         return meta.modified <= self.t - RESOLUTION
 
     def report(self) -> CollectionReport:
-        """Say what was done."""
+        """Describe what was done."""
         young = [
             meta
             for meta in self.kept

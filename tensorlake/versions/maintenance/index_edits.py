@@ -1,9 +1,9 @@
 """Publishing what ``optimize`` moved: edits of chunk indexes that change no value.
 
 A round is a transaction whose edits yield. On each try, an edit of physical rows [start, stop) is
-kept only where the head still refers to the very extents that were read there, under an unchanged
+kept only where the head still refers to the same extents that were read there, under an unchanged
 type, and shows no row that was dropped; everything else on the head stays as it is. The last round
-also tidies the trees: those that became ragged are written anew, page by page.
+also tidies the trees: those that became ragged are rewritten, page by page.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def optimized_members(head: Entry, state: State, *, author: str | None) -> dict[
     """Return members of an entry with the head's content in other chunks, or in another order."""
     members: dict[str, Any] = {
         "changes": Changes(),
-        # What summary() tells by what is new since.
+        # summary() describes it by the difference.
         "statistics": {
             **head.statistics,
             "optimized": {"physical": state.physical, "rows": state.num_rows},
@@ -228,7 +228,7 @@ def _same_extents(a: Extents, b: Extents) -> bool:
 
 
 async def _shows_more(moved: Round, head: State, edit: Edit) -> bool:
-    """Whether the head shows rows that were dead: a restore may bring them back."""
+    """Whether the head shows rows that were dead: a restore may show them again."""
     pages = moved.packs.pages
     for start in range(edit.start, edit.stop, COMPARED_ROWS):
         stop = min(edit.stop, start + COMPARED_ROWS)
@@ -239,7 +239,7 @@ async def _shows_more(moved: Round, head: State, edit: Edit) -> bool:
 
 
 async def _tidied(state: State, before: State, moved: Round) -> State:
-    """Write ragged trees anew; the same state when none is."""
+    """Rewrite ragged trees; the same state when none is."""
     roots: dict[str, ExtentRoot] = {}
     for tensor_id, root in state.roots.items():
         is_edited = root is not before.roots[tensor_id]

@@ -3,11 +3,11 @@
 A tensor at a time, its index is read once (``maintenance/plan.py`` plans) and stretches of small
 chunks, and chunks with dead rows, are moved into new ones (``maintenance/rewrite_chunks.py``).
 Memory holds a few chunks at any size; moved chunks are published in rounds of bounded size, each a
-commit that changes no value. A round that stops half-way leaves the version before it.
+commit that changes no value. An interrupted round leaves the version before it.
 
-Others go on meanwhile. A round is published on the newest entry, and *yields*: an edit is kept only
-where the head still has the very extents that were read, and still hides the rows that were
-dropped. So updates keep their version, appends are untouched, and there is nothing to conflict.
+Other writers are not blocked. A round is published on the newest entry, and *yields*: an edit is
+kept only where the head still has the same extents that were read, and still hides the rows that
+were dropped. So updates keep their version, appends are untouched, and nothing can conflict.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class _Optimization:
             self._begin_round()
 
     def _begin_round(self) -> None:
-        """Go on where the round before ended."""
+        """Continue where the previous round ended."""
         read = self.round.read
         self.round = Round.begin(self.packs, self.head, read, dry_run=self.dry_run)
 

@@ -64,12 +64,13 @@ WINDOW_ROWS = 1 << 23
 HEADERS_AT_ONCE = 32
 
 SURELY_SMALL = 64
-"""No codec makes samples this many times smaller; what would be small even so is not asked for."""
+"""No codec makes samples this many times smaller; headers of chunks that would be small
+even so are not read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Consecutive physical rows that lie in one chunk, have a fill, or are dead.
+    """Consecutive physical rows that are stored in one chunk, have a fill, or are dead.
 
     Attributes:
         what: "wall" (stays as it is), "chunk", "fill", "dead" (to become a hole) or "hole".
@@ -117,7 +118,7 @@ def moves(pieces: Iterable[Piece], is_partial: Callable[[Piece], bool]) -> Itera
 
     Args:
         pieces: All pieces of a tensor, in order.
-        is_partial: Asked of a small piece that is alone and may be part of its chunk.
+        is_partial: Called for a small piece that is alone and may be part of its chunk.
     """
     held: list[Piece] = []
     is_open = False
@@ -146,7 +147,7 @@ def _is_worth_moving(held: list[Piece]) -> bool:
 
 
 async def is_partial(piece: Piece, packs: PackReader) -> bool:
-    """Ask a chunk's header whether the chunk has rows that the piece does not stand for."""
+    """Read from a chunk's header whether the chunk has rows outside of the piece."""
     header = await _header(piece, packs)
     return header.rows != sum(stop - start for start, stop in piece.windows)
 
@@ -188,7 +189,7 @@ async def iter_pieces(
 
 
 def _windows(table: Extents) -> Iterator[tuple[int, Extents]]:
-    """Cut a leaf between extents where it stands for too many rows."""
+    """Cut a leaf between extents where it covers too many rows."""
     stops = table.stops
     cuts = [0]
     while cuts[-1] < len(table):
@@ -204,7 +205,7 @@ class ChunkWindows:
     """Runs of extents that are adjoining windows of one chunk, holes between them included.
 
     Attributes:
-        stored: The extents that lie in packs.
+        stored: The extents that are stored in packs.
         group: Which group each of them belongs to.
         first: The first extent of each group.
     """
@@ -245,7 +246,7 @@ class ChunkWindows:
 
 
 def _last_group(table: Extents) -> int:
-    """The first extent of the last group, which may go on in the next leaf."""
+    """The first extent of the last group, which may continue in the next leaf."""
     groups = ChunkWindows.of(table)
     if not len(groups.first):
         return len(table)
@@ -372,7 +373,7 @@ def _with_shown(piece: Piece, shown: BoolArray, low: int) -> Piece:
 
 
 async def _judged(spec: TensorSpec, piece: Piece, packs: PackReader) -> Piece:
-    """Tell whether a chunk is a wall, is small, or must move."""
+    """Return whether a chunk is a wall, is small, or must move."""
     if piece.is_shown is not None and not piece.is_shown.any():
         return replace(piece, what="dead", must_move=True)
     layout = spec.encoding(piece.read_as)

@@ -67,7 +67,7 @@ class Decoded:
 
     Attributes:
         pieces: Those that were given; none where a stretch ends.
-        joined: One piece that stands for all.
+        joined: One piece that covers all.
         column: Their rows; None where they have none.
     """
 
@@ -79,7 +79,7 @@ class Decoded:
 def decoded(
     spec: TensorSpec, steps: Iterable[tuple[Piece | None, Buffer | None]]
 ) -> Iterator[Decoded]:
-    """Decode what pieces stand for, as new chunks of the tensor hold it.
+    """Decode the rows of pieces, as new chunks of the tensor store them.
 
     Args:
         spec: The tensor.

@@ -1,16 +1,15 @@
 """Putting the rows of a branch into another order, physically: ``optimize(order_by=…)``.
 
     before   physical 0 … P − 1, of which N rows are shown, in some order
-    after    0 … N − 1 the same rows in the new order │ N … P − 1 a hole │ P … appended meanwhile
+    after    0 … N − 1 the same rows in the new order │ N … P − 1 a hole │ P … appended concurrently
 
-Every tensor is written anew, a batch of rows at a time. Row ids move along with their rows;
-``physical`` does not shrink, so rows that others append meanwhile keep their place. The entry
-records
-``rewrite``: across it only row ids are compared.
+Every tensor is rewritten, a batch of rows at a time. Row ids move along with their rows;
+``physical`` does not shrink, so rows appended concurrently keep their place. The entry
+records ``rewrite``: across it only row ids are compared.
 
-It yields like any optimization. Published on a newer head, rows deleted meanwhile are hidden, rows
-appended follow, and cells updated meanwhile are taken from the head. Changes that cannot be carried
-over (of the schema, a restore, another order) restart the work.
+It yields like any optimization. On a newer head, rows deleted concurrently are hidden, rows
+appended follow, and cells updated concurrently are copied from the head. Changes that cannot be
+carried over (of the schema, a restore, another order) restart the work.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ __all__ = ["Begun", "ReadColumn", "recluster"]
 
 Int64Array = npt.NDArray[np.int64]
 ReadColumn = Callable[[TensorSpec, Int64Array], Column]
-"""Reads stored samples of physical rows, in the order asked for."""
+"""Reads stored samples of physical rows, in the requested order."""
 
 BATCH_NBYTES = 16 << 20
 FIRST_BATCH_ROWS = 256
@@ -308,11 +307,11 @@ async def _ids(begun: Begun, packs: PackReader) -> RowIdRuns:
 
 
 async def _rows(begun: Begun, head: State, packs: PackReader) -> RowSegments | None:
-    """The shown rows, in the new order, then those appended; None if deleted ones came back."""
+    """The shown rows, in the new order, then those appended; None if deleted ones were restored."""
     pages, limit = packs.pages, begun.state.physical
     shown = await visible_rows(head.rows, 0, limit, pages)
     kept = np.flatnonzero(shown[begun.order])
     appended = await table_of(head.rows, pages, len(kept), head.rows.rows)
     if len(appended) and int(appended.base.min()) < limit:
-        return None  # rows came back that were not shown
+        return None  # rows were restored that were not shown
     return RowSegments.concat([select_rows(kept), appended]).united()

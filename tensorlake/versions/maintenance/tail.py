@@ -1,4 +1,4 @@
-"""Compaction of a branch's tail: the small chunks that the newest commits left become few.
+"""Compaction of a branch's tail: merge the small chunks of the newest commits.
 
 A commit of one row makes a chunk of one row for each tensor. So every 64th commit is followed by
 an entry that changes nothing, in which the last small chunks of each tensor are one:
@@ -10,8 +10,8 @@ an entry that changes nothing, in which the last small chunks of each tensor are
 
 It differs from ``optimize`` (``maintenance/optimize.py``), whose parts it uses, in its limits: only
 the last extents of each index are looked at, only small chunks of small samples are moved, and at
-most 1 MiB at once. Rows that no version shows keep their values, so it rests on nothing but the
-extents that it replaces. It gives way to every other entry: after a lost race it is dropped.
+most 1 MiB at once. Rows that no version shows keep their values, so it depends only on the
+extents that it replaces. Every other entry takes precedence: after a lost race it is dropped.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def pieces_of(spec: TensorSpec, table: Extents, start: int) -> list[Piece]:
 
 
 def _are_small(spec: TensorSpec, table: Extents, groups: ChunkWindows) -> BoolArray:
-    """Tell which chunks are small, and have small samples, before they are compressed."""
+    """Find which chunks are small, and have small samples, before they are compressed."""
     row_nbytes = np.array(
         [one.row_nbytes if one.kind is ChunkKind.UNIFORM else 0 for one in spec.encodings]
     )

@@ -1,7 +1,7 @@
 """Packs of a folder that are written while they are filled, and never held in memory.
 
     caller's array ──copy──► one chunk, in the cache ──hash──► scratch file ──named──► pack
-                                  ▲  filled anew  │
+                                  ▲  refilled  │
                                   └───────────────┘
 
 For large arrays of raw samples: each byte is copied once, and hashed and written from the

@@ -357,7 +357,7 @@ async def _not_found(store: Store, name: str) -> NotFoundError:
     branches = await list_branches(store)
     if name == MAIN:
         return DatasetNotFoundError(
-            f"the dataset at {store.url!r} was begun, but its creation stopped half-way\n"
+            f"the dataset at {store.url!r} was begun, but its creation was interrupted\n"
             "complete it with tl.create(url, schema)",
             dataset=store.url,
         )

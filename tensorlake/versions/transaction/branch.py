@@ -1,9 +1,9 @@
 """Start a branch, by a protocol that is safe against concurrent collections.
 
-A branch that references a version might be visible, and used, before it is known that the version
-still exists. So (format.md, "Garbage", rule 2): entry 0 has only the kind ``begin``; then the
+A branch could be visible, and used, before it is known that the version it references still
+exists. So (format.md, "Garbage", rule 2): entry 0 has only the kind ``begin``; then the
 version is pinned; then its log is read again; only then the branch's first commit is put; then the
-pin goes.
+pin is removed.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def conflict_error(
         branch: The branch.
         url: The dataset.
         pages: Reads index pages.
-        on_conflict: The policy that was asked for; what it decides is not in ``conflicts``.
+        on_conflict: The requested policy; what it decides is not in ``conflicts``.
     """
     physical = np.unique(np.array([row for one in conflicts for row in one.physical], np.int64))
     shown = physical[:NAMED_ROWS]

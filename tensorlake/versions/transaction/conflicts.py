@@ -1,8 +1,8 @@
-"""Conflicts between staged changes and the commits since their base, confirmed from suspicions.
+"""Conflicts between staged changes and the commits since their base, confirmed by comparison.
 
-``find_conflicts`` decides by what log entries record; here its suspicions are confirmed by
-comparing trees and cells: rows recorded as "many", equal values, rows that got other places. Rows
-are those of the base unless they are called targets, which are the head's.
+``find_conflicts`` decides by what log entries record; here the candidates are confirmed by
+comparing trees and cells: rows recorded as "many", equal values, rows that moved. Row numbers
+are those of the base; those of the head are called targets.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tensorlake.versions.rows.schema_rules import (
 )
 from tensorlake.versions.transaction.changeset import Staged
 
-__all__ = ["CellsDiffer", "Contest", "Meeting", "OnConflict", "Rebasing", "contest_of"]
+__all__ = ["BothSides", "CellsDiffer", "OnConflict", "Overlap", "Rebasing", "overlap_of"]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -59,12 +59,12 @@ ASKED_AT_ONCE = 4096
 
 
 class CellsDiffer(Protocol):
-    """Compares cells of two states as stored; brought by the layer that reads chunks."""
+    """Compares cells of two states as stored; provided by the layer that reads chunks."""
 
     def __call__(
         self, tensor_id: str, a: State, a_rows: Int64Array, b: State, b_rows: Int64Array
     ) -> BoolArray:
-        """Tell for each pair of physical rows whether its two values differ."""
+        """Return for each pair of physical rows whether its two values differ."""
         ...
 
 
@@ -94,7 +94,7 @@ class Rebasing:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class BothSides:
     """Staged changes, and the entry to move them onto.
 
     Attributes:
@@ -112,8 +112,10 @@ class Meeting:
     is_rewritten: bool
 
     @classmethod
-    def of(cls, staged: Staged, head: Entry, between: Sequence[Entry], place: Rebasing) -> Meeting:
-        """Bring the two sides together."""
+    def of(
+        cls, staged: Staged, head: Entry, between: Sequence[Entry], place: Rebasing
+    ) -> BothSides:
+        """Combine the changes of both sides."""
         state = state_of(head)
         theirs = tuple(entry.changes for entry in between if entry.kind == "commit")
         is_rewritten = any(changes.rewrite for changes in theirs)
@@ -172,7 +174,7 @@ class Meeting:
         return any(self.changed_here(tensor_id, some).any() for some in _batches(rows))
 
     def is_changed_there(self, tensor_id: str) -> bool:
-        """Whether they gave any row another value, or may have: "many" is taken at its word."""
+        """Whether they gave any row another value, or may have: "many" is taken as all rows."""
         updated = known_union(changes.update.get(tensor_id, ()) for changes in self.theirs)
         if updated is None:
             return True
@@ -193,16 +195,16 @@ def _anything(base: Schema, state: State, theirs: Iterable[Changes]) -> Changes:
 
 
 def _batches(rows: Int64Array) -> Iterator[Int64Array]:
-    """Few rows at once: who only asks whether any differs seldom needs them all."""
+    """Yield few rows at a time: whether any differs is seldom known only at the last."""
     for start in range(0, len(rows), ASKED_AT_ONCE):
         yield rows[start : start + ASKED_AT_ONCE]
 
 
-# Who changed what
+# What each side changed
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class Overlap:
     """Confirmed changes by both sides; rows are the base's.
 
     Attributes:
@@ -210,7 +212,7 @@ class Contest:
         same: By tensor id, rows that both updated, to the same value: it is theirs already.
         vanished: Rows updated here that the head does not show.
         idle: Rows it does not show either, which were only written as they were.
-        lost: Of those, rows that cannot come back: nothing of them is left.
+        lost: Of those, rows that cannot be restored: their data is gone.
         touched: Rows deleted here that they updated.
         dropped: Tensors dropped here that they wrote.
         undone: Tensors dropped there that were written here.
@@ -258,10 +260,10 @@ def _delete_conflict(rows: Int64Array) -> list[Conflict]:
     return [Conflict("delete", None, tuple(distinct(rows).tolist()))] if len(rows) else []
 
 
-def contest_of(meeting: Meeting) -> Contest:
-    """Find what both sides changed; this reads pages and chunks where records do not tell."""
-    staged, place = meeting.staged, meeting.place
-    suspects = find_conflicts(meeting.mine, meeting.theirs, reads=place.reads)
+def overlap_of(sides: BothSides) -> Overlap:
+    """Find what both sides changed; this reads pages and chunks where records are not enough."""
+    staged, place = sides.staged, sides.place
+    suspects = find_conflicts(sides.mine, sides.theirs, reads=place.reads)
     is_about = {kind: [one for one in suspects if one.what == kind] for kind in _KINDS}
     deleted = rows_in(clip(staged.deleted, staged.limit))
     vanished, idle, touched = _nothing(), _nothing(), _nothing()
@@ -270,57 +272,57 @@ def contest_of(meeting: Meeting) -> Contest:
         written = (staged.updated[id_] for id_ in staged.updated.keys() - staged.created)
         updated = union(clip(rows, staged.limit) for rows in written)
         rows = np.setdiff1d(rows_in(updated), deleted, assume_unique=True)
-        hidden = rows[~meeting.is_shown(meeting.targets(rows))]
-        hidden = np.setdiff1d(hidden, _brought_back(meeting), assume_unique=True)
-        vanished = _changed(meeting, hidden)
+        hidden = rows[~sides.is_shown(sides.targets(rows))]
+        hidden = np.setdiff1d(hidden, _brought_back(sides), assume_unique=True)
+        vanished = _changed(sides, hidden)
         idle = np.setdiff1d(hidden, vanished, assume_unique=True)
-        touched = _touched(meeting, deleted)
-    # A row that stays by their wish shows what they gave it, not what it had here before it went.
+        touched = _touched(sides, deleted)
+    # A row that their policy keeps has their values, not those it had here before its deletion.
     going = np.setdiff1d(deleted, touched) if place.on_conflict == "theirs" else deleted
-    mine, theirs = staged.working.schema, meeting.state.schema
+    mine, theirs = staged.working.schema, sides.state.schema
     drops = {one.tensor_id or "" for one in is_about["drop"]}
     dropped = frozenset(
         one
         for one in drops
         if theirs.by_id(one) and not mine.by_id(one)
-        if meeting.they_append or meeting.is_changed_there(one)
+        if sides.they_append or sides.is_changed_there(one)
     )
-    cells, same = _cells(meeting, is_about["update"], going)
-    return Contest(
+    cells, same = _cells(sides, is_about["update"], going)
+    return Overlap(
         cells=cells,
         same=same,
         vanished=vanished,
         idle=idle,
-        lost=_lost(meeting, vanished) if place.on_conflict == "ours" else _nothing(),
+        lost=_lost(sides, vanished) if place.on_conflict == "ours" else _nothing(),
         touched=touched,
         dropped=dropped,
         undone=frozenset(
             one
             for one in drops
             if mine.by_id(one) and not theirs.by_id(one)
-            if meeting.mine.append or meeting.is_changed_here(one)
+            if sides.mine.append or sides.is_changed_here(one)
         ),
-        schema=_schema(meeting, dropped),
-        others=tuple(_misfits(meeting, dropped)),
+        schema=_schema(sides, dropped),
+        others=tuple(_misfits(sides, dropped)),
         reads=tuple(
             one
             for one in is_about["read"]
-            if not one.physical or meeting.is_changed_there(one.tensor_id or "")
+            if not one.physical or sides.is_changed_there(one.tensor_id or "")
         ),
     )
 
 
-def _schema(meeting: Meeting, dropped: frozenset[str]) -> CombinedSchema:
+def _schema(sides: BothSides, dropped: frozenset[str]) -> CombinedSchema:
     """Put the staged changes of the schema on the head's, by the policy."""
-    place, prefers_theirs = meeting.place, meeting.place.on_conflict == "theirs"
+    place, prefers_theirs = sides.place, sides.place.on_conflict == "theirs"
     rule = CombineRule(
         prefer="current" if prefers_theirs else "incoming",
         branches=(place.branch, place.branch),
         drops_are_final=True,
         wanted=dict.fromkeys(dropped, "current") if prefers_theirs else {},
     )
-    base, mine = meeting.base.schema, meeting.staged.working.schema
-    return combine_schemas([base], meeting.state.schema, mine, rule)
+    base, mine = sides.base.schema, sides.staged.working.schema
+    return combine_schemas([base], sides.state.schema, mine, rule)
 
 
 _KINDS = ("update", "delete", "drop", "read", "schema", "name", "rewrite")
@@ -331,63 +333,61 @@ def _nothing() -> Int64Array:
 
 
 def _cells(
-    meeting: Meeting, suspects: Sequence[Conflict], going: Int64Array
+    sides: BothSides, suspects: Sequence[Conflict], going: Int64Array
 ) -> tuple[dict[str, Int64Array], dict[str, Int64Array]]:
     """Cells that both gave a value, another one and the same one, but those of rows that go."""
     found: dict[str, Int64Array] = {}
     same: dict[str, Int64Array] = {}
-    staged = meeting.staged
+    staged = sides.staged
     for tensor_id in dict.fromkeys(one.tensor_id or "" for one in suspects):
-        if meeting.state.schema.by_id(tensor_id) is None:
+        if sides.state.schema.by_id(tensor_id) is None:
             continue  # dropped since: another conflict
         listed = [one.physical for one in suspects if one.tensor_id == tensor_id]
         rows = staged.updated_rows(tensor_id)
         rows = np.setdiff1d(rows, going, assume_unique=True)
-        rows = rows[meeting.is_shown(meeting.targets(rows))]
+        rows = rows[sides.is_shown(sides.targets(rows))]
         is_theirs = np.isin(rows, np.array([row for one in listed for row in one], dtype=np.int64))
         if not all(listed):  # "many": what has another value than in the base was changed
             unknown = np.flatnonzero(~is_theirs)
-            is_theirs[unknown] = meeting.differ(tensor_id, meeting.base, rows[unknown])
+            is_theirs[unknown] = sides.differ(tensor_id, sides.base, rows[unknown])
         rows = rows[is_theirs]
-        # A value that was there before is no change, whoever wrote it again.
-        is_mine = meeting.changed_here(tensor_id, rows)
-        is_mine[is_mine] = meeting.differ(tensor_id, staged.working, rows[is_mine])
+        # Writing the value that was there before is not a change.
+        is_mine = sides.changed_here(tensor_id, rows)
+        is_mine[is_mine] = sides.differ(tensor_id, staged.working, rows[is_mine])
         is_contested = is_mine.copy()
-        is_contested[is_mine] = meeting.differ(tensor_id, meeting.base, rows[is_mine])
+        is_contested[is_mine] = sides.differ(tensor_id, sides.base, rows[is_mine])
         for cells, chosen in ((found, rows[is_contested]), (same, rows[~is_mine])):
             if len(chosen):
                 cells[tensor_id] = chosen
     return found, same
 
 
-def _changed(meeting: Meeting, rows: Int64Array) -> Int64Array:
+def _changed(sides: BothSides, rows: Int64Array) -> Int64Array:
     """Return the rows written here that have a cell with a new value."""
     is_changed = np.zeros(len(rows), dtype=np.bool_)
-    for tensor_id in meeting.mine.update:
-        written = np.flatnonzero(
-            ~is_changed & np.isin(rows, meeting.staged.updated_rows(tensor_id))
-        )
-        is_changed[written] = meeting.changed_here(tensor_id, rows[written])
+    for tensor_id in sides.mine.update:
+        written = np.flatnonzero(~is_changed & np.isin(rows, sides.staged.updated_rows(tensor_id)))
+        is_changed[written] = sides.changed_here(tensor_id, rows[written])
     return rows[is_changed]
 
 
-def _brought_back(meeting: Meeting) -> Int64Array:
-    """Rows that the base hides and the staged changes show, unless the others hid them anew."""
-    rows = rows_in(meeting.staged.returned)
-    for changes in meeting.theirs:
+def _brought_back(sides: BothSides) -> Int64Array:
+    """Rows that the base hides and the staged changes show, unless the others hid them again."""
+    rows = rows_in(sides.staged.returned)
+    for changes in sides.theirs:
         hidden = known_ranges(changes.delete)
         if hidden is not None:
             rows = np.setdiff1d(rows, rows_in(hidden), assume_unique=True)
     return rows
 
 
-def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:
+def _touched(sides: BothSides, deleted: Int64Array) -> Int64Array:
     """Rows deleted here that they updated, and still show."""
-    rows = deleted[meeting.is_shown(meeting.targets(deleted))]
+    rows = deleted[sides.is_shown(sides.targets(deleted))]
     is_touched = np.zeros(len(rows), dtype=np.bool_)
-    for changes in meeting.theirs:
+    for changes in sides.theirs:
         for tensor_id, updated in changes.update.items():
-            schemas = (meeting.base.schema, meeting.state.schema)
+            schemas = (sides.base.schema, sides.state.schema)
             if any(schema.by_id(tensor_id) is None for schema in schemas):
                 continue  # dropped since, or new: values of a new tensor are no change of its rows
             is_asked = ~is_touched
@@ -395,18 +395,18 @@ def _touched(meeting: Meeting, deleted: Int64Array) -> Int64Array:
             if known is not None:
                 is_asked &= np.isin(rows, rows_in(known))
             asked = np.flatnonzero(is_asked)
-            is_touched[asked] = meeting.differ(tensor_id, meeting.base, rows[asked])
+            is_touched[asked] = sides.differ(tensor_id, sides.base, rows[asked])
     return rows[is_touched]
 
 
-def _lost(meeting: Meeting, vanished: Int64Array) -> Int64Array:
+def _lost(sides: BothSides, vanished: Int64Array) -> Int64Array:
     """Return the rows that are not shown and whose samples are gone too."""
-    targets = meeting.targets(vanished)
+    targets = sides.targets(vanished)
     is_lost = targets < 0
-    for root in meeting.state.roots.values():
+    for root in sides.state.roots.values():
         known = np.flatnonzero(~is_lost)
         order = known[np.argsort(targets[known], kind="stable")]
-        is_lost[order] = runtime.run(_is_hole(root, targets[order], meeting.place.pages))
+        is_lost[order] = runtime.run(_is_hole(root, targets[order], sides.place.pages))
     return vanished[is_lost]
 
 
@@ -415,20 +415,20 @@ async def _is_hole(root: ExtentRoot, rows: Int64Array, pages: PageReader) -> Boo
     return located.table.kind[located.entry] == ChunkKind.HOLE
 
 
-def _misfits(meeting: Meeting, dropped: frozenset[str]) -> Iterable[Conflict]:
+def _misfits(sides: BothSides, dropped: frozenset[str]) -> Iterable[Conflict]:
     """Values that one side wrote while the other took away what they need."""
-    staged, theirs = meeting.staged, meeting.state.schema
-    for spec in meeting.base.schema.tensors:
+    staged, theirs = sides.staged, sides.state.schema
+    for spec in sides.base.schema.tensors:
         mine, other = staged.working.schema.by_id(spec.id), theirs.by_id(spec.id)
-        if other is not None and spec.id in dropped and meeting.place.on_conflict == "theirs":
-            if meeting.mine.append and other.fill is None and not other.type.nullable:
+        if other is not None and spec.id in dropped and sides.place.on_conflict == "theirs":
+            if sides.mine.append and other.fill is None and not other.type.nullable:
                 yield Conflict("drop", spec.id)  # it stays, and appended rows have no value for it
         elif mine is not None and other is not None:
             i_need_more = is_narrower(other, spec) and (
-                meeting.mine.append or meeting.is_changed_here(spec.id)
+                sides.mine.append or sides.is_changed_here(spec.id)
             )
             they_need_more = is_narrower(mine, spec) and (
-                meeting.they_append or meeting.is_changed_there(spec.id)
+                sides.they_append or sides.is_changed_there(spec.id)
             )
             if i_need_more or they_need_more:
                 yield Conflict("schema", spec.id)

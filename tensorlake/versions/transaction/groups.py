@@ -90,7 +90,7 @@ def extended(
 async def settled_groups(
     state: State, before: State, pages: PageReader, sink: PageSink
 ) -> Mapping[str, ColumnGroup]:
-    """Bring the tails of changed groups to the size that a log entry has room for."""
+    """Reduce the tails of changed groups to the size that a log entry has room for."""
     groups = dict(state.groups)
     for name in changed_groups(state, before):
         if name in groups:

@@ -14,10 +14,10 @@ Invariants:
 - A transaction has at most one entry: before a lost race is answered by another try, the entries
   that came in between are searched for an earlier one, and for the keys of the work.
 - ``since`` holds *all* entries after the head that the work began on, whatever number of races was
-  lost: who fits a draft to the newest head never overlooks what an earlier winner changed.
+  lost: a draft for the newest head takes every earlier winner's changes into account.
 - Success is returned only for an entry that is durable.
 - An entry follows one that is in the store: where the head was seen some time ago, it is read again
-  while the packs are stored. The dataset may have been deleted, and made anew, meanwhile.
+  while the packs are stored. The dataset may have been deleted, and created again, since.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def publish(work: Publication, head: Entry, prepare: Prepare) -> Outcome:
         ConflictError: ``prepare`` found a conflict, or other writers won every race.
         InvalidStateError: The branch has ended.
         TransactionExpiredError: It took longer than the dataset's grace time.
-        CommitOutcomeUnknownError: The store did not say whether the entry was stored.
+        CommitOutcomeUnknownError: It is unknown whether the entry was stored.
     """
     log, packs = work.log, work.packs
     looks_again = log.is_unconfirmed(work.seen)
@@ -215,7 +215,7 @@ def publish(work: Publication, head: Entry, prepare: Prepare) -> Outcome:
 async def _built(
     work: Publication, head: Entry, draft: Draft, *, is_seen: bool
 ) -> Published | None:
-    """Make the entry, and store the packs that it cites; None where it would say nothing.
+    """Make the entry, and store the packs that it cites; None where it would change nothing.
 
     In a folder the last pack may still be on its way to the disk: see ``_put``.
     """

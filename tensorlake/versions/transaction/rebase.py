@@ -1,4 +1,4 @@
-"""Moving staged changes onto a newer entry of their branch: what a lost race and ``refresh`` do.
+"""Moving staged changes onto a newer entry of their branch: after a lost race, and in ``refresh``.
 
     changes of both ──find_conflicts──► suspects ──compare trees and cells──► conflicts ──policy──►
     what stays of mine ──rows moved to the head's axis──► applied to the head: Staged again
@@ -23,7 +23,7 @@ from tensorlake.versions.log.state import ExtentRoot, table_of
 from tensorlake.versions.rows.conflict_rules import Conflict
 from tensorlake.versions.rows.ranges import Ranges, clip, no_ranges, ranges_of, rows_in, union
 from tensorlake.versions.transaction.changeset import Edit, Staged
-from tensorlake.versions.transaction.conflicts import Contest, Meeting, Rebasing, contest_of
+from tensorlake.versions.transaction.conflicts import BothSides, Overlap, Rebasing, overlap_of
 from tensorlake.versions.transaction.delta import applied, net_of
 from tensorlake.versions.transaction.groups import group_conflicts
 
@@ -52,21 +52,21 @@ def rebase(staged: Staged, head: Entry, between: Sequence[Entry], place: Rebasin
     Returns:
         The changes on ``head``; where they conflict, as they were, with the conflicts.
     """
-    meeting = Meeting.of(staged, head, between, place)
-    contest = contest_of(meeting)
+    sides = BothSides.of(staged, head, between, place)
+    overlap = overlap_of(sides)
     conflicts = (
-        *contest.unresolved(place.on_conflict),
-        *group_conflicts(staged.working, staged.base_state, meeting.state),
+        *overlap.unresolved(place.on_conflict),
+        *group_conflicts(staged.working, staged.base_state, sides.state),
     )
     if conflicts:
         return Rebased(staged, conflicts)
-    plan = _plan(meeting, contest)
-    return Rebased(runtime.run(_moved(meeting, contest, plan)))
+    plan = _plan(sides, overlap)
+    return Rebased(runtime.run(_moved(sides, overlap, plan)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where rows of the base go on the head's axis.
+    """Positions of the base's rows on the head's axis.
 
     Attributes:
         moves: By tensor id, rows updated here and their places; of tensors not named, all edits
@@ -80,39 +80,39 @@ class _Plan:
     returned: Int64Array
 
 
-def _plan(meeting: Meeting, contest: Contest) -> _Plan:
-    staged, policy = meeting.staged, meeting.place.on_conflict
+def _plan(sides: BothSides, overlap: Overlap) -> _Plan:
+    staged, policy = sides.staged, sides.place.on_conflict
     back = np.setdiff1d(rows_in(staged.returned), rows_in(staged.deleted), assume_unique=True)
     if policy == "ours":
-        back = np.union1d(back, contest.vanished)
-    targets = meeting.targets(back)
-    returned = targets[(targets >= 0) & ~meeting.is_shown(targets)]
+        back = np.union1d(back, overlap.vanished)
+    targets = sides.targets(back)
+    returned = targets[(targets >= 0) & ~sides.is_shown(targets)]
     deleted = rows_in(clip(staged.deleted, staged.limit))
     if policy == "theirs":
-        deleted = np.setdiff1d(deleted, contest.touched, assume_unique=True)
-    gone = meeting.targets(deleted)
+        deleted = np.setdiff1d(deleted, overlap.touched, assume_unique=True)
+    gone = sides.targets(deleted)
     moves: dict[str, tuple[Int64Array, Int64Array]] = {}
-    for spec in contest.schema.schema.tensors:
+    for spec in overlap.schema.schema.tensors:
         rows = staged.updated_rows(spec.id)
-        if spec.id in contest.same:
-            rows = np.setdiff1d(rows, contest.same[spec.id], assume_unique=True)
-        rows = np.setdiff1d(rows, contest.idle, assume_unique=True)
-        is_apart = meeting.is_rewritten or meeting.their_updates(spec.id) or len(contest.idle) > 0
+        if spec.id in overlap.same:
+            rows = np.setdiff1d(rows, overlap.same[spec.id], assume_unique=True)
+        rows = np.setdiff1d(rows, overlap.idle, assume_unique=True)
+        is_apart = sides.is_rewritten or sides.their_updates(spec.id) or len(overlap.idle) > 0
         if policy == "theirs":
-            lost = np.union1d(contest.cells.get(spec.id, contest.vanished), contest.vanished)
+            lost = np.union1d(overlap.cells.get(spec.id, overlap.vanished), overlap.vanished)
             is_apart = is_apart or len(lost) > 0
             rows = np.setdiff1d(rows, lost, assume_unique=True)
         if is_apart:
-            places = meeting.targets(rows)
+            places = sides.targets(rows)
             order = np.argsort(places, kind="stable")
             order = order[places[order] >= 0]
             moves[spec.id] = rows[order], places[order]
     return _Plan(moves, np.sort(gone[gone >= 0]), np.sort(returned))
 
 
-async def _moved(meeting: Meeting, contest: Contest, plan: _Plan) -> Staged:
-    staged, state, place = meeting.staged, meeting.state, meeting.place
-    schema = contest.schema.schema
+async def _moved(sides: BothSides, overlap: Overlap, plan: _Plan) -> Staged:
+    staged, state, place = sides.staged, sides.state, sides.place
+    schema = overlap.schema.schema
     net = await net_of(staged, place.pages, place.stage)
     edits: dict[str, Sequence[Edit]] = {}
     edited: dict[str, Ranges] = {}
@@ -121,8 +121,8 @@ async def _moved(meeting: Meeting, contest: Contest, plan: _Plan) -> Staged:
     for spec in schema.tensors:
         root = staged.working.roots.get(spec.id)
         if root is None:
-            continue  # theirs, or kept by their wish: rows added here have its fill
-        read_as = contest.schema.tensors[spec.id].read_as
+            continue  # theirs, or kept by the policy: rows added here have its fill
+        read_as = overlap.schema.tensors[spec.id].read_as
         if spec.id in plan.moves:
             rows, places = plan.moves[spec.id]
             found: Sequence[Edit] = await _edits_at(root, rows, places, place)
@@ -145,14 +145,14 @@ async def _moved(meeting: Meeting, contest: Contest, plan: _Plan) -> Staged:
     )
     working = await applied(moved, state, txid=place.txid, pages=place.pages, sink=place.scratch)
     return Staged(
-        base=meeting.head,
+        base=sides.head,
         base_state=state,
         working=working,
         edited={id_: ranges for id_, ranges in edited.items() if len(ranges)},
         updated={id_: ranges for id_, ranges in updated.items() if len(ranges)},
         deleted=union((ranges_of(plan.gone), ranges_of(net.appended_gone + state.physical))),
         returned=ranges_of(plan.returned),
-        schema_changes=_schema_changes(staged, contest),
+        schema_changes=_schema_changes(staged, overlap),
         created=staged.created & {spec.id for spec in schema.tensors},
         is_rebased=True,
     )
@@ -179,10 +179,10 @@ async def _edits_at(
     ]
 
 
-def _schema_changes(staged: Staged, contest: Contest) -> tuple[Mapping[str, Any], ...]:
+def _schema_changes(staged: Staged, overlap: Overlap) -> tuple[Mapping[str, Any], ...]:
     """Return the changes to the head's schema; checks made for these changes stay valid."""
     checked = {(one["op"], one["tensor"]) for one in staged.schema_changes if one.get("checked")}
     return tuple(
         {**change, "checked": True} if (change["op"], change["tensor"]) in checked else change
-        for change in contest.schema.changes
+        for change in overlap.schema.changes
     )

@@ -6,7 +6,7 @@
                         query: [step, …] | null,         what led to them; null: chosen by hand
                         message, author, time}
 
-Pages of the rows, where there are too many for the object, lie in packs of the view's own
+Pages of the rows, where there are too many for the object, are stored in packs of the view's own
 transaction. Nothing references them until the tag is stored, so it is a race against collectors,
 which the clock of the store decides (format.md, "Garbage", rule 2): the tag must be less than grace
 / 2 younger than the oldest pack, else it is withdrawn. Like any tag it is also withdrawn when the
@@ -149,7 +149,7 @@ def save_view(
     Args:
         store: The dataset's store.
         packs: Reads its pages.
-        view: The view; who saves it, when and in which transaction, is added here.
+        view: The view; author, time and transaction are added here.
         segments: Its physical rows.
         entry: The version.
         grace_s: The dataset's.

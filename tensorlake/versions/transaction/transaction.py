@@ -90,7 +90,7 @@ class KeyedMove:
     Attributes:
         was: The rows it staged, by rows of the previous state.
         rows: Where those rows are now; -1 where the newer entry never had them.
-        limit: Rows of the older entry; those from here on came since, here or there.
+        limit: Rows of the older entry; those from here on were added later, by either side.
         keys_stand: Whether the older entry's rows are where they were, with the keys they had.
     """
 
@@ -101,7 +101,7 @@ class KeyedMove:
 
 
 class Rematch(Protocol):
-    """Matches keys again after a move; brought by the layer that reads chunks."""
+    """Matches keys again after a move; provided by the layer that reads chunks."""
 
     def __call__(
         self,
@@ -111,7 +111,7 @@ class Rematch(Protocol):
         on_conflict: OnConflict,
         /,
     ) -> tuple[Conflict, ...]:
-        """Stage what the upserts would stage now; tell what keeps them from it.
+        """Stage what the upserts would stage now; return the conflicts that prevent it.
 
         Args:
             transaction: The changes, on the newer entry.
@@ -399,7 +399,7 @@ class Transaction:
         )
 
     async def _settled(self, state: State) -> State:
-        """Bring the tails that grew to the size that a log entry has room for."""
+        """Reduce the tails that grew to the size that a log entry has room for."""
         before, is_rebased = self.base_state, self._staged.is_rebased
 
         async def settled(root: Root[T], was: Root[T] | None) -> Root[T]:

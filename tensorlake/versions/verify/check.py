@@ -223,7 +223,7 @@ async def _report_missing(check: CheckRun) -> None:
     for one in check.ranges.missing.values():
         if await _has_expired_since(check, one.version):
             continue
-        what = f"the pack is missing: {one.what} of {one.version} lies in it"
+        what = f"the pack is missing: {one.what} of {one.version} is in it"
         check.findings.add(one.pack.path, what, advice=f"{RERUN}, or restore it from a copy")
 
 

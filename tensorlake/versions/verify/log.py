@@ -54,7 +54,7 @@ async def check_branch(check: CheckRun, folder: str) -> None:
     log, numbers = BranchLog(check.store, facts.branch), sorted(stored)
     facts.newest = max(numbers, default=-1)
     for absent in sorted(set(range(facts.newest + 1)) - set(numbers))[:ENTRIES_AT_ONCE]:
-        what = "it is missing from a log that goes on after it"
+        what = "it is missing from a log that continues after it"
         check.findings.add(entry_path(facts.branch, absent), what)
     newest = await _entry(check, log, facts.newest) if numbers else None
     if newest is not None:
@@ -150,7 +150,7 @@ async def _check_time(check: CheckRun, path: str, entry: Entry, before: Entry | 
     latest = microseconds(now) if now is not None else entry.stored or 0
     if FIRST_STORED <= latest < entry.time - FAR_MICROSECONDS:
         stored = "by the store's clock it is" if now is not None else "its store dates it"
-        what = f"its time, {_shown(entry.time)}, lies in the future: {stored} {_shown(latest)}"
+        what = f"its time, {_shown(entry.time)}, is in the future: {stored} {_shown(latest)}"
         what += "" if now is not None else ", which counts"
         advice = f"set the clock of the machine on which {entry.author or 'its author'!r} writes"
         check.findings.add(path, what, severity="warning", advice=advice)

@@ -66,7 +66,7 @@ export interface paths {
         options?: never;
         /**
          * Look Up Object
-         * @description Say how long an object is, and when it was written.
+         * @description Return how long an object is, and when it was written.
          */
         head: operations["look_up_object_v1_datasets__name__objects__path__head"];
         patch?: never;
@@ -197,7 +197,7 @@ export interface paths {
         };
         /**
          * Diff Versions
-         * @description Say what differs from version ``a`` to ``b`` (left out: main's newest), by row identity.
+         * @description Compare version ``a`` with ``b`` (left out: main's newest), by row identity.
          */
         get: operations["diff_versions_v1_datasets__name__diff_get"];
         put?: never;
@@ -279,7 +279,7 @@ export interface paths {
         put?: never;
         /**
          * Complete Query
-         * @description Say what the word before the cursor could become.
+         * @description Describe what the word before the cursor could become.
          */
         post: operations["complete_query_v1_datasets__name__query_complete_post"];
         delete?: never;
@@ -299,7 +299,7 @@ export interface paths {
         put?: never;
         /**
          * Select Rows
-         * @description Say which rows queries select, or the values of their groups, as .npz.
+         * @description Return which rows queries select, or the values of their groups, as .npz.
          */
         post: operations["select_rows_v1_datasets__name__selection_post"];
         delete?: never;
@@ -541,7 +541,7 @@ export interface paths {
         };
         /**
          * Stream Events
-         * @description Say when a branch gets a new commit.
+         * @description Report when a branch gets a new commit.
          */
         get: operations["stream_events_v1_datasets__name__events_get"];
         put?: never;
@@ -858,7 +858,7 @@ export interface components {
         };
         /**
          * Histogram
-         * @description ``counts[i]`` values lie in [edges[i], edges[i + 1]); the last bar holds its end too.
+         * @description ``counts[i]`` values are in [edges[i], edges[i + 1]); the last bar holds its end too.
          *
          *     ``bounds`` are the edges as TQL writes them, exactly: ``expression >= bounds[i]`` finds what the
          *     bars count. ``per`` element, a row holds many values, and ANY selects rows that hold one or more
@@ -974,7 +974,7 @@ export interface components {
         };
         /**
          * ObjectList
-         * @description Objects in the order of their paths; ``next`` is what to go on behind, None at the end.
+         * @description Objects in the order of their paths; ``next`` is the path to continue after, or None.
          */
         ObjectList: {
             /** Objects */
@@ -1087,7 +1087,7 @@ export interface components {
         };
         /**
          * RowsPage
-         * @description Rows by position in the version, or in a query's result; ``next`` is where to go on.
+         * @description Rows by position in the version, or in a query's result; ``next`` is where to continue.
          */
         RowsPage: {
             /** Version */

@@ -47,7 +47,7 @@ def as_table(src: Any) -> Arrow:
             table = table.rename_columns(
                 ["index" if name == _UNNAMED_INDEX else name for name in table.column_names]
             )
-        # The index of ds.to_pandas(): where rows were, which the new dataset says by itself.
+        # The index of ds.to_pandas(): row numbers, which the new dataset has anyway.
         return table.drop_columns(["_row"]) if "_row" in table.column_names else table
     if hasattr(src, "to_arrow_table"):  # DuckDB's relations
         return src.to_arrow_table()
@@ -59,7 +59,7 @@ def as_table(src: Any) -> Arrow:
 
 
 def _without_views(table: Arrow) -> Arrow:
-    """Bring polars' views of text and bytes to the types that every function of Arrow takes."""
+    """Convert polars' string and binary views to types that every function of Arrow accepts."""
     import pyarrow as pa
 
     plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}

@@ -134,7 +134,7 @@ def _as_it_went_out(field: Arrow, column: Arrow) -> SampleType | None:
 
 
 def _is_in_seconds(written: Arrow, found: Arrow) -> bool:
-    """Whether seconds came back as milliseconds: Parquet has no seconds."""
+    """Whether seconds were read as milliseconds: Parquet has no seconds."""
     import pyarrow as pa
 
     if not (pa.types.is_timestamp(written) and pa.types.is_timestamp(found)):
@@ -187,7 +187,7 @@ def _infer(
     if found is None:
         raise SchemaError(
             f"column {name!r} is {kind}, which no type of tensors holds"
-            f"\nleave it out, or say what it is: schema={{{name!r}: …}}",
+            f"\nleave it out, or give its type: schema={{{name!r}: …}}",
             tensor=name,
             actual=str(kind),
         )

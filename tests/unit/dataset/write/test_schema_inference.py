@@ -101,7 +101,7 @@ def test_what_has_no_rows_is_refused(data):
         ([1, [2]], "values of 0, 1 axes"),
         ([True, []], "values of 0, 1 axes"),
         ([[1, [2]]], "whose parts differ in length"),
-        ([None], "no value to tell its type"),
+        ([None], "no value to infer its type"),
         ([NOON, NOON.replace(tzinfo=dt.UTC)], "times with a zone and times without"),
         ([object()], "values of no one type"),
         (np.array([1j]), "elements of complex128"),
