@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         common_columns,
         token_column,
     )
+    from tensorlake.loader.sources.packing import PackedRows, Packing
     from tensorlake.loader.sources.remote import BatchServer
     from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
 
@@ -62,6 +63,8 @@ __all__ = [
     "NullColumnWarning",
     "Order",
     "OrderedRows",
+    "PackedRows",
+    "Packing",
     "PlanKey",
     "Progress",
     "Sample",
@@ -110,6 +113,7 @@ _PLACES: Final = {
     "tensorlake.loader.sources.mix": (
         "MixRows MixSource check_columns check_weights common_columns token_column"
     ),
+    "tensorlake.loader.sources.packing": "PackedRows Packing",
     "tensorlake.loader.sources.remote": "BatchServer",
     "tensorlake.loader.sources.rows": "OrderedRows SelectedRows",
 }

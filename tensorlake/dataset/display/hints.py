@@ -105,7 +105,7 @@ WORDS = {
 _EXACT = "exact answers are ds.query('ORDER BY COSINE_SIMILARITY(vec, $q) DESC LIMIT 10', q=…)"
 LATER: dict[str, str] = {
     **dict.fromkeys(("create_index", "drop_index", "indexes", "search"), _EXACT),
-    "pack": "rows of one length are ds.torch(collate={'tokens': tl.collate.Pad(to=4096)})",
+    "pack": "pack the documents of one dataset or view: view.pack('tokens', 4096)",
     "tensorflow": "tf.data.Dataset.from_generator takes the NumPy batches of ds.loader(…)",
     "windows": "cut windows of samples in ds.torch(transform=…)",
 }

@@ -6,6 +6,7 @@ other libraries (``num_workers=``) are refused by the loader, with the name used
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from tensorlake.dataset.display.signatures import with_options
@@ -17,9 +18,10 @@ from tensorlake.dataset.transform.loader_options import (
 )
 
 if TYPE_CHECKING:
-    from tensorlake.loader import Framework, Loader
+    from tensorlake.dataset.core.rowset import RowSet
+    from tensorlake.loader import Framework, Loader, Packing
 
-__all__ = ["jax", "loader", "torch"]
+__all__ = ["Packed", "jax", "loader", "torch"]
 
 
 class HasLoader(Protocol):
@@ -73,3 +75,37 @@ def loader(self: HasLoader, **arguments: Unpack[LoaderOptions]) -> Loader:
         >>> ds.discard()
     """
     return self.__loader__("numpy", dict(arguments))
+
+
+class HasDocuments(Protocol):
+    """Rows that can be packed."""
+
+    @property
+    def __rowset__(self) -> RowSet: ...
+
+    def __loader__(
+        self, framework: Framework, arguments: dict[str, Any], packing: Packing | None = None
+    ) -> Loader: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Packed:
+    """Documents as sequences of one length: what ``pack()`` returns, to be streamed."""
+
+    documents: HasDocuments
+    packing: Packing
+
+    torch, jax, loader = torch, jax, loader
+
+    def __repr__(self) -> str:
+        packing, rows = self.packing, self.documents.__rowset__
+        return (
+            f"Packed sequences of {packing.length:,} tokens of {packing.tokens!r}, from"
+            f" {len(rows):,} rows of {rows.url!r} {rows.version}"
+        )
+
+    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
+        """Make a loader of a framework."""
+        from tensorlake.dataset.transform.pack import packed_arguments
+
+        return self.documents.__loader__(framework, *packed_arguments(arguments, self.packing))

@@ -30,7 +30,7 @@ from tensorlake.types import SampleType
 
 if TYPE_CHECKING:
     from tensorlake.dataset.transform.loaders import Repin
-    from tensorlake.loader import Framework, Loader
+    from tensorlake.loader import Framework, Loader, Packing
     from tensorlake.reading import Reader, Selection
 
 __all__ = ["RowNames", "Rows", "repin_of"]
@@ -169,12 +169,55 @@ class Rows:
     jax = batches.jax
     loader = batches.loader
 
-    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
+    def pack(
+        self,
+        tokens: str,
+        length: int,
+        *,
+        eos: int | None = None,
+        split: bool = True,
+        mask: str | None = None,
+    ) -> batches.Packed:
+        """Pack documents of tokens, end to end, into sequences of one length.
+
+        Batches have the tokens, ``segments`` (which document of the sequence, from 0 on; padding
+        −1) and ``positions`` (in the document's part of this sequence), int32, of shape
+        (batch, length); with ``collate={tokens: "concat"}`` they are flat, and ``cu_seqlens``
+        lists where documents start. Documents are cut where a sequence ends, and go on in the next.
+
+        Args:
+            tokens: The column of tokens, one array per row.
+            length: Tokens of a sequence.
+            eos: The token to put after each document.
+            split: Cut documents; False is not supported yet.
+            mask: A column of one number per token, such as which turns to learn from, packed alike.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-pack", {"tokens": tl.Array("uint16", (None,))})
+            >>> ds.extend({"tokens": [[1, 2, 3], [4], [5, 6]]})
+            >>> (batch,) = ds.pack("tokens", 5, eos=0).loader(batch_size=2)
+            >>> batch["tokens"].tolist()
+            [[1, 2, 3, 0, 4], [0, 5, 6, 0, 0]]
+            >>> batch["segments"].tolist()
+            [[0, 0, 0, 0, 1], [0, 1, 1, 1, -1]]
+            >>> ds.discard()
+        """
+        from tensorlake.dataset.transform.pack import checked_packing
+
+        rows = self.__rowset__
+        packing = checked_packing(rows, tokens, length, eos=eos, split=split, mask=mask)
+        return batches.Packed(self, packing)
+
+    def __loader__(
+        self, framework: Framework, arguments: dict[str, Any], packing: Packing | None = None
+    ) -> Loader:
         """Make a loader of a framework: what ``torch()``, ``jax()`` and ``loader()`` call."""
         from tensorlake.dataset.transform.loaders import stream
 
-        remake = partial(_made_again, self, framework, arguments)
-        return stream(self.__rowset__, framework, arguments, repin=repin_of(self), remake=remake)
+        remake = partial(_made_again, self, framework, arguments, packing)
+        own = self.__rowset__, framework, arguments
+        return stream(*own, repin=repin_of(self), remake=remake, packing=packing)
 
     def show(self, *, write: bool = False, open: bool = True) -> str:  # noqa: A002 - as webbrowser
         """Look at the rows in a browser, and return the address of the page.
@@ -220,7 +263,11 @@ def repin_of(rows: HasRows) -> Repin | None:
 
 
 def _made_again(
-    rows: Rows, framework: Framework, arguments: dict[str, Any], **replaced: Any
+    rows: Rows,
+    framework: Framework,
+    arguments: dict[str, Any],
+    packing: Packing | None,
+    **replaced: Any,
 ) -> Loader:
     """Make the same loader in another process; None for a View's rows."""
-    return rows.__loader__(framework, arguments | replaced)
+    return rows.__loader__(framework, arguments | replaced, packing)

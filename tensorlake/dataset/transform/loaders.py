@@ -42,6 +42,8 @@ from tensorlake.loader import (
     Loader,
     LoaderState,
     Order,
+    PackedRows,
+    Packing,
     SelectedRows,
     VirtualValues,
     make_loader,
@@ -68,6 +70,7 @@ def stream(
     *,
     repin: Repin | None = None,
     remake: Callable[..., Loader] | None = None,
+    packing: Packing | None = None,
 ) -> Loader:
     """Make a loader of rows.
 
@@ -77,6 +80,7 @@ def stream(
         arguments: As for ``ds.loader()``.
         repin: Opens the version that a state recorded; None if there is only this one.
         remake: Makes the same loader in another process; None: from these rows.
+        packing: How rows become sequences of tokens; None: they stay rows.
 
     Raises:
         InvalidInputError: It is an aggregate, without rows of a dataset.
@@ -91,6 +95,9 @@ def stream(
     if ROW_ID in names:
         rows = replace(rows, virtual={**rows.virtual, ROW_ID: RowIdColumn(readable.selection)})
     remake = remake or partial(_made_again, readable, framework, arguments)
+    if packing is not None:
+        packed = PackedRows(replace(rows, virtual={}, source=None, server=None), packing)
+        return make_loader(packed, framework=framework, remake=remake, **arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import ShortBatchWarning
 from tensorlake.loader.runtime.rng import takes_rng
+from tensorlake.loader.sources.packing import PackedPlan, PackedRows
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
 from tensorlake.loader.sources.remote import RemotePass, RemoteSetup
 from tensorlake.loader.sources.windows import WindowReads
@@ -101,8 +102,8 @@ class Opening:
         nbytes = rows * sum(column.sample_nbytes for column in self.columns)
         is_plain = all(column.kind in ("row", "virtual", "uniform") for column in self.columns)
         is_stacked = all(column.is_stacked and column.collate is None for column in self.columns)
-        has_transform = self.arguments.transform is not None
-        return is_plain and is_stacked and not has_transform and nbytes <= LATE_NBYTES
+        has_more = self.arguments.transform is not None or isinstance(self.rows, PackedRows)
+        return is_plain and is_stacked and not has_more and nbytes <= LATE_NBYTES
 
     @property
     def is_in_memory(self) -> bool:
@@ -139,6 +140,8 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
         return remote, remote.start
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
+    if isinstance(plan, PackedPlan):
+        shares = map(plan.unpack, shares)
     shares = _look_ahead(opening, plan, iter(shares))
     transform = _transform(opening)
     setup = _pipeline_setup(opening, plan, transform)
@@ -146,6 +149,8 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         shares = setup.windows.watch(shares)
     pipeline = Pipeline(setup, shares, is_in_memory=opening.is_in_memory)
     assembler = _assembler(opening, pipeline, transform, with_valid=with_valid)
+    if isinstance(plan, PackedPlan):
+        assembler = replace(assembler, pack=plan.packing.pack)
     return pipeline, partial(pipeline.start, assembler)
 
 
@@ -179,7 +184,7 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         windows, sparse = WindowReads(plan, rows.selection, opening.cache, sizes), ()
     row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
     read_nbytes = 0  # of a local dataset: mapped chunks take no memory
-    if not rows.reader.store.is_local:
+    if not rows.reader.store.is_local or isinstance(plan, PackedPlan):
         read_nbytes = row_nbytes_of(rows.reader, tuple(opening.cache.tensors))
     return PipelineSetup(
         selection=rows.selection,

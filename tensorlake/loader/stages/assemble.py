@@ -9,8 +9,7 @@
 Small batches of only uniform columns are gathered late, by the consumer: the fastest memory is that
 which its own thread has just freed, and the copy costs less than a handover.
 
-The last thread to finish a stage starts the next; no thread waits for another. Any exception ends
-the group: its outcome passes it to the consumer.
+The last thread to finish a stage starts the next; none waits. An exception ends the group.
 """
 
 from __future__ import annotations
@@ -46,6 +45,7 @@ from tensorlake.loader.stages.gather_lists import (
 if TYPE_CHECKING:
     from tensorlake.loader.config.batch_schema import MakeBatch
     from tensorlake.loader.plan.selection import Int64Array
+    from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.runtime.threads import WorkerThreads
     from tensorlake.loader.sources.batch_group import Group, Piece
@@ -60,8 +60,7 @@ logger = logging.getLogger("tensorlake")
 OnError: TypeAlias = Literal["raise", "skip"]
 MAX_PIECE_ROWS = 8  # some milliseconds of decoding: long compared to a task, short at the end
 PIECES_A_THREAD = 4
-# NumPy releases the GIL for gathers of more than 500 rows: planning continues meanwhile.
-LATE_ROWS = 1024
+LATE_ROWS = 1024  # NumPy's gathers of more than 500 release the GIL: planning continues
 NOTHING_AHEAD: tuple[int, int, NDArray[Any]] = (0, 0, np.empty(0))
 
 
@@ -81,6 +80,7 @@ class Assembler:
     with_valid: bool  # every batch carries _valid, and places are kept
     is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
     release: Callable[[Group, list[dict[str, Any]]], None]  # its chunks, once batches are made
+    pack: Callable[[Share, dict[str, Any]], dict[str, Any]] | None = None
 
     def begin(self, group: Group) -> Assembly:
         """Prepare to assemble a group; call ``finish`` when all its needs are loaded."""
@@ -163,8 +163,8 @@ class Assembly:
         rows = self.group.tensors.get(column.name)
         lost = None if rows is None else lost_rows(self._chunks(column.name), rows)
         if lost is not None:
-            shown = shown_rows(self.group.rows[lost])
-            logger.warning("skipped: rows %s of %r are damaged", shown, column.name)
+            message = "skipped: rows %s of %r are damaged"
+            logger.warning(message, shown_rows(self.group.rows[lost]), column.name)
             self._lose(np.flatnonzero(lost))
 
     def _gather_column(self, column: ColumnPlan) -> None:
@@ -355,9 +355,9 @@ class Assembly:
         data = self.clips[name][number]
         if data is None:
             return 0
-        row, place = int(self.group.rows[number]), int(self.group.places[number])
+        row, place, epoch = self.group.rows[number], self.group.places[number], self.how.epoch
         try:
-            made = clips.decode(data, row=row, place=place, epoch=self.how.epoch)
+            made = clips.decode(data, row=int(row), place=int(place), epoch=epoch)
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
                 raise  # here: a frame on its path that names it would keep the whole pass alive
@@ -397,8 +397,8 @@ class Assembly:
             if column.drops_with in masks:
                 values[column.name] = dropped(values[column.name], masks[column.drops_with])
         transform = self.how.transform
-        piece_rows = transform.piece_rows if transform else 0
-        self._share_out(self._transform_rows if transform else None, self._cut, piece_rows)
+        work, most = (self._transform_rows, transform.piece_rows) if transform else (None, 0)
+        self._share_out(work, self._cut, most)
 
     def _compare_counts(self, column: ColumnPlan, values: list[Any], items: list[Any]) -> None:
         for number in uneven(values, items):
@@ -427,6 +427,8 @@ class Assembly:
         else:
             with self.how.counters.timed("gather_s"):
                 batches = [make() for make in makers]
+                if self.how.pack is not None:
+                    batches = [*map(self.how.pack, self.group.shares, batches)]
             makers = [batch.copy for batch in batches]
             self.how.release(self.group, batches)
         self.group.batches.settle(makers)

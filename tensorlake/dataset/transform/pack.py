@@ -1,0 +1,142 @@
+"""``view.pack()``: documents of tokens as sequences of one length, for language models.
+
+The loader's arguments apply to documents (``shuffle`` permutes them) and to batches of sequences
+(``batch_size``); those that would apply to rows have no meaning here and raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
+from tensorlake.loader import Packing
+from tensorlake.loader import decode as steps
+from tensorlake.quantities import check_flags, checked_integer
+from tensorlake.types import parse_dtype
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.rowset import RowSet
+
+__all__ = ["checked_packing", "packed_arguments"]
+
+OF_ROWS = ("columns", "transform", "null")
+"""Arguments about rows, which a batch of sequences does not have."""
+
+
+def checked_packing(
+    view: RowSet, tokens: str, length: int, *, eos: int | None, split: bool, mask: str | None
+) -> Packing:
+    """Check the arguments of ``pack()``.
+
+    Raises:
+        TensorNotFoundError: A column does not exist.
+        InvalidInputError: It is not a column of arrays of numbers, or a value is impossible.
+        UnsupportedFeatureError: ``split=False``.
+    """
+    check_flags(split=split)
+    if not split:
+        raise UnsupportedFeatureError(
+            "pack(split=False) is not supported by this version: documents are cut where a sequence"
+            " ends\nleave it out; segments keep attention inside a document",
+            argument="split",
+        )
+    length = checked_integer(length, name="length", least=1)
+    for name in (tokens, mask):
+        if name is not None:
+            _check_column(view, name)
+    dtype = np.dtype(view.selection.snapshot.spec(tokens).type.dtype)
+    if eos is not None:
+        eos = checked_integer(eos, name="eos", least=None)
+        if dtype.kind not in "iu" or not _fits(eos, dtype):
+            raise InvalidInputError(
+                f"eos={eos} is not a value of {tokens!r}, whose tokens are {dtype.name}",
+                argument="eos",
+                expected=dtype.name,
+                actual=eos,
+            )
+    return Packing(tokens, length, eos, mask)
+
+
+def packed_arguments(
+    arguments: Mapping[str, Any], packing: Packing
+) -> tuple[dict[str, Any], Packing]:
+    """Divide a loader's arguments into those of its documents and those of their packing.
+
+    Raises:
+        InvalidInputError: An argument is about rows.
+        UnsupportedFeatureError: A step of ``decode`` is not Cast.
+    """
+    given = dict(arguments)
+    for name in OF_ROWS:
+        if given.get(name) is not None:
+            raise InvalidInputError(
+                f"{name}={shown(given[name])}: a packed batch has sequences of tokens, not rows"
+                f"\nleave {name}= out; transform documents before: ds.map(…), or batches:"
+                " batch_transform=",
+                argument=name,
+                actual=given[name],
+            )
+    if given.get("on_error", "raise") != "raise":
+        raise InvalidInputError(
+            f"on_error={shown(given['on_error'])}: sequences are cut by the lengths of all"
+            " documents, so none can be skipped\npack a view without the damaged ones",
+            argument="on_error",
+            actual=given["on_error"],
+        )
+    collate, cast = given.pop("collate", None) or {}, given.pop("decode", None) or {}
+    for name, values in (("collate", collate), ("decode", cast)):
+        if not isinstance(values, Mapping) or set(values) - {packing.tokens}:
+            raise InvalidInputError(
+                f"{name} of a packed loader is for {packing.tokens!r}, got {shown(values)}",
+                argument=name,
+                actual=values,
+            )
+    form = collate.get(packing.tokens)
+    if form not in (None, "concat"):
+        raise InvalidInputError(
+            f"collate of packed {packing.tokens!r} is 'concat', or left out, got {shown(form)}",
+            argument="collate",
+            actual=form,
+        )
+    given["columns"] = [packing.tokens, *([] if packing.mask is None else [packing.mask])]
+    return given, replace(packing, dtype=_dtype(cast, packing), is_flat=form == "concat")
+
+
+def _dtype(decode: Mapping[str, Any], packing: Packing) -> np.dtype | None:
+    step = decode.get(packing.tokens)
+    if isinstance(step, list) and len(step) == 1:
+        (step,) = step
+    if step is None:
+        return None
+    if not isinstance(step, steps.Cast):
+        raise UnsupportedFeatureError(
+            f"decode of packed {packing.tokens!r} is tl.decode.Cast(dtype), got {shown(step)}",
+            argument="decode",
+            actual=step,
+        )
+    return parse_dtype(step.dtype)
+
+
+def _fits(token: int, dtype: np.dtype) -> bool:
+    limits = np.iinfo(dtype.name)
+    return limits.min <= token <= limits.max
+
+
+def _check_column(view: RowSet, name: str) -> None:
+    if name in view.computed:
+        raise InvalidInputError(
+            f"{name!r} is computed by the query, and pack() reads stored tokens"
+            "\nstore them first: ds.map(…)",
+            tensor=name,
+        )
+    sample_type = view.selection.snapshot.spec(name).type
+    if sample_type.dtype is None or len(sample_type.shape) != 1:
+        raise InvalidInputError(
+            f"pack() takes a column of one array of numbers per document, and {name!r} is"
+            f" {sample_type.describe()}\nstore tokens as tl.Array('uint16', (None,))",
+            tensor=name,
+        )

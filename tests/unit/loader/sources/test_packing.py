@@ -1,0 +1,171 @@
+"""``pack()``: forms of a batch, frameworks, states, and refusals."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import InvalidInputError, StateMismatchError, UnsupportedFeatureError
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    ds = tl.create(
+        "memory://loader-packing",
+        {
+            "tokens": tl.Array("uint16", (None,)),
+            "mask": tl.Array("bool", (None,)),
+            "maybe": tl.Array("int32", (None,), nullable=True),
+            "fixed": tl.Array("int32", (3,)),
+            "image": tl.Array("uint8", (None, None)),
+            "text": "str",
+        },
+    )
+    rows = range(20)
+    ds.extend(
+        {
+            "tokens": [np.full(row % 7, row + 1, np.uint16) for row in rows],
+            "mask": [np.full(row % 7, row % 2 == 0) for row in rows],
+            "maybe": [None if row == 11 else np.arange(row, dtype=np.int32) for row in rows],
+            "fixed": np.arange(60, dtype=np.int32).reshape(20, 3),
+            "image": [np.zeros((1, 1), np.uint8)] * 20,
+            "text": ["a"] * 20,
+        }
+    )
+    ds.commit("20 documents")
+    return ds
+
+
+def test_flat_batches_list_where_documents_start(corpus):
+    loader = corpus[:5].pack("tokens", 4, eos=0).loader(batch_size=8, collate={"tokens": "concat"})
+
+    (batch,) = loader
+
+    assert batch["tokens"].tolist() == [0, 2, 0, 3, 3, 0, 4, 4, 4, 0, 5, 5, 5, 5, 0, 0]
+    assert batch["cu_seqlens"].tolist() == [0, 1, 3, 4, 6, 8, 10, 12, 15]
+    assert batch["segments"].tolist() == [0, 1, 1, 2, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 0, -1]
+
+
+def test_torch_gets_tensors_of_the_requested_dtype(corpus):
+    torch = pytest.importorskip("torch")
+    cast = {"tokens": tl.decode.Cast("int64")}
+
+    (batch,) = corpus.pack("tokens", 8, eos=0, mask="mask").torch(batch_size=99, decode=cast)
+
+    assert batch["tokens"].dtype == torch.int64
+    assert batch["mask"].dtype == torch.bool
+    assert batch["tokens"].shape == batch["segments"].shape == (10, 8)
+
+
+def test_rows_of_one_length_pack_too(corpus):
+    (batch,) = corpus[:3].pack("fixed", 5).loader(batch_size=2)
+
+    assert batch["fixed"].ravel().tolist() == [*range(9), 0]
+    assert batch["segments"].tolist() == [[0, 0, 0, 1, 1], [0, 1, 1, 1, -1]]
+
+
+def test_documents_without_tokens_make_no_sequence(corpus):
+    packed = corpus[0:1].pack("tokens", 4)
+
+    assert len(packed.loader(batch_size=2)) == 0
+    assert list(packed.loader(batch_size=2)) == []
+
+
+def test_a_pickled_loader_goes_on_where_it_is(corpus):
+    loader = corpus.pack("tokens", 4, eos=0).loader(batch_size=3, shuffle="full")
+    batches = iter(loader)
+    next(batches)
+    copy = pickle.loads(pickle.dumps(loader))
+
+    assert [b["tokens"].tolist() for b in copy] == [b["tokens"].tolist() for b in batches]
+
+
+def test_a_state_returns_to_its_version():
+    ds = tl.create("memory://loader-packing-moves", {"tokens": tl.Array("uint16", (None,))})
+    ds.extend({"tokens": [[1, 2, 3], [4, 5]]})
+    ds.commit("two")
+    loader = ds.pack("tokens", 2).loader(batch_size=1)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    rest = [batch["tokens"].tolist() for batch in batches]
+    ds.extend({"tokens": [[6] * 9]})
+    ds.commit("a third")
+
+    resumed = ds.pack("tokens", 2).loader(batch_size=1)
+    with pytest.warns(tl.NewerVersionWarning):
+        resumed.load_state_dict(state)
+
+    assert [batch["tokens"].tolist() for batch in resumed] == rest
+
+
+def test_a_state_of_another_packing_is_refused(corpus):
+    state = corpus.pack("tokens", 4, eos=0).loader(batch_size=2).state_dict()
+
+    with pytest.raises(StateMismatchError, match="recorded 'pack tokens 4 eos=0', given 'pack tok"):
+        corpus.pack("tokens", 8, eos=0).loader(batch_size=2).load_state_dict(state)
+    with pytest.raises(StateMismatchError, match="selection"):
+        corpus.loader(batch_size=2, columns=["fixed"]).load_state_dict(state)
+    with pytest.raises(StateMismatchError, match="recorded 'not packed'"):
+        corpus.pack("tokens", 8).loader(batch_size=2).load_state_dict(
+            corpus.loader(batch_size=2, columns=["fixed"]).state_dict()
+        )
+
+
+def test_explain_counts_sequences(corpus):
+    packed = corpus.pack("tokens", 8, eos=0)
+
+    assert (
+        "packed into 10 sequences of 8 tokens of 'tokens'" in packed.loader(batch_size=2).explain()
+    )
+    assert repr(packed).startswith("Packed sequences of 8 tokens of 'tokens', from 20 rows")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"tokens": "text"}, "one array of numbers per document, and 'text' is"),
+        ({"tokens": "image"}, "one array of numbers per document"),
+        ({"tokens": "none"}, "none"),
+        ({"length": 0}, "length must be an integer >= 1"),
+        ({"length": 2.5}, "length must be an integer"),
+        ({"eos": -1}, "eos=-1 is not a value of 'tokens', whose tokens are uint16"),
+        ({"eos": 1 << 16}, "eos=65536"),
+        ({"mask": "text"}, "'text' is"),
+    ],
+)
+def test_impossible_packings_are_refused(corpus, arguments, words):
+    with pytest.raises((InvalidInputError, tl.errors.TensorNotFoundError), match=words):
+        corpus.pack(**({"tokens": "tokens", "length": 4} | arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"columns": ["_row"]}, "columns=.*sequences of tokens, not rows"),
+        ({"transform": dict}, "transform="),
+        ({"on_error": "skip"}, "none can be skipped"),
+        ({"collate": {"tokens": "pad"}}, "collate of packed 'tokens' is 'concat'"),
+        ({"collate": {"mask": "list"}}, "collate of a packed loader is for 'tokens'"),
+    ],
+)
+def test_arguments_about_rows_are_refused(corpus, arguments, words):
+    with pytest.raises(InvalidInputError, match=words):
+        corpus.pack("tokens", 4).loader(batch_size=2, **arguments)
+
+
+def test_whole_documents_and_other_steps_come_later(corpus):
+    with pytest.raises(UnsupportedFeatureError, match="split=False"):
+        corpus.pack("tokens", 4, split=False)
+    with pytest.raises(UnsupportedFeatureError, match=r"tl\.decode\.Cast"):
+        corpus.pack("tokens", 4).loader(batch_size=2, decode={"tokens": tl.decode.ToFloat()})
+
+
+def test_null_documents_and_uneven_masks_are_named(corpus):
+    with pytest.raises(InvalidInputError, match="'maybe' is NULL at position 11"):
+        len(corpus.pack("maybe", 4).loader(batch_size=2))
+    with pytest.raises(InvalidInputError, match="mask='fixed' has 3 numbers for a document of 1"):
+        list(corpus.pack("tokens", 4, mask="fixed").loader(batch_size=2))
