@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.decode import step_from_json
     from tensorlake.loader.engine.benchmark import Epoch, Sample, measure_epochs
     from tensorlake.loader.engine.loader import Loader
+    from tensorlake.loader.engine.packing import PackedRows, Packing
     from tensorlake.loader.engine.progress import Progress
     from tensorlake.loader.frameworks.make import make_loader
     from tensorlake.loader.frameworks.server import served_loader, written_batches
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
         common_columns,
         token_column,
     )
-    from tensorlake.loader.sources.packing import PackedRows, Packing
     from tensorlake.loader.sources.remote import BatchServer
     from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
 
@@ -99,6 +99,7 @@ _PLACES: Final = {
     "tensorlake.loader.decode": "step_from_json",
     "tensorlake.loader.engine.benchmark": "Epoch Sample measure_epochs",
     "tensorlake.loader.engine.loader": "Loader",
+    "tensorlake.loader.engine.packing": "PackedRows Packing",
     "tensorlake.loader.engine.progress": "Progress",
     "tensorlake.loader.frameworks.make": "make_loader",
     "tensorlake.loader.frameworks.server": "served_loader written_batches",
@@ -113,7 +114,6 @@ _PLACES: Final = {
     "tensorlake.loader.sources.mix": (
         "MixRows MixSource check_columns check_weights common_columns token_column"
     ),
-    "tensorlake.loader.sources.packing": "PackedRows Packing",
     "tensorlake.loader.sources.remote": "BatchServer",
     "tensorlake.loader.sources.rows": "OrderedRows SelectedRows",
 }

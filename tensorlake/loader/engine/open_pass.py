@@ -18,11 +18,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tensorlake.errors import CorruptionError
+from tensorlake.loader.engine.packing import PackedPlan, PackedRows
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import ShortBatchWarning
 from tensorlake.loader.runtime.rng import takes_rng
-from tensorlake.loader.sources.packing import PackedPlan, PackedRows
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
 from tensorlake.loader.sources.remote import RemotePass, RemoteSetup
 from tensorlake.loader.sources.windows import WindowReads
