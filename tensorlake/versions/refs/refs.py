@@ -314,7 +314,7 @@ def _no_version(version: object, branch: str) -> InvalidInputError:
     elif isinstance(named := getattr(version, "version", None), str):  # a Commit, Tag or handle
         hint = f"pass its version: version={shown(named)}"
     return InvalidInputError(
-        f"version={shown(version)} is a {type(version).__name__}, not a version\n{hint}",
+        f"version={shown(version)} of type {type(version).__name__} is not a version\n{hint}",
         version=version,
     )
 

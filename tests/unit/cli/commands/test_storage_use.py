@@ -107,7 +107,7 @@ def test_cp_is_copy(run, pets):
 def test_doctor_says_what_is_installed(run):
     found = {one["what"]: one for one in json.loads(run("doctor", "--json").out)}
 
-    assert found["tensorlake"]["told"].startswith(tl.__version__)
+    assert found["tensorlake"]["detail"].startswith(tl.__version__)
     assert found["numpy"]["state"] == "ok"
     assert found["extra 'torch'"]["state"] in {"ok", "absent"}
 

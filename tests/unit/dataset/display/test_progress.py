@@ -62,7 +62,7 @@ def test_ingestion_ends_with_its_report(monkeypatch, tmp_path):
 
     last = terminal.getvalue().rstrip("\n").split("\r")[-1].rstrip()
     assert last == str(ds.ingest_report)
-    assert last.startswith("ingested 3 rows (24 B) in ")
+    assert last.startswith("3 rows added; read 24 B in ")
     assert last.endswith(f" → {tmp_path / 't.tl'} main@1 (committed in 1 commit)")
 
 
