@@ -94,7 +94,7 @@ def test_a_message_that_is_no_text_is_refused_and_the_changes_stay(one_row, mess
 @pytest.mark.parametrize("name", [5, b"v1", ["v1"], "half \ud800"])
 @pytest.mark.parametrize("call", ["tag", "branch", "delete_tag", "delete_branch", "merge", "at"])
 def test_a_name_that_is_no_text_is_refused(one_row, call, name):
-    with pytest.raises(tl.InvalidInputError, match="name|not a version"):
+    with pytest.raises(tl.InvalidInputError, match=r"name|not a version"):
         getattr(one_row, call)(name)
 
 

@@ -56,7 +56,7 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
 }
 READS = {
     *("arrow_dataset", "at", "count", "diff", "filter", "follow", "graph", "jax"),
-    *("loader", "log", "order_by", "query"),
+    *("loader", "log", "order_by", "pack", "query"),
     *("sample", "select", "show", "split", "summary", "take", "unnest"),
     *("torch", "where", "branches", "has_changes", "ingest_report", "map_report"),
     *("nbytes", "row_ids", "rows", "schema", "tags", "tensors", "url", "version", "views"),
