@@ -108,7 +108,7 @@ def _weighted(whole: Arrangement, weights: Any) -> Arrangement:
     if isinstance(weights, Mapping):
         return _by_class(whole, dict(weights))
     if isinstance(weights, list | tuple | np.ndarray):
-        return replace(whole, rule="weighted", weights=np.asarray(weights))
+        return replace(whole, rule="weighted", weights=_numbers(weights))
     raise InvalidInputError(
         "weights is the name of a column of numbers, an array of a number for each row, or"
         f" {{'label': 'balanced'}} or {{'label': {{'cat': 2.0}}}}, got {shown(weights)}"
@@ -116,6 +116,17 @@ def _weighted(whole: Arrangement, weights: Any) -> Arrangement:
         argument="weights",
         actual=weights,
     )
+
+
+def _numbers(weights: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(weights)
+    except ValueError:  # lists of unequal lengths, or too deep ones
+        raise InvalidInputError(
+            f"weights is an array of a number for each row, got {shown(weights)}",
+            argument="weights",
+            actual=weights,
+        ) from None
 
 
 def _by_class(whole: Arrangement, weights: dict[Any, Any]) -> Arrangement:
