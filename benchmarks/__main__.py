@@ -29,9 +29,9 @@ from benchmarks import (
     storage_remote,
     writers,
 )
-from benchmarks.data import REPOSITORY, Workspace, find_images
-from benchmarks.harness import Benchmark, print_measurement, run_rounds
-from benchmarks.report import describe_machine, print_result, write_json, write_page
+from benchmarks.harness.data import REPOSITORY, Workspace, find_images
+from benchmarks.harness.report import describe_machine, print_result, write_json, write_page
+from benchmarks.harness.runs import Benchmark, print_measurement, run_rounds
 
 ALL: tuple[Benchmark, ...] = (
     *ingest.BENCHMARKS,
@@ -63,7 +63,9 @@ def parse_arguments() -> argparse.Namespace:
         help=f"some of these, or the first word of several: {', '.join(b.name for b in ALL)}",
     )
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
-    parser.add_argument("--images", help="a folder of JPEG files (default: see benchmarks/data.py)")
+    parser.add_argument(
+        "--images", help="a folder of JPEG files (default: see benchmarks/harness/data.py)"
+    )
     parser.add_argument("--quick", action="store_true", help="little data: does it run at all?")
     parser.add_argument(
         "--write",

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.data import Workspace, jpeg_paths
-from benchmarks.harness import (
+from benchmarks.harness.data import Workspace, jpeg_paths
+from benchmarks.harness.runs import (
     Benchmark,
     Contender,
     Goal,
@@ -30,7 +30,7 @@ from benchmarks.harness import (
     touch_memory,
     warm_up,
 )
-from benchmarks.peers import peer_called, run_task
+from benchmarks.peers.storage import peer_called, run_task
 
 __all__ = ["BENCHMARKS"]
 
@@ -161,7 +161,7 @@ def _measured(values: np.ndarray, target: Path, watch: Any, reading: Any) -> Mea
 
 
 def by_peer(workspace: Workspace, *, key: str, task: str) -> Measurement:
-    """Let a peer write and read, in its own environment (``peer_scripts/storage_tasks.py``)."""
+    """Let a peer write and read, in its own environment (``peers/scripts/storage_tasks.py``)."""
     peer = peer_called(key)
     if peer.refused is not None:
         return peer.refused

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import LAKE, Workspace
-from benchmarks.harness import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
+from benchmarks.harness.data import LAKE, Workspace
+from benchmarks.harness.runs import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
 
 __all__ = ["BENCHMARKS"]
 

@@ -22,8 +22,8 @@ from math import comb
 from pathlib import Path
 from statistics import median
 
-from benchmarks.data import REPOSITORY
-from benchmarks.harness import RUN_TIMEOUT_S, TICK_S, Measurement
+from benchmarks.harness.data import REPOSITORY
+from benchmarks.harness.runs import RUN_TIMEOUT_S, TICK_S, Measurement
 
 ROUNDS = 9
 CONFIDENCE = 0.95

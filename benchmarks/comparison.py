@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.data import REPOSITORY
+from benchmarks.harness.data import REPOSITORY
 
 __all__ = ["PAGE", "README", "comparison", "with_comparison", "write_comparison"]
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.data import LAKE, Workspace
-from benchmarks.harness import Benchmark, Contender, Goal, Limit, Measurement, warm_up
+from benchmarks.harness.data import LAKE, Workspace
+from benchmarks.harness.runs import Benchmark, Contender, Goal, Limit, Measurement, warm_up
 from benchmarks.remote import LATENCY_MS
 
 if TYPE_CHECKING:

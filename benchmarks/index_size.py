@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.data import Workspace
-from benchmarks.harness import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
 from benchmarks.scale import open_on, requests_of, settle
 from tensorlake.dataset import session_of
 
@@ -126,7 +126,7 @@ def new_dataset(store: Store, tensors: int) -> Dataset:
 
 def many_small_commits(workspace: Workspace) -> Measurement:
     """Append rows of ten tensors one by one: what a commit writes, and how often an extent."""
-    from benchmarks.data import NUM_LABELS
+    from benchmarks.harness.data import NUM_LABELS
     from tensorlake.format import PageKind, read_directory
     from tensorlake.format.pages.pages import read_table
     from tensorlake.storage import MemoryStore, runtime

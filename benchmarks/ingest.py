@@ -17,8 +17,8 @@ import sys
 from functools import partial
 from typing import Any, Literal
 
-from benchmarks.data import Workspace, coco_files, float_arrays, jpeg_paths
-from benchmarks.harness import (
+from benchmarks.harness.data import Workspace, coco_files, float_arrays, jpeg_paths
+from benchmarks.harness.runs import (
     Benchmark,
     Contender,
     Goal,
@@ -29,7 +29,7 @@ from benchmarks.harness import (
     stopwatch,
     warm_up,
 )
-from benchmarks.ingest_peers import jpeg_writers, prepare_writers
+from benchmarks.peers.ingest import jpeg_writers, prepare_writers
 
 __all__ = ["BENCHMARKS"]
 

@@ -6,7 +6,7 @@
                  network the ranges that we ask for, by the client alone
     tensorlake   as users call it
     peers        stock torch, WebDataset, MosaicML Streaming, LitData, Lance, Grain, all in one
-                 environment beside ours (``loader_peers``)
+                 environment beside ours (``peers/loader``)
 
 From a folder the second epoch counts, and of a slow peer, at the same rate, what it gives in some
 seconds ("epochs counted"); over a network, where every request takes longer, the first, cold: each
@@ -23,9 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from benchmarks.bare_remote import bare_tokens
-from benchmarks.data import LAKE, Workspace, jpeg_paths
-from benchmarks.harness import (
+from benchmarks.harness.data import LAKE, Workspace, jpeg_paths
+from benchmarks.harness.runs import (
     Benchmark,
     Contender,
     Goal,
@@ -35,14 +34,7 @@ from benchmarks.harness import (
     stopwatch,
     warm_up,
 )
-from benchmarks.loader_peers import (
-    PEERS,
-    STOCK,
-    Network,
-    peers_of,
-    prepare_peers,
-    torch_with_many_workers,
-)
+from benchmarks.limits.remote import bare_tokens
 from benchmarks.loading import (
     IMAGE_BATCH,
     IMAGES,
@@ -58,7 +50,15 @@ from benchmarks.loading import (
     tokens_by_sampler,
     two_epochs,
 )
-from benchmarks.opencv import find_opencv, install_opencv
+from benchmarks.peers.loader import (
+    PEERS,
+    STOCK,
+    Network,
+    peers_of,
+    prepare_peers,
+    torch_with_many_workers,
+)
+from benchmarks.peers.opencv import find_opencv, install_opencv
 
 __all__ = ["BENCHMARKS"]
 
@@ -125,7 +125,7 @@ def over_network(workspace: Workspace, network: Network, *, what: str) -> Measur
     The server is a child of this process; it is in neither the processor time nor the memory.
     """
     import tensorlake as tl
-    from benchmarks.peer_scripts.peak_memory import PeakMemory
+    from benchmarks.peers.scripts.peak_memory import PeakMemory
     from tensorlake.testing import latency_server
 
     warm_up()

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.data import NUM_LABELS, TOKENS_PER_ROW, Workspace, jpeg_paths, tokens
-from benchmarks.harness import Benchmark, Contender, Goal, Measurement, stopwatch
+from benchmarks.harness.data import NUM_LABELS, TOKENS_PER_ROW, Workspace, jpeg_paths, tokens
+from benchmarks.harness.runs import Benchmark, Contender, Goal, Measurement, stopwatch
 
 if TYPE_CHECKING:
     import torch

@@ -1,7 +1,7 @@
 """Queries: labels, ranges, nearest vectors, first rows, beside DuckDB, Lance, Deep Lake and NumPy.
 
 All are warm: what NumPy has in its arrays, ours has in memory or, vectors, in a mapped folder. Each
-contender is given the same values. A peer runs in an environment of its own (`peers.py`), and is a
+contender is given the same values. A peer runs in an environment of its own (`peers`), and is a
 line with the reason where it does not install.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import Workspace
-from benchmarks.harness import (
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import (
     Benchmark,
     Contender,
     Goal,
@@ -23,7 +23,7 @@ from benchmarks.harness import (
     stopwatch,
     warm_up,
 )
-from benchmarks.query_peers import query_contenders
+from benchmarks.peers.query import query_contenders
 
 __all__ = ["BENCHMARKS"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import Workspace
-from benchmarks.harness import Benchmark, Contender, Goal, Measurement, warm_up
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import Benchmark, Contender, Goal, Measurement, warm_up
 from benchmarks.query import best_of
 
 __all__ = ["BENCHMARKS"]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import Workspace
-from benchmarks.harness import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
 
 __all__ = ["BENCHMARKS"]
 

@@ -11,9 +11,9 @@ import time
 from functools import partial
 from urllib.parse import urlsplit
 
-from benchmarks.bare_remote import bare_epoch, bare_first_batch
-from benchmarks.data import LAKE, Workspace
-from benchmarks.harness import Benchmark, Contender, Goal, Measurement, stopwatch, warm_up
+from benchmarks.harness.data import LAKE, Workspace
+from benchmarks.harness.runs import Benchmark, Contender, Goal, Measurement, stopwatch, warm_up
+from benchmarks.limits.remote import bare_epoch, bare_first_batch
 from benchmarks.loading import IMAGES, count_images, image_dataset, image_loader
 
 __all__ = ["BENCHMARKS", "LATENCY_MS", "time_one_request"]

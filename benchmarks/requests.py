@@ -6,8 +6,8 @@ Opening is of a dataset that the process has opened before, so its client and co
 
 from __future__ import annotations
 
-from benchmarks.data import NUM_LABELS, Workspace
-from benchmarks.harness import (
+from benchmarks.harness.data import NUM_LABELS, Workspace
+from benchmarks.harness.runs import (
     Benchmark,
     Contender,
     Goal,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.data import Workspace
-from benchmarks.harness import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import Benchmark, Contender, Limit, Measurement, stopwatch, warm_up
 from tensorlake.dataset import rowset_of, session_of
 
 if TYPE_CHECKING:

@@ -27,9 +27,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from benchmarks.bare_http import bare_http_epoch, pack_ranges
-from benchmarks.data import Workspace
-from benchmarks.harness import (
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import (
     Benchmark,
     Contender,
     Goal,
@@ -38,6 +37,7 @@ from benchmarks.harness import (
     stopwatch,
     warm_up,
 )
+from benchmarks.limits.http import bare_http_epoch, pack_ranges
 from benchmarks.loading import count_images, image_dataset, image_loader
 
 __all__ = ["BENCHMARKS"]

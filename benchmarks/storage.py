@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from benchmarks.bare_local import bare_preads
-from benchmarks.bare_remote import bare_ranges
-from benchmarks.data import LAKE, TOKENS_PER_ROW, Workspace
-from benchmarks.harness import (
+from benchmarks.harness.data import LAKE, TOKENS_PER_ROW, Workspace
+from benchmarks.harness.runs import (
     Benchmark,
     Contender,
     Goal,
@@ -28,7 +26,9 @@ from benchmarks.harness import (
     stopwatch,
     warm_up,
 )
-from benchmarks.peers import PEERS, peer_contenders, prepare_peers, tokens_file
+from benchmarks.limits.local import bare_preads
+from benchmarks.limits.remote import bare_ranges
+from benchmarks.peers.storage import PEERS, peer_contenders, prepare_peers, tokens_file
 from benchmarks.remote import LATENCY_MS
 
 if TYPE_CHECKING:

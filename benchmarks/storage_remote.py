@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import LAKE, Workspace
-from benchmarks.harness import Benchmark, Contender, Goal, Limit, Measurement, warm_up
-from benchmarks.peers import PEERS, peer_contenders, prepare_peers, tokens_file
+from benchmarks.harness.data import LAKE, Workspace
+from benchmarks.harness.runs import Benchmark, Contender, Goal, Limit, Measurement, warm_up
+from benchmarks.peers.storage import PEERS, peer_contenders, prepare_peers, tokens_file
 from benchmarks.remote import LATENCY_MS, time_one_request
 from benchmarks.storage import DATASET, OWN, rows_from_s3, token_dataset
 

@@ -30,7 +30,7 @@ import numpy as np
 import simplejpeg
 
 import tensorlake as tl
-from benchmarks.data import REPOSITORY
+from benchmarks.harness.data import REPOSITORY
 
 __all__ = ["main"]
 

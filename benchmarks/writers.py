@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 
-from benchmarks.data import Workspace
-from benchmarks.harness import (
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import (
     Benchmark,
     Contender,
     Goal,

@@ -13,8 +13,8 @@ from importlib import metadata
 from pathlib import Path
 
 from benchmarks.comparison import PAGE, write_comparison
-from benchmarks.data import Workspace
-from benchmarks.harness import Benchmark, Goal, Limit, Measurement
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import Benchmark, Goal, Limit, Measurement
 
 __all__ = ["Spread", "describe_machine", "print_result", "ratios", "write_json", "write_page"]
 

@@ -1,9 +1,9 @@
 """Other storage formats, each in a virtual environment of its own, made when it is first needed.
 
 Nothing of a peer is ever installed beside tensorlake. A peer that does not install, or fails, is a
-line with the reason, and no figure. ``peer_scripts/storage_tasks.py`` is what its Python runs. Over
-a network a peer reads what it wrote to a folder, through the server that adds to each request's
-time.
+line with the reason, and no figure. Its Python runs ``peers/scripts/storage_tasks.py``. Over a
+network a peer reads what it wrote to a folder, through the server that adds to the time of each
+request.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data import SCRIPTS, TOKENS_PER_ROW, Workspace, tokens
-from benchmarks.environments import FOLDER, Environment
-from benchmarks.harness import Contender, Measurement
-from benchmarks.loader_peers import LOADERS
-from benchmarks.processes import ask
+from benchmarks.harness.data import SCRIPTS, TOKENS_PER_ROW, Workspace, tokens
+from benchmarks.harness.runs import Contender, Measurement
+from benchmarks.peers.environments import FOLDER, Environment
+from benchmarks.peers.loader import LOADERS
+from benchmarks.peers.processes import ask
 
 __all__ = [
     "PEERS",
@@ -113,7 +113,7 @@ def peer_contenders(task: str, *, latency_ms: float | None = None) -> tuple[Cont
     """Make a contender of each peer that has a task.
 
     Args:
-        task: See `peer_scripts/storage_tasks.py`.
+        task: See `peers/scripts/storage_tasks.py`.
         latency_ms: Added to each request; None is a folder.
     """
     return tuple(
@@ -171,7 +171,7 @@ def _measure(
 def run_task(
     peer: Peer, script: str, task: str, *arguments: str, limit_s: float = RUN_LIMIT_S
 ) -> Measurement:
-    """Run a script of `peer_scripts` by a peer's Python; its last line is the time it took."""
+    """Run a script of `peers/scripts` by a peer's Python; its last line is the time it took."""
     command = [str(peer.environment.python), str(SCRIPTS / script), peer.key, task, *arguments]
     answer = ask(command, limit_s=limit_s, environment=KEYS)
     if answer.note:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks.data import SCRIPTS, Workspace, jpeg_paths
-from benchmarks.harness import Contender, Measurement
-from benchmarks.loader_peers import LOADERS
-from benchmarks.peers import peer_called
-from benchmarks.processes import ask
+from benchmarks.harness.data import SCRIPTS, Workspace, jpeg_paths
+from benchmarks.harness.runs import Contender, Measurement
+from benchmarks.peers.loader import LOADERS
+from benchmarks.peers.processes import ask
+from benchmarks.peers.storage import peer_called
 
 __all__ = ["jpeg_writers", "prepare_writers"]
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-from benchmarks.data import REPOSITORY
+from benchmarks.harness.data import REPOSITORY
 
 __all__ = ["find_opencv", "install_opencv"]
 

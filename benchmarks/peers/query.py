@@ -1,6 +1,6 @@
 """Queries of DuckDB, Lance and Deep Lake, each in an environment of its own.
 
-``peer_scripts/query_tasks.py`` is what its Python runs, over the same values as ours, from
+``peers/scripts/query_tasks.py`` is what its Python runs, over the same values as ours, from
 a file of NumPy's. The fastest of some repeats counts, as for ours: caches are warm.
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.data import Workspace
-from benchmarks.harness import Contender, Measurement
-from benchmarks.peers import PEERS, Peer, run_task
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import Contender, Measurement
+from benchmarks.peers.storage import PEERS, Peer, run_task
 
 __all__ = ["query_contenders"]
 

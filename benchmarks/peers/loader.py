@@ -1,6 +1,6 @@
 """Other loaders: their environment, their own formats of the same bytes, and one run of one.
 
-All are in one environment beside ours; ``peer_scripts/loader_tasks.py`` is what its Python runs. A
+All are in one environment beside ours; ``peers/scripts/loader_tasks.py`` is what its Python runs. A
 peer that does not install, fails, or exceeds the time of a run, has a line that notes it. Over a
 network each reads cold: its scratch folder is new, and the server counts what comes over the wire.
 """
@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks.data import LAKE, SCRIPTS, Workspace, jpeg_paths
-from benchmarks.environments import Environment
-from benchmarks.harness import Contender, Measurement
+from benchmarks.harness.data import LAKE, SCRIPTS, Workspace, jpeg_paths
+from benchmarks.harness.runs import Contender, Measurement
 from benchmarks.loading import image_dataset, token_dataset, token_file
-from benchmarks.processes import ask
+from benchmarks.peers.environments import Environment
+from benchmarks.peers.processes import ask
 
 __all__ = [
     "LOADERS",

@@ -30,8 +30,8 @@ __all__ = [
     "tokens",
 ]
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-SCRIPTS = REPOSITORY / "benchmarks" / "peer_scripts"
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPTS = REPOSITORY / "benchmarks" / "peers" / "scripts"
 """The scripts that peers' Pythons run. A script's folder comes first where modules are looked for,
 so none here has the name of another's, as ``requests`` beside it has."""
 IMAGES_ENVIRONMENT = "TENSORLAKE_BENCH_IMAGES"

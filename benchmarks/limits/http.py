@@ -15,9 +15,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.bare_remote import Decoder, Range, find_pictures, pictures_of
-from benchmarks.data import Workspace, jpeg_paths
-from benchmarks.harness import Measurement, stopwatch
+from benchmarks.harness.data import Workspace, jpeg_paths
+from benchmarks.harness.runs import Measurement, stopwatch
+from benchmarks.limits.remote import Decoder, Range, find_pictures, pictures_of
 
 __all__ = ["bare_http_epoch", "pack_ranges"]
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from benchmarks.data import LAKE, TOKENS_PER_ROW, Workspace, jpeg_paths
-from benchmarks.harness import Measurement, stopwatch, warm_up
+from benchmarks.harness.data import LAKE, TOKENS_PER_ROW, Workspace, jpeg_paths
+from benchmarks.harness.runs import Measurement, stopwatch, warm_up
 from benchmarks.loading import (
     IMAGE_BATCH,
     IMAGES,

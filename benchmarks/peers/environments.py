@@ -12,7 +12,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.data import REPOSITORY
+from benchmarks.harness.data import REPOSITORY
 
 __all__ = ["FOLDER", "Environment"]
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import Measurement, stopwatch, warm_up
+from benchmarks.harness.runs import Measurement, stopwatch, warm_up
 
 if TYPE_CHECKING:
     from tensorlake import Dataset

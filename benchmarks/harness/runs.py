@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from benchmarks.data import REPOSITORY, Workspace
+from benchmarks.harness.data import REPOSITORY, Workspace
 
 __all__ = [
     "Benchmark",

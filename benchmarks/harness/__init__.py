@@ -1,0 +1,1 @@
+"""How figures are taken: the input of all contenders (data), runs, and their reports."""

@@ -1,0 +1,1 @@
+"""Other libraries beside ours: environments, processes, and contenders of each subject."""
