@@ -33,6 +33,10 @@ from tensorlake.dataset.remote.sandbox import (
     serve_loader,
 )
 from tensorlake.dataset.remote.write_session import Work, begin_work
+from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
+from tensorlake.dataset.sync.digests import update_digest
+from tensorlake.dataset.sync.ledger import Entries, KnownSource, Ledger, stamp_of
+from tensorlake.dataset.sync.rows import OnConflict, Rows
 from tensorlake.dataset.write.arrow.tables import as_table
 from tensorlake.dataset.write.arrow.types import huggingface_features, infer_types
 from tensorlake.dataset.write.arrow.values import (
@@ -42,7 +46,7 @@ from tensorlake.dataset.write.arrow.values import (
     lists_of,
     values_of,
 )
-from tensorlake.dataset.write.by_row_id import RowsById, converted_rows, next_row_ids
+from tensorlake.dataset.write.by_row_id import converted_rows, next_row_ids
 from tensorlake.dataset.write.file_names import (
     COMPRESSED,
     EMPTY_ROW,
@@ -69,22 +73,29 @@ __all__ = [
     "SCHEMA_KEYWORD",
     "SHAPES",
     "VALUES",
+    "Action",
     "Commit",
+    "Comparison",
     "Dataset",
     "Diff",
+    "Entries",
     "Group",
     "IngestReport",
+    "KnownSource",
+    "Ledger",
+    "Listing",
     "Lists",
     "Log",
     "MemoryBlocks",
     "MergeConflict",
     "MergeReport",
+    "OnConflict",
     "Predicate",
     "Progress",
     "QueryLimits",
     "Row",
     "RowSet",
-    "RowsById",
+    "Rows",
     "SkippedItem",
     "Tensor",
     "Updated",
@@ -129,8 +140,10 @@ __all__ = [
     "session_of",
     "split_member",
     "stage_header",
+    "stamp_of",
     "type_of_column",
     "udf",
+    "update_digest",
     "values_of",
     "with_options",
 ]

@@ -19,10 +19,17 @@ from typing import cast
 
 import numpy as np
 
-from tensorlake.dataset import Dataset, SkippedItem
+from tensorlake.dataset import (
+    Comparison,
+    Dataset,
+    Entries,
+    KnownSource,
+    Ledger,
+    Listing,
+    SkippedItem,
+)
 from tensorlake.errors import InvalidInputError, SchemaError, shown
-from tensorlake.ingest.engine.comparison import Comparison, Listing, count_same_pieces
-from tensorlake.ingest.engine.ledger import Entries, KnownSource, Ledger
+from tensorlake.ingest.engine.listing import count_same_pieces
 from tensorlake.ingest.engine.options import Mode
 from tensorlake.ingest.engine.source import Item, Source
 from tensorlake.quantities import plural
@@ -82,7 +89,13 @@ def find_source(
     Raises:
         InvalidInputError: The dataset has another source, or its items already.
     """
-    wanted = KnownSource.of(source, mode)
+    wanted = KnownSource.of(
+        source.key_start,
+        place=source.place,
+        where=source.where,
+        mode=mode,
+        settings=source.settings,
+    )
     found = [
         (number, ledger.entries(number))
         for number, one in enumerate(ledger.sources)
@@ -255,18 +268,14 @@ def _foreign(dataset: Dataset, source: Source[Item], commit: str) -> InvalidInpu
 def _check_settings(
     dataset: Dataset, source: Source[Item], known: KnownSource, wanted: KnownSource
 ) -> None:
-    now, then = wanted.settings, known.settings
-    differing = [name for name in {**now, **then} if now.get(name) != then.get(name)]
+    differing = wanted.differences(known)
     if not differing:
         return
-    displayed = "; ".join(
-        f"{name}={now.get(name, _NOTHING)[0]} here, {then.get(name, _NOTHING)[0]} then"
-        for name in differing
-    )
     raise InvalidInputError(
-        f"{dataset.url!r} was ingested with other arguments: {displayed}{_advice(dataset, source)}",
+        f"{dataset.url!r} was ingested with other arguments: {'; '.join(differing.values())}"
+        f"{_advice(dataset, source)}",
         dataset=dataset.url,
-        arguments=differing,
+        arguments=[*differing],
     )
 
 
@@ -352,6 +361,3 @@ def _advice(dataset: Dataset, source: Source[Item]) -> str:
         f" this source beside its own: mode='append'{first}; to ingest anew: {_deletion(dataset)},"
         " or another URL"
     )
-
-
-_NOTHING = ("nothing", "")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 
-from tensorlake.dataset import with_options
+from tensorlake.dataset import OnConflict, with_options
 from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.quantities import check_flags, checked_integer
 from tensorlake.storage import Durability
@@ -15,7 +15,6 @@ __all__ = ["DEFAULTS", "IngestOptions", "Mode", "OnConflict", "OnError", "shows_
 
 Mode = Literal["create", "append"]
 OnError = Literal["raise", "skip", "quarantine"]
-OnConflict = Literal["keep", "source", "error"]
 
 
 class IngestOptions(TypedDict, total=False):

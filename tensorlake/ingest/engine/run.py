@@ -1,8 +1,8 @@
 """An ingestion: compare a source with the ledger, read what may have changed, commit in batches.
 
-Each commit has rows together with their entries in the ledger (`ledger.py`), so that the next run,
-after a kill too, does what is left. Decisions are in `comparison.py` and `known.py`; `sync.py`
-stages. An importer gives a `Source` and calls `run_ingest`.
+Each commit has rows together with their entries in the ledger, so that the next run, after a kill
+too, does what is left. `known.py` finds the source; the ledger, the comparison and the staging are
+those of `tensorlake.dataset.sync`. An importer gives a `Source` and calls `run_ingest`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset import (
+    Action,
+    Comparison,
     Dataset,
+    Entries,
     IngestReport,
+    Ledger,
     Progress,
+    Rows,
     SkippedItem,
     create,
     exists,
@@ -33,15 +38,6 @@ from tensorlake.dataset import (
     stage_header,
 )
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, shown
-from tensorlake.ingest.engine.comparison import (
-    Comparison,
-    Listing,
-    Work,
-    batches_of,
-    count_same_pieces,
-    cut_as_known,
-    runs_of,
-)
 from tensorlake.ingest.engine.known import (
     Start,
     add_classes,
@@ -49,12 +45,18 @@ from tensorlake.ingest.engine.known import (
     find_source,
     source_text,
 )
-from tensorlake.ingest.engine.ledger import Entries, Ledger
+from tensorlake.ingest.engine.listing import (
+    batches_of,
+    count_same_pieces,
+    cut_as_known,
+    listing_of,
+    runs_of,
+)
 from tensorlake.ingest.engine.options import IngestOptions, Mode, OnConflict, OnError
+from tensorlake.ingest.engine.pieces import Pieces
 from tensorlake.ingest.engine.quarantine import Quarantine
 from tensorlake.ingest.engine.readahead import LoadedItems, read_ahead
 from tensorlake.ingest.engine.source import DIGEST_NBYTES, Item, Source
-from tensorlake.ingest.engine.sync import Pieces, Rows
 from tensorlake.ingest.engine.valid_rows import stage_valid
 from tensorlake.quantities import parse_nbytes, plural
 from tensorlake.storage import place_text
@@ -137,13 +139,13 @@ def run_ingest(
         )
         is_new = mode == "create" and not exists(url, **_place(open_arguments))
         # Before anything is read: an item that changes meanwhile has another stamp in the next run.
-        listing = None if source.by_position else Listing.of(source)
+        listing = None if source.by_position else listing_of(source)
         # Creating a durable dataset takes a while; the disk can read the first batch meanwhile.
         everything = iter([range(len(source.items))])
         first = next(batches_of(source, everything, size), []) if is_new else []
         begun = reading(first) if first else None
         dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
-        ledger = Ledger(dataset)
+        ledger = Ledger(session_of(dataset))
         start = find_source(dataset, ledger, source, mode, listing=listing, size=size)
         report.classes = [] if start.new else add_classes(dataset, source)
         run = _Run(dataset, source, ledger, start, report, bar)
@@ -156,25 +158,26 @@ def run_ingest(
                 read_ahead, source, pool=pool, ahead=threads, is_strict=on_error == "raise"
             )
             pieces = Pieces(dataset, source, report)
-            run.stages = dict.fromkeys(Work, pieces.add)
+            run.stages = dict.fromkeys(Action, pieces.add)
             run.pieces = pieces
             done = run.skip_pieces(verify=verify, reading=reading, on_error=on_error)
             batches = batches_of(source, iter([range(done, len(source.items))]), size)
         else:
             compared = Comparison.of(listing, start.entries)
             rows = Rows(
-                dataset,
-                source,
+                session_of(dataset),
                 listing,
                 start.entries,
                 compared,
+                tensors=_tensors_of(dataset, source),
+                content=source.content,
                 on_conflict=on_conflict,
                 report=report,
             )
-            run.rows, run.stages = rows, {Work.ADD: rows.add, Work.MOVE: rows.move}
-            run.stages[Work.COMPARE] = rows.compare
-            run.work = _work_for(rows, listing, compared, verify=verify, on_conflict=on_conflict)
-            is_idle = run.work == Work.NOTHING
+            run.rows, run.stages = rows, {Action.ADD: rows.add, Action.MOVE: rows.move}
+            run.stages[Action.COMPARE] = rows.compare
+            run.work = rows.work(verify=verify)
+            is_idle = run.work == Action.NOTHING
             is_idle[rows.deleted_by_hand()] = False
             report.unchanged = int(np.count_nonzero(is_idle))
             report.already_there = int(np.count_nonzero(rows.rows.is_shown))
@@ -204,21 +207,15 @@ def run_ingest(
     return dataset
 
 
-def _work_for(
-    rows: Rows, listing: Listing, compared: Comparison, *, verify: bool, on_conflict: OnConflict
-) -> npt.NDArray[np.uint8]:
-    """Decide what is to be done for each item."""
-    is_new = compared.entry_of < 0
-    work = np.full(len(listing.names), Work.COMPARE, np.uint8)
-    if not verify:
-        work[compared.is_same] = Work.NOTHING
-    work[is_new] = Work.ADD
-    if sizes := rows.sizes_vanished:
-        work[is_new & np.isin(listing.sizes, [*sizes])] = Work.MOVE
-    deleted = rows.deleted_by_hand()
-    rows.note_deleted(np.flatnonzero(deleted))
-    work[deleted] = Work.ADD if on_conflict == "source" else Work.NOTHING
-    return work
+def _tensors_of(dataset: Dataset, source: Source[Any]) -> list[str]:
+    """Return the dataset's tensors that the source fills, in the order of the source."""
+    names = list(dataset.schema)
+    return [
+        name
+        for given in source.schema
+        for name in names
+        if name == given or name.startswith(f"{given}/")
+    ]
 
 
 def _absence(skipped: Sequence[SkippedItem]) -> Callable[[str], bool]:
@@ -246,7 +243,7 @@ class _Run:
         self.rows: Rows | None = None
         self.pieces: Pieces | None = None
         self.work: npt.NDArray[np.uint8] | None = None
-        self.stages: Mapping[Work, Callable[[Mapping[str, Any], Any], int]] = {}
+        self.stages: Mapping[Action, Callable[[Mapping[str, Any], Any], int]] = {}
         self._counted = (0, 0)
 
     def skip_pieces(
@@ -304,7 +301,7 @@ class _Run:
     ) -> None:
         """Stage the rows of loaded items."""
         source = self.source
-        work = Work.ADD if self.work is None else Work(self.work[loaded.items.start])
+        work = Action.ADD if self.work is None else Action(self.work[loaded.items.start])
         refused, num_staged = stage_valid(
             self.dataset, source, loaded, self.stages[work], on_error=on_error
         )

@@ -13,8 +13,8 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import session_of
-from tensorlake.ingest.engine.digests import CELL_GROUPS
-from tensorlake.ingest.engine.ledger import ITEMS, MAX_CHUNKS, Ledger
+from tensorlake.dataset.sync.digests import CELL_GROUPS
+from tensorlake.dataset.sync.ledger import ITEMS, MAX_CHUNKS, Ledger
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
 from tests.support.sources import write
@@ -294,7 +294,7 @@ def test_the_ledger_is_written_anew_when_it_has_many_chunks(url):
     reader = session_of(ds).group(ITEMS)
     assert reader is not None
     assert reader.snapshot.num_rows < 5
-    assert [*Ledger(ds).entries(0).items] == ["a"]
+    assert [*Ledger(session_of(ds)).entries(0).items] == ["a"]
     assert np.asarray(ds["x"][:]).tolist() == [MAX_CHUNKS + 1]
 
 

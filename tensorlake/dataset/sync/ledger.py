@@ -1,19 +1,21 @@
-"""The ledger: what ingestions read, kept in column groups that are committed with the rows.
+"""The ledger: what rows were made from, kept in column groups that are committed with the rows.
 
     group "ledger/sources"   a row for each source: what made it, its place, its arguments
-    group "ledger/items"     a row for each item, in the order in which they were ingested
+    group "ledger/items"     a row for each item, in the order in which they came
     group "ledger/rejected"  rows left out of pieces that are known by position: source, item,
                              reason, tensor. Items known by name are read again instead.
 
     item     name of the item in its source     source   row of "ledger/sources"
     size     its bytes                          stamp    hash of size and time, ETag or fingerprint
-    digest   hash of its content                cells    hashes of its row, as it was written
+    digest   hash of its content                cells    hashes of its rows, as they were written
     txid_high, txid_low, offset                 id of its row, or of the first of its rows
-    rows     rows of the item; 0: it left the source, or its row, and counts no more
-    span     items that the row stands for: more than one where items are known by position
+    rows     rows of the item, whose ids follow each other
+    span     items that the row stands for: more than one where items are known by position; 0: the
+             item left the source, or its rows the dataset, and it counts no more
 
-The newest row of an item counts, so a commit of a few changes adds a few rows; the group is written
-anew when fewer than half of its rows count, or when it has many small chunks.
+Importers write it, and ``ds.map(to=)``. The newest row of an item counts, so a commit of a few
+changes adds a few rows; the group is written anew when fewer than half of its rows count, or when
+it has many small chunks.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
-from tensorlake.dataset import Dataset, SkippedItem, session_of
+from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.history.ingest_report import SkippedItem
+from tensorlake.dataset.sync.digests import CELL_GROUPS
 from tensorlake.format import ROW_ID
-from tensorlake.ingest.engine.digests import CELL_GROUPS
-from tensorlake.ingest.engine.source import Item, Source
 from tensorlake.reading import Reader
 from tensorlake.types import (
     Array,
@@ -43,7 +45,7 @@ from tensorlake.types import (
     UniformColumn,
 )
 
-__all__ = ["ITEMS", "SOURCES", "Entries", "KnownSource", "Ledger", "settings_of", "stamp_of"]
+__all__ = ["ITEMS", "SOURCES", "Entries", "KnownSource", "Ledger", "stamp_of"]
 
 ITEMS, SOURCES, REJECTED, KIND = "ledger/items", "ledger/sources", "ledger/rejected", "ledger"
 
@@ -59,7 +61,9 @@ SHOWN_MAX = 60
 Settings = Mapping[str, tuple[str, str]]
 U64Array = npt.NDArray[np.uint64]
 
-_SOURCE_TYPES = {name: Text() for name in ("what", "place", "where", "mode", "settings")}
+_SOURCE_TYPES = {
+    name: Text() for name in ("what", "place", "where", "mode", "settings", "versions")
+}
 _ITEM_TYPES: dict[str, SampleType] = {
     "item": Bytes(),
     "source": Scalar("int32"),
@@ -85,11 +89,12 @@ class KnownSource:
     """A source of the ledger.
 
     Attributes:
-        what: Its ``Source.key_start``.
+        what: The kind of source, a prefix of the keys of its commits.
         place: Its name, for messages.
         where: Hash of its path or URL.
         mode: The mode in which it was first ingested.
         settings: Arguments of the call that determine the rows: name → text, digest.
+        versions: Of a source that is a dataset: its versions that items were made from.
     """
 
     what: str
@@ -97,13 +102,26 @@ class KnownSource:
     where: str
     mode: str
     settings: Settings
+    versions: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, source: Source[Item], mode: str) -> KnownSource:
-        """Describe a source."""
-        where = xxh3_64_hexdigest(source.where.encode(errors="surrogateescape"))
-        place = source.place.encode(errors="replace").decode()
-        return cls(source.key_start, place[:SHOWN_MAX], where, mode, settings_of(source))
+    def of(
+        cls, what: str, *, place: str, where: str, mode: str, settings: Mapping[str, Any]
+    ) -> KnownSource:
+        """Describe a source, by its path or URL and the arguments that determine the rows."""
+        hashed = xxh3_64_hexdigest(where.encode(errors="surrogateescape"))
+        shown = place.encode(errors="replace").decode()[:SHOWN_MAX]
+        as_text = {name: _as_text(name, one) for name, one in settings.items()}
+        return cls(what, shown, hashed, mode, as_text)
+
+    def differences(self, earlier: KnownSource) -> dict[str, str]:
+        """Return the arguments that differ from those of an earlier call, with words for them."""
+        now, then, nothing = self.settings, earlier.settings, ("nothing", "")
+        return {
+            name: f"{name}={now.get(name, nothing)[0]} here, {then.get(name, nothing)[0]} then"
+            for name in {**now, **then}
+            if now.get(name) != then.get(name)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +161,11 @@ class Entries:
     def __len__(self) -> int:
         return len(self.items)
 
+    @property
+    def firsts(self) -> npt.NDArray[np.int64]:
+        """The position of the first row of each, among the rows of all."""
+        return np.cumsum(self.rows) - self.rows
+
     def take(self, at: npt.NDArray[np.int64]) -> Entries:
         """Return copies of some entries."""
         return Entries(
@@ -169,7 +192,7 @@ class Entries:
     def gone(self) -> Entries:
         """Return entries that say that these items count no more."""
         blank = Entries.blank(self.items)
-        blank.rows[:] = 0
+        blank.rows[:] = blank.spans[:] = 0
         return blank
 
     def to_columns(self, sources: npt.NDArray[np.int32]) -> dict[str, Column]:
@@ -195,12 +218,12 @@ class Ledger:
     """The ledger of one dataset, as it was opened, with the entries staged since.
 
     Args:
-        dataset: The dataset.
+        session: The session of the dataset.
     """
 
-    def __init__(self, dataset: Dataset) -> None:
-        self._session = session_of(dataset)
-        self.sources = _read_sources(dataset)
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.sources = _read_sources(session)
         self.rejections: list[SkippedItem] = []
         """Rows left out of pieces, for the next commit."""
         self.num_rows = 0
@@ -248,10 +271,10 @@ class Ledger:
         Args:
             number: The source; that of the next one for ``known``.
             added: The entries.
-            known: A source that is new.
+            known: A source that is new, or described anew.
         """
         if known is not None:
-            self.sources = [*self.sources, known]
+            self.sources = [*self.sources[:number], known, *self.sources[number + 1 :]]
             self._session.stage_group(
                 SOURCES, KIND, _source_columns(self.sources), types=_SOURCE_TYPES
             )
@@ -313,7 +336,7 @@ class Ledger:
             last = dict(zip(mine, at.tolist(), strict=True))
         if len(last) < len(at):
             at = np.sort(np.fromiter(last.values(), np.int64, len(last)))
-        return at[self._log.rows[at] > 0]
+        return at[self._log.spans[at] > 0]
 
 
 def stamp_of(state: str) -> int:
@@ -321,13 +344,8 @@ def stamp_of(state: str) -> int:
     return xxh3_64_intdigest(state.encode(errors="surrogateescape")) or 1
 
 
-def settings_of(source: Source[Item]) -> Settings:
-    """Return the arguments of the call that decide the rows, as text to show and to compare."""
-    return {name: _as_text(name, one) for name, one in source.settings.items()}
-
-
-def _read_sources(dataset: Dataset) -> list[KnownSource]:
-    reader = session_of(dataset).group(SOURCES)
+def _read_sources(session: Session) -> list[KnownSource]:
+    reader = session.group(SOURCES)
     if reader is None:
         return []
     texts = {name: _read_texts(reader, name) for name in _SOURCE_TYPES}
@@ -338,8 +356,9 @@ def _read_sources(dataset: Dataset) -> list[KnownSource]:
             where,
             mode,
             {name: (one[0], one[1]) for name, one in json.loads(given).items()},
+            tuple(json.loads(versions)),
         )
-        for what, place, where, mode, given in zip(*texts.values(), strict=True)
+        for what, place, where, mode, given, versions in zip(*texts.values(), strict=True)
     ]
 
 
@@ -352,7 +371,9 @@ def _read_texts(reader: Reader, name: str) -> list[str]:
 def _source_columns(sources: Sequence[KnownSource]) -> dict[str, Column]:
     texts = {
         name: [
-            json.dumps(one.settings) if name == "settings" else str(getattr(one, name))
+            json.dumps(getattr(one, name))
+            if name in ("settings", "versions")
+            else str(getattr(one, name))
             for one in sources
         ]
         for name in _SOURCE_TYPES

@@ -1,10 +1,10 @@
-"""Digests of rows as they are stored, by which an ingestion knows what changed.
+"""Digests of rows as they are stored, by which a sync knows what changed.
 
 A row has a digest of 32 bits for each of eight groups of its tensors; most sources have at most
 eight tensors, and then a group is a tensor. They are computed from columns after conversion, so the
 values of a source and the values read back from the dataset have the same digests where they are
 equal. `column_digests` gives 64 bits for the samples of one tensor, by which an item is found under
-another name.
+another name. `folded` gives an item of several rows the digests of all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 
 from tensorlake.types import Column, EncodedColumn, PackedSamples, RaggedColumn, UniformColumn
 
-__all__ = ["CELL_GROUPS", "CONFLICT", "cell_digests", "column_digests", "update_digest"]
+__all__ = [
+    "CELL_GROUPS",
+    "CONFLICT",
+    "cell_digests",
+    "column_digests",
+    "folded",
+    "places_of",
+    "text_digests",
+    "update_digest",
+]
 
 CELL_GROUPS = 8
 """Digests per row: 32 bytes of the 100 that an item of the ledger may take."""
@@ -59,10 +68,47 @@ def cell_digests(columns: Sequence[Column], digests: Sequence[np.ndarray | None]
         of_tensor = column_digests(column) if known is None else known
         group = cells[:, at % CELL_GROUPS]
         cells[:, at % CELL_GROUPS] = _mixed(group * _PRIME + of_tensor)
-    low = (cells >> np.uint64(32)).astype(np.uint32)
-    low[low == CONFLICT] = 1
+    low = _halved(cells)
     low[:, min(len(columns), CELL_GROUPS) :] = 1
     return low
+
+
+def folded(cells: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the digests of runs of rows, uint32 (runs, 8); a run of one row has those of the row.
+
+    Args:
+        cells: Digests of rows.
+        starts: The first row of each run.
+        counts: The rows of each run, which follow each other.
+    """
+    if bool((counts == 1).all()):
+        return cells[starts]
+    rows = places_of(starts, counts)
+    within = (np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)).astype(
+        np.uint64
+    )
+    mixed = _mixed(cells[rows].astype(np.uint64) + within[:, None] * _PRIME)
+    sums = np.zeros((len(rows) + 1, cells.shape[1]), np.uint64)
+    np.cumsum(mixed, axis=0, out=sums[1:])
+    stops = np.cumsum(counts)
+    whole = sums[stops] - sums[stops - counts] + counts.astype(np.uint64)[:, None] * _NULL
+    low = _halved(_mixed(whole))
+    is_one = counts == 1
+    low[is_one] = cells[starts[is_one]]
+    return low
+
+
+def places_of(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the positions in runs, one run after the other."""
+    if bool((counts == 1).all()):
+        return starts
+    return np.arange(int(counts.sum())) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+
+
+def text_digests(texts: Sequence[str]) -> np.ndarray:
+    """Return a digest of 64 bits for each text."""
+    each = (xxh3_64_intdigest(one.encode(errors="surrogateescape")) for one in texts)
+    return np.fromiter(each, np.uint64, len(texts))
 
 
 def update_digest(digest: xxh3_64, shapes: xxh3_64, column: Column) -> None:
@@ -86,6 +132,12 @@ def update_digest(digest: xxh3_64, shapes: xxh3_64, column: Column) -> None:
                 digest.update(sample)
             lengths = np.fromiter(map(len, column.samples), np.int64, len(column))
             shapes.update(_contiguous(lengths))
+
+
+def _halved(cells: np.ndarray) -> np.ndarray:
+    low = (cells >> np.uint64(32)).astype(np.uint32)
+    low[low == CONFLICT] = 1
+    return low
 
 
 def _contiguous(values: np.ndarray) -> memoryview:

@@ -1,4 +1,4 @@
-"""Comparison of a source with the ledger: which items are new, changed, gone. Nothing is read.
+"""The items of a source: listed by name, or compared by position, and cut into batches to read.
 
 Items known by name have one row each, and are compared by their stamps. Items known by position are
 pieces with any number of rows: those that were ingested must be the first, and unchanged.
@@ -7,81 +7,29 @@ pieces with any number of rows: those that were ingested must be the first, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from enum import IntEnum
-from itertools import pairwise, repeat
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.ingest.engine.ledger import Entries, stamp_of
+from tensorlake.dataset import Action, Entries, Listing, stamp_of
 from tensorlake.ingest.engine.source import Item, Source
 
-__all__ = ["Comparison", "Listing", "Work", "batches_of", "count_same_pieces", "runs_of"]
-
-Int64Array = npt.NDArray[np.int64]
+__all__ = ["batches_of", "count_same_pieces", "cut_as_known", "listing_of", "runs_of"]
 
 
-class Work(IntEnum):
-    """The work that an item needs."""
-
-    NOTHING = 0
-    ADD = 1
-    MOVE = 2  # new, unless its content is that of an item that vanished
-    COMPARE = 3  # known: read it, and update what differs
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The items of a source: names, each once, and stamps."""
-
-    names: list[str]
-    sizes: Int64Array
-    stamps: npt.NDArray[np.uint64]
-
-    @classmethod
-    def of(cls, source: Source[Item]) -> Listing:
-        """List a source whose items are known by name."""
-        items = source.items
-        names = _distinct(list(map(source.file or source.name, items)))
-        states = source.sizes if source.stamp is None else map(source.stamp, items)
-        stamps = map(stamp_of, map(str, states))
-        return cls(
-            names,
-            np.fromiter(source.sizes, np.int64, len(names)),
-            np.fromiter(stamps, np.uint64, len(names)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A listing against the entries of its source.
-
-    Attributes:
-        entry_of: The entry of each item; -1: it is new.
-        is_same: Whether an item has the stamp of its entry.
-        vanished: The entries without an item.
-    """
-
-    entry_of: Int64Array
-    is_same: npt.NDArray[np.bool_]
-    vanished: Int64Array
-
-    @classmethod
-    def of(cls, listing: Listing, known: Entries) -> Comparison:
-        """Compare names, and stamps where names are equal."""
-        if not len(known):
-            count = len(listing.names)
-            nothing = np.empty(0, np.int64)
-            return cls(np.full(count, -1, np.int64), np.zeros(count, np.bool_), nothing)
-        places = dict(zip(known.items, range(len(known)), strict=True))
-        found = map(places.get, listing.names, repeat(-1))
-        entry_of = np.fromiter(found, np.int64, len(listing.names))
-        is_known = entry_of >= 0
-        is_same = is_known & (known.stamps[entry_of] == listing.stamps)
-        is_listed = np.zeros(len(known), np.bool_)
-        is_listed[entry_of[is_known]] = True
-        return cls(entry_of, is_same, np.flatnonzero(~is_listed))
+def listing_of(source: Source[Item]) -> Listing:
+    """List a source whose items are known by name."""
+    items = source.items
+    names = _distinct(list(map(source.file or source.name, items)))
+    states = source.sizes if source.stamp is None else map(source.stamp, items)
+    stamps = map(stamp_of, map(str, states))
+    return Listing(
+        names,
+        np.fromiter(source.sizes, np.int64, len(names)),
+        np.fromiter(stamps, np.uint64, len(names)),
+    )
 
 
 def count_same_pieces(source: Source[Item], known: Entries) -> tuple[int, int | None]:
@@ -128,7 +76,7 @@ def runs_of(work: npt.NDArray[np.uint8]) -> Iterator[range]:
         return
     bounds = [0, *(np.flatnonzero(np.diff(work)) + 1).tolist(), len(work)]
     for start, stop in pairwise(bounds):
-        if work[start] != Work.NOTHING:
+        if work[start] != Action.NOTHING:
             yield range(start, stop)
 
 

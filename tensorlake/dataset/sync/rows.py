@@ -1,0 +1,460 @@
+"""Staging of items: new rows, rows brought to their source, rows deleted, and their ledger entries.
+
+An item has one row, or any number of rows. Its cells are compared by digest, three ways: as they
+were written, by the ledger (*then*), as the dataset has them (*here*), as the source has them
+(*now*).
+
+    then = now            nothing changed at the source: the row is left alone, whatever it has
+    then = here ≠ now     updated in place
+    here = now            the same change was made on both sides
+    then ≠ here ≠ now     a conflict; also where another cell of the row changed at the source:
+                          a label set by hand may not be that of the new image
+
+A conflict that is kept stays in the ledger, without a stamp, and is reported by each run until the
+dataset, or ``on_conflict="source"``, agrees with the source. Tensors ``per`` one another are
+updated together or not at all. An item that has another number of rows now gets new rows at the end
+of the dataset, in place of its old ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.core.stored_columns import StoredColumn
+from tensorlake.dataset.history.ingest_report import IngestReport, SkippedItem
+from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
+from tensorlake.dataset.sync.digests import (
+    CELL_GROUPS,
+    CONFLICT,
+    cell_digests,
+    column_digests,
+    folded,
+    places_of,
+)
+from tensorlake.dataset.sync.ledger import Entries
+from tensorlake.dataset.write.by_row_id import RowsById, converted_rows, next_row_ids
+from tensorlake.dataset.write.staging import extend
+from tensorlake.errors import ConflictError
+from tensorlake.types import Column, concat, take
+
+__all__ = ["OnConflict", "Rows"]
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+Columns = Mapping[str, Any]
+
+COMPARED_NBYTES = 32 << 20
+"""Source bytes of known items that are compared together: their changes cost memory until then, and
+a rewrite of each chunk that they are in."""
+
+OnConflict = Literal["keep", "source", "error"]
+
+BY_HAND = "changed by hand, and at its source"
+DELETED = "its row was deleted by hand, and the source has it"
+GONE = "changed by hand, and no longer in the source"
+_OUTCOME = {"keep": "the dataset stays as it is", "source": "the source was taken"}
+
+
+class Rows:
+    """The staging of items known by name.
+
+    Args:
+        session: The session of the dataset.
+        listing: The items of the source.
+        known: Their entries in the ledger.
+        compared: The listing against the entries.
+        tensors: The tensors that the source fills, in its order.
+        content: Those by which an item is recognised under another name.
+        on_conflict: The outcome of conflicts.
+        report: Where changes are counted.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        listing: Listing,
+        known: Entries,
+        compared: Comparison,
+        *,
+        tensors: Sequence[str],
+        content: Sequence[str] = (),
+        on_conflict: OnConflict,
+        report: IngestReport,
+    ) -> None:
+        self._session = session
+        self._listing, self._known, self._compared = listing, known, compared
+        self._on_conflict, self._report = on_conflict, report
+        self._tensors = tensors
+        self._content = [name for name in content if name in tensors]
+        self._units = _units_of(session, tensors)
+        self._first = known.firsts
+        self.rows = RowsById(session, _ids_of(known))
+        shown = np.concatenate([[0], np.cumsum(self.rows.is_shown)])
+        self._num_shown = shown[self._first + known.rows] - shown[self._first]
+        self._is_shown = self._num_shown > 0
+        self.entries: list[Entries] = []
+        """Entries that the next commit adds to the ledger."""
+        self._vanished: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for at in reversed(compared.vanished[self._is_shown[compared.vanished]].tolist()):
+            content_digest = int(known.digests[at])
+            if content_digest:
+                self._vanished[content_digest, int(known.sizes[at])].append(at)
+        self._moved: set[int] = set()
+        self._waiting: list[tuple[Mapping[str, Column], Int64Array, Int64Array]] = []
+        self._waiting_nbytes = 0
+
+    def work(self, *, verify: bool = False) -> npt.NDArray[np.uint8]:
+        """Decide what is to be done for each item, as `Action`; report rows deleted by hand.
+
+        Args:
+            verify: Whether items are compared that have not changed.
+
+        Raises:
+            ConflictError: With ``on_conflict="error"``, where a hand deleted rows.
+        """
+        listing, is_new = self._listing, self._compared.entry_of < 0
+        work = np.full(len(listing.names), Action.COMPARE, np.uint8)
+        if not verify:
+            work[self._compared.is_same] = Action.NOTHING
+        work[is_new] = Action.ADD
+        if sizes := {size for _, size in self._vanished}:
+            work[is_new & np.isin(listing.sizes, [*sizes])] = Action.MOVE
+        deleted = self.deleted_by_hand()
+        for at in np.flatnonzero(deleted).tolist():
+            self._conflict(listing.names[at], DELETED, None, None)
+        work[deleted] = Action.ADD if self._on_conflict == "source" else Action.NOTHING
+        return work
+
+    def deleted_by_hand(self) -> BoolArray:
+        """Return which items have an entry whose rows a hand deleted."""
+        at = self._compared.entry_of
+        found = at >= 0
+        entries = at[found]
+        found[found] = ~self._is_shown[entries] & (self._known.rows[entries] > 0)
+        return found
+
+    def add(self, columns: Columns, items: Int64Array, counts: Int64Array | None = None) -> int:
+        """Stage new rows; return their number.
+
+        Args:
+            columns: Their values.
+            items: The items.
+            counts: The rows of each; None: one.
+        """
+        made = self._entries_of(items, counts)
+        count = int(made.rows.sum())
+        cells, digests = np.empty((count, CELL_GROUPS), np.uint32), np.zeros(count, np.uint64)
+        done = 0
+
+        def note(stored: Mapping[str, Column]) -> None:
+            nonlocal done
+            some = self._digests({spec: stored[id_] for spec, id_ in ids})
+            stop = done + len(some[0])
+            cells[done:stop], digests[done:stop] = some
+            done = stop
+
+        with self._session.lock:
+            schema = self._session.staging().schema
+            ids = [(name, schema[name].id) for name in self._tensors]
+            self._give_ids(made, np.arange(len(items)))
+            if count:
+                extend(self._session, columns, note=note)
+        made.cells[:] = folded(cells, made.firsts, made.rows)
+        if self._content:
+            made.digests[:] = digests
+        self.entries.append(made)
+        self._report.added += len(items)
+        self._report.rows += count
+        return count
+
+    def move(self, columns: Columns, items: Int64Array) -> int:
+        """Stage new rows, but for items that vanished under another name; return the new ones."""
+        stored = converted_rows(self._session, columns)
+        _, digests = self._digests(stored)
+        taken: dict[int, int] = {}
+        for place, (at, digest) in enumerate(zip(items.tolist(), digests.tolist(), strict=True)):
+            waiting = self._vanished.get((digest, int(self._listing.sizes[at])))
+            if waiting:
+                taken[place] = waiting.pop()
+        new = [place for place in range(len(items)) if place not in taken]
+        if taken:
+            places = np.fromiter(taken, np.int64, len(taken))
+            entries = np.fromiter(taken.values(), np.int64, len(taken))
+            self._bring(stored, places, np.ones(len(places), np.int64), items[places], entries)
+            self.entries.append(self._known.take(entries).gone())
+            self._moved.update(taken.values())
+            self._report.renamed += len(taken)
+        if new:
+            at = np.array(new, np.int64)
+            self.add({name: _taken(values, new) for name, values in columns.items()}, items[at])
+        return len(new)
+
+    def compare(self, columns: Columns, items: Int64Array, counts: Int64Array | None = None) -> int:
+        """Take rows of known items, to be compared together; return 0: no rows are new."""
+        counts = np.ones(len(items), np.int64) if counts is None else counts
+        self._waiting.append((converted_rows(self._session, columns), items, counts))
+        self._waiting_nbytes += int(self._listing.sizes[items].sum())
+        if self._waiting_nbytes > COMPARED_NBYTES:
+            self.flush()
+        return 0
+
+    def flush(self) -> None:
+        """Compare the rows taken, and stage what differs: a chunk of theirs is written once.
+
+        Raises:
+            ConflictError: With ``on_conflict="error"``.
+        """
+        if not self._waiting:
+            return
+        waiting, self._waiting, self._waiting_nbytes = self._waiting, [], 0
+        stored = {name: concat([one[name] for one, _, _ in waiting]) for name in self._tensors}
+        items = np.concatenate([some for _, some, _ in waiting])
+        counts = np.concatenate([some for _, _, some in waiting])
+        entries = self._compared.entry_of[items]
+        starts = np.cumsum(counts) - counts
+        updated, unchanged = self._bring(stored, starts, counts, items, entries)
+        self._report.updated += updated
+        self._report.unchanged += unchanged
+
+    def vanish(self, *, is_absent: Callable[[str], bool], delete: bool) -> None:
+        """Report the items that are no longer in the source; with ``delete`` remove their rows.
+
+        Args:
+            is_absent: Whether an item is known to have left its source.
+            delete: Whether to delete.
+        """
+        known = self._known
+        gone = [
+            at
+            for at in self._compared.vanished.tolist()
+            if at not in self._moved and is_absent(known.items[at])
+        ]
+        at = np.array(gone, np.int64)
+        if delete and len(at):
+            self.entries.append(known.take(at[~self._is_shown[at]]).gone())
+        at = at[self._is_shown[at]]
+        self._report.vanished = len(at)
+        if not delete or not len(at):
+            return
+        by_hand = self._here(at) != known.cells[at]
+        is_by_hand = by_hand.any(axis=1)
+        for place in np.flatnonzero(is_by_hand).tolist():
+            entry = int(at[place])
+            tensors = self._names(by_hand[place])
+            self._conflict(known.items[entry], GONE, ", ".join(tensors), self._row(entry))
+        if self._on_conflict != "source":
+            at = at[~is_by_hand]
+        rows = self._shown(at)
+        self.rows.delete(rows)
+        self._report.deleted += len(rows)
+        self.entries.append(known.take(at).gone())
+
+    def _bring(
+        self,
+        stored: Mapping[str, Column],
+        starts: Int64Array,
+        counts: Int64Array,
+        items: Int64Array,
+        at: Int64Array,
+    ) -> tuple[int, int]:
+        """Bring the rows of entries to their source.
+
+        Args:
+            stored: Columns of the source's values.
+            starts: The first row of each item in them.
+            counts: The rows of each item.
+            items: The items.
+            at: The entries.
+
+        Returns:
+            How many were updated, and how many have nothing that differs.
+        """
+        known = self._known
+        cells, digests = self._digests(stored)
+        now, then = folded(cells, starts, counts), known.cells[at]
+        made = self._entries_of(items, known.rows[at])
+        made.cells[:], made.ids[:] = now, known.ids[at]
+        if self._content:
+            made.digests[:] = digests[starts]
+        differs = (now != then).any(axis=1)
+        changed = np.flatnonzero(differs)
+        num_updated = 0
+        if len(changed):
+            here = self._here(at[changed])
+            by_hand = self._in_units(here != then[changed])
+            wants = here != now[changed]
+            is_resized = counts[changed] != self._num_shown[at[changed]]
+            by_hand[is_resized] = by_hand[is_resized].any(axis=1, keepdims=True)
+            wants[is_resized] = True
+            is_conflict = by_hand & wants
+            self._report_conflicts(items[changed], at[changed], is_conflict)
+            takes_source = self._on_conflict == "source"
+            applied = wants if takes_source else wants & ~by_hand
+            self._update(stored, starts, counts, at, changed, applied & ~is_resized[:, None])
+            self._replace(stored, starts, counts, at, changed[applied[:, 0] & is_resized], made)
+            num_updated = int(np.count_nonzero(applied.any(axis=1)))
+            if not takes_source:
+                kept = made.cells[changed]
+                kept[is_conflict] = CONFLICT
+                made.cells[changed] = kept
+                made.stamps[changed[is_conflict.any(axis=1)]] = 0
+        is_noted = (
+            differs
+            | (made.stamps != known.stamps[at])
+            | (
+                np.array([known.items[one] for one in at.tolist()], object)
+                != np.array([self._listing.names[one] for one in items.tolist()], object)
+            )
+        )
+        noted = np.flatnonzero(is_noted)
+        if len(noted):
+            self.entries.append(made.take(noted))
+        return num_updated, len(at) - len(changed)
+
+    def _update(
+        self,
+        stored: Mapping[str, Column],
+        starts: Int64Array,
+        counts: Int64Array,
+        at: Int64Array,
+        changed: Int64Array,
+        applied: BoolArray,
+    ) -> None:
+        """Stage values of items in the rows that they have."""
+        values: dict[str, tuple[Int64Array, Int64Array, Column]] = {}
+        for number, name in enumerate(self._tensors):
+            some = changed[applied[:, number % CELL_GROUPS]]
+            if len(some):
+                places = places_of(starts[some], counts[some])
+                values[name] = self._shown(at[some]), places, stored[name]
+        self.rows.update(values)
+
+    def _replace(
+        self,
+        stored: Mapping[str, Column],
+        starts: Int64Array,
+        counts: Int64Array,
+        at: Int64Array,
+        some: Int64Array,
+        made: Entries,
+    ) -> None:
+        """Stage new rows for items, in place of another number of rows; note their ids."""
+        if not len(some):
+            return
+        with self._session.lock:
+            self.rows.delete(self._shown(at[some]))
+            made.rows[some] = counts[some]
+            self._give_ids(made, some)
+            places = places_of(starts[some], counts[some])
+            if len(places):
+                types = self._session.staging().schema
+                columns = {
+                    name: StoredColumn(types[name].type, take(stored[name], places))
+                    for name in self._tensors
+                }
+                extend(self._session, columns)
+        self._report.rows += len(places)
+
+    def _report_conflicts(self, items: Int64Array, at: Int64Array, conflicts: BoolArray) -> None:
+        for place in np.flatnonzero(conflicts.any(axis=1)).tolist():
+            row = self._row(int(at[place]))
+            for tensor in self._names(conflicts[place]):
+                self._conflict(self._listing.names[items[place]], BY_HAND, tensor, row)
+
+    def _conflict(self, item: str, what: str, tensor: str | None, row: int | None) -> None:
+        if self._on_conflict == "error":
+            where = "" if row is None else f" (row {row})"
+            of = "" if tensor is None else f", tensor {tensor!r}"
+            raise ConflictError(
+                f"{item!r}{where}{of}: {what}"
+                "\nto keep the dataset's values: on_conflict='keep'; to take the source's:"
+                " on_conflict='source'",
+                item=item,
+                tensor=tensor,
+                row=row,
+            )
+        reason = f"{what}: {_OUTCOME[self._on_conflict]}"
+        self._report.conflicts.append(SkippedItem(item, reason, tensor, row))
+
+    def _entries_of(self, items: Int64Array, rows: Int64Array | None = None) -> Entries:
+        made = Entries.blank([self._listing.names[at] for at in items.tolist()])
+        made.sizes[:], made.stamps[:] = self._listing.sizes[items], self._listing.stamps[items]
+        if rows is not None:
+            made.rows[:] = rows
+        return made
+
+    def _give_ids(self, made: Entries, some: Int64Array) -> None:
+        """Give entries the ids of the rows that are appended next; with the lock held."""
+        ids = next_row_ids(self._session, int(made.rows[some].sum()) + 1)
+        made.ids[some] = ids[np.cumsum(made.rows[some]) - made.rows[some]]
+
+    def _shown(self, at: Int64Array) -> Int64Array:
+        """Return the places, in the list of row ids, of the rows of entries that are shown."""
+        places = places_of(self._first[at], self._known.rows[at])
+        return places[self.rows.is_shown[places]]
+
+    def _row(self, entry: int) -> int | None:
+        """Return the number of the first row of an entry that is shown."""
+        shown = self._shown(np.array([entry]))
+        return int(self.rows.rows(shown[:1])[0]) if len(shown) else None
+
+    def _digests(
+        self, stored: Mapping[str, Column]
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+        """Return the digests of cells, and of the content, of each row."""
+        known = {name: column_digests(stored[name]) for name in self._content}
+        columns = [stored[name] for name in self._tensors]
+        cells = cell_digests(columns, [known.get(name) for name in self._tensors])
+        content = np.zeros(len(cells), np.uint64)
+        for digests in known.values():
+            content = content * np.uint64(31) + digests
+        return cells, content
+
+    def _here(self, at: Int64Array) -> npt.NDArray[np.uint32]:
+        """Return the digests of entries as the dataset has them."""
+        shown, counts = self._shown(at), self._num_shown[at]
+        columns = [self.rows.read(name, shown) for name in self._tensors]
+        cells = cell_digests(columns, [None] * len(columns))
+        return folded(cells, np.cumsum(counts) - counts, counts)
+
+    def _in_units(self, flags: BoolArray) -> BoolArray:
+        """Extend flags of cells to those of tensors ``per`` one another."""
+        for unit in self._units:
+            flags[:, unit] = flags[:, unit].any(axis=1, keepdims=True)
+        return flags
+
+    def _names(self, groups: BoolArray) -> list[str]:
+        return [name for number, name in enumerate(self._tensors) if groups[number % CELL_GROUPS]]
+
+
+def _ids_of(entries: Entries) -> npt.NDArray[Any]:
+    """Return the ids of all rows of entries, one entry after the other."""
+    if bool((entries.rows == 1).all()):
+        return entries.ids
+    ids = np.repeat(entries.ids, entries.rows)
+    within = np.arange(len(ids)) - np.repeat(entries.firsts, entries.rows)
+    ids["offset"] += within.astype(np.uint64)
+    return ids
+
+
+def _units_of(session: Session, tensors: Sequence[str]) -> list[list[int]]:
+    """Return the groups of digests of tensors that have one value for each item of another."""
+    schema = session.snapshot().schema
+    units: dict[str, set[int]] = defaultdict(set)
+    for number, name in enumerate(tensors):
+        per = getattr(schema[name].type, "per", None)
+        units[per or name].add(number % CELL_GROUPS)
+    return [sorted(unit) for unit in units.values() if len(unit) > 1]
+
+
+def _taken(values: Any, places: list[int]) -> Any:
+    """Return some values of a column, in whatever form a source gives it."""
+    if isinstance(values, np.ndarray):
+        return values[places]
+    return [values[place] for place in places]
