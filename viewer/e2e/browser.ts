@@ -85,7 +85,7 @@ export async function open(path: string, options: Options = {}): Promise<Page> {
   await page.emulateMedia({ colorScheme: theme });
   if (SLOWNESS > 1) await slowDown(page);
   page.setDefaultTimeout(PATIENCE_MS);
-  page.on("pageerror", (error) => faults.push(`page: ${error.message}`));
+  page.on("pageerror", (error) => faults.push(`page: ${error.stack ?? error.message}`));
   page.on("console", (message) => {
     const isExpected = expected.some((text) => message.text().includes(text));
     if (message.type() === "error" && !isExpected) faults.push(`console: ${message.text()}`);

@@ -73,6 +73,37 @@ test("text that runs from right to left does so in the grid too", async () => {
   await expect.poll(() => value.evaluate((element) => getComputedStyle(element).direction).catch(() => "")).toBe("rtl");
 });
 
+/** Opens a row whose image is held back until `release` is called. */
+async function openHeldRow() {
+  const page = await open("pets");
+  await page.locator("#row-7").waitFor();
+  let release = () => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  await page.route("**/tensors/image/7?*", (route) => released.then(() => route.continue()));
+  await page.locator("#row-7").click();
+  return { page, release };
+}
+
+test.each([
+  ["the row panel", "[data-testid=row-panel] img", []],
+  ["the detail view", "[data-testid=detail-view] img", ["Enter"]],
+])("an image that arrives after its row was closed changes nothing: %s", async (_place, selector, keys) => {
+  const { page, release } = await openHeldRow();
+  await page.locator("[data-testid=row-panel] img").waitFor({ state: "attached" });
+  for (const key of keys) await page.keyboard.press(key);
+  const late = await page.waitForSelector(selector, { state: "attached" });
+
+  await page.evaluate(() => history.replaceState(null, "", "/pets"));
+  await page.evaluate(() => dispatchEvent(new PopStateEvent("popstate"))); // closes both at once
+  await expect.poll(() => page.locator(selector).count()).toBe(0);
+  const loaded = late.evaluate((image) => new Promise((resolve) => image.addEventListener("load", resolve)).then(() => true));
+  release();
+
+  expect(await loaded).toBe(true);
+  await expect.poll(() => count(page)).toBe("40 rows");
+  await expect.poll(() => page.locator(".hint", { hasText: "Select a row" }).count()).toBe(1);
+});
+
 test("when the server is gone the rows stay, and what is missing comes when it is back", async () => {
   const page = await open("pets", { expected: ["ERR_INTERNET_DISCONNECTED"] });
   await expect.poll(() => cellPixel(page, 0, 100, 20)).not.toBeNull();
