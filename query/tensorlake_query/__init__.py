@@ -37,6 +37,7 @@ from tensorlake_query.values.source import (
     SourceBatch,
     Tables,
     TextBatch,
+    TracedSource,
     UniformBatch,
 )
 
@@ -65,6 +66,7 @@ __all__ = [
     "SourceBatch",
     "Tables",
     "TextBatch",
+    "TracedSource",
     "UniformBatch",
     "ast",
     "compile_query",

@@ -65,6 +65,11 @@ class Reader:
         """The store of the bytes."""
         return self.snapshot.packs.store
 
+    def group(self, name: str) -> Reader | None:
+        """Make a reader of a column group, with the same cache; None without one."""
+        found = self.snapshot.group(name)
+        return None if found is None else Reader(found, self._cache)
+
     # For the loader: one step at a time
 
     def locate(self, tensor: str, physical: Int64Array) -> Located:

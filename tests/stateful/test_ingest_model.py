@@ -147,6 +147,8 @@ class Syncs(RuleBasedStateMachine):
         columns = (ds[cell][:].tolist() for cell in CELLS)
         found = [dict(zip(CELLS, values, strict=True)) for values in zip(*columns, strict=True)]
         assert found == [*self.rows.values()]
+        items = {entry.row: name for name, entry in self.ledger.items()}
+        assert ds.query("SELECT _source")["_source"][:] == [items.get(row) for row in self.rows]
         if killed_after is None:
             assert {name: getattr(report, name) for name in counts} == counts
         self.is_made = True

@@ -14,7 +14,7 @@ from tensorlake_query.binding.literals import bind_choice, bind_count, bind_limi
 from tensorlake_query.binding.sampling import bind_weight
 from tensorlake_query.binding.scope import Environment
 from tensorlake_query.binding.set_operation import combined_schema
-from tensorlake_query.functions.scalar.rows import ROW_COLUMNS
+from tensorlake_query.functions.scalar.rows import ROW_COLUMN_NOUNS, ROW_COLUMNS
 from tensorlake_query.planning.plan import (
     Aggregate,
     Arrange,
@@ -239,9 +239,9 @@ class _Clauses:
             return  # of a query in FROM
         if type(bound) is type(ROW_COLUMNS[name](expr)):
             return
-        what = "number in its version" if name == "_row" else "identifier"
         raise QueryNameError(
-            f"{name!r} is the row's {what} in every output, not {print_expr(expr)}",
+            f"{name!r} is the row's {ROW_COLUMN_NOUNS[name]} in every output, not"
+            f" {print_expr(expr)}",
             text=self._binder.text,
             span=written.span,
             hint=f"give it another name: AS {name.strip('_')}",

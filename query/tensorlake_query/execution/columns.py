@@ -30,16 +30,19 @@ from tensorlake_query.values.source import (
     ObjectBatch,
     RunSource,
     SourceBatch,
+    TracedSource,
     UniformBatch,
 )
 from tensorlake_query.values.stacks import stacked
 from tensorlake_query.values.texts import texts_of
+from tensorlake_query.values.types import TEXT
 from tensorlake_query.values.vectors import (
     POSITION_NBYTES,
     RowError,
     Vector,
     as_ragged,
     concatenated,
+    constant,
     deep_nbytes_of,
     from_batch,
     nbytes_of,
@@ -237,6 +240,19 @@ class SourceReader:
         if lineage is None or not isinstance(lineage.source, IdentifiedSource):
             raise RowError("rows of this source have no identity", 0)
         return UniformBatch(object_array(lineage.source.row_ids(lineage.rows(rows))))
+
+    def row_sources(self, rows: IntArray) -> Vector:
+        """Return the items that rows were made from; NULL where none is known.
+
+        Raises:
+            RowError: they are rows of nothing, such as groups.
+        """
+        lineage = lineage_of(self.source)
+        if lineage is None:
+            raise RowError("rows that a query made came from no item", 0)
+        if not isinstance(lineage.source, TracedSource):
+            return constant(None, TEXT, len(rows))
+        return from_batch(ObjectBatch([*lineage.source.row_sources(lineage.rows(rows))]), TEXT)
 
 
 @dataclass(slots=True)

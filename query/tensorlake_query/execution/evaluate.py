@@ -26,6 +26,7 @@ from tensorlake_query.values.bound import (
     QueryRef,
     RowId,
     RowNumber,
+    RowSource,
     ShapeRef,
     show,
     span_of,
@@ -259,11 +260,11 @@ def _found(expr: Bound, scope: Scope) -> Vector:
             return evaluate(expr, scope)
         case QueryRef() | CorpusRef():
             return _answer(expr, scope)
-        case RowNumber() | RowId() | DataRef():
+        case RowNumber() | RowId() | RowSource() | DataRef():
             return _placed(expr, scope)
 
 
-def _placed(expr: RowNumber | RowId | DataRef, scope: Scope) -> Vector:
+def _placed(expr: RowNumber | RowId | RowSource | DataRef, scope: Scope) -> Vector:
     """Return a value that depends on a row's position in its source."""
     rows = scope.reader.source_rows(scope.rows)
     if rows is None:
@@ -274,6 +275,8 @@ def _placed(expr: RowNumber | RowId | DataRef, scope: Scope) -> Vector:
             return UniformBatch(base.stored_rows(rows) if expr.is_stored else rows)
         if isinstance(expr, RowId):
             return base.row_ids(rows)
+        if isinstance(expr, RowSource):
+            return base.row_sources(rows)
         return _data(expr, scope)
     except RowError as error:
         raise _failure(error, expr, scope) from None

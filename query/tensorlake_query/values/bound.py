@@ -73,6 +73,13 @@ class RowId(Struct, frozen=True, eq=False):
     syntax: ast.Expr
 
 
+class RowSource(Struct, frozen=True, eq=False):
+    """`_source`: the item that the row was ingested from."""
+
+    type: ColumnType
+    syntax: ast.Expr
+
+
 class Constant(Struct, frozen=True, eq=False):
     """One value for all rows: a scalar, an ndarray, or None.
 
@@ -138,8 +145,8 @@ class Apply(Struct, frozen=True, eq=False):
 
 
 Bound = (
-    ColumnRef | CodesRef | ShapeRef | RowNumber | RowId | Constant | DataRef | QueryRef | CorpusRef
-    | Apply
+    ColumnRef | CodesRef | ShapeRef | RowNumber | RowId | RowSource | Constant | DataRef
+    | QueryRef | CorpusRef | Apply
 )  # fmt: skip
 
 

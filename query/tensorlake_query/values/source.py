@@ -187,6 +187,15 @@ class IdentifiedSource(Protocol):
         ...
 
 
+@runtime_checkable
+class TracedSource(Protocol):
+    """A source that knows where its rows came from: `_source`."""
+
+    def row_sources(self, rows: IntArray) -> list[str | None]:
+        """Return the items that rows were made from; None where none is known."""
+        ...
+
+
 class Tables(Protocol):
     """Finds what FROM names beside `this`."""
 

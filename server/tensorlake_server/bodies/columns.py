@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 IDENTITY = ("_row", "_row_id")  # of a row: no tensor's name begins so
+SOURCE = "_source"
 NAMED_KINDS = frozenset({"class_label", "segment_mask", "keypoints"})
 
 
@@ -90,7 +91,9 @@ def column_type(readable: Readable, name: str) -> SampleType:
     """
     check_names(readable, [name])
     computed = rowset_of(readable).computed.get(name)
-    return readable.schema[name] if computed is None else _type_of(computed.type)
+    if computed is not None:
+        return _type_of(computed.type)
+    return Text(nullable=True) if name == SOURCE else readable.schema[name]
 
 
 def check_names(readable: Readable, names: collections.abc.Sequence[str]) -> None:
@@ -101,7 +104,7 @@ def check_names(readable: Readable, names: collections.abc.Sequence[str]) -> Non
     """
     known = column_names(readable)
     for name in names:
-        if name not in known:
+        if name not in known and not (name == SOURCE and rowset_of(readable).has_rows):
             raise TensorNotFoundError(
                 f"{readable.url!r} has no tensor {name!r}\nits tensors are {', '.join(known)}",
                 tensor=name,
@@ -166,6 +169,10 @@ def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64])
     computed = rowset_of(readable).computed.get(name)
     if computed is not None:
         return _computed_column(name, computed.type, computed.take(positions).batch)
+    if name == SOURCE:
+        kind = column_type(readable, name)
+        sources = rowset_of(readable).take(positions).sources
+        return TypedColumn(kind, kind.convert(sources, tensor=name, call="rows"))
     column = rowset_of(readable).read(name, positions, decode=False)
     return TypedColumn(readable.schema[name], widened_column(column))
 

@@ -136,7 +136,7 @@ def _likely_sizes(
             assert kind.dtype is not None
             elements = math.prod(side for side in sides if side is not None)
             sizes += elements * kind.dtype.itemsize * _weight(kind, elements, weight)
-        elif name in rowset_of(readable).computed or sides.count(None) > 1:
+        elif name not in readable.schema or sides.count(None) > 1:
             sizes[TRIED:] = np.inf
         else:
             packed = 1 if kind.is_media else MOST_PACKED * weight

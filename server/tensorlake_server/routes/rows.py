@@ -62,7 +62,8 @@ def read_page(
     columns: Annotated[
         str | None,
         Query(
-            description="names, by commas; all if left out; `_row` and `_row_id` may be among them"
+            description="names, by commas; all if left out; `_row`, `_row_id` and `_source` may be"
+            " among them"
         ),
     ] = None,
 ) -> Response:

@@ -1,19 +1,23 @@
-"""Matching rows of two snapshots by row id, the permanent identifier of a row.
+"""Row ids, the permanent identifiers of rows; matching of rows, and of ingested items, by them.
 
 Row positions change when other rows are deleted, and physical rows differ between branches; a row
-id (transaction, offset) never changes.
+id (transaction, offset) never changes. The ledger of ingestions (`ingest/engine/ledger.py`) has the
+row id of each item, so ``_source``, the item that a row came from, is stored nowhere else.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format import find_rows, row_ids, txid_of
-from tensorlake.reading import Selection, Snapshot
+from tensorlake.format import ROW_ID, find_rows, row_ids, txid_of
+from tensorlake.reading import Reader, Selection, Snapshot
 from tensorlake.storage import runtime
+from tensorlake.types import EncodedColumn, UniformColumn
 
 __all__ = [
     "ids_of",
@@ -21,6 +25,7 @@ __all__ = [
     "physical_of",
     "positions_by_row_id",
     "row_id_texts",
+    "source_texts",
 ]
 
 Int64Array = npt.NDArray[np.int64]
@@ -71,3 +76,88 @@ def row_id_texts(selection: Selection) -> list[str]:
     """Return the row ids of a selection as strings ``<txid>:<offset>``."""
     ids = ids_of(selection.snapshot, selection.physical(selection.all_positions()))
     return [f"{txid_of(one)}:{int(one['offset'])}" for one in ids]
+
+
+def source_texts(selection: Selection, reader: Reader) -> list[str | None]:
+    """Return the items that rows were ingested from, such as ``"photos/cat/1.jpg"``.
+
+    Rows that are known by position have the name of their file, if they are from one; None: the row
+    was not ingested, or its source has no name.
+
+    Args:
+        selection: The rows.
+        reader: A reader of their version.
+    """
+    snapshot = selection.snapshot
+    index = _INDEXES.get(snapshot)
+    if index is None:
+        index = _INDEXES[snapshot] = _ItemIndex(reader)
+    return index.texts(ids_of(snapshot, selection.physical(selection.all_positions())))
+
+
+class _ItemIndex:
+    """The ledger of a version, by row id."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._items, self._sources = reader.group("ledger/items"), reader.group("ledger/sources")
+
+    def texts(self, ids: RowIds) -> list[str | None]:
+        """Return the item of each row id."""
+        texts = np.full(len(ids), None, object)
+        starts, entries = self._sorted
+        at = np.searchsorted(starts, _sortable(ids), side="right") - 1
+        places = np.flatnonzero(at >= 0)  # rows before the first entry are of none
+        if self._items is None or not len(places):
+            return texts.tolist()
+        of, first = entries[at[places]], starts[at[places]].view(">u8").reshape(-1, 3)
+        wanted = _sortable(ids[places]).view(">u8").reshape(-1, 3)
+        count = self._numbers("rows", of).astype(np.uint64)
+        is_in = (first[:, :2] == wanted[:, :2]).all(axis=1)
+        is_in &= wanted[:, 2] - first[:, 2] < count
+        places, of = places[is_in], of[is_in]
+        names = cast("EncodedColumn", self._items.read("item", of, decode=False)).samples
+        # What is known by position has no hashes of cells; nor have cells in conflict, by name.
+        is_named = self._numbers("cells", of).any(axis=1) | (self._numbers("stamp", of) == 0)
+        for place, source, name, has_name in zip(
+            places.tolist(), self._numbers("source", of).tolist(), names, is_named, strict=True
+        ):
+            above = self._places[source]
+            item = bytes(name).decode(errors="replace") if has_name else ""
+            texts[place] = "/".join(part for part in (above, item) if part) or None
+        return texts.tolist()
+
+    @cached_property
+    def _sorted(self) -> tuple[npt.NDArray[Any], Int64Array]:
+        """Row ids at which items begin, in order, and their entries; of equal ones the newest."""
+        if self._items is None:
+            return np.zeros(0, _SORTABLE), np.zeros(0, np.int64)
+        entries = np.arange(self._items.snapshot.num_rows)
+        entries = entries[self._numbers("rows", entries) > 0]
+        ids = np.empty(len(entries), ROW_ID)
+        for name in ROW_ID.names or ():
+            ids[name] = self._numbers(name, entries)
+        keys = _sortable(ids)
+        order = np.argsort(keys, kind="stable")
+        return keys[order], entries[order]
+
+    @cached_property
+    def _places(self) -> list[str]:
+        if self._sources is None:
+            return []
+        rows = np.arange(self._sources.snapshot.num_rows)
+        column = cast("EncodedColumn", self._sources.read("place", rows, decode=False))
+        return [bytes(one).decode() for one in column.samples]
+
+    def _numbers(self, name: str, entries: Int64Array) -> npt.NDArray[Any]:
+        assert self._items is not None, "there are entries"
+        return cast("UniformColumn", self._items.read(name, entries, decode=False)).values
+
+
+_SORTABLE = np.dtype("S24")
+_INDEXES: WeakKeyDictionary[Snapshot, _ItemIndex] = WeakKeyDictionary()
+
+
+def _sortable(ids: RowIds) -> npt.NDArray[Any]:
+    """Return row ids as bytes, which NumPy sorts and searches as it does not records."""
+    parts = np.stack([ids[name] for name in ROW_ID.names or ()], axis=1).astype(">u8")
+    return np.ascontiguousarray(parts).reshape(-1).view(_SORTABLE)

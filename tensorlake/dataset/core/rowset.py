@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.computed import Computed, take_all
 from tensorlake.dataset.core.connect import reconnect
 from tensorlake.dataset.core.indexing import row_position, unknown_column
-from tensorlake.dataset.core.row_identity import row_id_texts
+from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
 from tensorlake.dataset.core.session import Place, Session
 from tensorlake.dataset.core.steps import ColumnsStep, QueryStep, Steps
 from tensorlake.dataset.core.stored_columns import StoredColumn
@@ -150,6 +150,11 @@ class RowSet:
     def row_ids(self) -> list[str]:
         """Identities of the rows: stable under every change but deletion."""
         return row_id_texts(self.selection)
+
+    @property
+    def sources(self) -> list[str | None]:
+        """The items that the rows were ingested from; None where none is known."""
+        return source_texts(self.selection, self.reader())
 
     @property
     def held_nbytes(self) -> int:

@@ -233,8 +233,7 @@ class Session:
 
     def group(self, name: str) -> Reader | None:
         """Return a reader of a column group as staged, or as committed; None without one."""
-        found = self.snapshot().group(name)
-        return None if found is None else self.reader(found)
+        return self.reader(self.snapshot()).group(name)
 
     def stage_group(
         self,

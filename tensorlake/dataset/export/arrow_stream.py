@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.indexing import unknown_column
-from tensorlake.dataset.core.row_identity import row_id_texts
+from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
 from tensorlake.dataset.core.structs import expand_names
 from tensorlake.dataset.write.arrow.columns import (
     arrow_array,
@@ -58,7 +58,7 @@ BATCH_ROWS_MAX = 65_536
 IN_MEMORY_NBYTES_MAX = 4 << 30
 """More than this is asked for by accident: the error names the way around."""
 
-VIRTUAL_COLUMNS = ("_row", "_row_id")
+VIRTUAL_COLUMNS = ("_row", "_row_id", "_source")
 """Columns that every row of a dataset has, and that come only when they are named."""
 
 
@@ -159,14 +159,15 @@ def arrow_schema(view: RowSet, columns: Sequence[str]) -> Arrow:
     """Return the schema of columns."""
     import pyarrow as pa
 
-    types, virtual = view.schema, {"_row": pa.int64(), "_row_id": pa.string()}
+    text = pa.string()
+    types, virtual = view.schema, {"_row": pa.int64(), "_row_id": text, "_source": text}
     return pa.schema(
         [
             arrow_field(name, types[name])
             if name in types
             else computed_field(name, view.computed[name].type)
             if name in view.computed
-            else pa.field(name, virtual[name], nullable=False)
+            else pa.field(name, virtual[name], nullable=name == "_source")
             for name in columns
         ]
     )
@@ -203,6 +204,8 @@ def _array(view: RowSet, name: str, positions: Int64Array) -> Arrow:
         return pa.array(selection.row_numbers(positions))
     if name == "_row_id":
         return pa.array(row_id_texts(selection.with_rows(positions)), pa.string())
+    if name == "_source":
+        return pa.array(source_texts(selection.with_rows(positions), view.reader()), pa.string())
     column = view.reader().read(name, selection.physical(positions), decode=False)
     return arrow_array(view.schema[name], column)
 

@@ -47,6 +47,8 @@ def to_numpy(view: RowSet, columns: Sequence[str] | None) -> dict[str, np.ndarra
             arrays[name] = view.rows
         elif name == "_row_id":
             arrays[name] = _objects(view.row_ids)
+        elif name == "_source":
+            arrays[name] = _objects(view.sources)
         else:
             arrays[name] = _array(view.schema[name], _stored(view, name), name)
     return arrays

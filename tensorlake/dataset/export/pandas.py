@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.core.row_identity import row_id_texts
+from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
 from tensorlake.dataset.export.arrow_stream import (
     VIRTUAL_COLUMNS,
     check_columns,
@@ -56,7 +56,8 @@ def to_pandas(view: RowSet, columns: Sequence[str] | None = None) -> Any:
     except ImportError as error:
         raise missing_extra("to_pandas()", "pandas") from error
     asked = check_columns(view, columns)
-    shown = view.with_columns([name for name in asked if name not in VIRTUAL_COLUMNS])
+    virtual = {*VIRTUAL_COLUMNS} - view.computed.keys()
+    shown = view.with_columns([name for name in asked if name not in virtual])
     check_in_memory(view, asked, call="to_pandas()")
     selection, reader = shown.selection, shown.reader()
     positions = selection.all_positions()
@@ -66,8 +67,10 @@ def to_pandas(view: RowSet, columns: Sequence[str] | None = None) -> Any:
         read[name] = _values(one, reader.read(name, physical, decode=False))
     for name, computed in shown.computed.items():
         read[name] = _computed(computed)
-    if "_row_id" in asked:
+    if "_row_id" in virtual.intersection(asked):
         read["_row_id"] = row_id_texts(selection)
+    if "_source" in virtual.intersection(asked):
+        read["_source"] = pd.Series(source_texts(selection, reader), dtype=object)
     frame = pd.DataFrame({name: read[name] for name in asked if name in read})
     if shown.has_rows:
         frame.index = pd.Index(selection.row_numbers(positions), name="_row")

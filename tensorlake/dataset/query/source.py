@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import tensorlake_query as tql
 from tensorlake.dataset.core.computed import Computed
-from tensorlake.dataset.core.row_identity import row_id_texts
+from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
 from tensorlake.reading import MATERIALISED_ROWS_MAX, Reader, Selection
 from tensorlake.types import (
     BBox,
@@ -135,6 +135,10 @@ class SelectionSource:
     def row_ids(self, rows: Int64Array) -> list[str]:
         """Identities of rows."""
         return row_id_texts(self._selection.with_rows(rows))
+
+    def row_sources(self, rows: Int64Array) -> list[str | None]:
+        """Items that rows were ingested from."""
+        return source_texts(self._selection.with_rows(rows), self._reader)
 
     def statistics(self, column: str) -> tql.ColumnStatistics | None:
         """Bounds of a column for each run of rows stored in one chunk; None where unknown."""

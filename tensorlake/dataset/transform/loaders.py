@@ -28,7 +28,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.connect import connect
 from tensorlake.dataset.core.indexing import positions_of
-from tensorlake.dataset.core.row_identity import row_id_texts
+from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
 from tensorlake.dataset.core.rowset import everything
 from tensorlake.dataset.core.steps import steps_from_json, steps_to_json
 from tensorlake.dataset.core.structs import expand_names
@@ -92,8 +92,9 @@ def stream(
         names = expand_names(arguments["columns"], readable.columns)
         arguments = {**arguments, "columns": names}
     rows = _selected(readable, repin, framework)
-    if ROW_ID in names:
-        rows = replace(rows, virtual={**rows.virtual, ROW_ID: RowIdColumn(readable.selection)})
+    for name in {ROW_ID, SOURCE}.intersection(names) - rows.virtual.keys():
+        column = RowTexts(name, readable.selection, readable.reader())
+        rows = replace(rows, virtual={**rows.virtual, name: column})
     remake = remake or partial(_made_again, readable, framework, arguments)
     if packing is not None:
         packed = PackedRows(replace(rows, virtual={}, source=None, server=None), packing)
@@ -189,25 +190,28 @@ def _made_again(
     return stream(readable, framework, arguments | replaced)
 
 
-ROW_ID = "_row_id"
+ROW_ID, SOURCE = "_row_id", "_source"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowIdColumn:
-    """Return the id of each row, as a string: it stays the same when rows move."""
+class RowTexts:
+    """A string for each row, the same when rows move: ``_row_id``, or ``_source``, its item."""
 
+    name: str
     selection: Selection
+    reader: Reader
     dtype: None = None
     shape: tuple[int | None, ...] = ()
 
-    def over(self, selection: object) -> RowIdColumn:
-        """Return the ids of another version's rows."""
+    def over(self, selection: object) -> RowTexts:
+        """Return the strings of another version's rows."""
         assert isinstance(selection, Selection), "it came from here, as a repin"
-        return RowIdColumn(selection)
+        return replace(self, selection=selection, reader=Reader(selection.snapshot))
 
     def take(self, positions: Int64Array) -> VirtualValues:
-        """Return the ids of the rows at some positions."""
-        return [*row_id_texts(self.selection.with_rows(positions))]
+        """Return the strings of the rows at some positions; None where an item is not known."""
+        rows = self.selection.with_rows(positions)
+        return [*(row_id_texts(rows) if self.name == ROW_ID else source_texts(rows, self.reader))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -280,7 +280,8 @@ def ingest_pieces(
         cut: Cuts a piece to which rows were added.
     """
     stamps = {piece.path: files.stamp(piece.path) for piece in pieces}
-    place = Path(pieces[0].path).parent.name if len(pieces) > 1 else Path(pieces[0].path).name
+    first = Path(full_place(pieces[0].path))
+    place = first.name if len(stamps) == 1 else first.parent.name
     if key is not None:
         check_key(key, types)
         records = Records(pieces, key, load, keys)

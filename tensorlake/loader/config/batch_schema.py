@@ -267,7 +267,7 @@ def _plan_column(
     if name.startswith("_"):
         raise TensorNotFoundError(
             f"no column {name!r} in a loader; the virtual ones are {ROW!r}, '_row_id' (not of a"
-            f" mix), '_source' (of a mix) and {VALID!r}",
+            f" mix), '_source' and {VALID!r}",
             tensor=name,
         )
     framework, seed = planning.framework, planning.seed

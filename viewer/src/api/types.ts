@@ -2366,7 +2366,7 @@ export interface operations {
                 digest?: string | null;
                 offset?: number;
                 limit?: number;
-                /** @description names, by commas; all if left out; `_row` and `_row_id` may be among them */
+                /** @description names, by commas; all if left out; `_row`, `_row_id` and `_source` may be among them */
                 columns?: string | null;
             };
             header?: never;

@@ -20,6 +20,7 @@ from tensorlake_query.values.bound import (
     DataRef,
     RowId,
     RowNumber,
+    RowSource,
     show,
 )
 from tensorlake_query.values.source import UniformBatch
@@ -34,6 +35,12 @@ _UNIT = 2.0**-53  # the step of a float64 in [0, 1)
 ROW_COLUMNS: Mapping[str, Callable[[ast.Expr], Bound]] = {
     "_row": lambda syntax: RowNumber(INT, syntax, is_stored=True),
     "_row_id": lambda syntax: RowId(TEXT, syntax),
+    "_source": lambda syntax: RowSource(replace(TEXT, nullable=True), syntax),
+}
+ROW_COLUMN_NOUNS: Mapping[str, str] = {
+    "_row": "number in its version",
+    "_row_id": "identifier",
+    "_source": "item in its source",
 }
 
 

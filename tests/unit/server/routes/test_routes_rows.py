@@ -37,6 +37,18 @@ def test_who_the_rows_are_can_be_named_among_the_columns(client: httpx.Client) -
     assert table["_row_id"].to_pylist() == [row["_row_id"] for row in rows]
 
 
+def test_where_rows_came_from_can_be_named_among_the_columns(client: httpx.Client) -> None:
+    params = {"offset": 2, "limit": 2, "columns": "_source,score"}
+
+    rows = client.get(ROWS, params=params).json()["rows"]
+    arrow = client.get(ROWS, params=params, headers={"Accept": ARROW})
+
+    assert [row["_source"] for row in rows] == [None, None]  # nobody ingested them
+    table = pa.ipc.open_stream(arrow.content).read_all()
+    assert table.column_names == ["_source", "score"]
+    assert table["_source"].to_pylist() == [None, None]
+
+
 def test_rows_that_a_query_computed_are_nobody(client: httpx.Client) -> None:
     tql = {"tql": "SELECT COUNT(*) AS n GROUP BY caption"}
     view = client.post("/v1/datasets/pets/query", json=tql).json()["view"]
