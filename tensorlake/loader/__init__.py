@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.sharding import Sharding, Share, ShortBatchWarning
     from tensorlake.loader.plan.shuffle import PLAN_VERSION
     from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning
+    from tensorlake.loader.plan.token_batches import Balance
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
     from tensorlake.loader.runtime.stats import LoaderStats
     from tensorlake.loader.sources.mix import (
@@ -48,6 +49,7 @@ __all__ = [
     "MIX_STOPS",
     "PLAN_VERSION",
     "AccessPlan",
+    "Balance",
     "BatchServer",
     "ColumnPlan",
     "Epoch",
@@ -109,6 +111,7 @@ _PLACES: Final = {
     "tensorlake.loader.plan.sharding": "Sharding Share ShortBatchWarning",
     "tensorlake.loader.plan.shuffle": "PLAN_VERSION",
     "tensorlake.loader.plan.state": "LoaderState NewerVersionWarning",
+    "tensorlake.loader.plan.token_batches": "Balance",
     "tensorlake.loader.plan.virtual_columns": "VirtualColumn VirtualValues",
     "tensorlake.loader.runtime.stats": "LoaderStats",
     "tensorlake.loader.sources.mix": (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from tensorlake.loader import Shuffle
+    from tensorlake.loader import Balance, Shuffle
     from tensorlake.quantities import Duration
 
 __all__ = ["DEFAULTS", "JaxOptions", "LoaderOptions", "ResumeOptions", "TorchOptions"]
@@ -26,6 +26,8 @@ DEFAULTS: Final[JaxOptions] = {
     "group": None,
     "limit": None,
     "repeat": None,
+    "batch_by": None,
+    "balance": None,
     "decode": None,
     "transform": None,
     "batch_transform": None,
@@ -65,6 +67,8 @@ class BatchOptions(TypedDict, total=False):
     rank: int | None
     world_size: int | None
     global_batch_size: int | None
+    batch_by: str | None  # "tokens", or a column: what batch_size counts; None: rows
+    balance: Balance | None  # "tokens" or "squares": what ranks have as much of; None: rows
     mesh: Any  # sizes by axis name, or a torch DeviceMesh
     drop_last: bool
     workers: int | None

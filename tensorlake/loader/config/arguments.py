@@ -18,6 +18,7 @@ from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_yo
 from tensorlake.loader.config.batch_schema import VALID
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.plan import SEED_STOP
+from tensorlake.loader.plan.token_batches import Balance
 from tensorlake.loader.runtime.memory import memory_nbytes
 from tensorlake.quantities import checked_integer, seconds_of
 from tensorlake.storage import usable_cores
@@ -30,7 +31,7 @@ OUR_WORDS = {
     "num_workers": "workers=, which counts decode threads; no worker process is needed",
     "collate_fn": "collate={'name': 'list' | 'pad' | 'concat' | function}",
     "sampler": "shuffle=, and a view for which rows: ds.query(…).torch(…)",
-    "batch_sampler": "batch_size=, drop_last= and shuffle=",
+    "batch_sampler": "batch_size=, batch_by=, drop_last= and shuffle=",
     "pin_memory": "device='cuda', which pins and copies ahead",
     "persistent_workers": "workers= alone: threads start within a millisecond",
     "prefetch_factor": "prefetch='256MiB'",
@@ -53,8 +54,9 @@ LEAST: dict[str, int] = {
 """The arguments that are counts, with their minimum."""
 MOST: dict[str, int] = {"seed": SEED_STOP - 1}
 """Upper bounds of some of them."""
-CHOICES: dict[str, tuple[bool | str, ...]] = {
+CHOICES: dict[str, tuple[bool | str | None, ...]] = {
     "shuffle": (True, False, "full", "window"),
+    "balance": (None, "tokens", "squares"),
     "layout": ("NHWC", "NCHW"),
     "on_error": ("raise", "skip"),
     "engine": ("threads", "processes"),
@@ -79,6 +81,8 @@ class LoaderArguments:
     group: str | None = None
     limit: int | None = None
     repeat: int | None = None
+    batch_by: str | None = None  # "tokens", or a column: what batch_size counts; rows
+    balance: Balance | None = None  # what ranks have as much of; rows
     decode: Mapping[str, Any] | None = None
     transform: Callable[..., Mapping[str, Any]] | None = None  # one row in, one row out
     batch_transform: Callable[[dict[str, Any]], Any] | None = None
@@ -170,7 +174,8 @@ def _refuse_not_yet(name: str, value: Any) -> None:
 def _check(framework: Framework, arguments: LoaderArguments) -> None:
     for name, allowed in CHOICES.items():
         value = getattr(arguments, name)
-        if not isinstance(value, bool | str) or value not in allowed:  # 1 is not True here
+        is_known = value is None or isinstance(value, bool | str)  # 1 is not True here
+        if not is_known or value not in allowed:
             raise InvalidInputError(
                 f"{name} is one of {', '.join(map(repr, allowed))}, got {shown(value)}",
                 argument=name,
@@ -206,6 +211,13 @@ def _check_kinds(arguments: LoaderArguments) -> None:
             f" {shown(arguments.workers)}\nleave it out: decoding uses one thread per core",
             argument="workers",
             actual=arguments.workers,
+        )
+    if arguments.batch_by is not None and not isinstance(arguments.batch_by, str):
+        raise InvalidInputError(
+            "batch_by is 'tokens', or the name of a column of lists, got"
+            f" {shown(arguments.batch_by)}",
+            argument="batch_by",
+            actual=arguments.batch_by,
         )
     for name in YES_OR_NO:
         value = getattr(arguments, name)

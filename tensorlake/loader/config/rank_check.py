@@ -32,7 +32,17 @@ if TYPE_CHECKING:
 __all__ = ["Board", "Group", "compare_with_rank_0", "plan_to_compare"]
 
 COMPARED = (
-    *("drop_last", "decode", "transform", "batch_transform", "collate", "layout", "on_error"),
+    *(
+        "batch_by",
+        "balance",
+        "drop_last",
+        "decode",
+        "transform",
+        "batch_transform",
+        "collate",
+        "layout",
+        "on_error",
+    ),
 )
 MAX_LISTED = 4  # ranks in a message
 VERDICT_GRACE_S = 5.0  # that rank 0's verdict may take after its own wait has ended

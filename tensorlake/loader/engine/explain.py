@@ -29,7 +29,8 @@ def describe_loader(
     *,
     selection: Selection,
     epoch: int,
-    batches: tuple[int, int] | None,
+    batched: str,
+    left: int | None,
     sharding: Sharding,
     columns: tuple[ColumnPlan, ...],
     channels_first: AbstractSet[str],
@@ -39,19 +40,19 @@ def describe_loader(
     Args:
         selection: The rows it reads.
         epoch: The current epoch, or the next.
-        batches: Number of batches of an epoch, and left in this one; None if it never ends.
+        batched: The batches of an epoch.
+        left: Batches left in this epoch; None if it never ends, or they are not counted.
         sharding: This rank's share of the batches.
         columns: The columns of each batch.
         channels_first: Image columns laid out with channels before height.
     """
     rank, world_size = sharding.rank, sharding.world_size
-    count = "endless" if batches is None else f"{batches[0]:,}"
     facts = [
         f"Loader {selection.snapshot.url!r} {selection.snapshot.version}",
         *([] if world_size == 1 else [f"rank {rank} of {world_size}"]),
         f"epoch {epoch}",
-        f"{count} batches of {sharding.global_batch_size:,} rows",
-        *([] if batches is None else [f"{batches[1]:,} left"]),
+        batched,
+        *([] if left is None else [f"{left:,} left"]),
     ]
     more = len(columns) - SHOWN_COLUMNS
     shown = (_described(one, channels_first) for one in columns[:SHOWN_COLUMNS])
@@ -63,7 +64,7 @@ def describe_plan(
     *,
     selection: Selection,
     ordered: str,
-    num_places: int | None,
+    batched: str,
     sharding: Sharding,
     columns: tuple[ColumnPlan, ...],
     sparse: tuple[str, ...],
@@ -74,7 +75,6 @@ def describe_plan(
 ) -> str:
     """Describe a loader's plan in a few lines; ``stages`` are those measured by its passes."""
     num_rows = selection.num_rows
-    batches = "endless" if num_places is None else f"{sharding.num_batches(num_places):,}"
     stored = num_rows * row_nbytes
     lines = [
         (
@@ -82,7 +82,7 @@ def describe_plan(
             f" {ordered}"
         ),
         (
-            f"batches   {batches} of {sharding.global_batch_size:,} rows; rank {sharding.rank} of"
+            f"batches   {batched.replace('batches of ', 'of ', 1)}; rank {sharding.rank} of"
             f" {sharding.world_size}"
         ),
         f"fetch     about {human_nbytes(stored)} an epoch, {human_nbytes(row_nbytes)} a row;"

@@ -23,6 +23,7 @@ from tensorlake.errors import InvalidInputError, InvalidStateError
 from tensorlake.loader.config.batch_schema import ROW, ColumnPlan, channels_first, valid_column
 from tensorlake.loader.config.converter import Converter
 from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_compare
+from tensorlake.loader.engine.batching import batching_of
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
 from tensorlake.loader.engine.iterator import BatchIterator, Pass
 from tensorlake.loader.engine.memory_budget import bounds
@@ -30,7 +31,7 @@ from tensorlake.loader.engine.open_pass import Opening, open_pass
 from tensorlake.loader.engine.progress import Progress, progress_of
 from tensorlake.loader.engine.rank import ProcessRank, early_process_rank, process_rank_of
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
-from tensorlake.loader.plan.sharding import Sharding, Share, check_batch_size
+from tensorlake.loader.plan.sharding import RowBatches, check_batch_size
 from tensorlake.loader.plan.state import LoaderState, Place, checked_epoch
 from tensorlake.loader.runtime.counters import Counters
 from tensorlake.loader.runtime.stats import LoaderStats
@@ -47,6 +48,8 @@ from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.plan.plan import Plan
+    from tensorlake.loader.plan.sharding import Batches, Sharding, Share
     from tensorlake.loader.sources.rows import OrderedRows
 
 __all__ = ["Loader", "made_again"]
@@ -85,8 +88,8 @@ class Loader:
             check_remote(arguments, rows.server)
         self._read_from(rows)
         early = early_process_rank(arguments, converter)
-        if early is not None and not rows.is_endless:
-            early.sharding.check_last(rows.num_places)
+        if early is not None:
+            self._batching.check_last(early.sharding)
 
     # ---- epochs
 
@@ -108,19 +111,19 @@ class Loader:
         process_rank = self._process_rank(starts=True)
         sharding = process_rank.sharding
         self._settle_epoch(sharding)
-        if not self._rows.is_endless:
-            sharding.check_last(self._rows.num_places, self._place.position)
+        self._batching.check_last(sharding, self._place.position)
         self._agree(process_rank)
         self._place.finished = None
         self._pass_start = self._stats_now()
-        numbers = self._numbers(sharding)
-        opened, start = open_pass(self._opening(sharding), self._shares(sharding, numbers))
+        batches = self._batches(sharding)
+        numbers = self._numbers(batches)
+        opened, start = open_pass(self._opening(sharding, batches), map(batches.share, numbers))
         iterator = BatchIterator(
             opened,
             sharding=sharding,
             batches=None if self._rows.is_endless else len(numbers),
             finish=self._finish_batch,
-            handed_out=self._counted(process_rank, numbers),
+            handed_out=self._counted(process_rank, batches, numbers),
             ended=self._place.end,
             counters=self._counters,
         )
@@ -129,13 +132,13 @@ class Loader:
         return iterator
 
     def __len__(self) -> int:
-        """Return the number of batches of a whole epoch, the same on every rank.
+        """Return the number of batches of an epoch (by tokens: of this one), equal on all ranks.
 
         Raises:
-            TypeError: The loader reads a mix that never stops.
+            TypeError: The loader reads a mix that never stops, or a mix in batches by tokens.
         """
-        self._num_places("len()")
-        return len(self._numbers(self._sharding, 0))
+        self._batching.check("len()")
+        return len(self._numbers(self._batches(self._sharding, 0)))
 
     @property
     def epoch(self) -> int:
@@ -156,8 +159,8 @@ class Loader:
     @property
     def remaining(self) -> int:
         """The number of batches left in the current epoch."""
-        self._num_places("remaining")
-        return len(self._numbers(self._sharding))
+        self._batching.check("remaining")
+        return len(self._numbers(self._batches(self._sharding)))
 
     def skip(self, batches: int) -> None:
         """Skip batches of the current epoch, or of the next if none is left of it."""
@@ -166,8 +169,7 @@ class Loader:
         sharding = self._sharding
         if self._is_over(sharding):
             self._place.start(self._place.epoch + 1)
-        rows = batches * sharding.global_batch_size
-        self._place.skip_to(min(self._place.position + rows, self._rows.num_places))
+        self._place.skip_to(self._batches(sharding).stop(batches - 1))
 
     # ---- state
 
@@ -219,7 +221,7 @@ class Loader:
     def progress(self) -> Progress:
         """Return the current pass's progress; its ``str`` is one line with rate and time left."""
         is_counted = not self._rows.is_endless and self._place.finished is None
-        left = self.remaining if is_counted else None
+        left = len(self._numbers(self._batches(self._sharding))) if is_counted else None
         done = self._stats_now() - self._pass_start
         return progress_of(self._rows, self._place, remaining=left, stats=done)
 
@@ -229,10 +231,10 @@ class Loader:
         return describe_plan(
             selection=self._rows.selection,
             ordered=self._rows.describe(self.order),
-            num_places=None if self._rows.is_endless else self._rows.num_places,
+            batched=self._batching.describe(sharding, self.__len__, is_priced=True),
             sharding=sharding,
             columns=self._shown_columns(),
-            sparse=self._opening(sharding).sparse,
+            sparse=self._opening(sharding, RowBatches(sharding, self._rows.num_places)).sparse,
             row_nbytes=row_nbytes_of(self._rows.reader, tuple(self._cache.tensors)),
             arguments=self._arguments,
             stages=self.stats().stages,
@@ -243,7 +245,8 @@ class Loader:
         return describe_loader(
             selection=self._rows.selection,
             epoch=self._place.epoch,
-            batches=None if self._rows.is_endless else (len(self), self.remaining),
+            batched=self._batching.describe(self._sharding, self.__len__),
+            left=None if self._batching.by_tokens or self._rows.is_endless else self.remaining,
             sharding=self._sharding,
             columns=self._shown_columns(),
             channels_first=self._channels_first,
@@ -266,8 +269,10 @@ class Loader:
     @property
     def plan(self) -> EpochOrder:
         """The order of the current epoch: which rows it gives at which positions."""
-        plan = self._rows.plan(self.order, seed=self._seed, epoch=self._place.epoch)
-        return EpochOrder(plan, self._rows.selection)
+        return EpochOrder(self._plan(), self._rows.selection)
+
+    def _plan(self) -> Plan:
+        return self._rows.plan(self.order, seed=self._seed, epoch=self._place.epoch)
 
     def close(self) -> None:
         """End the iterator and free the memory."""
@@ -318,6 +323,8 @@ class Loader:
         self._plan_columns()
         virtual = (ROW, *rows.virtual)
         names = tuple(column.name for column in self._columns if column.name not in virtual)
+        parts = self._converter.equal_parts
+        self._batching = batching_of(rows, self._arguments, names, equal_parts=parts)
         self._cache = ChunkCache(
             names,
             capacity=self._arguments.cache_nbytes,
@@ -356,13 +363,13 @@ class Loader:
         if not self._place.is_fresh or self._is_over(sharding):
             self._place.start(self._place.epoch + 1)
 
-    def _opening(self, sharding: Sharding) -> Opening:
+    def _opening(self, sharding: Sharding, batches: Batches) -> Opening:
         return Opening(
             rows=self._rows,
             order=self.order,
             seed=self._seed,
             epoch=self._place.epoch,
-            position=self._place.position,
+            batches=batches,
             state=self._state,
             arguments=self._arguments,
             columns=self._columns,
@@ -388,15 +395,15 @@ class Loader:
             )
         self._last_pass = None
 
-    def _numbers(self, sharding: Sharding, start: int | None = None) -> range:
-        """List the batches that this process makes from a place on, by default the current one."""
-        turn, turns = self._converter.turn_and_turns()
+    def _batches(self, sharding: Sharding, start: int | None = None) -> Batches:
+        """Return the batches of the epoch from a place on, by default the current one."""
         start = self._place.position if start is None else start
-        return range(turn, sharding.num_batches(self._rows.num_places, start), turns)
+        return self._batching.batches(sharding, start, self._plan)
 
-    def _shares(self, sharding: Sharding, numbers: range) -> Iterator[Share]:
-        places, start = self._rows.num_places, self._place.position
-        return (sharding.share(number, places, start) for number in numbers)
+    def _numbers(self, batches: Batches) -> range:
+        """List the batches that this process makes."""
+        turn, turns = self._converter.turn_and_turns()
+        return range(turn, batches.count, turns)
 
     def _is_over(self, sharding: Sharding | None = None) -> bool:
         """Whether the current epoch, of which some rows were handed out, has no batch left."""
@@ -406,7 +413,7 @@ class Loader:
             return False  # a worker without turns left has others that continue
         if position >= rows.num_places or not self._arguments.drop_last:
             return position >= rows.num_places
-        return (sharding or self._sharding).num_batches(rows.num_places, position) == 0
+        return self._batches(sharding or self._sharding).count == 0
 
     def _agree(self, process_rank: ProcessRank) -> None:
         if process_rank.compared is None:
@@ -416,13 +423,6 @@ class Loader:
         timeout_s = self._arguments.timeout
         compare_with_rank_0(process_rank.compared, what=what, plan=plan, timeout_s=timeout_s)
         self._agreed = self._rows.recorded(self.order, self._place.position)
-
-    def _num_places(self, what: str) -> int:
-        if self._rows.is_endless:
-            raise TypeError(
-                f"{what}: this mix never stops (stop='never')\ncount batches in your own loop"
-            )
-        return self._rows.num_places
 
     def _state(self) -> LoaderState:
         rows = self._rows
@@ -438,13 +438,16 @@ class Loader:
             position=self._place.position,
             skipped=self._place.skipped,
             source=rows.source,
+            batches=self._batching.recorded(lambda: self._sharding),
         )
 
-    def _counted(self, process_rank: ProcessRank, numbers: range) -> Callable[[Share], None]:
+    def _counted(
+        self, process_rank: ProcessRank, batches: Batches, numbers: range
+    ) -> Callable[[Share], None]:
         # with several workers each counts whole rounds, so that its own state resumes at its next
         # turn; a single loader waits for none
-        others = (numbers.step - 1 - numbers.start) * process_rank.sharding.global_batch_size
-        rows, place, stop = self._rows, self._place, self._rows.num_places
+        others = numbers.step - 1 - numbers.start
+        rows, place = self._rows, self._place
 
         def handed_out(share: Share) -> None:
             if process_rank.compared is not None and self._agreed != (
@@ -453,7 +456,7 @@ class Loader:
                 self._agree(
                     process_rank
                 )  # weight functions gave new weights, maybe different by rank
-            place.hand_out(min(share.next_place + others, stop))
+            place.hand_out(batches.stop(share.number + others))
 
         return handed_out
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.engine.iterator import Pass
     from tensorlake.loader.plan.mix_order import AnyOrder
     from tensorlake.loader.plan.plan import Plan
-    from tensorlake.loader.plan.sharding import Sharding, Share
+    from tensorlake.loader.plan.sharding import Batches, Sharding, Share
     from tensorlake.loader.plan.state import LoaderState
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.sources.buffer_pool import SlabPool
@@ -61,7 +61,7 @@ class Opening:
     order: AnyOrder
     seed: int
     epoch: int
-    position: int
+    batches: Batches  # from its position on
     state: Callable[[], LoaderState]  # complete, for a server; lazy, because naming rows takes time
     arguments: LoaderArguments
     columns: tuple[ColumnPlan, ...]
@@ -86,9 +86,8 @@ class Opening:
 
     @property
     def is_padded(self) -> bool:
-        """Whether the last batch has fewer rows than there are ranks."""
-        rows, position = self.rows, self.position
-        return not rows.is_endless and self.sharding.needs_padding(rows.num_places, position)
+        """Whether a batch has fewer rows than there are ranks."""
+        return self.batches.needs_padding
 
     @property
     def keeps_places(self) -> bool:
@@ -131,7 +130,10 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     if is_padded and opening.converter.presents:  # else the client warns
         warnings.warn(
             f"the last batch has fewer rows than the {opening.sharding.world_size} ranks: some"
-            " ranks repeat a row of it, marked False in '_valid'; drop_last=True leaves it out",
+            " ranks repeat a row of it, marked False in '_valid'; drop_last=True leaves it out"
+            if opening.arguments.batch_by is None
+            else f"some batches may have fewer rows than the {opening.sharding.world_size} ranks,"
+            " which then repeat one, marked False in '_valid'; a larger batch_size has more rows",
             ShortBatchWarning,
             stacklevel=3,
         )

@@ -115,7 +115,8 @@ class AccessPlan:
         each other's blocks. Those that exceed a rank's part of the batch fill the others.
         """
         count, world = share.next_place - share.batch_start, share.world_size
-        if not self.key.order.reads_blocks or world == 1 or count < world:
+        is_dealt = share.dealt is not None or world == 1 or count < world
+        if is_dealt or not self.key.order.reads_blocks:
             return share.places
         places = np.arange(share.batch_start, share.next_place)
         home = self.blocks_of(places)[0] % world

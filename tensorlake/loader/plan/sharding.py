@@ -11,7 +11,9 @@ is smaller than the world, empty ranks repeat one of its rows, marked as not val
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +21,23 @@ from numpy.typing import NDArray
 from tensorlake.errors import InvalidInputError, ShortBatchWarning, shown
 from tensorlake.quantities import checked_integer
 
-__all__ = ["Sharding", "Share", "ShortBatchWarning", "check_batch_size", "global_batch_size_of"]
+__all__ = [
+    "Batches",
+    "RowBatches",
+    "Sharding",
+    "Share",
+    "ShortBatchWarning",
+    "check_batch_size",
+    "global_batch_size_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """One rank's part of a global batch: places [start, stop), and the number of valid ones.
 
-    A plan that deals places gives the rank as many others of the batch.
+    A plan that deals places gives the rank as many others of the batch; ``dealt`` are the places of
+    a batch that is balanced, which replace these.
     """
 
     number: int
@@ -37,14 +48,15 @@ class Share:
     batch_start: int = 0  # of the whole global batch
     rank: int = 0
     world_size: int = 1
+    dealt: NDArray[np.int64] | None = None  # ascending
 
     @property
     def places(self) -> NDArray[np.int64]:
-        """Its contiguous places."""
-        return np.arange(self.start, self.stop)
+        """Its places: contiguous, unless they were dealt."""
+        return np.arange(self.start, self.stop) if self.dealt is None else self.dealt
 
     def __len__(self) -> int:
-        return self.stop - self.start
+        return self.stop - self.start if self.dealt is None else len(self.dealt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +124,10 @@ class Sharding:
         """Return this rank's part of batch ``number``, counted from place ``start``."""
         batch_start = start + number * self.global_batch_size
         batch_stop = min(batch_start + self.global_batch_size, num_rows)
+        return self.part(number, batch_start, batch_stop)
+
+    def part(self, number: int, batch_start: int, batch_stop: int) -> Share:
+        """Return this rank's part of the batch of some places."""
         rows = batch_stop - batch_start
         first = batch_start + self.rank * rows // self.world_size
         last = batch_start + (self.rank + 1) * rows // self.world_size
@@ -122,6 +138,58 @@ class Sharding:
             last, valid = first + 1, 0
         whole = batch_stop, batch_start, self.rank, self.world_size
         return Share(number, first, last, valid, *whole)
+
+
+class Batches(Protocol):
+    """The global batches from a place of an epoch on, and one rank's share of each."""
+
+    @property
+    def count(self) -> int:
+        """Number of batches, the same on every rank."""
+        ...
+
+    @property
+    def needs_padding(self) -> bool:
+        """Whether a batch has fewer rows than there are ranks."""
+        ...
+
+    def share(self, number: int) -> Share:
+        """Return the rank's part of a batch."""
+        ...
+
+    def stop(self, number: int) -> int:
+        """Return the place after a batch, or after the last if there are fewer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatches:
+    """Batches of a number of rows."""
+
+    sharding: Sharding
+    num_rows: int
+    start: int = 0
+    is_endless: bool = False
+    deal: Callable[[Share], Share] | None = None  # by balance
+
+    @property
+    def count(self) -> int:
+        """Number of batches."""
+        return self.sharding.num_batches(self.num_rows, self.start)
+
+    @property
+    def needs_padding(self) -> bool:
+        """Whether the last batch has fewer rows than there are ranks."""
+        return not self.is_endless and self.sharding.needs_padding(self.num_rows, self.start)
+
+    def share(self, number: int) -> Share:
+        """Return the rank's part of a batch."""
+        share = self.sharding.share(number, self.num_rows, self.start)
+        return share if self.deal is None else self.deal(share)
+
+    def stop(self, number: int) -> int:
+        """Return the place after a batch."""
+        return min(self.start + (number + 1) * self.sharding.global_batch_size, self.num_rows)
 
 
 def check_batch_size(batch_size: int | None, global_batch_size: int | None) -> None:

@@ -9,6 +9,8 @@ names the version, order and weight of each source (about 60 bytes each).
      "num_rows": 25000, "order": {"kind": "full"}, "seed": 7, "epoch": 3, "position": 10240,
      "skipped": 0, "source": {"url": "s3://bucket/pets", "framework": "torch", "view": "sharp"}}
 
+``batches`` is present if they have a budget of tokens, or ranks are balanced: it records how, so
+that the batches of a run can be found again; a loader that resumes does not need it.
 ``plan`` is the version of the order's arithmetic: the order of a state of an older release goes on
 by its own, and so do the states that follow. ``source`` is present if the rows can be found again
 from it alone; its format belongs to its creator.
@@ -51,6 +53,7 @@ class LoaderState:
     position: int
     skipped: int = 0  # rows of this epoch passed over by skip()
     source: Mapping[str, Any] | None = None  # how to find the rows again, if known
+    batches: Mapping[str, Any] | None = None  # how rows were divided, if not by their number
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
@@ -66,7 +69,10 @@ class LoaderState:
             "position": self.position,
             "skipped": self.skipped,
         }
-        return written if self.source is None else written | {"source": dict(self.source)}
+        for name, value in (("source", self.source), ("batches", self.batches)):
+            if value is not None:
+                written[name] = dict(value)
+        return written
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LoaderState:
@@ -107,6 +113,7 @@ class LoaderState:
             position=_count(value, "position"),
             skipped=_count(value, "skipped"),
             source=_members(value, "source") if "source" in value else None,
+            batches=_members(value, "batches") if "batches" in value else None,
         )
         if state.num_rows is not None and state.position > state.num_rows:
             raise InvalidInputError(

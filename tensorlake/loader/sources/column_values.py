@@ -1,6 +1,7 @@
-"""The values of one column for all rows of a selection: weights, classes, keys of groups.
+"""One column for all rows of a selection: weights, classes, keys of groups; lengths of tokens.
 
-Read in parts of 2²⁰ rows, by the reader's own reads of rows; 8 bytes per row for numbers.
+Values are read by the reader's own reads of rows, lengths from the headers of chunks, both in parts
+of 2²⁰ rows. 8 bytes per row for numbers.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tensorlake.loader.plan.selection import Int64Array
+    from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
     from tensorlake.loader.sources.rows import SelectedRows
 
-__all__ = ["column_values"]
+__all__ = ["column_values", "row_lengths", "token_column"]
 
 PART_ROWS = 1 << 20
+TOKENS = "tokens"  # the column of tokens, where there are several lists of integers
 
 
 def column_values(rows: SelectedRows, name: str) -> NDArray[Any]:
@@ -35,6 +37,60 @@ def column_values(rows: SelectedRows, name: str) -> NDArray[Any]:
     """
     parts = [*_parts(rows, name)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def token_column(selection: Selection, what: str, named: str = TOKENS) -> str:
+    """Choose the column of tokens: "tokens", or the only lists of integers.
+
+    Args:
+        selection: The rows.
+        what: The argument that needs it, for the error.
+        named: Another column of lists of numbers.
+
+    Raises:
+        InvalidInputError: There is no such column, or more than one.
+    """
+    if named != TOKENS:
+        if named not in selection.columns or not _is_list(selection, named, "iufb"):
+            raise InvalidInputError(
+                f"{what}: {named!r} is not a tensor of lists of numbers, such as"
+                f" tl.Array('uint16', (None,))\nit has {', '.join(selection.columns)}",
+                actual=named,
+            )
+        return named
+    found = [name for name in selection.columns if _is_list(selection, name, "iu")]
+    if TOKENS in found:
+        return TOKENS
+    if len(found) != 1:
+        listed = ", ".join(map(repr, found)) or "none"
+        one = found[0] if found else "ids"
+        raise InvalidInputError(
+            f"{what} needs a column 'tokens', or one column of lists of integers, found {listed}"
+            f"\nname it, batch_by={one!r}; or call it so: ds.rename_tensor({one!r}, 'tokens')",
+            actual=found,
+        )
+    return found[0]
+
+
+def row_lengths(selection: Selection, reader: Reader, name: str) -> Int64Array:
+    """Return the number of elements of each row of a column of lists; 0 where NULL."""
+    sample_type: Any = selection.snapshot.spec(name).type
+    if sample_type.shape[0] is not None:
+        return np.full(selection.num_rows, sample_type.shape[0], dtype=np.int64)
+    lengths = np.zeros(selection.num_rows, dtype=np.int64)
+    for start in range(0, selection.num_rows, PART_ROWS):
+        positions = np.arange(start, min(start + PART_ROWS, selection.num_rows))
+        shapes = reader.shapes(name, selection.physical(positions))
+        lengths[positions] = np.maximum(shapes[:, 0], 0)  # −1 where NULL
+    return lengths
+
+
+def _is_list(selection: Selection, name: str, kinds: str) -> bool:
+    sample_type: Any = selection.snapshot.spec(name).type
+    shape, dtype = getattr(sample_type, "shape", None), getattr(sample_type, "dtype", None)
+    if dtype is None or shape is None or len(shape) != 1:
+        return False
+    return np.dtype(dtype).kind in kinds and not getattr(sample_type, "names", None)
 
 
 def _parts(rows: SelectedRows, name: str) -> Iterator[NDArray[Any]]:

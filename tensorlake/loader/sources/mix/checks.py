@@ -36,7 +36,7 @@ def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
         own = "; ".join(f"{one.name!r}: {', '.join(one.selection.columns)}" for one in sources)
         raise SchemaError(
             f"the sources of the mix have no tensor in common, so a batch would be empty\n{own}"
-            "\nrename the columns of one: view.select(text='body')"
+            "\nrename a tensor of one: ds.rename_tensor('body', 'text')"
         )
     for name in names:
         first = sources[0]

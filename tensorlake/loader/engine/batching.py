@@ -1,0 +1,231 @@
+"""``batch_by=`` and ``balance=``: batches by their tokens, and ranks that have as many.
+
+    arguments ─► the column of tokens, and whether batches are padded by it
+              ─► the lengths of all rows, from the headers of chunks, before the first batch
+              ─► the batches of an epoch (``plan/token_batches.py``)
+
+A row counts its stored elements of the column, and at least 1. A batch that is padded counts rows
+times the longest of them, which is what it holds; over all ranks together, so that its places do
+not depend on their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.loader.config.collate import Pad
+from tensorlake.loader.engine.packing import PackedRows
+from tensorlake.loader.plan.sharding import Batches, RowBatches
+from tensorlake.loader.plan.token_batches import (
+    Balance,
+    Padding,
+    PlaceLengths,
+    TokenBatches,
+    balanced,
+)
+from tensorlake.loader.sources.column_values import row_lengths, token_column
+from tensorlake.loader.sources.mix import MixRows
+from tensorlake.quantities import human_nbytes
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.plan.plan import Plan
+    from tensorlake.loader.plan.selection import Int64Array
+    from tensorlake.loader.plan.sharding import Sharding
+    from tensorlake.loader.sources.rows import OrderedRows
+
+__all__ = ["Batching", "batching_of"]
+
+LENGTH_NBYTES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Batching:
+    """How a loader divides its rows into batches, and these among ranks.
+
+    Attributes:
+        rows: The rows.
+        by_tokens: Whether a batch has a budget of tokens; otherwise it has a number of rows.
+        balance: The quantity that ranks get equal sums of; None: they get equal numbers of rows.
+        column: The column of tokens; None if only rows count.
+        padding: How batches are padded by it; None: they are not.
+    """
+
+    rows: OrderedRows
+    by_tokens: bool = False
+    balance: Balance | None = None
+    column: str | None = None
+    padding: Padding | None = None
+
+    def batches(self, sharding: Sharding, start: int, plan: Callable[[], Plan]) -> Batches:
+        """Return the batches from a place of an epoch on.
+
+        Raises:
+            InvalidInputError: A row has more tokens than the budget.
+        """
+        rows, deal = self.rows, None
+        needs_lengths = self.by_tokens or (self.balance is not None and sharding.world_size > 1)
+        if not needs_lengths:
+            return RowBatches(sharding, rows.num_places, start, rows.is_endless)
+        lengths = PlaceLengths(plan(), self.lengths)
+        if self.balance is not None:
+            deal = partial(
+                balanced, lengths=lengths, balance=self.balance, equal_rows=not self.by_tokens
+            )
+        if not self.by_tokens:
+            return RowBatches(sharding, rows.num_places, start, rows.is_endless, deal)
+        return TokenBatches(
+            sharding,
+            lengths,
+            rows.num_places,
+            start,
+            self.padding,
+            rows.is_endless,
+            self._least_rows(sharding.global_batch_size),
+            deal,
+        )
+
+    def check(self, what: str) -> None:
+        """Refuse to count the batches of rows that do not tell.
+
+        Raises:
+            TypeError: The rows are of a mix that never stops, or of a mix in batches by tokens.
+        """
+        if self.rows.is_endless:
+            raise TypeError(
+                f"{what}: this mix never stops (stop='never')\ncount batches in your own loop"
+            )
+        if self.by_tokens and isinstance(self.rows, MixRows):
+            raise TypeError(
+                f"{what}: the batches of a mix by tokens differ from epoch to epoch"
+                "\ncount batches in your own loop"
+            )
+
+    def check_last(self, sharding: Sharding, start: int = 0) -> None:
+        """Refuse a short last batch that cannot be divided as a sharding requires."""
+        if not self.rows.is_endless and not self.by_tokens:
+            sharding.check_last(self.rows.num_places, start)
+
+    def recorded(self, ask: Callable[[], Sharding]) -> dict[str, Any] | None:
+        """Return what a state records, so that the batches of a run can be found again."""
+        if self.column is None:
+            return None
+        sharding, padding = ask(), self.padding
+        world = sharding.world_size
+        return {
+            "column": self.column,
+            **({"tokens": sharding.global_batch_size} if self.by_tokens else {}),
+            **({} if padding is None else {"multiple_of": padding.multiple_of, "to": padding.to}),
+            **({} if self.balance is None else {"balance": self.balance, "world_size": world}),
+        }
+
+    def describe(
+        self, sharding: Sharding, count: Callable[[], int], *, is_priced: bool = False
+    ) -> str:
+        """Describe the batches of an epoch; those by tokens are not counted, which would read.
+
+        Args:
+            sharding: The ranks.
+            count: Counts batches of a number of rows.
+            is_priced: Whether to add what reading the lengths costs.
+        """
+        size, padded = f"{sharding.global_batch_size:,}", "" if self.padding is None else ", padded"
+        if self.by_tokens:
+            described = f"batches of up to {size} tokens of {self.column!r}{padded}"
+        else:
+            number = "endless" if self.rows.is_endless else f"{count():,}"
+            described = f"{number} batches of {size} rows"
+        if self.balance is not None:
+            described += f", balanced by {self.balance} over {sharding.world_size} ranks"
+        if is_priced and self.column is not None:
+            memory = human_nbytes(LENGTH_NBYTES * self.rows.selection.num_rows)
+            described += (
+                f" (a first pass reads the headers of chunks of {self.column!r}; takes {memory} of"
+                " memory)"
+            )
+        return described
+
+    @cached_property
+    def lengths(self) -> Int64Array:
+        """The tokens of each row, by position, at least 1."""
+        assert self.column is not None, "batching_of() has chosen it"
+        return np.maximum(row_lengths(self.rows.selection, self.rows.reader, self.column), 1)
+
+    def _least_rows(self, budget: int) -> int:
+        """Return the rows that fit a batch in any case.
+
+        Raises:
+            InvalidInputError: The longest row does not fit.
+        """
+        lengths = self.lengths
+        if not len(lengths):
+            return 1
+        costs = lengths if self.padding is None else self.padding.padded(lengths)
+        longest = int(np.argmax(costs))
+        most = int(costs[longest])
+        if most > budget:
+            (row,) = self.rows.selection.row_numbers(np.array([longest])).tolist()
+            padded = "" if self.padding is None else ", with padding"
+            raise InvalidInputError(
+                f"row {row} has {most:,} tokens of {self.column!r}{padded}, and a batch of all"
+                f" ranks holds {budget:,}\nraise batch_size or global_batch_size to at least"
+                f" {most:,} tokens, or leave longer rows out: view.where('LENGTH({self.column})"
+                f" <= {budget}')",
+                argument="batch_size",
+                expected=budget,
+                actual=most,
+            )
+        return budget // most
+
+
+def batching_of(
+    rows: OrderedRows, arguments: LoaderArguments, columns: tuple[str, ...], *, equal_parts: int
+) -> Batching:
+    """Return how a loader's arguments divide its rows into batches.
+
+    Args:
+        rows: The rows.
+        arguments: The arguments.
+        columns: The columns that are read.
+        equal_parts: Parts of equal size that a sharding needs.
+
+    Raises:
+        InvalidInputError: The rows have no column of tokens, or the arguments exclude each other.
+    """
+    if arguments.batch_by is None and arguments.balance is None:
+        return Batching(rows)
+    name = "batch_by" if arguments.batch_by is not None else "balance"
+    value = shown(getattr(arguments, name))
+    if isinstance(rows, PackedRows):
+        raise InvalidInputError(
+            f"{name}={value}: packed sequences have one length\ngive batch_size= sequences",
+            argument=name,
+        )
+    if arguments.decode_on == "server":
+        raise InvalidInputError(
+            f"{name}={value} reads the lengths of rows, and decode_on='server' makes batches of a"
+            " number of rows\nleave decode_on out",
+            argument=name,
+        )
+    if arguments.batch_by is not None and equal_parts > 1:
+        raise InvalidInputError(
+            f"batch_by={value} makes batches of different numbers of rows, which cannot be divided"
+            f" into {equal_parts} equal parts, as sharding= requires\ngive batch_size= rows, or"
+            " rank= and world_size=",
+            argument="batch_by",
+        )
+    column = token_column(rows.selection, f"{name}={value}", arguments.batch_by or "tokens")
+    padding = _padding((arguments.collate or {}).get(column)) if column in columns else None
+    return Batching(rows, arguments.batch_by is not None, arguments.balance, column, padding)
+
+
+def _padding(collate: object) -> Padding | None:
+    if isinstance(collate, Pad):
+        return Padding(collate.multiple_of or 1, collate.to)
+    return Padding() if collate == "pad" else None

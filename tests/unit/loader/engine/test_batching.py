@@ -1,0 +1,248 @@
+"""Batches by tokens, and ranks balanced by them: budgets, borders, states, other worlds."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import InvalidInputError, ShortBatchWarning
+
+NAMES = itertools.count()
+ROWS, BUDGET = 700, 900
+LENGTHS = np.random.default_rng(5).integers(0, 120, ROWS)
+LENGTHS[:9] = 0
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    schema = {"tokens": tl.Array("uint16", (None,)), "label": "int64"}
+    with tl.create(f"memory://batching-{next(NAMES)}", schema) as made:
+        for rows in (range(300), range(300, ROWS)):
+            tokens = [np.full(LENGTHS[row], row, np.uint16) for row in rows]
+            made.extend({"tokens": tokens, "label": [row % 5 for row in rows]})
+            made.commit("documents")
+        yield made
+
+
+def loader_of(dataset, **arguments):
+    given = {"batch_size": BUDGET, "batch_by": "tokens", "shuffle": True, "seed": 4}
+    return dataset.loader(**{"columns": ["tokens", "_row"]} | given | arguments)
+
+
+def rows_of(loader):
+    return [batch["_row"] for batch in loader]
+
+
+def cost(rows, *, padded=False):
+    lengths = np.maximum(LENGTHS[rows], 1)
+    return int(lengths.max() * len(rows) if padded else lengths.sum())
+
+
+def greedy(order, budget, *, padded=False):
+    """The batches of an order, row by row."""
+    batches = [[]]
+    for row in order:
+        if batches[-1] and cost([*batches[-1], row], padded=padded) > budget:
+            batches.append([])
+        batches[-1].append(int(row))
+    return batches
+
+
+@pytest.mark.parametrize("collate", ["list", "pad", "concat", tl.collate.Pad(multiple_of=16)])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_batch_ends_before_the_row_that_exceeds_its_budget(dataset, collate, shuffle):
+    loader = loader_of(dataset, collate={"tokens": collate}, shuffle=shuffle)
+    order = loader.plan.rows_at(np.arange(ROWS))
+
+    batches = [*loader]
+
+    listed = [batch["_row"].tolist() for batch in batches]
+    assert len(batches) == len(loader_of(dataset, collate={"tokens": collate}, shuffle=shuffle))
+    assert [row for batch in listed for row in batch] == order.tolist()
+    if collate in ("list", "concat"):
+        assert listed == greedy(order, BUDGET)
+    elif collate == "pad":
+        assert listed == greedy(order, BUDGET, padded=True)
+    if isinstance(batches[0]["tokens"], np.ndarray):
+        assert max(batch["tokens"].size for batch in batches) <= BUDGET
+
+
+def test_the_longest_length_is_that_of_pad_to(dataset):
+    loader = loader_of(dataset, collate={"tokens": tl.collate.Pad(to=128)})
+
+    assert {len(rows) for rows in rows_of(loader)} == {BUDGET // 128}
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_ranks_have_the_parts_of_the_same_batches(dataset, world):
+    alone = rows_of(loader_of(dataset, batch_size=None, global_batch_size=BUDGET))
+    ranks = [
+        loader_of(dataset, batch_size=None, global_batch_size=BUDGET, rank=rank, world_size=world)
+        for rank in range(world)
+    ]
+
+    counted = [len(one) for one in ranks]
+    parts = [np.concatenate(rows) for rows in zip(*map(rows_of, ranks), strict=True)]
+
+    assert [part.tolist() for part in parts] == [one.tolist() for one in alone]
+    assert counted == [len(alone)] * world
+
+
+@pytest.mark.parametrize("arguments", [{"balance": "tokens"}, {"balance": "squares"}, {}])
+@pytest.mark.parametrize("shuffle", [True, "window"])
+@pytest.mark.parametrize("world", [1, 3])
+def test_a_state_goes_on_on_other_ranks_with_other_budgets(dataset, arguments, shuffle, world):
+    loader = loader_of(dataset, shuffle=shuffle, **arguments)
+    passed = iter(loader)
+    before = [next(passed)["_row"] for _ in range(20)]
+    state = json.loads(json.dumps(loader.state_dict()))
+    passed.close()
+    ranks = [
+        loader_of(
+            dataset, batch_size=300, shuffle=shuffle, rank=rank, world_size=world, **arguments
+        )
+        for rank in range(world)
+    ]
+    for one in ranks:
+        one.load_state_dict(state)
+
+    after = np.concatenate([np.concatenate(rows_of(one)) for one in ranks])
+
+    assert len(json.dumps(state)) < 1024
+    assert state["batches"]["tokens"] == BUDGET
+    assert sorted([*np.concatenate(before), *after]) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("balance", ["tokens", "squares"])
+def test_ranks_have_about_as_many_tokens(dataset, balance):
+    ranks = [loader_of(dataset, balance=balance, rank=rank, world_size=4) for rank in range(4)]
+    power = 2 if balance == "squares" else 1
+
+    whole = list(zip(*map(rows_of, ranks), strict=True))[:-1]
+
+    for parts in whole:
+        sums = [(np.maximum(LENGTHS[part], 1) ** power).sum() for part in parts]
+        assert max(sums) - min(sums) <= 120**power
+    costs = [[cost(part) for part in parts] for parts in whole]
+    spread = np.mean([max(one) / np.mean(one) for one in costs])
+    assert spread < 1.02 if balance == "tokens" else spread < 1.2
+
+
+@pytest.mark.parametrize("balance", ["tokens", "squares"])
+def test_balance_keeps_the_rows_of_each_rank_where_batches_count_rows(dataset, balance):
+    make = {"batch_by": None, "batch_size": 16, "balance": balance}
+    ranks = [loader_of(dataset, rank=rank, world_size=4, **make) for rank in range(4)]
+    alone = rows_of(loader_of(dataset, **make | {"batch_size": 64}))
+
+    whole = list(zip(*map(rows_of, ranks), strict=True))
+
+    for parts, rows in zip(whole, alone, strict=True):
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+        assert sorted(np.concatenate(parts)) == sorted(rows)
+    costs = np.array([[cost(part) for part in parts] for parts in whole[:-1]])
+    assert (np.ptp(costs, axis=1) <= 120).all()
+    assert ranks[0].state_dict()["batches"] == {
+        "column": "tokens",
+        "balance": balance,
+        "world_size": 4,
+    }
+
+
+def test_more_ranks_than_rows_repeat_a_row_that_is_not_valid(dataset):
+    make = {"batch_size": None, "global_batch_size": 130}
+    ranks = [loader_of(dataset, rank=rank, world_size=8, **make) for rank in range(8)]
+
+    with pytest.warns(ShortBatchWarning):
+        passes = [list(one) for one in ranks]
+
+    assert len({len(one) for one in passes}) == 1
+    valid = np.concatenate([batch["_row"][batch["_valid"]] for one in passes for batch in one])
+    assert sorted(valid) == list(range(ROWS))
+
+
+def test_a_row_beyond_the_budget_is_refused_with_what_helps(dataset):
+    longest = int(LENGTHS.max())
+    with pytest.raises(InvalidInputError, match=f"{longest} tokens") as caught:
+        next(iter(loader_of(dataset, batch_size=100)))
+    assert "view.where('LENGTH(tokens) <= 100')" in str(caught.value)
+
+    view = dataset.where("LENGTH(tokens) <= 100")
+    assert sum(map(len, rows_of(loader_of(view, batch_size=100)))) == (LENGTHS <= 100).sum()
+    assert sum(map(len, rows_of(loader_of(dataset, batch_size=longest)))) == ROWS
+
+
+def test_the_last_batch_is_left_out_if_it_is_not_full(dataset):
+    loader = loader_of(dataset, drop_last=True)
+    order = loader.plan.rows_at(np.arange(ROWS))
+
+    batches = rows_of(loader)
+
+    whole = greedy(order, BUDGET)
+    assert [rows.tolist() for rows in batches] == whole[:-1]
+    assert loader.epoch == 1
+    assert loader.state_dict()["position"] == 0
+
+
+def test_len_remaining_and_skip_count_the_batches_of_the_epoch(dataset):
+    loader = loader_of(dataset)
+    batches = rows_of(loader_of(dataset))
+    loader.skip(3)
+
+    assert len(loader) == len(batches)
+    assert loader.remaining == len(batches) - 3
+    assert [rows.tolist() for rows in rows_of(loader)] == [rows.tolist() for rows in batches[3:]]
+    loader.skip(10_000)
+    assert loader.remaining == 0
+
+
+def test_explain_and_repr_read_no_lengths(dataset):
+    loader = loader_of(dataset, balance="tokens", rank=0, world_size=2)
+
+    assert "batches of up to 1,800 tokens of 'tokens', balanced by tokens" in repr(loader)
+    assert "a first pass reads the headers of chunks of 'tokens'" in loader.explain()
+    assert "lengths" not in loader._batching.__dict__
+
+
+def test_any_column_of_lists_may_be_counted():
+    schema = {"ids": tl.Array("uint16", (None,)), "mask": tl.Array("uint8", (None,))}
+    with tl.create(f"memory://batching-{next(NAMES)}", schema) as made:
+        made.extend({"ids": [np.ones(5, np.uint16)] * 6, "mask": [np.ones(3, np.uint8)] * 6})
+        made.commit("six")
+
+        with pytest.raises(InvalidInputError, match="found 'ids', 'mask'"):
+            made.loader(batch_size=10, batch_by="tokens")
+        with pytest.raises(InvalidInputError, match="is not a tensor of lists"):
+            made.loader(batch_size=10, batch_by="label")
+        sizes = {by: len(made.loader(batch_size=10, batch_by=by)) for by in ("ids", "mask")}
+
+    assert sizes == {"ids": 3, "mask": 2}
+
+
+def test_rows_that_have_one_length_or_none_make_no_batches_by_tokens(dataset):
+    with pytest.raises(InvalidInputError, match="packed sequences have one length"):
+        dataset.pack("tokens", 32).loader(batch_size=64, batch_by="tokens")
+    with pytest.raises(InvalidInputError, match="batch_by is 'tokens'"):
+        loader_of(dataset, batch_by=3)
+    with pytest.raises(InvalidInputError, match="balance is one of"):
+        loader_of(dataset, balance="rows")
+    assert list(loader_of(dataset[:0])) == []
+
+
+def test_orders_that_need_a_column_and_mixes_have_batches_by_tokens(dataset):
+    stratified = loader_of(dataset, stratify="label")
+    mixed = tl.mix({"a": (dataset, 0.5), "b": (dataset[:100], 0.5)}, stop="all")
+    loader = loader_of(mixed)
+    endless = loader_of(tl.mix({"a": (dataset, 1)}, stop="never"))
+
+    assert sorted(np.concatenate(rows_of(stratified))) == list(range(ROWS))
+    assert all(cost(rows) <= BUDGET for rows in rows_of(loader))
+    for what in (len, lambda one: one.remaining):
+        with pytest.raises(TypeError, match="by tokens"):
+            what(loader)
+    taken = [batch["_row"] for _, batch in zip(range(60), endless, strict=False)]
+    assert all(cost(rows) <= BUDGET for rows in taken)
+    assert endless.state_dict()["position"] == sum(map(len, taken))
