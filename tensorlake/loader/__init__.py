@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.engine.progress import Progress
     from tensorlake.loader.frameworks.make import make_loader
     from tensorlake.loader.frameworks.server import served_loader, written_batches
+    from tensorlake.loader.frameworks.tensorflow import LoaderDataset, tf_dataset
     from tensorlake.loader.plan.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
     from tensorlake.loader.plan.order import Order, Shuffle, choose_order
     from tensorlake.loader.plan.plan import AccessPlan, PlanKey, build_access_plan
@@ -55,6 +56,7 @@ __all__ = [
     "Epoch",
     "Framework",
     "Loader",
+    "LoaderDataset",
     "LoaderState",
     "LoaderStats",
     "MixOrder",
@@ -89,6 +91,7 @@ __all__ = [
     "measure_epochs",
     "served_loader",
     "step_from_json",
+    "tf_dataset",
     "token_column",
     "written_batches",
 ]
@@ -105,6 +108,7 @@ _PLACES: Final = {
     "tensorlake.loader.engine.progress": "Progress",
     "tensorlake.loader.frameworks.make": "make_loader",
     "tensorlake.loader.frameworks.server": "served_loader written_batches",
+    "tensorlake.loader.frameworks.tensorflow": "LoaderDataset tf_dataset",
     "tensorlake.loader.plan.mix_order": "MIX_STOPS MixOrder MixStop Weight",
     "tensorlake.loader.plan.order": "Order Shuffle choose_order",
     "tensorlake.loader.plan.plan": "AccessPlan PlanKey build_access_plan",

@@ -42,6 +42,7 @@ EXTRAS = {
     "http": ("aiohttp",),
     "torch": ("torch",),
     "jax": ("jax",),
+    "tensorflow": ("tensorflow",),
     "pandas": ("pandas",),
     "duckdb": ("duckdb",),
     "media": ("PIL", "imagecodecs"),

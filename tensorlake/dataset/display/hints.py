@@ -17,7 +17,7 @@ _ANOTHER_VERSION = "another version is ds.at(version), a new handle"
 _RESTORE = (
     "an older version comes back by ds.restore(version), one commit goes by ds.revert(version)"
 )
-_LOADER = "batches are ds.torch(batch_size=…), ds.jax(…) or ds.loader(…)"
+_LOADER = "batches are ds.torch(batch_size=…), ds.jax(…), ds.tensorflow(…) or ds.loader(…)"
 _SORT = "order is ds.order_by('column DESC'), a View"
 _ADD = "a column is added by ds.add_tensor(name, type)"
 _DROP = "a column goes by ds.drop_tensor(name)"
@@ -99,14 +99,13 @@ WORDS = {
     "run": "queries are ds.query('…'), functions over rows ds.map(fn, schema=…)",
     "runs": "commits are ds.log(); a version is named by ds.tag(name)",
     "lint": "damage is found by ds.check()",
-    "to_tensorflow": "tf.data.Dataset.from_generator takes the NumPy batches of ds.loader(…)",
+    "to_tensorflow": "batches of TensorFlow tensors are ds.tensorflow(batch_size=…)",
     "visualize": "a browser shows it: ds.show()",
 }
 _EXACT = "exact answers are ds.query('ORDER BY COSINE_SIMILARITY(vec, $q) DESC LIMIT 10', q=…)"
 LATER: dict[str, str] = {
     **dict.fromkeys(("create_index", "drop_index", "indexes", "search"), _EXACT),
     "pack": "pack the documents of one dataset or view: view.pack('tokens', 4096)",
-    "tensorflow": "tf.data.Dataset.from_generator takes the NumPy batches of ds.loader(…)",
     "windows": "cut windows of samples in ds.torch(transform=…)",
 }
 """Names of a later version, and their substitutes in this one."""

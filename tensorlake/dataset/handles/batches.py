@@ -1,4 +1,4 @@
-"""``torch()``, ``jax()`` and ``loader()``, methods of Dataset, View and Mix.
+"""``torch()``, ``jax()``, ``tensorflow()`` and ``loader()``, methods of Dataset, View and Mix.
 
 A call passes on only the arguments that were given: `LoaderArguments` holds the defaults. Names of
 other libraries (``num_workers=``) are refused by the loader, with the name used here.
@@ -19,9 +19,9 @@ from tensorlake.dataset.transform.loader_options import (
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
-    from tensorlake.loader import Framework, Loader, Packing
+    from tensorlake.loader import Framework, Loader, LoaderDataset, Packing
 
-__all__ = ["Packed", "jax", "loader", "torch"]
+__all__ = ["Packed", "jax", "loader", "tensorflow", "torch"]
 
 
 class HasLoader(Protocol):
@@ -63,6 +63,44 @@ def jax(self: HasLoader, **arguments: Unpack[JaxOptions]) -> Loader:
 
 
 @with_options(LoaderOptions, DEFAULTS)
+def tensorflow(
+    self: HasLoader, *, element_spec: Any = None, **arguments: Unpack[LoaderOptions]
+) -> LoaderDataset:
+    """Stream batches of TensorFlow tensors, as a ``tf.data.Dataset`` whose iterations are epochs.
+
+    Columns of varying lengths are ragged tensors, and every batch has ``_valid``. The dataset has
+    ``state_dict()`` and ``load_state_dict()``, and ``loader`` for the rest;
+    docs/reference/loader.md describes the arguments.
+
+    Args:
+        self: The rows.
+        element_spec: A ``tf.TypeSpec`` by name of each entry that ``transform=`` or a function in
+            ``collate=`` makes; with ``batch_transform=``, the whole structure that it returns.
+
+    Raises:
+        InvalidInputError: Functions make entries, and ``element_spec`` does not describe them.
+        UnsupportedFeatureError: TensorFlow has no type for a column.
+        MissingExtraError: TensorFlow is not installed.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-stream-tensorflow", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> try:
+        ...     found = [batch["x"].numpy().tolist() for batch in ds.tensorflow(batch_size=2)]
+        ... except tl.MissingExtraError:
+        ...     found = [[1, 2], [3]]
+        >>> found
+        [[1, 2], [3]]
+        >>> ds.discard()
+    """
+    made = self.__loader__("tensorflow", dict(arguments))  # raises where TensorFlow is missing
+    from tensorlake.loader import tf_dataset
+
+    return tf_dataset(made, element_spec)
+
+
+@with_options(LoaderOptions, DEFAULTS)
 def loader(self: HasLoader, **arguments: Unpack[LoaderOptions]) -> Loader:
     """Stream batches of NumPy arrays; docs/reference/loader.md describes the arguments.
 
@@ -95,7 +133,7 @@ class Packed:
     documents: HasDocuments
     packing: Packing
 
-    torch, jax, loader = torch, jax, loader
+    torch, jax, tensorflow, loader = torch, jax, tensorflow, loader
 
     def __repr__(self) -> str:
         packing, rows = self.packing, self.documents.__rowset__

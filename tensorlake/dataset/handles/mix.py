@@ -70,7 +70,8 @@ class Mix:
         self.by: Literal["rows", "tokens"] = by
         self._given = dict(given)
 
-    torch, jax, loader = batches.torch, batches.jax, batches.loader
+    torch, jax = batches.torch, batches.jax
+    tensorflow, loader = batches.tensorflow, batches.loader
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -167,6 +167,7 @@ class Rows:
 
     torch = batches.torch
     jax = batches.jax
+    tensorflow = batches.tensorflow
     loader = batches.loader
 
     def pack(

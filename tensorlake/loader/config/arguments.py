@@ -1,4 +1,4 @@
-"""The arguments of ``ds.torch()``, ``ds.jax()`` and ``ds.loader()``: checked once, then a value.
+"""The arguments of ``ds.torch()``, ``ds.jax()`` and the like: checked once, then a value.
 
 Keywords of other libraries (``num_workers``, ``collate_fn``, ``sampler``) raise an error that names
 ours; keywords that this version does not support yet raise an error too. No keyword is silently
@@ -25,7 +25,7 @@ from tensorlake.storage import usable_cores
 
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
 
-Framework = Literal["numpy", "torch", "jax"]
+Framework = Literal["numpy", "torch", "jax", "tensorflow"]
 
 OUR_WORDS = {
     "num_workers": "workers=, which counts decode threads; no worker process is needed",
@@ -194,10 +194,11 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
             "\ngive rank= and world_size=",
             actual=arguments.sharding,
         )
-    if arguments.device is not None and framework == "numpy":
+    if arguments.device is not None and framework in ("numpy", "tensorflow"):
+        instead = "tf.data.experimental.prefetch_to_device" if framework == "tensorflow" else ""
         raise InvalidInputError(
-            f"device={shown(arguments.device)}: NumPy arrays are in main"
-            " memory\nuse ds.torch(device=…)",
+            f"device={shown(arguments.device)}: batches for {framework} are in main"
+            f" memory\nuse {instead or 'ds.torch(device=…)'}",
             actual=arguments.device,
         )
     _ = arguments.prefetch_nbytes, arguments.cache_nbytes  # refuse what cannot be parsed

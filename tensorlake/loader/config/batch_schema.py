@@ -89,6 +89,7 @@ class Planning:
         snapshot: The version.
         seed: Seed of the random steps.
         framework: Framework of the batches' arrays.
+        lists_null: Whether lists may hold NULL.
         bounds: Looks up the shapes that an error reports.
         shape_of: Looks up whether all images have one size.
         transforms: Whether a user function gets each row before it is collated.
@@ -99,6 +100,7 @@ class Planning:
     snapshot: Snapshot
     seed: int
     framework: str
+    lists_null: bool
     bounds: Bounds
     shape_of: ShapeOf
     transforms: bool
@@ -371,12 +373,13 @@ def _with_null(column: ColumnPlan, value: Any) -> ColumnPlan:
 def _refuse_nulls(column: ColumnPlan, planning: Planning) -> None:
     """Refuse NULLs that a batch cannot represent."""
     sample_type = column.type
-    has_place = column.kind == "encoded" or column.collate == "list" or callable(column.collate)
+    is_list = column.kind == "encoded" or column.collate == "list"
+    has_place = callable(column.collate) or (is_list and planning.lists_null)
     if sample_type is None or column.null is not None or has_place or planning.transforms:
         return
     row = planning.first_null(column.name) if sample_type.nullable else None
     if row is not None:
-        raise null_in_column(column.name, sample_type, row)
+        raise null_in_column(column.name, sample_type, row, lists_null=planning.lists_null)
 
 
 def _refuse_left_behind(

@@ -1,4 +1,4 @@
-"""The interface of a framework (torch, JAX or NumPy): its arrays and its worker processes."""
+"""The interface of a framework (torch, JAX, TensorFlow, NumPy): its arrays and its workers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ class Converter(Protocol):
     @property
     def presents(self) -> bool:
         """Whether text, JSON and similar samples are delivered as values, not as stored."""
+        ...
+
+    @property
+    def lists_null(self) -> bool:
+        """Whether a column that is a list may hold NULL, as None."""
         ...
 
     @property

@@ -73,13 +73,16 @@ def _plain_image(name: str, sample_type: Image, value: Any, shape: tuple[int, ..
     return np.full(shape or (1, 1, sample_type.shape[2] or 1), value, sample_type.dtype)
 
 
-def null_in_column(name: str, sample_type: SampleType, row: int) -> InvalidInputError:
+def null_in_column(
+    name: str, sample_type: SampleType, row: int, *, lists_null: bool = True
+) -> InvalidInputError:
     """Build the error for a column of arrays that contains NULLs."""
     query = f"ds.query('WHERE {quoted(name)} IS NOT NULL')"
+    as_list = f", or collate={{{name!r}: 'list'}}, where NULL is None" if lists_null else ""
     return InvalidInputError(
         f"{name!r} is NULL in row {row} of the view, and an array has no place for it"
-        f"\ngive it a value, null={{{name!r}: {_example(name, sample_type)}}}, or"
-        f" collate={{{name!r}: 'list'}}, where NULL is None; or select rows that have it: {query}",
+        f"\ngive it a value, null={{{name!r}: {_example(name, sample_type)}}}{as_list}; or select"
+        f" rows that have it: {query}",
         tensor=name,
         row=row,
     )

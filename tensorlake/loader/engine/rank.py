@@ -5,6 +5,7 @@
     mesh=                   processes that repeat each other's data share a rank
     sharding=               JAX: the rows that this process's devices hold
     the framework's group   torch.distributed or jax.distributed, once it is initialized
+    TF_CONFIG               of the environment, for TensorFlow: the cluster of tf.distribute
     RANK and WORLD_SIZE     of the environment, as torchrun sets them
     none of them            this process is the only one
 
@@ -15,12 +16,13 @@ another's rows trains on them twice, which nothing else would detect.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.config.mesh import check_mesh, place_in_mesh
 from tensorlake.loader.plan.sharding import Sharding, global_batch_size_of
 
@@ -68,7 +70,7 @@ def process_rank_of(
     if group is not None:
         found = group.rank, group.size
     elif asks and converter.placed is None:
-        found = _of_environment()
+        found = _of_cluster(converter.name) or _of_environment()
     process, num_processes = found or (0, 1)
     given: dict[str, tuple[int, int]] = {}
     if arguments.rank is not None or arguments.world_size is not None:
@@ -128,6 +130,42 @@ def _group(framework: str, *, starts: bool = False) -> Group | None:
         if group is not None:
             return group
     return None
+
+
+def _of_cluster(framework: str) -> tuple[int, int] | None:
+    """Return rank and world size of TensorFlow's ``TF_CONFIG``; None if it is not set.
+
+    Its processes that train are the chief, if there is one, and the workers.
+
+    Raises:
+        InvalidInputError: It is not valid, or this process is not one that trains.
+    """
+    text = os.environ.get("TF_CONFIG", "").strip()
+    if framework != "tensorflow" or not text:
+        return None
+    try:
+        config: dict[str, Any] = json.loads(text)
+        cluster, task = config.get("cluster", {}), config.get("task", {})
+        sizes = {name: len(cluster.get(name, ())) for name in ("chief", "worker")}
+        if not sum(sizes.values()):
+            return None
+        kind, index = task["type"], int(task["index"])
+        is_trained = index in range(sizes[kind])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _not_in_cluster(text) from error
+    if not is_trained:
+        raise _not_in_cluster(text)
+    return index + (sizes["chief"] if kind == "worker" else 0), sum(sizes.values())
+
+
+def _not_in_cluster(text: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the environment has TF_CONFIG={shown(text)}, by which this process is none of the"
+        " cluster's chief and workers\nset its task in each process, such as"
+        ' {"type": "worker", "index": 0}; or give rank= and world_size=',
+        argument="rank",
+        actual=text,
+    )
 
 
 def _of_environment() -> tuple[int, int] | None:

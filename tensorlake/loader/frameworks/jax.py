@@ -32,6 +32,7 @@ class JaxConverter:
     name: str = "jax"
     keeps_places: bool = True
     presents: bool = True
+    lists_null: bool = True
     placed: tuple[int, int] | None = None
     equal_parts: int = 1
 

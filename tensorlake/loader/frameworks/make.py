@@ -1,7 +1,7 @@
 """``make_loader``: from a selection and a reader to the loader of a framework.
 
-The single entry point of this layer: ``ds.loader()``, ``ds.torch()`` and ``ds.jax()`` use it.
-torch and jax are imported only here, when requested.
+The single entry point of this layer: ``ds.loader()``, ``ds.torch()``, ``ds.jax()`` and
+``ds.tensorflow()`` use it. The frameworks are imported only here, when requested.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ def make_loader(
             return _torch_loader(rows, parsed, remake)
         case "jax":
             return _jax_loader(rows, parsed, remake)
+        case "tensorflow":
+            return _tensorflow_loader(rows, parsed, remake)
 
 
 def _torch_loader(
@@ -88,3 +90,13 @@ def _jax_loader(
         equal_parts=equal_parts,
     )
     return Loader(rows, parsed, converter, remake=remake)
+
+
+def _tensorflow_loader(
+    rows: OrderedRows, parsed: LoaderArguments, remake: Callable[..., Loader] | None
+) -> Loader:
+    if find_spec("tensorflow") is None:
+        raise missing_extra("ds.tensorflow()", "tensorflow")
+    from tensorlake.loader.frameworks.tensorflow import TensorFlowConverter, TensorFlowLoader
+
+    return TensorFlowLoader(rows, parsed, TensorFlowConverter(), remake=remake)

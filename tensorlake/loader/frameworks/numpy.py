@@ -16,11 +16,13 @@ class NumpyConverter:
         turns: N, to make every N-th batch from the state's place on: a server does, for a client.
         keeps_places: Whether batches keep their size when samples are skipped.
         presents: Whether text, JSON and similar samples are values, not as stored.
+        lists_null: Whether a list may hold NULL, as None.
     """
 
     turns: int = 1
     keeps_places: bool = False
     presents: bool = True
+    lists_null: bool = True
     name: str = "numpy"
     placed: tuple[int, int] | None = None
     equal_parts: int = 1

@@ -181,6 +181,7 @@ class TorchConverter:
     name: str = "torch"
     keeps_places: bool = False
     presents: bool = True
+    lists_null: bool = True
     placed: tuple[int, int] | None = None
     equal_parts: int = 1
 

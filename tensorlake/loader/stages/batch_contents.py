@@ -52,7 +52,9 @@ class Contents:
         chosen, null = arguments.columns, arguments.null or {}
         if chosen is None:
             named = {**(arguments.decode or {}), **(arguments.collate or {}), **null}
-            kept, nulls = _without_nulls(selection, rows.reader, named)
+            kept, nulls = _without_nulls(
+                selection, rows.reader, named, lists_null=converter.lists_null
+            )
             if nulls:
                 _warn_left_out(nulls)
             chosen = (*kept, *rows.virtual)
@@ -60,6 +62,7 @@ class Contents:
             selection.snapshot,
             seed=seed,
             framework=converter.name,
+            lists_null=converter.lists_null,
             bounds=partial(shape_bounds, rows.reader),
             shape_of=partial(shape_of_rows, selection, rows.reader),
             transforms=arguments.transform is not None,
@@ -82,7 +85,7 @@ class Contents:
 
 
 def _without_nulls(
-    selection: Selection, reader: Reader, named: Mapping[str, Any]
+    selection: Selection, reader: Reader, named: Mapping[str, Any], *, lists_null: bool
 ) -> tuple[list[str], list[str]]:
     """Divide the columns of a loader without ``columns=`` into those it reads and those with NULLs.
 
@@ -93,6 +96,7 @@ def _without_nulls(
     for name in selection.columns:
         sample_type = selection.snapshot.spec(name).type
         is_array = sample_type.layout == "uniform" or isinstance(sample_type, Image)
+        is_array |= not lists_null
         has_null = (
             is_array
             and sample_type.nullable

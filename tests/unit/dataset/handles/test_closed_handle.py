@@ -55,7 +55,7 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
     "view.save": lambda ds: ds.query("WHERE x > 1").save("large"),
 }
 READS = {
-    *("arrow_dataset", "at", "count", "diff", "filter", "follow", "graph", "jax"),
+    *("arrow_dataset", "at", "count", "diff", "filter", "follow", "graph", "jax", "tensorflow"),
     *("loader", "log", "order_by", "pack", "query"),
     *("sample", "select", "show", "split", "summary", "take", "unnest"),
     *("torch", "where", "branches", "has_changes", "ingest_report", "map_report"),
