@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tests.support import golden_batches
+from tests.support.golden_batches import digests_of
 from tests.unit.loader.conftest import fill_pets, threads_left
 
 tf = pytest.importorskip("tensorflow")
@@ -209,6 +211,16 @@ def test_each_iteration_is_the_next_epoch(samples):
     assert rows_of(data.repeat(2)) == epochs[1] + epochs[2]
     assert rows_of(data.map(lambda batch: batch, 2)) == epochs[3]
     assert len({*map(str, epochs)}) == 4
+
+
+def test_batches_are_those_recorded_for_all_frameworks_before_and_after_a_resume(pets):
+    first = pets.tensorflow(**golden_batches.READ)
+    again = pets.tensorflow(**golden_batches.READ)
+
+    digests = digests_of(islice(first, 2))
+    again.load_state_dict(json.loads(json.dumps(first.state_dict())))
+
+    assert digests + digests_of(again) == golden_batches.golden()
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5])
