@@ -16,6 +16,7 @@ from tensorlake.dataset.write import staging
 from tensorlake.dataset.write import upsert as upserting
 from tensorlake.dataset.write.refresh import noting_reads
 from tensorlake.dataset.write.upsert import Upserted
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import check_flags
 from tensorlake.storage import place_text
 from tensorlake.versions import CommitRequest, OnConflict
@@ -152,6 +153,8 @@ def map(  # noqa: A001, D417 - the method's name; self
     engine: Literal["threads", "processes"] = "threads",
     workers: int | None = None,
     on_error: Literal["raise", "skip"] = "raise",
+    delete: bool = False,
+    on_conflict: Literal["keep", "source", "error"] = "keep",
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Call a function on rows; what it returns fills tensors, or makes a new dataset.
@@ -163,12 +166,18 @@ def map(  # noqa: A001, D417 - the method's name; self
         schema: Types of what it returns. In place, a tensor that is not there is added, as
             nullable.
         columns: Columns passed to the function; None: all.
-        to: URL of a new dataset with just these tensors. Repeat the call to continue after a crash.
+        to: URL of a new dataset with just these tensors. The same call again maps rows that are new
+            or whose columns have changed, and nothing else; also after a crash.
         where: Only rows that meet a condition; in place, others stay as they are.
         batch_size: Rows the function is given at once, as columns; None: one row.
         engine: "processes" is for functions that hold the interpreter lock.
         workers: How many calls run in parallel; 4 by default.
         on_error: "skip" leaves out rows (or batches) that the function raises for, and warns.
+        delete: With ``to``: whether to delete the outputs of rows that are gone since an earlier
+            call; they are reported otherwise.
+        on_conflict: With ``to``, for outputs that a hand changed, of rows that have changed since:
+            "keep" (default) leaves them as they are, and reports them; "source" takes those of
+            the function; "error" raises.
         storage_options: Credentials and endpoint of the new dataset.
 
     Returns:
@@ -191,10 +200,24 @@ def map(  # noqa: A001, D417 - the method's name; self
         (2, ('words',))
         >>> ds.discard()
     """
-    from tensorlake.dataset.transform.map import MapOptions, fill_rows, write_rows
+    from tensorlake.dataset.transform.map_workers import MapOptions
 
     options = MapOptions(batch_size, engine, workers, on_error, storage_options)
+    check_flags(delete=delete)
+    if on_conflict not in ("keep", "source", "error"):
+        raise InvalidInputError(
+            f"on_conflict={shown(on_conflict)}: give one of 'keep', 'source', 'error'",
+            argument="on_conflict",
+            actual=on_conflict,
+        )
     if to is None:
+        from tensorlake.dataset.transform.map import fill_rows
+
+        if delete or on_conflict != "keep":
+            raise InvalidInputError(
+                "delete= and on_conflict= are for a new dataset, made by an earlier call of map()"
+                "\ngive its URL, to=url, or leave them out"
+            )
         fill_rows(
             self.__session__,
             function,
@@ -204,6 +227,8 @@ def map(  # noqa: A001, D417 - the method's name; self
             options=options,
         )
         return self.__dataset__(self.__session__)
+    from tensorlake.dataset.transform.map_to import write_rows
+
     session = write_rows(
         everything(self.__session__),
         function,
@@ -211,6 +236,8 @@ def map(  # noqa: A001, D417 - the method's name; self
         columns=columns,
         to=place_text(to, what="to"),
         where=where,
+        delete=delete,
+        on_conflict=on_conflict,
         options=options,
     )
     return self.__dataset__(session)

@@ -7,7 +7,7 @@ differs, regardless of rewrites around it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,9 +65,22 @@ class Difference:
 
 
 def diff_snapshots(
-    session: Session, before: Snapshot, after: Snapshot, *, after_name: str | None = None
+    session: Session,
+    before: Snapshot,
+    after: Snapshot,
+    *,
+    after_name: str | None = None,
+    names: Collection[str] | None = None,
 ) -> Difference:
-    """Compare two snapshots of one dataset."""
+    """Compare two snapshots of one dataset.
+
+    Args:
+        session: A session of the dataset.
+        before: The older one.
+        after: The newer one.
+        after_name: Its name in the result; None: its version.
+        names: The tensors of it that are compared; None: all.
+    """
     (old_ids, old_shown), (new_ids, new_shown) = _rows_of(before), _rows_of(after)
     shared = shared_rows(old_ids, new_ids).within(old_shown.ranges)
     shared = shared.within_other(new_shown.ranges)
@@ -75,7 +88,7 @@ def diff_snapshots(
     updated: dict[str, UpdatedRows] = {}
     for spec in after.schema.tensors:
         old_spec = before.schema.by_id(spec.id)
-        if old_spec is None:
+        if old_spec is None or (names is not None and spec.name not in names):
             continue
         old, new = _changed(session, (before, old_spec), (after, spec), both)
         if len(old):

@@ -47,6 +47,7 @@ __all__ = [
     "diff",
     "log",
     "resolved",
+    "snapshot_at",
     "tag",
     "tags",
     "views",
@@ -245,12 +246,13 @@ def diff(session: Session, a: str | dt.datetime | None, b: str | dt.datetime | N
         return diff_snapshots(
             session, session.committed, session.snapshot(), after_name="staged changes"
         )
-    before = _snapshot(session, a)
-    after = session.snapshot() if b is None else _snapshot(session, b)
+    before = snapshot_at(session, a)
+    after = session.snapshot() if b is None else snapshot_at(session, b)
     return diff_snapshots(session, before, after)
 
 
-def _snapshot(session: Session, version: str | dt.datetime) -> Snapshot:
+def snapshot_at(session: Session, version: str | dt.datetime) -> Snapshot:
+    """Read another version with the handle's own readers."""
     cited_branch, entry = _cited(session, version)
     entry = runtime.run(loaded(entry, session.packs))
     return Snapshot.of_entry(entry, session.packs, branch=cited_branch)

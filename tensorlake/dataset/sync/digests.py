@@ -24,6 +24,7 @@ __all__ = [
     "column_digests",
     "folded",
     "places_of",
+    "row_digests",
     "text_digests",
     "update_digest",
 ]
@@ -103,6 +104,14 @@ def places_of(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     if bool((counts == 1).all()):
         return starts
     return np.arange(int(counts.sum())) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+
+
+def row_digests(columns: Sequence[Column], salts: np.ndarray, rows: int) -> np.ndarray:
+    """Return one digest of 64 bits for each row of some columns, each with a salt of its own."""
+    found = np.zeros(rows, np.uint64)
+    for column, salt in zip(columns, salts, strict=True):
+        found = _mixed(found * _PRIME + column_digests(column) + salt)
+    return found
 
 
 def text_digests(texts: Sequence[str]) -> np.ndarray:

@@ -14,12 +14,13 @@
              item left the source, or its rows the dataset, and it counts no more
 
 Importers write it, and ``ds.map(to=)``. The newest row of an item counts, so a commit of a few
-changes adds a few rows; the group is written anew when fewer than half of its rows count, or when
+changes adds a few rows; the group is rewritten when fewer than half of its rows count, or when
 it has many small chunks.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,10 +51,12 @@ __all__ = ["ITEMS", "SOURCES", "Entries", "KnownSource", "Ledger", "stamp_of"]
 ITEMS, SOURCES, REJECTED, KIND = "ledger/items", "ledger/sources", "ledger/rejected", "ledger"
 
 MAX_CHUNKS = 64
-"""Chunks of a part, beyond which the group is written anew: a chunk a commit."""
+"""Chunks of a part, beyond which the group is rewritten: a chunk a commit."""
 
 FEW_ROWS = 4096
-"""Superseded rows that are not worth writing the group anew."""
+"""Superseded rows that are not worth a rewrite of the group."""
+
+DIGEST_NBYTES = 16
 
 SHOWN_MAX = 60
 """Characters of a setting, or of a source's name, that are stored as text."""
@@ -94,7 +97,7 @@ class KnownSource:
         where: Hash of its path or URL.
         mode: The mode in which it was first ingested.
         settings: Arguments of the call that determine the rows: name → text, digest.
-        versions: Of a source that is a dataset: its versions that items were made from.
+        versions: The versions that items were made from, if it is a dataset.
     """
 
     what: str
@@ -271,7 +274,7 @@ class Ledger:
         Args:
             number: The source; that of the next one for ``known``.
             added: The entries.
-            known: A source that is new, or described anew.
+            known: A source that is new, or described again.
         """
         if known is not None:
             self.sources = [*self.sources[:number], known, *self.sources[number + 1 :]]
@@ -298,6 +301,12 @@ class Ledger:
         self.num_rows = len(self._log)
         if self.rejections:
             self._stage_rejected(number)
+
+    def key_of(self, number: int, what: str, added: Entries) -> str:
+        """Return the key of a commit of entries: two runs that meet publish the same items once."""
+        names = "\0".join(added.items).encode(errors="surrogateescape")
+        digest = hashlib.blake2b(names + added.stamps.tobytes(), digest_size=DIGEST_NBYTES)
+        return f"{what}{number}:{self.num_rows}:{digest.hexdigest()}"
 
     def rejected(self, number: int) -> list[SkippedItem]:
         """Return the rows that were left out of the pieces of a source."""

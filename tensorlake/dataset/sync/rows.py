@@ -73,6 +73,7 @@ class Rows:
         content: Those by which an item is recognised under another name.
         on_conflict: The outcome of conflicts.
         report: Where changes are counted.
+        shown_item: Returns the name of an item in messages; None: its name in the ledger.
     """
 
     def __init__(
@@ -86,10 +87,11 @@ class Rows:
         content: Sequence[str] = (),
         on_conflict: OnConflict,
         report: IngestReport,
+        shown_item: Callable[[str], str] | None = None,
     ) -> None:
         self._session = session
         self._listing, self._known, self._compared = listing, known, compared
-        self._on_conflict, self._report = on_conflict, report
+        self._on_conflict, self._report, self._shown_item = on_conflict, report, shown_item
         self._tensors = tensors
         self._content = [name for name in content if name in tensors]
         self._units = _units_of(session, tensors)
@@ -222,12 +224,22 @@ class Rows:
         self._report.updated += updated
         self._report.unchanged += unchanged
 
-    def vanish(self, *, is_absent: Callable[[str], bool], delete: bool) -> None:
+    def forget_stamps(self, at: Int64Array) -> None:
+        """Note that entries are to be compared in the next run, whatever their stamps are then."""
+        made = self._known.take(at[self._known.stamps[at] != 0])
+        if len(made):
+            made.stamps[:] = 0
+            self.entries.append(made)
+
+    def vanish(self, *, is_absent: Callable[[str], bool], delete: bool) -> Int64Array:
         """Report the items that are no longer in the source; with ``delete`` remove their rows.
 
         Args:
             is_absent: Whether an item is known to have left its source.
             delete: Whether to delete.
+
+        Returns:
+            The entries that have rows, in the dataset as it was.
         """
         known = self._known
         gone = [
@@ -241,7 +253,8 @@ class Rows:
         at = at[self._is_shown[at]]
         self._report.vanished = len(at)
         if not delete or not len(at):
-            return
+            return at
+        gone = at
         by_hand = self._here(at) != known.cells[at]
         is_by_hand = by_hand.any(axis=1)
         for place in np.flatnonzero(is_by_hand).tolist():
@@ -254,6 +267,7 @@ class Rows:
         self.rows.delete(rows)
         self._report.deleted += len(rows)
         self.entries.append(known.take(at).gone())
+        return gone
 
     def _bring(
         self,
@@ -368,6 +382,7 @@ class Rows:
                 self._conflict(self._listing.names[items[place]], BY_HAND, tensor, row)
 
     def _conflict(self, item: str, what: str, tensor: str | None, row: int | None) -> None:
+        item = item if self._shown_item is None else self._shown_item(item)
         if self._on_conflict == "error":
             where = "" if row is None else f" (row {row})"
             of = "" if tensor is None else f", tensor {tensor!r}"

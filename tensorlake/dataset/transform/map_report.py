@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.core.session import Session
-from tensorlake.dataset.history.ingest_report import SkippedItem
+from tensorlake.dataset.history.ingest_report import IngestReport, SkippedItem
 from tensorlake.dataset.transform.map_workers import Piece, row_numbers, rows_shown
 from tensorlake.errors import SkippedRowsWarning, shown
 from tensorlake.quantities import plural
@@ -33,7 +33,13 @@ class MapReport:
         rows: Rows for which this call has outputs of the function.
         rows_made: In place the same number; with ``to=``, rows that this call added to the new
             dataset.
-        already_there: Rows that an earlier, interrupted call with ``to=`` had processed.
+        already_there: With ``to=``: rows whose outputs are there already, from earlier calls.
+        updated: With ``to=``: of ``rows``, those that an earlier call had mapped, and that have
+            changed since.
+        vanished: With ``to=``: rows that an earlier call had mapped, and that are gone.
+        deleted: Rows of the new dataset that ``delete=True`` removed for them.
+        conflicts: With ``to=``: outputs changed by hand, of rows that have changed since: one for
+            each row and tensor.
         tensors: The tensors of the outputs.
         added: Those of them that this call added to the dataset.
         skipped: Rows (or batches) for which the function raised, with ``on_error="skip"``: the
@@ -48,6 +54,10 @@ class MapReport:
     rows: int
     rows_made: int
     already_there: int
+    updated: int
+    vanished: int
+    deleted: int
+    conflicts: tuple[SkippedItem, ...]
     tensors: tuple[str, ...]
     added: tuple[str, ...]
     skipped: tuple[SkippedItem, ...]
@@ -63,8 +73,15 @@ class MapReport:
             text += f": staged {names}; publish with ds.commit(message)"
         else:
             text += f" {self.version}: committed {plural(self.rows_made, 'row')} of {names}"
+        if self.updated:
+            text += f"; {plural(self.updated, 'row')} had changed"
         if self.already_there:
             text += f"; {plural(self.already_there, 'row')} were processed before"
+        if self.vanished:
+            what = "deleted" if self.deleted else "kept; to remove: delete=True"
+            text += f"; {plural(self.vanished, 'row')} are gone, their outputs {what}"
+        if self.conflicts:
+            text += f"; {plural(len(self.conflicts), 'conflict')}: ds.map_report.conflicts"
         if count := len(self.skipped_rows):
             text += f"; {plural(count, 'row')} skipped: ds.map_report.skipped"
         return text
@@ -73,14 +90,14 @@ class MapReport:
 class MapCount:
     """Counts the rows of one call of ``map``, and makes its report."""
 
-    def __init__(self, tensors: Iterable[str]) -> None:
+    def __init__(self, tensors: Iterable[str], changes: IngestReport | None = None) -> None:
         self._tensors = tuple(tensors)
+        self._changes = IngestReport() if changes is None else changes
         self._started = time.monotonic()
         self._rows = 0
         self._skipped: list[SkippedItem] = []
         self._numbers: list[Int64Array] = [np.zeros(0, np.int64)]
-        self.made = 0
-        self.already_there = 0
+        self.already_there = self.updated = self.vanished = 0
         self.added: Sequence[str] = ()
 
     def noting(self, rows: RowSet, pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -103,8 +120,12 @@ class MapCount:
             warnings.warn(message, SkippedRowsWarning, stacklevel=5)
         return MapReport(
             rows=self._rows,
-            rows_made=self._rows if is_staged else self.made,
+            rows_made=self._rows if is_staged else self._changes.rows,
             already_there=self.already_there,
+            updated=self.updated,
+            vanished=self.vanished,
+            deleted=self._changes.deleted,
+            conflicts=tuple(self._changes.conflicts),
             tensors=self._tensors,
             added=tuple(self.added),
             skipped=tuple(self._skipped),

@@ -12,16 +12,18 @@ import multiprocessing
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.core.indexing import unknown_column
+from tensorlake.dataset.core.structs import expand_names
 from tensorlake.errors import InvalidInputError, InvalidStateError, UnsupportedFeatureError, shown
 from tensorlake.quantities import checked_integer
 from tensorlake.storage import parallel_map
@@ -29,7 +31,17 @@ from tensorlake.storage import parallel_map
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
-__all__ = ["Call", "Engine", "Piece", "results", "row_numbers", "rows_shown"]
+__all__ = [
+    "ROWS_A_PIECE",
+    "Call",
+    "Engine",
+    "MapOptions",
+    "Piece",
+    "pieces_of",
+    "results",
+    "row_numbers",
+    "rows_shown",
+]
 
 Int64Array = npt.NDArray[np.int64]
 Engine = Literal["threads", "processes"]
@@ -40,6 +52,17 @@ ROWS_A_PIECE = 64
 PIECES_A_WORKER = 2
 DEFAULT_WORKERS = 4
 WORKERS_MAX = 1024  # threads or processes of one call; more would exhaust a machine's
+
+
+@dataclass(frozen=True, slots=True)
+class MapOptions:
+    """The options of ``ds.map`` for calls of its function."""
+
+    batch_size: int | None
+    engine: str
+    workers: int | None
+    on_error: str
+    storage_options: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +86,12 @@ class Call:
     may_skip: bool
 
     @classmethod
-    def checked(
+    def of(
         cls,
         function: Callable[[dict[str, Any]], Any],
-        columns: tuple[str, ...],
-        *,
-        batch_size: int | None,
-        engine: str,
-        workers: int | None,
-        on_error: str,
+        rows: RowSet,
+        columns: Sequence[str] | None,
+        options: MapOptions,
     ) -> Call:
         """Check what a user gave.
 
@@ -79,6 +99,8 @@ class Call:
             InvalidInputError: An argument is invalid.
             UnsupportedFeatureError: The engine is not supported.
         """
+        engine, on_error, workers = options.engine, options.on_error, options.workers
+        batch_size = options.batch_size
         if not callable(function):
             message = f"map() takes a function, got {type(function).__name__}"
             raise InvalidInputError(message, actual=type(function).__name__)
@@ -96,7 +118,22 @@ class Call:
                 most = WORKERS_MAX if name == "workers" else None
                 checked_integer(number, name=name, least=1, most=most)
         count = DEFAULT_WORKERS if workers is None else workers
-        return cls(function, columns, batch_size, engine, count, on_error == "skip")  # pyright: ignore[reportArgumentType] - checked above
+        names = _columns(rows, columns)
+        return cls(function, names, batch_size, engine, count, on_error == "skip")  # pyright: ignore[reportArgumentType] - checked above
+
+
+def _columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...]:
+    known = (*view.selection.columns, *view.computed)
+    if isinstance(columns, str):
+        message = (
+            f"columns is a list of names, got {shown(columns)}\nwrite columns=[{shown(columns)}]"
+        )
+        raise InvalidInputError(message, actual=columns)
+    columns = None if columns is None else expand_names(columns, (*known, "_row"))
+    for name in columns or ():
+        if name not in known and name != "_row":
+            raise unknown_column(name, (*known, "_row"))
+    return known if columns is None else tuple(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,24 +144,41 @@ class Piece:
         positions: Their positions in the view.
         outputs: Its results, for each row or for all at once, without rows for which it raised.
         skipped: Positions of the rows it raised for, with the errors.
+        digests: Digests of all its rows, in the order in which they were given.
     """
 
     positions: Int64Array
     outputs: list[Any]
     skipped: tuple[tuple[Int64Array, Exception], ...]
+    digests: npt.NDArray[np.uint64] | None = None
+
+
+def pieces_of(rows: int, call: Call) -> Iterator[Int64Array]:
+    """Yield the positions of all rows, in pieces."""
+    size = call.batch_size or ROWS_A_PIECE
+    for start in range(0, rows, size):
+        yield np.arange(start, min(rows, start + size), dtype=np.int64)
 
 
 def results(
-    view: RowSet, call: Call, *, start: int = 0, stop: int | None = None
+    view: RowSet,
+    call: Call,
+    pieces: Iterable[Int64Array],
+    *,
+    digest: Callable[[Int64Array], npt.NDArray[np.uint64]] | None = None,
 ) -> Iterator[Piece]:
-    """Call the function over rows [start, stop) of a view; pieces come in the order of the rows."""
-    last = len(view) if stop is None else stop
-    size = call.batch_size or ROWS_A_PIECE
-    starts = range(start, last, size)
+    """Call the function over rows of a view; results come in the order of the pieces.
+
+    Args:
+        view: The rows.
+        call: The function; with ``batch_size`` it gets a piece at once.
+        pieces: Positions, a few rows at a time.
+        digest: Digests rows, in the threads that read them.
+    """
     with _callers(call) as invoke, ThreadPoolExecutor(call.workers, "tensorlake-map") as pool:
 
-        def run(first: int) -> Piece:
-            positions = np.arange(first, min(last, first + size), dtype=np.int64)
+        def run(positions: Int64Array) -> Piece:
+            digests = None if digest is None else digest(positions)
             given = _values(view, call, positions)
             try:
                 returned = invoke(given)
@@ -135,11 +189,11 @@ def results(
                     " memory it took, or ended itself\ntake fewer workers= or a smaller"
                     " batch_size=, or look on with engine='threads'"
                 ) from error
-            return _piece(view, positions, returned, call)
+            return replace(_piece(view, positions, returned, call), digests=digests)
 
         ahead = PIECES_A_WORKER * call.workers - 1
         try:
-            yield from parallel_map(run, starts, pool=pool, ahead=ahead)
+            yield from parallel_map(run, pieces, pool=pool, ahead=ahead)
         finally:  # also where the user stopped it: what runs ends with the row it is at
             invoke.stop()
 

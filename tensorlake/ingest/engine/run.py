@@ -7,7 +7,6 @@ those of `tensorlake.dataset.sync`. An importer gives a `Source` and calls `run_
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import time
@@ -56,7 +55,7 @@ from tensorlake.ingest.engine.options import IngestOptions, Mode, OnConflict, On
 from tensorlake.ingest.engine.pieces import Pieces
 from tensorlake.ingest.engine.quarantine import Quarantine
 from tensorlake.ingest.engine.readahead import LoadedItems, read_ahead
-from tensorlake.ingest.engine.source import DIGEST_NBYTES, Item, Source
+from tensorlake.ingest.engine.source import Item, Source
 from tensorlake.ingest.engine.valid_rows import stage_valid
 from tensorlake.quantities import parse_nbytes, plural
 from tensorlake.storage import place_text
@@ -334,10 +333,7 @@ class _Run:
             return
         entries = Entries.concat(stage.entries)
         stage.entries.clear()
-        names = "\0".join(entries.items).encode(errors="surrogateescape")
-        digest = hashlib.blake2b(names + entries.stamps.tobytes(), digest_size=DIGEST_NBYTES)
-        # Two runs of one call that meet publish the same items once.
-        key = f"{self.source.key_start}{self.number}:{self.ledger.num_rows}:{digest.hexdigest()}"
+        key = self.ledger.key_of(self.number, self.source.key_start, entries)
         self.ledger.stage(self.number, entries, self.new)
         self.new = None
         session_of(self.dataset).commit(CommitRequest(self._message(), key=key))

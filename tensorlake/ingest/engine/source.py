@@ -26,7 +26,7 @@ from xxhash import xxh3_64_intdigest
 from tensorlake.dataset import SkippedItem
 from tensorlake.types import as_type
 
-__all__ = ["DIGEST_NBYTES", "Item", "LoadedRows", "Refused", "Source", "given_settings", "part_of"]
+__all__ = ["Item", "LoadedRows", "Refused", "Source", "given_settings", "part_of"]
 
 Item = TypeVar("Item")
 

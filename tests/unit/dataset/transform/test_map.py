@@ -11,6 +11,7 @@ import pytest
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
 from tensorlake.dataset.transform import map as mapping
+from tensorlake.dataset.transform import map_to
 from tensorlake.errors import (
     DTypeMismatchError,
     InvalidInputError,
@@ -131,10 +132,10 @@ def test_slow_consumer_holds_the_readers_back(ds):
         running.append(len(batch["x"]))
         return {"y": batch["x"]}
 
-    from tensorlake.dataset.transform.map_workers import Call, results
+    from tensorlake.dataset.transform.map_workers import Call, pieces_of, results
 
-    call = Call.checked(count, ("x",), batch_size=1, engine="threads", workers=2, on_error="raise")
-    pieces = results(rowset_of(ds), call)
+    call = Call(count, ("x",), 1, "threads", 2, may_skip=False)
+    pieces = results(rowset_of(ds), call, pieces_of(200, call))
     first = next(pieces)
 
     assert first.positions.tolist() == [0]
@@ -234,7 +235,7 @@ def test_batches_may_grow_and_shrink(ds):
 
 
 def test_run_that_was_cut_short_goes_on_without_duplicates(ds, monkeypatch):
-    monkeypatch.setattr(mapping, "COMMIT_ROWS", 64)
+    monkeypatch.setattr(map_to, "COMMIT_ROWS", 64)
     calls = []
 
     def fails_late(row):
@@ -267,17 +268,21 @@ def test_dataset_of_somebody_else_is_not_written_to(ds):
         ds.map(double, schema={"y": "int64"}, to=f"{ds.url}-other")
 
 
-@pytest.mark.parametrize("change", ["rows", "columns", "batches"])
-def test_dataset_made_of_other_rows_is_not_added_to(ds, change):
-    call = {"schema": {"y": "int64"}, "to": f"{ds.url}-{change}"}
-    whole = ds.map(lambda row: {"y": row["x"]}, columns=["x"], **call)
-    if change == "rows":
-        ds.delete([0])
-        ds.commit("one row less")
-    columns = ["x", "text"] if change == "columns" else ["x"]
-    size = {"batch_size": 8} if change == "batches" else {}
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"columns": ["x", "text"]}, r"columns=\['text', 'x'\] here, \['x'\] then"),
+        ({"batch_size": 8}, "batch_size=8 here, nothing then"),
+        ({"where": "x > 3"}, "where='x > 3' here, nothing then"),
+        ({"schema": {"y": "int32"}}, r"schema=\{'y': Scalar\(int32\)\} here, .*int64"),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else None,
+)
+def test_dataset_made_with_other_arguments_is_not_added_to(ds, change, words):
+    call = {"schema": {"y": "int64"}, "to": f"{ds.url}-args", "columns": ["x"]}
+    whole = ds.map(lambda row: {"y": row["x"]}, **call)
 
-    with pytest.raises(InvalidInputError, match="was made from other rows than"):
-        ds.map(lambda row: {"y": row["x"]}, columns=columns, **size, **call)
+    with pytest.raises(InvalidInputError, match=f"was made by map.. with other arguments: {words}"):
+        ds.map(lambda row: {"y": row["x"]}, **{**call, **change})
 
     assert tl.open(whole.url)["y"][:].tolist() == list(range(200))

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.transform import map as mapping
-from tensorlake.dataset.transform import map_report
+from tensorlake.dataset.transform import map_report, map_to
 
 
 @pytest.fixture
@@ -125,7 +124,7 @@ def test_a_new_dataset_has_the_report_of_the_rows_it_got(ds, tmp_path):
 
 
 def test_a_call_that_continues_another_counts_what_was_there(ds, tmp_path, monkeypatch):
-    monkeypatch.setattr(mapping, "COMMIT_ROWS", 4)
+    monkeypatch.setattr(map_to, "COMMIT_ROWS", 4)
 
     def stops(row):
         if row["x"] == 6:
