@@ -71,11 +71,14 @@ def check_flags(**flags: object) -> None:
     """
     for name, value in flags.items():
         try:
+            is_flag = not isinstance(value, str)  # "no" would be true
             bool(value)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError):
+            is_flag = False
+        if not is_flag:
             raise InvalidInputError(
                 f"{name} is True or False, got {shown(value)}", argument=name, actual=value
-            ) from error
+            )
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:

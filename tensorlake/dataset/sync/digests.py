@@ -162,6 +162,9 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
 
 def _of_uniform(values: np.ndarray) -> np.ndarray:
     rows = len(values)
+    if values.ndim == 1 and values.dtype.kind in "iuf" and values.dtype != np.uint64:
+        # A number has the same digest after its tensor was altered to a wider dtype.
+        values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
     raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(rows, -1)
     nbytes = raw.shape[1]
     if nbytes > _FOLDED_NBYTES_MAX:

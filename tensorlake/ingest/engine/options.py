@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from os import PathLike
 from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 
-from tensorlake.dataset import OnConflict, with_options
-from tensorlake.errors import InvalidInputError, SchemaError, shown
+from tensorlake.dataset import OnConflict, open_dataset, with_options
+from tensorlake.errors import DatasetNotFoundError, InvalidInputError, SchemaError, shown
 from tensorlake.quantities import check_flags, checked_integer
-from tensorlake.storage import Durability
+from tensorlake.storage import Durability, place_text
+from tensorlake.types import SampleType
 
-__all__ = ["DEFAULTS", "IngestOptions", "Mode", "OnConflict", "OnError", "shows_options"]
+__all__ = [
+    "DEFAULTS",
+    "IngestOptions",
+    "Mode",
+    "OnConflict",
+    "OnError",
+    "shows_options",
+    "types_there",
+]
 
 Mode = Literal["create", "append"]
 OnError = Literal["raise", "skip", "quarantine"]
@@ -89,6 +99,27 @@ def shows_options(importer: Importer) -> Importer:
         return importer(*args, **given)
 
     return with_options(IngestOptions, DEFAULTS)(cast("Importer", checked))
+
+
+def types_there(url: str | PathLike[str], options: IngestOptions) -> dict[str, SampleType]:
+    """Return the types of the dataset that a call adds to, which decide how text is read.
+
+    Args:
+        url: Path or URL of the dataset; no types if there is none yet.
+        options: See `IngestOptions`.
+    """
+    if options.get("dry_run"):
+        return {}
+    try:
+        with open_dataset(
+            place_text(url, what="dst"),
+            read_only=True,
+            storage_options=options.get("storage_options"),
+            token=options.get("token"),
+        ) as dataset:
+            return dict(dataset.schema)
+    except DatasetNotFoundError:
+        return {}
 
 
 def _check(given: Mapping[str, Any]) -> None:

@@ -36,7 +36,8 @@ from tensorlake.dataset import (
     session_of,
     stage_header,
 )
-from tensorlake.errors import DatasetNotFoundError, InvalidInputError, shown
+from tensorlake.dataset import delete as delete_dataset
+from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError, shown
 from tensorlake.ingest.engine.known import (
     Start,
     add_classes,
@@ -195,6 +196,10 @@ def run_ingest(
             if run.rows is not None:
                 run.rows.vanish(is_absent=_absence(report.skipped), delete=delete)
             run.commit(quarantine)
+        except TensorlakeError:
+            if is_new and not report.commits:
+                _delete_unfilled(dataset, open_arguments)
+            raise
         finally:
             dataset.discard()  # what an error left, and classes that no item has
         if quarantine is not None:
@@ -390,6 +395,13 @@ def _dry_run(source: Source[Item], *, on_error: OnError) -> Dataset:
     report.rows = len(dataset)
     dataset.ingest_report = report
     return dataset
+
+
+def _delete_unfilled(dataset: Dataset, open_arguments: Mapping[str, Any]) -> None:
+    """Delete a dataset that a call created and did not fill: its types may be what was wrong."""
+    dataset.discard()
+    if dataset.refresh().version == "main@0":  # another call may have filled it
+        delete_dataset(dataset.url, confirm=dataset.url, **_place(open_arguments))
 
 
 def _place(open_arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,19 +13,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset import Dataset, SkippedItem
+from tensorlake.dataset import Dataset, SkippedItem, session_of
 from tensorlake.errors import TensorlakeError, UnknownClassError
 from tensorlake.ingest.engine.known import class_additions
 from tensorlake.ingest.engine.options import OnError
 from tensorlake.ingest.engine.readahead import LoadedItems
 from tensorlake.ingest.engine.source import Item, Refused, Source
-from tensorlake.types import as_type
+from tensorlake.types import Image, SampleType, Scalar, as_type, is_widening
 
 __all__ = ["Stage", "stage_valid"]
 
 Stage = Callable[[Mapping[str, Any], npt.NDArray[np.int64]], int]
 
+LEAVE_OUT = "to leave such items out: on_error='skip'"
 PLACE = re.compile(r"row [\d,]+ of extend\(\)")
+STAGED = re.compile(r"(?:\n|  \()nothing was staged[^\n()]*\)?$")
+ANY_IMAGE = re.compile(r"Image\(codec=\"any\"[^)]*\)")
 PLACE_FIRST = re.compile(rf"^{PLACE.pattern}: ?")
 
 
@@ -74,7 +77,7 @@ def stage_valid(
             row = start + at
             name = loaded.row_name(row) if loaded.row_name else source.row_called(items, row)
             if on_error == "raise":
-                message = f"{name}: {_described(error, name)}{_advice(dataset, source, error)}"
+                message = f"{name}: {_with_advice(dataset, source, error, name)}"
                 raise type(error)(message, **{**error.facts, "item": name}) from error
             values = {tensor: values[row] for tensor, values in columns.items()}
             refused[row] = _refused(name, error, values)
@@ -84,24 +87,52 @@ def stage_valid(
     return [*loaded.refused, *(refused[row] for row in sorted(refused))], num_staged
 
 
-def _advice(dataset: Dataset, source: Source[Item], error: TensorlakeError) -> str:
-    """Explain types that come from the existing dataset, or that ``schema=`` can set."""
+def _with_advice(dataset: Dataset, source: Source[Item], error: TensorlakeError, name: str) -> str:
+    """Describe the error of an item, with a remedy where the call or the dataset has one."""
+    told = STAGED.sub("", _described(error, name))
     tensor = error.facts.get("tensor")
     if not isinstance(tensor, str) or tensor not in source.schema or tensor not in dataset.schema:
-        return ""
+        return f"{told}\n{LEAVE_OUT}"
     here, there = as_type(source.schema[tensor]), dataset.schema[tensor]
     additions = class_additions(dataset, source)
     if isinstance(error, UnknownClassError) and additions:
-        return f"\nadd the new classes, and repeat the call: {additions}"
-    if here != there:
-        url = dataset.url
+        return f"{told}\nadd the new classes, and repeat the call: {additions}"
+    reason, _, hint = told.partition("\n")
+    if not session_of(dataset).committed.num_rows:  # the first call
+        wanted = ANY_IMAGE.search(hint)
+        if source.takes_schema and wanted is not None:
+            hint = f"to store images of all kinds: schema={{{tensor!r}: tl.{wanted.group()}}}"
+        return f"{reason}\n{hint}{'; ' if hint else ''}{LEAVE_OUT}"
+    change = _change(hint, here, there)
+    if change is not None:
         return (
-            f"\ntensor {tensor!r} of the existing dataset is {there.describe()}, and"
-            f" {here.describe()} in this call; to start over: tl.delete({url!r}, confirm={url!r})"
+            f"{reason}\nto change the tensor, and repeat the call: ds = tl.open({dataset.url!r});"
+            f" ds.alter_tensor({tensor!r}, {change}); ds.commit(); {LEAVE_OUT}"
         )
-    if source.takes_schema and "use Image(" in error.message:
-        return f"\nto set the type: schema={{{tensor!r}: tl.Image(…)}}"
-    return ""
+    if here != there:
+        return (
+            f"{reason}\ntensor {tensor!r} is {there.describe()} in the dataset, and"
+            f" {here.describe()} in this call; {LEAVE_OUT}; to start over:"
+            f" tl.delete({dataset.url!r}, confirm={dataset.url!r})"
+        )
+    return f"{told}\n{LEAVE_OUT}"
+
+
+def _change(hint: str, here: SampleType, there: SampleType) -> str | None:
+    """Return the argument of ``alter_tensor`` that makes a tensor take a value, if there is one.
+
+    Args:
+        hint: The advice of the error.
+        here: The type of the source.
+        there: The tensor's type.
+    """
+    if "nullable=True" in hint and not there.nullable:
+        return "nullable=True"
+    if isinstance(there, Image) and there.codec != "any" and ANY_IMAGE.search(hint):
+        return 'codec="any"'
+    if isinstance(here, Scalar) and isinstance(there, Scalar) and here.dtype != there.dtype:
+        return f'dtype="{here.dtype}"' if is_widening(there.dtype, here.dtype) else None
+    return None
 
 
 def _refused(name: str, error: TensorlakeError, values: Mapping[str, Any]) -> Refused:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -71,7 +71,8 @@ class CsvReader:
         encoding: Text encoding of the files.
         decimal: Decimal separator.
         nulls: Words that are NULL in every column, if the call specifies them.
-        declared: Types that the call specifies.
+        declared: Types of columns.
+        inherited: Columns whose type is the existing dataset's, not the call's.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class CsvReader:
         decimal: str,
         nulls: Sequence[str] | None,
         declared: Mapping[str, SampleType],
+        inherited: Collection[str] = (),
     ) -> None:
         self.header = header
         self._delimiter = delimiter
@@ -90,6 +92,7 @@ class CsvReader:
         self._decimal = decimal
         self._nulls = None if nulls is None else tuple(nulls)
         self._declared = declared
+        self._inherited = inherited
         self._guessed: dict[str, Arrow] = {}
 
     @property
@@ -204,6 +207,11 @@ class CsvReader:
                 "\nthe first and last lines had such; for any text:"
                 f" schema={{{name!r}: tl.Text()}}, for numbers written 1,5: decimal=','"
             )
+        elif name in self._inherited:
+            advice = (
+                f"\n{name!r} is {kind.describe()} in the dataset; to leave such rows out:"
+                f" on_error='skip'; for another type: a new dataset, with schema={{{name!r}: …}}"
+            )
         elif any("," in one for one in given):
             advice = "\nof numbers written 1,5: decimal=','"
         return {
@@ -226,7 +234,7 @@ class CsvReader:
         if isinstance(kind, Scalar) and widened_dtype(kind.dtype).kind == "f":
             return _Cells(pa.float64(), words)  # float32 has no number for 1e39: told when cast
         if kind is not None:
-            has_null = not isinstance(kind, Text) or kind.nullable
+            has_null = not isinstance(kind, Text) or kind.nullable or name in self._inherited
             return self._text_cells(has_null=has_null)
         guessed = self._guessed.get(name)
         if guessed is None or not (pa.types.is_string(guessed) or pa.types.is_null(guessed)):
@@ -312,7 +320,8 @@ class CsvReader:
         numbers = [
             one
             for one in table.schema
-            if one.name in self._guessed and (pa.types.is_integer(one.type) or one.name in floats)
+            if (one.name in self._guessed or one.name in self._inherited)
+            and (pa.types.is_integer(one.type) or one.name in floats)
         ]
         is_suspect = bool(numbers) and may_change_numbers(records, self._delimiter)
         if not infinite and not is_suspect:

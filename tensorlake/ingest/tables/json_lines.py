@@ -26,7 +26,7 @@ import msgspec
 from tensorlake.dataset import Dataset, SkippedItem, type_of_column
 from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.ingest.engine.found_files import Piece, find_files
-from tensorlake.ingest.engine.options import IngestOptions, shows_options
+from tensorlake.ingest.engine.options import IngestOptions, shows_options, types_there
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.arrow import ingest_pieces
@@ -119,7 +119,8 @@ def jsonl(
     if not any(ends):
         raise InvalidInputError("there are no rows to ingest as jsonl", kind="jsonl")
     values = _joined(ends)
-    found = _types(values, members, pieces, read_as={} if made is None else {text: Text()})
+    read_as = types_there(dst, options) | ({} if made is None else {text: Text()})
+    found = _types(values, members, pieces, read_as=read_as)
     types, maker = found, ""
     if made is not None:
         types = made.types(found, keeps_text=schema is not None and text in schema)

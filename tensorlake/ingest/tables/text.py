@@ -18,7 +18,7 @@ from typing import Any, Unpack, cast
 from tensorlake.dataset import Dataset, SkippedItem, values_of
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.ingest.engine.found_files import Piece, find_files
-from tensorlake.ingest.engine.options import IngestOptions, shows_options
+from tensorlake.ingest.engine.options import IngestOptions, shows_options, types_there
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.arrow import (
@@ -110,7 +110,10 @@ def csv(
         header, header_nbytes = _header(paths, files, delimiter, encoding)
     else:
         header, header_nbytes = _given_names(names), 0
-    declared = {name: as_type(one) for name, one in (schema or {}).items()}
+    given = {name: as_type(one) for name, one in (schema or {}).items()}
+    there = types_there(dst, options)
+    inherited = {name: there[name] for name in header if name in there and name not in given}
+    declared = given | inherited
     reader = CsvReader(
         header,
         delimiter=delimiter,
@@ -118,6 +121,7 @@ def csv(
         decimal=decimal,
         nulls=nulls,
         declared=declared,
+        inherited=inherited,
     )
     is_strict = options.get("on_error", "raise") == "raise"
     table = _Table(reader, files, delimiter, declared, is_strict=is_strict)
