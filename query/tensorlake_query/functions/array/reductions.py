@@ -1,16 +1,19 @@
 """Within a sample: ANY, ALL, sums and extremes of one row's array, whole or along one axis.
 
 An empty array has the sum 0, is ANY false and ALL true; its mean, minimum and maximum are NULL.
-Sums of integers are int64 (or uint64) as NumPy's are; floats accumulate in float64 and come back in
-their own dtype.
+Sums and products of integers are int64 (or uint64), exact or an error; floats accumulate in float64
+and come back in their own dtype.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
+from tensorlake_query.functions.aggregate.accumulators import HALF_BITS, halves
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.functions.scalar.operators import required_number
 from tensorlake_query.values.bound import Bound, show
@@ -18,6 +21,7 @@ from tensorlake_query.values.conversions import as_condition
 from tensorlake_query.values.source import AnyArray, BoolArray, IntArray, RaggedBatch, UniformBatch
 from tensorlake_query.values.types import Shape, describe, number
 from tensorlake_query.values.vectors import (
+    RowError,
     Vector,
     as_ragged,
     conform,
@@ -29,6 +33,9 @@ from tensorlake_query.values.vectors import (
 )
 
 AXIS = frozenset({"axis"})
+BITS = 64  # of a sum or product of integers
+# Of products in floats, whose error is far less than a factor of 2.
+SURELY_WITHIN, SURELY_BEYOND = 2.0**62, 2.0**65
 
 
 class _Reduction(Struct, frozen=True):
@@ -110,6 +117,8 @@ def _bind_reduction(site: Site, operand: Bound, reduction: _Reduction) -> Bound:
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         vector = vectors[0]
+        if reduction in {_SUM, _PROD} and accumulator.kind in "iu":
+            _check_integers(reduction, vector, axis, accumulator)
         if isinstance(vector, UniformBatch) and all(vector.values.shape[1:]):
             axes = tuple(range(1, vector.values.ndim)) if axis is None else (axis + 1,)
             return UniformBatch(
@@ -125,6 +134,80 @@ def _bind_reduction(site: Site, operand: Bound, reduction: _Reduction) -> Bound:
 
     role = "any" if reduction is _ANY and axis is None else ""
     return site.apply(kernel, column_type, args=(operand, *site.args[1:]), role=role)
+
+
+def _check_integers(
+    reduction: _Reduction, vector: Vector, axis: int | None, accumulator: np.dtype[np.generic]
+) -> None:
+    """Refuse samples whose sum or product does not fit in 64 bits.
+
+    Raises:
+        RowError: at the first of them.
+    """
+    valid, flat = vector.valid, vector.values.reshape(-1)
+    longest = _longest(vector, axis)
+    limits = np.iinfo(accumulator.name)
+    lowest, highest = _bounds(flat)
+    if reduction is _SUM and limits.min <= lowest * longest and highest * longest <= limits.max:
+        return
+    magnitude = max(-lowest, highest, 1)
+    if reduction is _PROD and longest * magnitude.bit_length() < BITS:
+        return
+    values, runs, kept = runs_along(as_ragged(vector), axis)
+    filled = np.flatnonzero(runs > 0)
+    if not len(filled):
+        return
+    counts = counts_of(kept)
+    row = np.repeat(np.arange(len(counts)), counts)[filled]
+    overflows = _sums_overflow if reduction is _SUM else _products_overflow
+    found = overflows(values, starts_of(runs)[filled], runs[filled], limits)
+    if valid is not None:
+        found &= valid[row]
+    if found.any():
+        what = "sum" if reduction is _SUM else "product"
+        hint = "write CAST(… AS FLOAT) around the array, which rounds"
+        raise RowError(f"the {what} is beyond {accumulator.name}; {hint}", int(row[found][0]))
+
+
+def _sums_overflow(
+    values: AnyArray, starts: IntArray, _runs: IntArray, limits: "np.iinfo[Any]"
+) -> BoolArray:
+    high, low = (np.add.reduceat(half, starts) for half in halves(values))
+    high += low >> HALF_BITS
+    return (high < limits.min >> HALF_BITS) | (high > limits.max >> HALF_BITS)
+
+
+def _products_overflow(
+    values: AnyArray, starts: IntArray, runs: IntArray, limits: "np.iinfo[Any]"
+) -> BoolArray:
+    """Multiply floats, and Python's integers where these cannot decide."""
+    is_zero = np.minimum.reduceat(values != 0, starts) == 0
+    estimate = np.multiply.reduceat(np.abs(values.astype(np.float64)), starts)
+    found = ~is_zero & (estimate >= SURELY_BEYOND)
+    for run in np.flatnonzero(~is_zero & ~found & (estimate >= SURELY_WITHIN)).tolist():
+        exact = math.prod(values[starts[run] : starts[run] + runs[run]].tolist())
+        found[run] = not limits.min <= exact <= limits.max
+    return found
+
+
+def _longest(vector: Vector, axis: int | None) -> int:
+    """Return the number of elements of the longest run that is reduced."""
+    if isinstance(vector, UniformBatch):
+        shape = vector.values.shape[1:]
+        return math.prod(shape) if axis is None else shape[axis]
+    if not len(vector.shapes):
+        return 0
+    return int((counts_of(vector.shapes) if axis is None else vector.shapes[:, axis]).max())
+
+
+def _bounds(values: AnyArray) -> tuple[int, int]:
+    """Return bounds of integers around 0, by their dtype where it is narrow."""
+    if values.dtype.kind == "b":
+        return 0, 1
+    limits = np.iinfo(values.dtype.name)
+    if values.dtype.itemsize < BITS // 8 or not len(values):
+        return int(limits.min), int(limits.max)
+    return min(0, int(values.min())), max(0, int(values.max()))
 
 
 def _reduced(
