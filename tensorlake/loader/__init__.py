@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.nulls import NullColumnWarning
     from tensorlake.loader.decode import step_from_json
     from tensorlake.loader.engine.benchmark import Epoch, Sample, measure_epochs
+    from tensorlake.loader.engine.composed.packing import Packing
+    from tensorlake.loader.engine.composed.rows import ComposedRows
     from tensorlake.loader.engine.loader import Loader
-    from tensorlake.loader.engine.packing import PackedRows, Packing
     from tensorlake.loader.engine.progress import Progress
     from tensorlake.loader.frameworks.make import make_loader
     from tensorlake.loader.frameworks.server import served_loader, written_batches
@@ -53,6 +54,7 @@ __all__ = [
     "Balance",
     "BatchServer",
     "ColumnPlan",
+    "ComposedRows",
     "Epoch",
     "Framework",
     "Loader",
@@ -67,7 +69,6 @@ __all__ = [
     "NullColumnWarning",
     "Order",
     "OrderedRows",
-    "PackedRows",
     "Packing",
     "PlanKey",
     "Progress",
@@ -104,7 +105,8 @@ _PLACES: Final = {
     "tensorlake.loader.decode": "step_from_json",
     "tensorlake.loader.engine.benchmark": "Epoch Sample measure_epochs",
     "tensorlake.loader.engine.loader": "Loader",
-    "tensorlake.loader.engine.packing": "PackedRows Packing",
+    "tensorlake.loader.engine.composed.packing": "Packing",
+    "tensorlake.loader.engine.composed.rows": "ComposedRows",
     "tensorlake.loader.engine.progress": "Progress",
     "tensorlake.loader.frameworks.make": "make_loader",
     "tensorlake.loader.frameworks.server": "served_loader written_batches",

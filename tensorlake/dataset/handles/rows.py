@@ -184,13 +184,14 @@ class Rows:
         Batches have the tokens, ``segments`` (which document of the sequence, from 0 on; padding
         −1) and ``positions`` (in the document's part of this sequence), int32, of shape
         (batch, length); with ``collate={tokens: "concat"}`` they are flat, and ``cu_seqlens``
-        lists where documents start. Documents are cut where a sequence ends, and go on in the next.
+        lists where documents start. Documents are cut where a sequence ends, and go on in the next,
+        or are kept whole, placed by best fit.
 
         Args:
             tokens: The column of tokens, one array per row.
             length: Tokens of a sequence.
             eos: The token to put after each document.
-            split: Cut documents; False is not supported yet.
+            split: Cut documents where a sequence ends; False cuts only longer ones than a sequence.
             mask: A column of one number per token, such as which turns to learn from, packed alike.
 
         Example:

@@ -38,11 +38,11 @@ from tensorlake.dataset.query.saved_views import open_saved, replayed
 from tensorlake.dataset.transform.loader_options import DEFAULTS, ResumeOptions
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import (
+    ComposedRows,
     Framework,
     Loader,
     LoaderState,
     Order,
-    PackedRows,
     Packing,
     SelectedRows,
     VirtualValues,
@@ -97,7 +97,7 @@ def stream(
         rows = replace(rows, virtual={**rows.virtual, name: column})
     remake = remake or partial(_made_again, readable, framework, arguments)
     if packing is not None:
-        packed = PackedRows(replace(rows, virtual={}, source=None, server=None), packing)
+        packed = ComposedRows(replace(rows, virtual={}, source=None, server=None), packing)
         return make_loader(packed, framework=framework, remake=remake, **arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
 

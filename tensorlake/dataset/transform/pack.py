@@ -35,15 +35,8 @@ def checked_packing(
     Raises:
         TensorNotFoundError: A column does not exist.
         InvalidInputError: It is not a column of arrays of numbers, or a value is impossible.
-        UnsupportedFeatureError: ``split=False``.
     """
     check_flags(split=split)
-    if not split:
-        raise UnsupportedFeatureError(
-            "pack(split=False) is not supported by this version: documents are cut where a sequence"
-            " ends\nleave it out; segments keep attention inside a document",
-            argument="split",
-        )
     length = checked_integer(length, name="length", least=1)
     for name in (tokens, mask):
         if name is not None:
@@ -58,7 +51,7 @@ def checked_packing(
                 expected=dtype.name,
                 actual=eos,
             )
-    return Packing(tokens, length, eos, mask)
+    return Packing(tokens, length, eos, mask, split)
 
 
 def packed_arguments(

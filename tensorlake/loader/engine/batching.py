@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.config.collate import Pad
-from tensorlake.loader.engine.packing import PackedRows
+from tensorlake.loader.engine.composed.rows import ComposedRows
 from tensorlake.loader.plan.sharding import Batches, RowBatches
 from tensorlake.loader.plan.token_batches import (
     Balance,
@@ -202,9 +202,9 @@ def batching_of(
         return Batching(rows)
     name = "batch_by" if arguments.batch_by is not None else "balance"
     value = shown(getattr(arguments, name))
-    if isinstance(rows, PackedRows):
+    if isinstance(rows, ComposedRows):
         raise InvalidInputError(
-            f"{name}={value}: packed sequences have one length\ngive batch_size= sequences",
+            f"{name}={value}: all {rows.form.noun} have one length\ngive batch_size= of them",
             argument=name,
         )
     if arguments.decode_on == "server":

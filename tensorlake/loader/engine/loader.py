@@ -20,10 +20,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
-from tensorlake.loader.config.batch_schema import ROW, ColumnPlan, channels_first, valid_column
+from tensorlake.loader.config.batch_schema import ROW, ColumnPlan, channels_first
 from tensorlake.loader.config.converter import Converter
 from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_compare
 from tensorlake.loader.engine.batching import batching_of
+from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
 from tensorlake.loader.engine.iterator import BatchIterator, Pass
 from tensorlake.loader.engine.memory_budget import bounds
@@ -37,7 +38,6 @@ from tensorlake.loader.runtime.counters import Counters
 from tensorlake.loader.runtime.stats import LoaderStats
 from tensorlake.loader.sources.buffer_pool import SlabPool
 from tensorlake.loader.sources.chunk_cache import ChunkCache
-from tensorlake.loader.sources.epoch_order import EpochOrder
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, stored_nbytes_of
 from tensorlake.loader.sources.remote import check_remote
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
@@ -267,9 +267,9 @@ class Loader:
         return self._order
 
     @property
-    def plan(self) -> EpochOrder:
+    def plan(self) -> ShownOrder:
         """The order of the current epoch: which rows it gives at which positions."""
-        return EpochOrder(self._plan(), self._rows.selection)
+        return epoch_order(self._rows, self._plan())
 
     def _plan(self) -> Plan:
         return self._rows.plan(self.order, seed=self._seed, epoch=self._place.epoch)
@@ -337,7 +337,7 @@ class Loader:
         self._outputs, self._channels_first = made.outputs, made.channels_first
 
     def _shown_columns(self) -> tuple[ColumnPlan, ...]:
-        return (*self._columns, *((valid_column(),) if self._arguments.asks_valid else ()))
+        return shown_columns(self._rows, self._columns, with_valid=self._arguments.asks_valid)
 
     def _cache_short(self) -> int:
         reader = self._rows.reader

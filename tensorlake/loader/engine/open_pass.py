@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tensorlake.errors import CorruptionError
-from tensorlake.loader.engine.packing import PackedPlan, PackedRows
+from tensorlake.loader.engine.composed.rows import ComposedPlan, ComposedRows
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import ShortBatchWarning
@@ -101,7 +101,7 @@ class Opening:
         nbytes = rows * sum(column.sample_nbytes for column in self.columns)
         is_plain = all(column.kind in ("row", "virtual", "uniform") for column in self.columns)
         is_stacked = all(column.is_stacked and column.collate is None for column in self.columns)
-        has_more = self.arguments.transform is not None or isinstance(self.rows, PackedRows)
+        has_more = self.arguments.transform is not None or isinstance(self.rows, ComposedRows)
         return is_plain and is_stacked and not has_more and nbytes <= LATE_NBYTES
 
     @property
@@ -142,7 +142,7 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
         return remote, remote.start
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
-    if isinstance(plan, PackedPlan):
+    if isinstance(plan, ComposedPlan):
         shares = map(plan.unpack, shares)
     shares = _look_ahead(opening, plan, iter(shares))
     transform = _transform(opening)
@@ -151,8 +151,8 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         shares = setup.windows.watch(shares)
     pipeline = Pipeline(setup, shares, is_in_memory=opening.is_in_memory)
     assembler = _assembler(opening, pipeline, transform, with_valid=with_valid)
-    if isinstance(plan, PackedPlan):
-        assembler = replace(assembler, pack=plan.packing.pack)
+    if isinstance(plan, ComposedPlan):
+        assembler = replace(assembler, combine=plan.form.combine, joins=plan.form.joins)
     return pipeline, partial(pipeline.start, assembler)
 
 
@@ -186,7 +186,7 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         windows, sparse = WindowReads(plan, rows.selection, opening.cache, sizes), ()
     row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
     read_nbytes = 0  # of a local dataset: mapped chunks take no memory
-    if not rows.reader.store.is_local or isinstance(plan, PackedPlan):
+    if not rows.reader.store.is_local or isinstance(plan, ComposedPlan):
         read_nbytes = row_nbytes_of(rows.reader, tuple(opening.cache.tensors))
     return PipelineSetup(
         selection=rows.selection,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
 from tensorlake.loader.config.collate import Pad
-from tensorlake.loader.engine.packing import PackedRows
+from tensorlake.loader.engine.composed.rows import ComposedRows, shown_columns
 from tensorlake.types import Bytes, Sequence, Tags, Text
 
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ def specs_of(
     is_whole = arguments.drop_last or rows.is_endless
     size = arguments.batch_size if is_whole else None
     specs: dict[str, Any] = {}
-    if isinstance(rows, PackedRows):
-        specs = _of_packed(rows, columns, size)
+    columns = shown_columns(rows, tuple(columns))
+    if isinstance(rows, ComposedRows) and rows.form.is_flat:
+        specs = {one.name: tf.TensorSpec(one.shape, _dtype_of(one)) for one in columns}
     elif arguments.transform is None:
         for column in columns:
             specs |= _of_column(column, size, is_first=column.name in channels_first)
@@ -110,15 +111,3 @@ def _dtype_of(column: ColumnPlan) -> Any:
             tensor=column.name,
             actual=str(column.dtype),
         ) from error
-
-
-def _of_packed(rows: PackedRows, columns: Iterable[ColumnPlan], size: int | None) -> dict[str, Any]:
-    packing, dtypes = rows.packing, {column.name: _dtype_of(column) for column in columns}
-    if packing.dtype is not None:
-        dtypes[packing.tokens] = tf.as_dtype(packing.dtype)
-    dtypes |= {"segments": tf.int32, "positions": tf.int32}
-    shape = (None,) if packing.is_flat else (size, packing.length)
-    specs = {name: tf.TensorSpec(shape, dtype) for name, dtype in dtypes.items()}
-    if packing.is_flat:
-        specs["cu_seqlens"] = tf.TensorSpec((None,), tf.int32)
-    return specs

@@ -50,7 +50,7 @@ class LoadedChunk:
 
     column: Column
     values: NDArray[np.generic] | None  # rows of a uniform column, C-contiguous
-    offsets: list[int] | None  # of a ragged column
+    offsets: Int64Array | None  # of a ragged column
     nbytes: int  # of memory; 0 when mapped
     is_constant: bool  # a fill: its one sample applies to all rows
     lost: NDArray[np.bool_] | None = None  # damaged rows, which are left out
@@ -313,7 +313,7 @@ def loaded_chunk(column: Column, blob: Buffer, *, is_constant: bool = False) -> 
             return LoadedChunk(column, rows, None, nbytes, is_constant)
         case RaggedColumn(values=values):
             nbytes = 0 if _lies_in(values, blob) else nbytes_in_memory(column)
-            return LoadedChunk(column, None, column.offsets.tolist(), nbytes, is_constant)
+            return LoadedChunk(column, None, column.offsets, nbytes, is_constant)
         case EncodedColumn():
             nbytes = 0 if len(blob) else nbytes_in_memory(column)
             return LoadedChunk(column, None, None, nbytes, is_constant)

@@ -150,19 +150,21 @@ def chosen_order(
     tensors: tuple[str, ...],
     *,
     prefetch_nbytes: int,
+    units: int | None = None,
 ) -> Order:
-    """Choose the order of a selection's rows by their number and stored bytes."""
+    """Choose the order of a selection's rows, or of units of them, by number and stored bytes."""
     sizes = dict(zip(tensors, reader.row_nbytes(tensors), strict=True))
     by_chunk = [
         tensor
         for tensor, nbytes in sizes.items()
         if nbytes < UNIT_NBYTES and nbytes * reader.index(tensor).num_rows > SMALL_NBYTES
     ]
+    rows = selection.num_rows
     targets = [reader.snapshot.spec(tensor).type.chunk_nbytes for tensor in by_chunk]
     return choose_order(
         shuffle,
-        num_rows=selection.num_rows,
-        row_nbytes=sum(sizes.values()),
+        num_rows=rows if units is None else units,
+        row_nbytes=sum(sizes.values()) * (1 if units is None else rows) // max(1, units or 1),
         chunk_nbytes=max(targets, default=0),
         prefetch_nbytes=prefetch_nbytes,
     )

@@ -21,13 +21,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.errors import CorruptionError, CorruptSampleError
+from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
 from tensorlake.loader.config.box_columns import dropped, moved, uneven, uneven_error
 from tensorlake.loader.config.collate import collate_ragged, null_in_batch
@@ -35,17 +35,18 @@ from tensorlake.loader.decode import ClipDecoder, Placement, Sample
 from tensorlake.loader.sources.damaged_rows import lost_rows, shown_rows, with_blanks
 from tensorlake.loader.sources.gather import RowGather, prepare_gather
 from tensorlake.loader.stages.gather_lists import (
+    check_rows,
     pick_encoded,
     pick_images,
     pick_ragged,
     pick_valid,
     pick_virtual,
 )
+from tensorlake.loader.stages.sample_ranges import ranges_of
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.batch_schema import MakeBatch
     from tensorlake.loader.plan.selection import Int64Array
-    from tensorlake.loader.plan.sharding import Share
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.runtime.threads import WorkerThreads
     from tensorlake.loader.sources.batch_group import Group, Piece
@@ -57,6 +58,7 @@ __all__ = ["MAX_PIECE_ROWS", "Assembler", "OnError"]
 
 logger = logging.getLogger("tensorlake")
 
+Combine: TypeAlias = Callable[[Any, dict[str, Any], "SlabPool"], dict[str, Any]]
 OnError: TypeAlias = Literal["raise", "skip"]
 MAX_PIECE_ROWS = 8  # some milliseconds of decoding: long compared to a task, short at the end
 PIECES_A_THREAD = 4
@@ -80,7 +82,8 @@ class Assembler:
     with_valid: bool  # every batch carries _valid, and places are kept
     is_late: bool  # batches are small, and gathered by the consumer from chunks in memory
     release: Callable[[Group, list[dict[str, Any]]], None]  # its chunks, once batches are made
-    pack: Callable[[Share, dict[str, Any]], dict[str, Any]] | None = None
+    combine: Combine | None = None  # rows into units
+    joins: frozenset[str] = frozenset()  # columns that units join from ranges of samples
 
     def begin(self, group: Group) -> Assembly:
         """Prepare to assemble a group; call ``finish`` when all its needs are loaded."""
@@ -170,6 +173,8 @@ class Assembly:
     def _gather_column(self, column: ColumnPlan) -> None:
         name = column.name
         match column.kind:
+            case _ if name in self.how.joins:
+                self.values[name] = ranges_of(self._chunks(name), self.group.tensors[name])
             case "row":
                 self.values[name] = self.group.rows
             case "virtual":
@@ -246,12 +251,7 @@ class Assembly:
         rows = self.group.tensors[column.name]
         chunks = self._chunks(column.name)
         assert column.type is not None
-        if bool((rows.row_in_chunk >= chunks.lengths[rows.chunk]).any()):
-            raise CorruptionError(
-                f"the index of {column.name!r} points past the end of a chunk"
-                "\nthe dataset is damaged: run ds.check()",
-                tensor=column.name,
-            )
+        check_rows(chunks, rows)
         stored = column.type.dtype
         assert stored is not None
         gather = prepare_gather(
@@ -427,8 +427,8 @@ class Assembly:
         else:
             with self.how.counters.timed("gather_s"):
                 batches = [make() for make in makers]
-                if self.how.pack is not None:
-                    batches = [*map(self.how.pack, self.group.shares, batches)]
+                if (combine := self.how.combine) is not None:
+                    batches = [*map(combine, self.group.shares, batches, repeat(self.how.slabs))]
             makers = [batch.copy for batch in batches]
             self.how.release(self.group, batches)
         self.group.batches.settle(makers)
@@ -494,7 +494,7 @@ class Assembly:
         return self.borders[bisect_right(self.borders, row) - 1]
 
     def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
-        if column.collate is None or column.dtype is None:
+        if column.collate is None or column.dtype is None or column.name in self.how.joins:
             return {column.name: part}
         with self.how.counters.timed("collate_s"):
             return collate_ragged(column.name, part, column.shape, column.collate, column.dtype)

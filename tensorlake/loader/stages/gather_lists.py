@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.errors import CorruptSampleError
+from tensorlake.errors import CorruptionError, CorruptSampleError
 from tensorlake.loader.config.collate import null_in_batch, split_ragged
 from tensorlake.loader.decode import Sample
 from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn
@@ -25,7 +25,21 @@ if TYPE_CHECKING:
     from tensorlake.loader.sources.chunk_cache import GroupRows, LoadedChunk, TensorChunks
     from tensorlake.types import Buffer, Column, SampleType
 
-__all__ = ["pick_encoded", "pick_images", "pick_ragged", "pick_valid", "pick_virtual"]
+__all__ = ["check_rows", "pick_encoded", "pick_images", "pick_ragged", "pick_valid", "pick_virtual"]
+
+
+def check_rows(chunks: TensorChunks, rows: GroupRows) -> None:
+    """Refuse rows that loaded chunks do not have.
+
+    Raises:
+        CorruptionError: The index points past the end of a chunk.
+    """
+    if bool((rows.row_in_chunk >= chunks.lengths[rows.chunk]).any()):
+        raise CorruptionError(
+            f"the index of {chunks.tensor!r} points past the end of a chunk"
+            "\nthe dataset is damaged: run ds.check()",
+            tensor=chunks.tensor,
+        )
 
 
 def pick_ragged(
@@ -41,7 +55,7 @@ def pick_ragged(
         if column.valid is not None and not column.valid[row]:
             picked.append(None if filled is None else filled.copy())
             continue
-        part = column.values[offsets[row] : offsets[row + 1]]
+        part = column.values[offsets.item(row) : offsets.item(row + 1)]
         picked.append(part.reshape(column.shapes[row]).copy())
     return picked
 

@@ -49,6 +49,63 @@ def test_flat_batches_list_where_documents_start(corpus):
     assert batch["segments"].tolist() == [0, 1, 1, 2, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 0, -1]
 
 
+def test_flat_batches_of_whole_documents_end_with_all_padding(corpus):
+    packed = corpus[:6].pack("tokens", 8, eos=0, split=False)
+    loader = packed.loader(batch_size=8, collate={"tokens": "concat"})
+
+    (batch,) = loader
+
+    lengths = np.diff(batch["cu_seqlens"])
+    assert sorted(lengths.tolist()) == [1, 2, 3, 4, 5, 6]  # of documents, with eos
+    assert batch["tokens"].shape == batch["segments"].shape == (24,)
+    assert batch["cu_seqlens"][-1] == 21 == np.argmax(batch["segments"] == -1)
+    assert batch["tokens"][batch["cu_seqlens"][1:] - 1].tolist() == [0] * 6
+
+
+def test_explain_states_how_full_whole_documents_fill_sequences(corpus):
+    loader = corpus.pack("tokens", 5, eos=0, split=False).loader(batch_size=2)
+
+    (told,) = [line for line in loader.explain().splitlines() if line.startswith("plan")]
+
+    made = np.concatenate([batch["segments"] for batch in loader])
+    assert f"{np.mean(made >= 0):.1%} filled" in told
+    assert "5 longer ones cut" in told  # of 5 and 6 tokens, with eos
+
+
+def test_a_state_of_whole_documents_is_not_one_of_cut_ones(corpus):
+    state = corpus.pack("tokens", 8, eos=0).loader(batch_size=2).state_dict()
+
+    with pytest.raises(StateMismatchError, match="given 'pack tokens 8 eos=0 whole'"):
+        corpus.pack("tokens", 8, eos=0, split=False).loader(batch_size=2).load_state_dict(state)
+
+
+def test_a_loader_shows_the_entries_of_its_batches(corpus):
+    cast = {"tokens": tl.decode.Cast("int64")}
+    loader = corpus.pack("tokens", 8, eos=0, mask="mask").torch(batch_size=5, decode=cast)
+
+    shown = repr(loader).splitlines()[1:]
+
+    (batch, *_) = loader
+    described = {line.split()[0]: line.split(maxsplit=1)[1] for line in shown}
+    assert described.keys() == batch.keys()
+    for name, entry in batch.items():
+        assert described[name] == f"{str(entry.dtype).removeprefix('torch.')} (8,) stacked"
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_the_plan_names_the_documents_of_each_sequence(corpus, split):
+    loader = corpus.pack("tokens", 8, eos=0, split=split).loader(batch_size=1, shuffle="full")
+
+    plan = loader.plan
+
+    for batch, rows in zip(loader, plan.rows_at(range(len(plan))), strict=True):
+        assert set(batch["tokens"].ravel().tolist()) - {0} <= {row + 1 for row in rows.tolist()}
+    with pytest.raises(InvalidInputError, match="has several rows"):
+        plan.position_of([0])
+    with pytest.raises(InvalidInputError, match="a position"):
+        plan.rows_at([len(plan)])
+
+
 def test_torch_gets_tensors_of_the_requested_dtype(corpus):
     torch = pytest.importorskip("torch")
     cast = {"tokens": tl.decode.Cast("int64")}
@@ -157,9 +214,7 @@ def test_arguments_about_rows_are_refused(corpus, arguments, words):
         corpus.pack("tokens", 4).loader(batch_size=2, **arguments)
 
 
-def test_whole_documents_and_other_steps_come_later(corpus):
-    with pytest.raises(UnsupportedFeatureError, match="split=False"):
-        corpus.pack("tokens", 4, split=False)
+def test_other_steps_come_later(corpus):
     with pytest.raises(UnsupportedFeatureError, match=r"tl\.decode\.Cast"):
         corpus.pack("tokens", 4).loader(batch_size=2, decode={"tokens": tl.decode.ToFloat()})
 

@@ -1,0 +1,1 @@
+"""Places of an epoch that are made of several rows: packed sequences, and windows of rows."""

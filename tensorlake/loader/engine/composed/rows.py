@@ -1,0 +1,348 @@
+"""Composed rows: a place of the epoch is a *unit* made of several rows, or of parts of them.
+
+    shares of places   ─► units ─► the rows that they need, each once ─► read as any other rows
+    a batch of rows    ─► the batch of units
+
+Batches, ranks and states count units, so they are exact for units on any number of ranks, and the
+stages between read, decode and order rows as they always do. A form (``Form``) defines the units:
+``Packing`` makes sequences of tokens from documents, ``Windowing`` windows of consecutive rows.
+
+A state records units under the digest of the rows and the form's arguments (``Form.suffix``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, StateMismatchError
+from tensorlake.loader.config.batch_schema import ColumnPlan, valid_column
+from tensorlake.loader.plan.sharding import Share
+from tensorlake.loader.plan.state import check_state
+from tensorlake.loader.sources.epoch_order import EpochOrder
+from tensorlake.quantities import checked_integer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tensorlake.loader.plan.mix_order import AnyOrder
+    from tensorlake.loader.plan.order import Shuffle
+    from tensorlake.loader.plan.plan import Plan
+    from tensorlake.loader.plan.selection import Int64Array, Reader, Selection, Snapshot
+    from tensorlake.loader.plan.state import LoaderState
+    from tensorlake.loader.plan.virtual_columns import VirtualColumn
+    from tensorlake.loader.sources.buffer_pool import SlabPool
+    from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
+
+__all__ = [
+    "ComposedPlan",
+    "ComposedRows",
+    "ComposedShare",
+    "EpochUnits",
+    "Form",
+    "ShownOrder",
+    "UnitOrder",
+    "Units",
+    "epoch_order",
+    "shown_columns",
+]
+
+
+class EpochUnits(Protocol):
+    """The units of one epoch, in order."""
+
+    def find(self, places: Int64Array) -> tuple[Int64Array, Any]:
+        """Return the positions of the rows that some places need, and how units use them.
+
+        The second is passed to ``Form.combine``; its numbers of rows are indices of the first.
+        """
+        ...
+
+
+class Units(Protocol):
+    """The units of a selection; found once a loader."""
+
+    @property
+    def count(self) -> int:
+        """Units of an epoch: the same in every epoch."""
+        ...
+
+    def choose(
+        self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
+    ) -> AnyOrder:
+        """Choose the order of all epochs."""
+        ...
+
+    def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> EpochUnits:
+        """Return the units of one epoch."""
+        ...
+
+    def describe(self, order: AnyOrder) -> str:
+        """Describe the order and the units in a few words."""
+        ...
+
+
+class Form(Protocol):
+    """How rows become units."""
+
+    @property
+    def suffix(self) -> str:
+        """The end of a state's selection: all that decides what a unit is, after a ``+``."""
+        ...
+
+    @property
+    def made(self) -> str:
+        """A word for rows of this form, for errors: ``packed``."""
+        ...
+
+    @property
+    def noun(self) -> str:
+        """A word for its units: ``sequences``."""
+        ...
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the units of a batch come end to end, without an axis of their own."""
+        ...
+
+    @property
+    def joins(self) -> frozenset[str]:
+        """Columns that ``combine`` gets as ranges of samples (``SampleRanges``)."""
+        ...
+
+    def shown(self, columns: tuple[ColumnPlan, ...]) -> tuple[ColumnPlan, ...]:
+        """Describe the entries of a batch, which is made of some columns of rows."""
+        ...
+
+    def units(self, rows: SelectedRows) -> Units:
+        """Find the units of a selection: reads lengths or a column, when they are first needed."""
+        ...
+
+    def combine(
+        self, share: ComposedShare, batch: Mapping[str, Any], slabs: SlabPool
+    ) -> dict[str, Any]:
+        """Make the batch of a share's units from its rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedShare(Share):
+    """The rows of one rank's units: their positions, and how the units use them.
+
+    ``start``, ``stop`` and all that a state counts are of units.
+    """
+
+    rows: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    uses: Any = None
+
+    @property
+    def units(self) -> int:
+        """Number of units."""
+        return self.stop - self.start
+
+    @property
+    def places(self) -> Int64Array:
+        """The positions of its rows, which are the places that the pipeline reads."""
+        return self.rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComposedPlan:
+    """The units of one epoch; the pipeline reads their rows by position (``Plan``)."""
+
+    num_rows: int
+    units: EpochUnits
+    form: Form
+
+    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return positions as they are: a share lists them."""
+        return places
+
+    def deal(self, share: Share) -> NDArray[np.int64]:
+        """Return the positions of a share's rows."""
+        return share.places
+
+    def unpack(self, share: Share) -> ComposedShare:
+        """Find the rows of a share of units."""
+        rows, uses = self.units.find(np.arange(share.start, share.stop))
+        own = {one.name: getattr(share, one.name) for one in fields(Share)}
+        return ComposedShare(**own, rows=rows, uses=uses)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitOrder:
+    """The order of one epoch of units: ``loader.plan`` of packed rows and of windows."""
+
+    units: EpochUnits
+    count: int
+    selection: Selection
+
+    def __len__(self) -> int:
+        return self.count
+
+    def rows_at(self, positions: Sequence[int] | Int64Array) -> list[Int64Array]:
+        """Return the rows, int64, that are used by the unit at each of some positions.
+
+        Raises:
+            InvalidInputError: A position is not within the epoch.
+        """
+        places = [checked_integer(one, name="a position", most=self.count - 1) for one in positions]
+        found = [self.units.find(np.array([place], dtype=np.int64))[0] for place in places]
+        return [self.selection.row_numbers(one) for one in found]
+
+    def position_of(self, rows: object) -> Never:
+        """Refuse: a row may be in several units, or in parts."""
+        del rows
+        raise InvalidInputError(
+            "position_of(): a position of this loader has several rows, or parts of them"
+            "\nuse loader.plan.rows_at(positions)"
+        )
+
+
+ShownOrder: TypeAlias = EpochOrder | UnitOrder
+"""The order of an epoch as ``loader.plan`` shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedSelection:
+    """A selection of rows under another digest: places of its states are units."""
+
+    rows: Selection
+    suffix: str
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version."""
+        return self.rows.snapshot
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of its tensors."""
+        return self.rows.columns
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return self.rows.num_rows
+
+    @property
+    def digest(self) -> str:
+        """Digest of the rows and the form."""
+        return self.rows.digest + self.suffix
+
+    def row_numbers(self, positions: Int64Array) -> Int64Array:
+        """Map positions to rows of the version."""
+        return self.rows.row_numbers(positions)
+
+    def physical(self, positions: Int64Array) -> Int64Array:
+        """Map positions to physical rows."""
+        return self.rows.physical(positions)
+
+
+@dataclass(frozen=True, eq=False)
+class ComposedRows:
+    """The rows of a selection, composed into units (``OrderedRows``)."""
+
+    rows: SelectedRows
+    form: Form
+    source: None = None
+    server: None = None
+    is_endless: bool = False
+
+    @property
+    def selection(self) -> Selection:
+        """The rows."""
+        return ComposedSelection(self.rows.selection, self.form.suffix)
+
+    @property
+    def reader(self) -> Reader:
+        """Reader of the rows."""
+        return self.rows.reader
+
+    @property
+    def virtual(self) -> Mapping[str, VirtualColumn]:
+        """Columns of the rows that are not tensors."""
+        return self.rows.virtual
+
+    @property
+    def num_places(self) -> int:
+        """Number of units."""
+        return self.units.count
+
+    @cached_property
+    def units(self) -> Units:
+        """The units of the selection."""
+        return self.form.units(self.rows)
+
+    def choose(
+        self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
+    ) -> AnyOrder:
+        """Choose the order of units."""
+        return self.units.choose(shuffle, tensors, prefetch_nbytes=prefetch_nbytes)
+
+    def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> ComposedPlan:
+        """Return the plan of one epoch."""
+        made = self.units.plan(order, seed=seed, epoch=epoch)
+        return ComposedPlan(self.rows.selection.num_rows, made, self.form)
+
+    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
+        """Return the order, which is the same at every position."""
+        return self.rows.recorded(order, position)
+
+    def describe(self, order: AnyOrder) -> str:
+        """Describe the order and the units."""
+        return self.units.describe(order)
+
+    def returned_to(
+        self, state: LoaderState, *, seed: int | None, shuffle: Shuffle
+    ) -> ComposedRows:
+        """Return to the version that a state recorded.
+
+        Raises:
+            StateMismatchError: It is of other rows, or they were composed in another way.
+        """
+        inner, plus, suffix = state.selection.partition("+")
+        if plus + suffix != self.form.suffix:
+            recorded = suffix or f"not {self.form.made}"
+            raise StateMismatchError(
+                f"the state belongs to rows that are not {self.form.made} in this way:"
+                f"\n   recorded {recorded!r}, given {self.form.suffix[1:]!r}"
+                "\ngive the recorded arguments, or start over without load_state_dict()",
+                expected=recorded,
+                actual=self.form.suffix[1:],
+            )
+        of_rows = replace(state, selection=inner)
+        moved = self.rows.of_version(of_rows)
+        composed = self if moved is self.rows else ComposedRows(moved, self.form)
+        check_state(
+            of_rows,
+            version=moved.selection.snapshot.version,
+            selection=moved.selection.digest,
+            num_rows=composed.num_places,
+            seed=seed,
+            shuffle=shuffle,
+            others=None,
+        )
+        return composed
+
+
+def epoch_order(rows: OrderedRows, plan: Plan) -> ShownOrder:
+    """Return the order of one epoch, of rows or of units, for a user."""
+    if isinstance(plan, ComposedPlan):
+        return UnitOrder(plan.units, rows.num_places, rows.selection)
+    return EpochOrder(plan, rows.selection)
+
+
+def shown_columns(
+    rows: OrderedRows, columns: tuple[ColumnPlan, ...], *, with_valid: bool = False
+) -> tuple[ColumnPlan, ...]:
+    """Describe the entries of a batch that is made of some columns of rows."""
+    shown = rows.form.shown(columns) if isinstance(rows, ComposedRows) else columns
+    return (*shown, valid_column()) if with_valid else shown
