@@ -112,7 +112,7 @@ test("what is offered is read first, and Esc shows what is wrong", async () => {
 });
 
 test("Enter runs the query, Tab takes the first completion, and Shift with Enter begins a line", async () => {
-  const page = await open("pets");
+  const page = await open("pets", { expected: ["status of 400"] }); // of what was typed half, where that takes long
   await expect.poll(() => count(page)).toBe("40 rows");
   await page.keyboard.press("/");
   await page.locator(".cm-focused").waitFor();

@@ -6,6 +6,7 @@ export type Action =
   | { kind: "move"; step: Parameters<Move>[0] }
   | { kind: "query" }
   | { kind: "panel" }
+  | { kind: "fold"; side: "left" | "right" }
   | { kind: "look" }
   | { kind: "overlays" }
   | { kind: "diff" }
@@ -33,6 +34,8 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["x"], what: "select the row for an action, or not; a click with Ctrl or ⇧ does too", action: { kind: "select" } },
   { keys: ["/"], what: "edit the query", action: { kind: "query" } },
   { keys: ["p"], what: "go to tensors and classes", action: { kind: "panel" } },
+  { keys: ["["], what: "fold or unfold tensors and classes", action: { kind: "fold", side: "left" } },
+  { keys: ["]"], what: "fold or unfold the selected row", action: { kind: "fold", side: "right" } },
   { keys: ["o"], what: "show or hide overlays", action: { kind: "overlays" } },
   { keys: ["d"], what: "show or hide differences from the compared version", action: { kind: "diff" } },
   { keys: ["+", "="], what: "larger images, or zoom in", action: { kind: "zoom", step: 1 } },
