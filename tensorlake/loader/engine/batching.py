@@ -204,7 +204,7 @@ def batching_of(
     value = shown(getattr(arguments, name))
     if isinstance(rows, ComposedRows):
         raise InvalidInputError(
-            f"{name}={value}: all {rows.form.noun} have one length\ngive batch_size= of them",
+            f"{name}={value}: {rows.form.noun} have one length\ngive batch_size=",
             argument=name,
         )
     if arguments.decode_on == "server":

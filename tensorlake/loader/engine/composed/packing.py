@@ -61,7 +61,7 @@ class Packing:
     dtype: np.dtype | None = None
     is_flat: bool = False
 
-    made, noun = "packed", "sequences"
+    made, noun = "packed", "packed sequences"
 
     @property
     def suffix(self) -> str:

@@ -101,7 +101,7 @@ class Form(Protocol):
 
     @property
     def noun(self) -> str:
-        """A word for its units: ``sequences``."""
+        """Words for its units: ``packed sequences``."""
         ...
 
     @property
