@@ -127,7 +127,10 @@ const theme = EditorView.theme({
   ".cm-completionDetail": { color: "var(--dim)", fontStyle: "normal" },
 });
 
-/** Tab takes the completion that is chosen, else the first; Enter takes only a chosen one, and runs the query otherwise. */
+/**
+ * Tab takes the completion that is chosen, else the first; Enter takes only a chosen one, and runs the query otherwise.
+ * Tab has no other meaning here, so that a fast one is no accident: without a delay, it does not leave the field.
+ */
 function acceptFirst(view: EditorView): boolean {
   if (completionStatus(view.state) !== "active") return false;
   if (selectedCompletionIndex(view.state) === null) moveCompletionSelection(true)(view);
@@ -153,7 +156,7 @@ function extend(options: EditorOptions) {
     closeBrackets(), // closes quotes, so that an unclosed one is an error
     tqlLanguage,
     syntaxHighlighting(highlighting),
-    autocompletion({ selectOnOpen: false, override: [completeByServer(options.complete, completeTql(options.tensors))], icons: false }),
+    autocompletion({ selectOnOpen: false, interactionDelay: 0, override: [completeByServer(options.complete, completeTql(options.tensors))], icons: false }),
     EditorView.updateListener.of((update) => {
       const isByHand = update.transactions.some((one) => one.isUserEvent("input") || one.isUserEvent("delete"));
       if (update.docChanged && isByHand) options.onedit(update.state.doc.toString());
