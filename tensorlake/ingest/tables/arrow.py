@@ -26,13 +26,14 @@ from tensorlake.dataset import (
     values_of,
 )
 from tensorlake.errors import InvalidInputError
-from tensorlake.ingest.engine.found_files import Piece, find_files, full_place, names_below
+from tensorlake.ingest.engine.found_files import Piece, full_place, names_below
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import LoadedRows, Source, given_settings, part_of
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.tables.keys import KEY_ADVICE, Records, check_key, row_names
 from tensorlake.ingest.tables.nested import SEPARATOR, unnested
+from tensorlake.ingest.tables.parquet_files import ParquetFiles
 from tensorlake.types import SampleType, as_type
 
 __all__ = ["arrow", "column_types", "parquet"]
@@ -138,6 +139,10 @@ def parquet(
     metadata. Lists that hold NULLs, or lists of several lengths, become ``Json`` of their Arrow
     type, as do decimals, times, durations, structs and maps: read and exported as they were.
 
+    A column that some of the files lack is NULL in their rows, and one of several types is read
+    as the type that holds all of its values. Folders named ``year=2020``, as Hive, Spark, DuckDB
+    and polars write them, are columns, of integers or else of text.
+
     Args:
         src: A file, a folder, a pattern such as ``"data/*.parquet"``, or a list of files.
         dst: Path or URL of the dataset.
@@ -162,44 +167,18 @@ def parquet(
         array([1, 2])
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     files = SourceFiles(options.get("storage_options"))
-    paths = find_files(src, ".parquet", files)
-    pieces: list[Piece] = []
-    left_out: list[SkippedItem] = []
-    described: dict[str, Arrow] = {}
-    for path in paths:
-        try:
-            with files.open(path) as file:
-                groups = pq.ParquetFile(file).metadata
-        except (pa.ArrowInvalid, OSError) as error:
-            if options.get("on_error", "raise") == "raise":
-                raise InvalidInputError(f"{path!r} is not Parquet: {error}", src=path) from error
-            left_out.append(SkippedItem(Path(path).name, f"not Parquet: {error}"))
-            continue
-        except InvalidInputError as error:
-            if options.get("on_error", "raise") == "raise":
-                raise
-            left_out.append(SkippedItem(Path(path).name, error.message.splitlines()[0]))
-            continue
-        described[path] = groups
-        for group in range(groups.num_row_groups):
-            nbytes = groups.row_group(group).total_byte_size
-            pieces.append(Piece(path, group, group + 1, nbytes))
+    is_strict = options.get("on_error", "raise") == "raise"
+    stored = ParquetFiles(src, files, columns=columns, is_strict=is_strict)
+    pieces = stored.pieces
 
-    def read(piece: Piece, columns: Sequence[str] | None = columns) -> Arrow:
-        try:
-            with files.open(piece.path) as file:
-                group = pq.ParquetFile(file).read_row_group(piece.start, columns=columns)
-        except (pa.ArrowException, OSError) as error:
-            message = f"row group {piece.start} of {piece.path!r} cannot be read: {error}"
-            raise InvalidInputError(message, src=piece.path, item=piece.name) from error
-        return unnested(group, schema or ())
+    def read(piece: Piece, columns: Sequence[str] | None = None) -> Arrow:
+        return unnested(stored.read(piece, columns), schema or ())
 
     check_pieces("parquet", pieces)
-    first = _first(pieces, read, is_strict=options.get("on_error", "raise") == "raise")
-    lists = _lists(first, pieces, described, read, given=schema or ())
+    first = _first(pieces, read, is_strict=is_strict)
+    lists = _lists(first, pieces, stored.metadata, read, given=schema or ())
     types = column_types(first, schema, is_whole=len(pieces) == 1, lists=lists)
 
     def load(items: Sequence[Piece]) -> LoadedRows:
@@ -224,7 +203,8 @@ def parquet(
         options,
         files=files,
         settings=settings,
-        left_out=left_out,
+        left_out=stored.left_out,
+        optional=stored.folders,
         key=key,
         keys=keys,
         names_classes=not huggingface_features(first.schema),
@@ -254,6 +234,7 @@ def ingest_pieces(
     settings: Mapping[str, Any],
     maker: str = "",
     left_out: Collection[SkippedItem] = (),
+    optional: Collection[str] = (),
     key: str | None = None,
     keys: Callable[[Piece], Sequence[Any]] | None = None,
     names_classes: bool = True,
@@ -273,6 +254,7 @@ def ingest_pieces(
         settings: Arguments of the call that determine the rows.
         maker: Other inputs that determine the rows, such as a tokenizer.
         left_out: Parts of the source that have no rows.
+        optional: Tensors that earlier versions did not make.
         key: The column that names a row; None: rows are known by position.
         keys: Reads the keys of a piece, where that is cheaper than loading it.
         names_classes: Whether ``load`` gives classes by name.
@@ -302,6 +284,7 @@ def ingest_pieces(
             place=place,
             maker=maker,
             left_out=[*left_out, *records.refused],
+            optional=optional,
             stamp=lambda record: stamps[pieces[record.piece].path],
             unit="row",
             settings=settings,
@@ -321,6 +304,7 @@ def ingest_pieces(
         place=place,
         maker=maker,
         left_out=left_out,
+        optional=optional,
         stamp=lambda piece: stamps[piece.path],
         file=lambda piece: names[piece.path],
         by_position=True,

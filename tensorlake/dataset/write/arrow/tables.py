@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ __all__ = ["as_table"]
 
 Arrow = Any  # pyarrow ships no types
 
-_UNNAMED_INDEX = "__index_level_0__"  # as pandas and Arrow name it
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # as pandas and Arrow name it
 
 
 def as_table(src: Any) -> Arrow:
@@ -29,6 +30,8 @@ def as_table(src: Any) -> Arrow:
     if isinstance(src, pa.Table):
         return src
     if hasattr(src, "__arrow_c_stream__"):
+        if hasattr(src, "iloc"):
+            src = _with_named_range(src)
         ours = _own_columns(src) if hasattr(src, "iloc") else {}
         try:
             table = pa.table(src.drop(columns=[*ours]) if ours else src)
@@ -43,10 +46,11 @@ def as_table(src: Any) -> Arrow:
             table = pa.table([fields[name][1] for name in names], schema=schema)
         table = _without_views(table)
         # An index without a name, of anything but the numbers of the rows, is a column of its own.
-        if _UNNAMED_INDEX in table.column_names and "index" not in table.column_names:
-            table = table.rename_columns(
-                ["index" if name == _UNNAMED_INDEX else name for name in table.column_names]
-            )
+        unnamed = [name for name in table.column_names if _UNNAMED_INDEX.fullmatch(name)]
+        given = ["index"] if len(unnamed) == 1 else [f"index_{at}" for at in range(len(unnamed))]
+        if unnamed and not {*given}.intersection(table.column_names):
+            names = dict(zip(unnamed, given, strict=True))
+            table = table.rename_columns([names.get(name, name) for name in table.column_names])
         # The index of ds.to_pandas(): row numbers, which the new dataset has anyway.
         return table.drop_columns(["_row"]) if "_row" in table.column_names else table
     if hasattr(src, "to_arrow_table"):  # DuckDB's relations
@@ -83,6 +87,15 @@ def _without_views(table: Arrow) -> Arrow:
             items = pa.large_list(plain[str(kind.value_type)])
             table = table.set_column(at, field.with_type(items), column.cast(items))
     return table
+
+
+def _with_named_range(frame: Any) -> Any:
+    """Return a DataFrame with its index as a column, where Arrow would drop it: a named range."""
+    name = getattr(frame.index, "name", None)
+    is_dropped = type(frame.index).__name__ == "RangeIndex" and name not in (None, "_row")
+    if not is_dropped or name in frame.columns:
+        return frame
+    return frame.reset_index()[[*frame.columns, name]]
 
 
 def _own_columns(frame: Any) -> dict[str, tuple[Arrow, Arrow]]:

@@ -80,10 +80,10 @@ def test_a_file_of_another_kind_than_its_name_is_told_with_the_type_that_takes_i
         tl.ingest.images(folder, "memory://mixed-pictures")
 
     assert str(caught.value).startswith("cat/b.jpg: 'image' stores JPEG, but the sample is PNG")
-    assert "schema={'image': tl.Image(…)}" in str(caught.value)
+    assert "schema={'image': tl.Image(codec=\"any\")}" in str(caught.value)
 
 
-def test_a_call_with_another_type_says_that_the_dataset_was_begun(folder):
+def test_a_call_with_the_advised_type_works_after_one_that_failed(folder):
     for name in NAMES[1:4]:
         (folder / name).unlink()
     (folder / "cat" / "b.jpg").write_bytes(saved("PNG"))
@@ -91,9 +91,6 @@ def test_a_call_with_another_type_says_that_the_dataset_was_begun(folder):
     with pytest.raises(tl.InvalidInputError):
         tl.ingest.images(folder, url)
 
-    with pytest.raises(tl.InvalidInputError, match=r"is Image\(jpeg\) there, and Image\(any\)"):
-        tl.ingest.images(folder, url, schema={"image": tl.Image("any")})
-    tl.delete(url, confirm=url)
     ds = tl.ingest.images(folder, url, schema={"image": tl.Image("any")})
 
     assert len(ds) == 3

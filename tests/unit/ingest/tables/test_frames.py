@@ -98,3 +98,30 @@ def test_long_numbers_that_floats_hold_are_taken(tmp_path):
 
     assert ds["x"][:].tolist() == [2.0**60, 0.5]
     assert ds["n"][:].tolist() == [2**60 + 1, 1]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.RangeIndex(3, name="k"),  # which pandas makes of [0, 1, 2], too
+        pd.Index([7, 5, 6], name="k"),
+        pd.Index(["a", "b", "c"], name="k"),
+    ],
+)
+def test_a_named_index_is_a_column_and_can_be_the_key(ingest, index):
+    frame = pd.DataFrame({"v": [1, 2, 3]}, index=index)
+
+    ds = ingest(frame, key="k")
+
+    assert [*ds.schema] == ["v", "k"]
+    assert list(ds["k"][:]) == index.tolist()
+    assert list(frame.columns) == ["v"]
+
+
+def test_an_index_of_several_levels_without_names_gets_numbered_names(ingest):
+    index = pd.MultiIndex.from_tuples([(1, "x"), (2, "y")])
+
+    ds = ingest(pd.DataFrame({"v": [1, 2]}, index=index))
+
+    assert [*ds.schema] == ["v", "index_0", "index_1"]
+    assert ds["index_1"][:] == ["x", "y"]
