@@ -1,7 +1,7 @@
 """Row ids, the permanent identifiers of rows; matching of rows, and of ingested items, by them.
 
 Row positions change when other rows are deleted, and physical rows differ between branches; a row
-id (transaction, offset) never changes. The ledger of ingestions (`ingest/engine/ledger.py`) has the
+id (transaction, offset) never changes. The ledger of ingestions (`dataset/sync/ledger.py`) has the
 row id of each item, so ``_source``, the item that a row came from, is stored nowhere else.
 """
 

@@ -57,6 +57,7 @@ class IngestReport:
         commits: The versions that this call committed, oldest first; none if nothing changed.
         unit: Noun for an item: "image", "row".
         classes: The classes added, in words, for each tensor.
+        tensors: Tensors that the source or the dataset no longer has, in words.
     """
 
     added: int = 0
@@ -77,6 +78,7 @@ class IngestReport:
     commits: list[str] = field(default_factory=list[str])
     unit: str = "item"
     classes: list[str] = field(default_factory=list[str])
+    tensors: list[str] = field(default_factory=list[str])
 
     @property
     def rejected(self) -> int:
@@ -101,6 +103,8 @@ class IngestReport:
         counts += "".join(f", {count:,} {what}" for what, count in also.items() if count)
         if self.conflicts:
             counts += f", {plural(len(self.conflicts), 'conflict')}"
+            items = len({one.item for one in self.conflicts})
+            counts += f" in {plural(items, self.unit)}" if items < len(self.conflicts) else ""
         text = f"{counts}; read {human_nbytes(self.nbytes)} in {self.seconds:.1f} s, {rate}/s"
         if self.url:
             count = len(self.commits)
@@ -110,7 +114,7 @@ class IngestReport:
 
     def _lines(self) -> list[str]:
         """Describe what a curator may have to decide."""
-        lines = [f"  {one}" for one in self.classes]
+        lines = [f"  {one}" for one in (*self.classes, *self.tensors)]
         if self.deleted:
             lines.append(f"  {plural(self.deleted, 'row')} of vanished items deleted")
         elif self.vanished:

@@ -1,15 +1,19 @@
 """Digests of rows as they are stored, by which a sync knows what changed.
 
 A row has a digest of 32 bits for each of eight groups of its tensors; most sources have at most
-eight tensors, and then a group is a tensor. They are computed from columns after conversion, so the
-values of a source and the values read back from the dataset have the same digests where they are
-equal. `column_digests` gives 64 bits for the samples of one tensor, by which an item is found under
-another name. `folded` gives an item of several rows the digests of all of them.
+eight tensors, and then a group is a tensor. The ledger numbers the tensors of a source, so a tensor
+stays in its group whatever becomes of the others. A NULL adds nothing to its group: a tensor that a
+source gets later is, in rows from before, as if it had been NULL.
+
+Digests are computed from columns after conversion, so the values of a source and the values read
+back from the dataset have the same digests where they are equal. `column_digests` gives 64 bits for
+the samples of one tensor, by which an item is found under another name. `folded` gives an item of
+several rows the digests of all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +24,8 @@ from tensorlake.types import Column, EncodedColumn, PackedSamples, RaggedColumn,
 __all__ = [
     "CELL_GROUPS",
     "CONFLICT",
-    "cell_digests",
+    "cell_sums",
+    "cells_of",
     "column_digests",
     "folded",
     "places_of",
@@ -56,22 +61,31 @@ def column_digests(column: Column) -> np.ndarray:
     return found
 
 
-def cell_digests(columns: Sequence[Column], digests: Sequence[np.ndarray | None]) -> np.ndarray:
-    """Return the digests of rows, uint32 (rows, 8).
+def cell_sums(
+    columns: Mapping[int, Column], digests: Mapping[int, np.ndarray], rows: int
+) -> np.ndarray:
+    """Return sums of digests of cells, uint64 (rows, 8), of which `cells_of` makes digests.
 
     Args:
-        columns: One for each tensor, in the order of the source's schema.
+        columns: The columns by the numbers of their tensors.
         digests: Those of `column_digests`, where they are known.
+        rows: The number of rows.
     """
-    rows = len(columns[0]) if columns else 0
-    cells = np.zeros((rows, CELL_GROUPS), np.uint64)
-    for at, (column, known) in enumerate(zip(columns, digests, strict=True)):
-        of_tensor = column_digests(column) if known is None else known
-        group = cells[:, at % CELL_GROUPS]
-        cells[:, at % CELL_GROUPS] = _mixed(group * _PRIME + of_tensor)
-    low = _halved(cells)
-    low[:, min(len(columns), CELL_GROUPS) :] = 1
-    return low
+    sums = np.zeros((rows, CELL_GROUPS), np.uint64)
+    for number, column in columns.items():
+        of_tensor = digests.get(number)
+        if of_tensor is None:
+            of_tensor = column_digests(column)
+        added = _mixed(of_tensor + np.uint64((number + 1) * int(_PRIME) % 2**64))
+        if column.valid is not None:
+            added = np.where(column.valid, added, np.uint64(0))
+        sums[:, number % CELL_GROUPS] += added
+    return sums
+
+
+def cells_of(sums: np.ndarray) -> np.ndarray:
+    """Return the digests of rows, uint32 (rows, 8); 1 where a group has nothing but NULL."""
+    return _halved(_mixed(sums))
 
 
 def folded(cells: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:

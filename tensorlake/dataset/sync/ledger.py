@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -33,7 +33,7 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.ingest_report import SkippedItem
 from tensorlake.dataset.sync.digests import CELL_GROUPS
-from tensorlake.format import ROW_ID
+from tensorlake.format import ROW_ID, Schema
 from tensorlake.reading import Reader
 from tensorlake.types import (
     Array,
@@ -65,7 +65,7 @@ Settings = Mapping[str, tuple[str, str]]
 U64Array = npt.NDArray[np.uint64]
 
 _SOURCE_TYPES = {
-    name: Text() for name in ("what", "place", "where", "mode", "settings", "versions")
+    name: Text() for name in ("what", "place", "where", "mode", "settings", "versions", "tensors")
 }
 _ITEM_TYPES: dict[str, SampleType] = {
     "item": Bytes(),
@@ -98,6 +98,8 @@ class KnownSource:
         mode: The mode in which it was first ingested.
         settings: Arguments of the call that determine the rows: name → text, digest.
         versions: The versions that items were made from, if it is a dataset.
+        tensors: The tensors that it fills, or once did: its name for each, and the tensor's id.
+            Their numbers, by which cells have their digests, never change.
     """
 
     what: str
@@ -106,6 +108,7 @@ class KnownSource:
     mode: str
     settings: Settings
     versions: tuple[str, ...] = ()
+    tensors: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
@@ -116,6 +119,12 @@ class KnownSource:
         shown = place.encode(errors="replace").decode()[:SHOWN_MAX]
         as_text = {name: _as_text(name, one) for name, one in settings.items()}
         return cls(what, shown, hashed, mode, as_text)
+
+    def with_tensors(self, names: Sequence[str], schema: Schema) -> KnownSource:
+        """Add the tensors of a dataset that are not among them."""
+        known = {id_ for _, id_ in self.tensors}
+        added = [(name, schema[name].id) for name in names if schema[name].id not in known]
+        return replace(self, tensors=(*self.tensors, *added)) if added else self
 
     def differences(self, earlier: KnownSource) -> dict[str, str]:
         """Return the arguments that differ from those of an earlier call, with words for them."""
@@ -366,8 +375,9 @@ def _read_sources(session: Session) -> list[KnownSource]:
             mode,
             {name: (one[0], one[1]) for name, one in json.loads(given).items()},
             tuple(json.loads(versions)),
+            tuple((name, id_) for name, id_ in json.loads(tensors)),
         )
-        for what, place, where, mode, given, versions in zip(*texts.values(), strict=True)
+        for what, place, where, mode, given, versions, tensors in zip(*texts.values(), strict=True)
     ]
 
 
@@ -381,7 +391,7 @@ def _source_columns(sources: Sequence[KnownSource]) -> dict[str, Column]:
     texts = {
         name: [
             json.dumps(getattr(one, name))
-            if name in ("settings", "versions")
+            if name in ("settings", "versions", "tensors")
             else str(getattr(one, name))
             for one in sources
         ]

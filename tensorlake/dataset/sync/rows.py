@@ -32,7 +32,8 @@ from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.digests import (
     CELL_GROUPS,
     CONFLICT,
-    cell_digests,
+    cell_sums,
+    cells_of,
     column_digests,
     folded,
     places_of,
@@ -69,7 +70,8 @@ class Rows:
         listing: The items of the source.
         known: Their entries in the ledger.
         compared: The listing against the entries.
-        tensors: The tensors that the source fills, in its order.
+        tensors: The tensors that the source fills.
+        numbers: The ids of the tensors that it fills, or once did, in the order of the ledger.
         content: Those by which an item is recognised under another name.
         on_conflict: The outcome of conflicts.
         report: Where changes are counted.
@@ -84,6 +86,7 @@ class Rows:
         compared: Comparison,
         *,
         tensors: Sequence[str],
+        numbers: Sequence[str],
         content: Sequence[str] = (),
         on_conflict: OnConflict,
         report: IngestReport,
@@ -92,9 +95,24 @@ class Rows:
         self._session = session
         self._listing, self._known, self._compared = listing, known, compared
         self._on_conflict, self._report, self._shown_item = on_conflict, report, shown_item
-        self._tensors = tensors
+        schema = session.snapshot().schema
+        number_of = {id_: number for number, id_ in enumerate(numbers)}
+        self._tensors = {name: number_of[schema[name].id] for name in tensors}
+        groups = {number % CELL_GROUPS for number in self._tensors.values()}
+        absent = {
+            spec.name: number_of[spec.id]
+            for spec in schema.tensors
+            if spec.id in number_of and spec.name not in self._tensors
+        }
+        self._beside = {name: at for name, at in absent.items() if at % CELL_GROUPS in groups}
+        """Tensors that the source no longer fills, in a group with one that it does."""
+        self._absent = {name: at for name, at in absent.items() if name not in self._beside}
+        self._is_silent = np.array([at not in groups for at in range(CELL_GROUPS)])
+        """Groups of which the source has no values: they stay as they are."""
+        self._is_gone = self._is_silent.copy()
+        self._is_gone[[at % CELL_GROUPS for at in self._absent.values()]] = False
         self._content = [name for name in content if name in tensors]
-        self._units = _units_of(session, tensors)
+        self._units = _units_of(session, self._tensors)
         self._first = known.firsts
         self.rows = RowsById(session, _ids_of(known))
         shown = np.concatenate([[0], np.cumsum(self.rows.is_shown)])
@@ -151,14 +169,14 @@ class Rows:
         """
         made = self._entries_of(items, counts)
         count = int(made.rows.sum())
-        cells, digests = np.empty((count, CELL_GROUPS), np.uint32), np.zeros(count, np.uint64)
+        sums, digests = np.zeros((count, CELL_GROUPS), np.uint64), np.zeros(count, np.uint64)
         done = 0
 
         def note(stored: Mapping[str, Column]) -> None:
             nonlocal done
             some = self._digests({spec: stored[id_] for spec, id_ in ids})
             stop = done + len(some[0])
-            cells[done:stop], digests[done:stop] = some
+            sums[done:stop], digests[done:stop] = some
             done = stop
 
         with self._session.lock:
@@ -167,7 +185,7 @@ class Rows:
             self._give_ids(made, np.arange(len(items)))
             if count:
                 extend(self._session, columns, note=note)
-        made.cells[:] = folded(cells, made.firsts, made.rows)
+        made.cells[:] = folded(cells_of(sums), made.firsts, made.rows)
         if self._content:
             made.digests[:] = digests
         self.entries.append(made)
@@ -255,7 +273,8 @@ class Rows:
         if not delete or not len(at):
             return at
         gone = at
-        by_hand = self._here(at) != known.cells[at]
+        here = self._here(at, {**self._tensors, **self._beside, **self._absent})
+        by_hand = (here != known.cells[at]) & ~self._is_gone
         is_by_hand = by_hand.any(axis=1)
         for place in np.flatnonzero(is_by_hand).tolist():
             entry = int(at[place])
@@ -287,20 +306,27 @@ class Rows:
             at: The entries.
 
         Returns:
-            How many were updated, and how many have nothing that differs.
+            How many were updated, and how many agree with the source.
         """
         known = self._known
-        cells, digests = self._digests(stored)
-        now, then = folded(cells, starts, counts), known.cells[at]
+        sums, digests = self._digests(stored)
+        then = known.cells[at]
+        if self._beside:
+            sums = sums[starts] + self._sums(self._beside, self._shown(at))
+            now = cells_of(sums)
+        else:
+            now = folded(cells_of(sums), starts, counts)
+        now[:, self._is_silent] = then[:, self._is_silent]
         made = self._entries_of(items, known.rows[at])
         made.cells[:], made.ids[:] = now, known.ids[at]
         if self._content:
             made.digests[:] = digests[starts]
         differs = (now != then).any(axis=1)
         changed = np.flatnonzero(differs)
-        num_updated = 0
+        num_updated = num_kept = 0
         if len(changed):
-            here = self._here(at[changed])
+            here = self._here(at[changed], {**self._tensors, **self._beside})
+            here[:, self._is_silent] = then[changed][:, self._is_silent]
             by_hand = self._in_units(here != then[changed])
             wants = here != now[changed]
             is_resized = counts[changed] != self._num_shown[at[changed]]
@@ -314,10 +340,12 @@ class Rows:
             self._replace(stored, starts, counts, at, changed[applied[:, 0] & is_resized], made)
             num_updated = int(np.count_nonzero(applied.any(axis=1)))
             if not takes_source:
+                is_kept = is_conflict.any(axis=1)
+                num_kept = int(np.count_nonzero(is_kept & ~applied.any(axis=1)))
                 kept = made.cells[changed]
                 kept[is_conflict] = CONFLICT
                 made.cells[changed] = kept
-                made.stamps[changed[is_conflict.any(axis=1)]] = 0
+                made.stamps[changed[is_kept]] = 0
         is_noted = (
             differs
             | (made.stamps != known.stamps[at])
@@ -329,7 +357,7 @@ class Rows:
         noted = np.flatnonzero(is_noted)
         if len(noted):
             self.entries.append(made.take(noted))
-        return num_updated, len(at) - len(changed)
+        return num_updated, len(at) - num_updated - num_kept
 
     def _update(
         self,
@@ -342,7 +370,7 @@ class Rows:
     ) -> None:
         """Stage values of items in the rows that they have."""
         values: dict[str, tuple[Int64Array, Int64Array, Column]] = {}
-        for number, name in enumerate(self._tensors):
+        for name, number in self._tensors.items():
             some = changed[applied[:, number % CELL_GROUPS]]
             if len(some):
                 places = places_of(starts[some], counts[some])
@@ -421,22 +449,28 @@ class Rows:
 
     def _digests(
         self, stored: Mapping[str, Column]
-    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
-        """Return the digests of cells, and of the content, of each row."""
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Return sums of digests of cells, and digests of the content, of each row."""
         known = {name: column_digests(stored[name]) for name in self._content}
-        columns = [stored[name] for name in self._tensors]
-        cells = cell_digests(columns, [known.get(name) for name in self._tensors])
-        content = np.zeros(len(cells), np.uint64)
-        for digests in known.values():
-            content = content * np.uint64(31) + digests
-        return cells, content
+        columns = {number: stored[name] for name, number in self._tensors.items()}
+        rows = len(next(iter(columns.values()), ()))
+        digests = {self._tensors[name]: one for name, one in known.items()}
+        sums = cell_sums(columns, digests, rows)
+        content = np.zeros(rows, np.uint64)
+        for one in known.values():
+            content = content * np.uint64(31) + one
+        return sums, content
 
-    def _here(self, at: Int64Array) -> npt.NDArray[np.uint32]:
+    def _here(self, at: Int64Array, tensors: Mapping[str, int]) -> npt.NDArray[np.uint32]:
         """Return the digests of entries as the dataset has them."""
         shown, counts = self._shown(at), self._num_shown[at]
-        columns = [self.rows.read(name, shown) for name in self._tensors]
-        cells = cell_digests(columns, [None] * len(columns))
+        cells = cells_of(self._sums(tensors, shown))
         return folded(cells, np.cumsum(counts) - counts, counts)
+
+    def _sums(self, tensors: Mapping[str, int], rows: Int64Array) -> npt.NDArray[np.uint64]:
+        """Return sums of digests of tensors of rows, as the dataset has them."""
+        columns = {number: self.rows.read(name, rows) for name, number in tensors.items()}
+        return cell_sums(columns, {}, len(rows))
 
     def _in_units(self, flags: BoolArray) -> BoolArray:
         """Extend flags of cells to those of tensors ``per`` one another."""
@@ -445,7 +479,8 @@ class Rows:
         return flags
 
     def _names(self, groups: BoolArray) -> list[str]:
-        return [name for number, name in enumerate(self._tensors) if groups[number % CELL_GROUPS]]
+        tensors = {**self._tensors, **self._absent}
+        return [name for name, number in tensors.items() if groups[number % CELL_GROUPS]]
 
 
 def _ids_of(entries: Entries) -> npt.NDArray[Any]:
@@ -458,11 +493,11 @@ def _ids_of(entries: Entries) -> npt.NDArray[Any]:
     return ids
 
 
-def _units_of(session: Session, tensors: Sequence[str]) -> list[list[int]]:
+def _units_of(session: Session, tensors: Mapping[str, int]) -> list[list[int]]:
     """Return the groups of digests of tensors that have one value for each item of another."""
     schema = session.snapshot().schema
     units: dict[str, set[int]] = defaultdict(set)
-    for number, name in enumerate(tensors):
+    for name, number in tensors.items():
         per = getattr(schema[name].type, "per", None)
         units[per or name].add(number % CELL_GROUPS)
     return [sorted(unit) for unit in units.values() if len(unit) > 1]

@@ -172,12 +172,15 @@ class _Run:
         listing, compared = _compared(items, known, ledger)
         _check_same_rows(target, view, known, compared, delete=delete)
         report = IngestReport()
+        wanted = replace(wanted, tensors=ledger.sources[0].tensors if ledger.sources else ())
+        wanted = wanted.with_tensors([*types], target.snapshot().schema)
         rows = Rows(
             target,
             listing,
             known,
             compared,
             tensors=[*types],
+            numbers=[id_ for _, id_ in wanted.tensors],
             on_conflict=on_conflict,
             report=report,
             shown_item=lambda name: _shown(view, name),

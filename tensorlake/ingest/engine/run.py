@@ -57,6 +57,7 @@ from tensorlake.ingest.engine.pieces import Pieces
 from tensorlake.ingest.engine.quarantine import Quarantine
 from tensorlake.ingest.engine.readahead import LoadedItems, read_ahead
 from tensorlake.ingest.engine.source import Item, Source
+from tensorlake.ingest.engine.tensors import follow_tensors, tensors_of
 from tensorlake.ingest.engine.valid_rows import stage_valid
 from tensorlake.quantities import parse_nbytes, plural
 from tensorlake.storage import place_text
@@ -147,6 +148,9 @@ def run_ingest(
         dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
         ledger = Ledger(session_of(dataset))
         start = find_source(dataset, ledger, source, mode, listing=listing, size=size)
+        source, report.tensors = follow_tensors(
+            dataset, source, None if start.new else ledger.sources[start.number]
+        )
         report.classes = [] if start.new else add_classes(dataset, source)
         run = _Run(dataset, source, ledger, start, report, bar)
         if start.is_complete:
@@ -154,22 +158,22 @@ def run_ingest(
             batches = iter(())
         elif listing is None:
             source = run.source = cut_as_known(source, start.entries)
-            reading = partial(
-                read_ahead, source, pool=pool, ahead=threads, is_strict=on_error == "raise"
-            )
+            reading = partial(reading.func, source, **reading.keywords)
             pieces = Pieces(dataset, source, report)
             run.stages = dict.fromkeys(Action, pieces.add)
             run.pieces = pieces
             done = run.skip_pieces(verify=verify, reading=reading, on_error=on_error)
             batches = batches_of(source, iter([range(done, len(source.items))]), size)
         else:
+            reading = partial(reading.func, source, **reading.keywords)
             compared = Comparison.of(listing, start.entries)
             rows = Rows(
                 session_of(dataset),
                 listing,
                 start.entries,
                 compared,
-                tensors=_tensors_of(dataset, source),
+                tensors=tensors_of(dataset, source),
+                numbers=[id_ for _, id_ in run.described.tensors],
                 content=source.content,
                 on_conflict=on_conflict,
                 report=report,
@@ -211,17 +215,6 @@ def run_ingest(
     return dataset
 
 
-def _tensors_of(dataset: Dataset, source: Source[Any]) -> list[str]:
-    """Return the dataset's tensors that the source fills, in the order of the source."""
-    names = list(dataset.schema)
-    return [
-        name
-        for given in source.schema
-        for name in names
-        if name == given or name.startswith(f"{given}/")
-    ]
-
-
 def _absence(skipped: Sequence[SkippedItem]) -> Callable[[str], bool]:
     """Return whether an item left its source, and neither it nor its folder was left out."""
     names = {one.item for one in skipped}
@@ -243,7 +236,11 @@ class _Run:
     ) -> None:
         self.dataset, self.source, self.ledger = dataset, source, ledger
         self.report, self.bar = report, bar
-        self.number, self.new, self.entries = start.number, start.new, start.entries
+        self.number, self.entries = start.number, start.entries
+        known = start.new or ledger.sources[start.number]
+        names, schema = tensors_of(dataset, source), session_of(dataset).snapshot().schema
+        self.described = known.with_tensors(names, schema)
+        """The source as the ledger is to have it."""
         self.rows: Rows | None = None
         self.pieces: Pieces | None = None
         self.work: npt.NDArray[np.uint8] | None = None
@@ -328,19 +325,20 @@ class _Run:
         session = session_of(self.dataset)
         is_new_header = False
         if self.source.header is not None:
-            mode = (self.new or self.ledger.sources[self.number]).mode
-            header, replaces = self.source.header, mode == "create"
+            header, replaces = self.source.header, self.described.mode == "create"
             is_new_header = stage_header(session, self.source.kind, header, replaces=replaces)
         if stage is None or not stage.entries:
-            if is_new_header and self.new is None:  # without rows there is nothing to describe
+            if is_new_header and self.number < len(
+                self.ledger.sources
+            ):  # without rows there is nothing to describe
                 session.commit(CommitRequest(f"ingest {self.source.kind}: header"))
                 self.report.commits.append(self.dataset.version)
             return
         entries = Entries.concat(stage.entries)
         stage.entries.clear()
         key = self.ledger.key_of(self.number, self.source.key_start, entries)
-        self.ledger.stage(self.number, entries, self.new)
-        self.new = None
+        is_noted = self.described in self.ledger.sources
+        self.ledger.stage(self.number, entries, None if is_noted else self.described)
         session_of(self.dataset).commit(CommitRequest(self._message(), key=key))
         self.report.commits.append(self.dataset.version)
 

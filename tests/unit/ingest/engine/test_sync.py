@@ -99,7 +99,7 @@ def test_the_same_change_on_both_sides_is_no_conflict(url):
 
     report = run_ingest(source(items | {"b": {"x": 2, "y": 7}}), url).ingest_report
 
-    assert (report.conflicts, report.updated, report.unchanged) == ([], 0, 1)
+    assert (report.conflicts, report.updated, report.unchanged) == ([], 0, 2)
 
 
 def test_a_row_deleted_by_hand_stays_deleted_until_the_source_is_taken(photos, url):
