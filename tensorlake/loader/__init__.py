@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.token_batches import Balance
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
     from tensorlake.loader.runtime.stats import LoaderStats
+    from tensorlake.loader.sources.column_values import token_column
     from tensorlake.loader.sources.mix import (
+        MixNode,
         MixRows,
         MixSource,
         check_columns,
         check_weights,
-        common_columns,
-        token_column,
     )
     from tensorlake.loader.sources.remote import BatchServer
     from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
@@ -61,6 +61,7 @@ __all__ = [
     "LoaderDataset",
     "LoaderState",
     "LoaderStats",
+    "MixNode",
     "MixOrder",
     "MixRows",
     "MixSource",
@@ -86,7 +87,6 @@ __all__ = [
     "check_weights",
     "choose_order",
     "collate",
-    "common_columns",
     "decode",
     "make_loader",
     "measure_epochs",
@@ -120,9 +120,8 @@ _PLACES: Final = {
     "tensorlake.loader.plan.token_batches": "Balance",
     "tensorlake.loader.plan.virtual_columns": "VirtualColumn VirtualValues",
     "tensorlake.loader.runtime.stats": "LoaderStats",
-    "tensorlake.loader.sources.mix": (
-        "MixRows MixSource check_columns check_weights common_columns token_column"
-    ),
+    "tensorlake.loader.sources.column_values": "token_column",
+    "tensorlake.loader.sources.mix": "MixNode MixRows MixSource check_columns check_weights",
     "tensorlake.loader.sources.remote": "BatchServer",
     "tensorlake.loader.sources.rows": "OrderedRows SelectedRows",
 }

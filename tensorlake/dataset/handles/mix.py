@@ -12,6 +12,7 @@ all its rows before one of them again, in epochs of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NoReturn, cast, get_args
 
@@ -28,16 +29,17 @@ from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader import (
     Framework,
     Loader,
+    MixNode,
     MixRows,
     MixSource,
     MixStop,
     Weight,
     check_columns,
     check_weights,
-    common_columns,
     make_loader,
     token_column,
 )
+from tensorlake.quantities import is_whole_number
 
 __all__ = ["Mix", "mix"]
 
@@ -46,32 +48,54 @@ SHOWN_ITEMS = 3
 BRIEF_DEPTH = 3
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """The rows of all sources by name, and how they are mixed."""
+
+    given: dict[str, Rows]
+    root: MixNode
+
+    def numbered(self, numbers: Sequence[int]) -> MixNode:
+        """Return the same mix with other numbers for its sources, which another mix has too."""
+        return _renumbered(self.root, numbers)
+
+
 @shows_methods
 class Mix:
     """Several sources as one stream; made by ``tl.mix``.
 
     Attributes:
-        sources: The views mixed, by name, as they were when the mix was made.
-        weights: Their weights.
+        sources: The views mixed, by name, as they were when the mix was made; those of a mix inside
+            this one, and those that only stages have, too.
+        weights: The weights, as they were given.
         stop: When an epoch ends.
         by: The unit of the weights: rows or tokens.
+        stages: From which place on which mix replaces this one.
     """
 
     def __init__(
         self,
-        given: Mapping[str, Rows],
+        mixture: Mixture,
         weights: Mapping[str, Weight],
-        stop: MixStop,
-        by: Literal["rows", "tokens"] = "rows",
+        stages: Sequence[tuple[int, Mix]] = (),
     ) -> None:
-        self.sources = {name: View(rowset_of(one)) for name, one in given.items()}
+        self.sources = {name: View(rowset_of(one)) for name, one in mixture.given.items()}
         self.weights = dict(weights)
-        self.stop: MixStop = stop
-        self.by: Literal["rows", "tokens"] = by
-        self._given = dict(given)
+        self.stages = tuple(stages)
+        self.__mixture__ = mixture
 
     torch, jax = batches.torch, batches.jax
     tensorflow, loader = batches.tensorflow, batches.loader
+
+    @property
+    def stop(self) -> MixStop:
+        """When an epoch ends."""
+        return self.__mixture__.root.stop
+
+    @property
+    def by(self) -> Literal["rows", "tokens"]:
+        """The unit of the weights."""
+        return "tokens" if self.__mixture__.root.by_tokens else "rows"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,12 +109,17 @@ class Mix:
 
     def __repr__(self) -> str:
         lines = [f"Mix of {len(self.sources)} sources, by {self.by}, stop={shown(self.stop)}"]
-        for name, view in self.sources.items():
-            weight = self.weights[name]
+        for name, weight in self.weights.items():
             described = "a function" if callable(weight) else f"{weight:g}"
-            lines.append(
-                f"  {name}  {described}  {len(view):,} rows of {view.url!r} {view.version}"
+            view = self.sources.get(name)
+            rows = "a mix" if view is None else _described(view)
+            lines.append(f"  {name}  {described}  {rows}")
+        for place, stage in self.stages:
+            weights = ", ".join(
+                f"{name} {'a function' if callable(weight) else format(weight, 'g')}"
+                for name, weight in stage.weights.items()
             )
+            lines.append(f"  from place {place:,}: {weights}")
         return "\n".join(lines)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -106,35 +135,42 @@ class Mix:
         return make_loader(rows, framework=framework, remake=remake, **arguments)
 
     def _rows(self) -> MixRows:
+        given, root = self.__mixture__.given, self.__mixture__.root
         sources = [
-            MixSource(name, rows.selection, rows.reader(), repin_of(self._given[name]))
+            MixSource(name, rows.selection, rows.reader(), repin_of(given[name]))
             for name, rows in ((name, rowset_of(view)) for name, view in self.sources.items())
         ]
-        weights, tokens = tuple(self.weights.values()), None
-        if self.by == "tokens":
-            tokens = token_column(sources[0], common_columns(sources))
-        return MixRows(tuple(sources), weights, self.stop, tokens=tokens)
+        rows = MixRows(tuple(sources), root)
+        if not any(node.by_tokens for node in root.all()):
+            return rows
+        return replace(rows, tokens=token_column(rows.selection, "mix(by='tokens')"))
 
 
 def mix(
-    sources: Mapping[str, tuple[Rows, Weight]],
+    sources: Mapping[str, tuple[Rows | Mix, Weight]],
     *,
     by: Literal["rows", "tokens"] = "rows",
+    stages: Sequence[tuple[int, Mix]] | None = None,
     stop: MixStop = "first",
 ) -> Mix:
     """Mix datasets or views into one stream, each with a weight.
 
     Args:
-        sources: By name, a dataset or view and its weight: a number above 0, or a function of the
-            position in the order (called at every 65,536th), which needs ``stop="never"``.
+        sources: By name, a dataset, a view or another mix, and its weight: a number above 0, or a
+            function of the position in the order (called at every 65,536th), which needs
+            ``stop="never"``. The sources of another mix keep their proportions and are named
+            "name/source"; it counts as used up by its own ``stop``.
         by: Unit of the weights. Shares of tokens are those of the column "tokens", or of the only
             lists of integers: each weight is divided by the source's mean length, which is read
             from the headers of its chunks.
+        stages: Mixes that replace this one, each from a position in the order on, ascending; they
+            need ``stop="never"``. Sources of the same name are the same, and continue with the rows
+            that they have not given; other ones are added.
         stop: An epoch ends when the first source has given all its rows, when each has given
             them at least once, or never.
 
     Raises:
-        InvalidInputError: A weight, a source or a keyword is invalid.
+        InvalidInputError: A weight, a source, a stage or a keyword is invalid.
 
     Example:
         >>> import tensorlake as tl
@@ -162,6 +198,7 @@ def mix(
         )
     given: dict[str, Rows] = {}
     weights: dict[str, Weight] = {}
+    parts: list[int | MixNode] = []
     for name, pair in sources.items():
         if not isinstance(name, str):
             raise InvalidInputError(
@@ -169,28 +206,139 @@ def mix(
                 "\nwrite tl.mix({'web': (ds, 0.5), …})",
                 actual=name,
             )
-        given[name], weight = _pair(name, pair)
+        one, weight = _pair(name, pair)
         weights[name] = weight.item() if isinstance(weight, np.generic) else weight
+        if isinstance(one, Mix):
+            inside = {f"{name}/{own}": rows for own, rows in one.__mixture__.given.items()}
+        else:
+            inside = {name: one}
+        if twice := [own for own in inside if own in given]:
+            raise InvalidInputError(
+                f"two sources of the mix are named {twice[0]!r}\nrename one", actual=twice[0]
+            )
+        numbers = {own: len(given) + at for at, own in enumerate(inside)}
+        given |= inside
+        if isinstance(one, Mix):
+            parts.append(one.__mixture__.numbered([*numbers.values()]))
+        else:
+            parts.append(numbers[name])
     check_weights(weights, {name: len(one) for name, one in given.items()}, stop)
-    return Mix(given, weights, stop, by)
+    node = MixNode(tuple(parts), tuple(weights.values()), stop, by == "tokens")
+    begun = _staged(stages, given)
+    numbered = {name: number for number, name in enumerate(given)}
+    staged = [
+        (place, one.__mixture__.numbered([numbered[name] for name in one.names]))
+        for place, one in begun
+    ]
+    node = replace(node, stages=tuple(staged))
+    _check_end(node)
+    return Mix(Mixture(given, node), weights, begun)
 
 
-def _pair(name: str, pair: object) -> tuple[Rows, Any]:
-    if isinstance(pair, Sequence) and len(pair) == PAIR and isinstance(pair[0], Rows):
-        if not rowset_of(pair[0]).has_rows:
+def _renumbered(node: MixNode, numbers: Sequence[int]) -> MixNode:
+    """Return the same mix of sources with other numbers."""
+    parts = tuple(
+        numbers[part] if isinstance(part, int) else _renumbered(part, numbers)
+        for part in node.parts
+    )
+    stages = tuple((place, _renumbered(stage, numbers)) for place, stage in node.stages)
+    return replace(node, parts=parts, stages=stages)
+
+
+def _staged(stages: object, given: dict[str, Rows]) -> list[tuple[int, Mix]]:
+    """Check the stages of a mix, and add the sources that only they have.
+
+    Raises:
+        InvalidInputError: They are not ascending pairs of a place and a mix, or a source is another
+            one than that of its name.
+    """
+    if stages is None:
+        return []
+    begun: list[tuple[int, Mix]] = []
+    pairs: list[Any] = list(stages) if isinstance(stages, Sequence) else [stages]
+    for pair in pairs:
+        place, one = pair if isinstance(pair, tuple | list) and len(pair) == PAIR else (None, None)
+        if not is_whole_number(place) or not isinstance(one, Mix) or one.stages:
+            raise InvalidInputError(
+                f"stages is [(place, mix), …], of mixes without stages, got {_brief(pair)}"
+                "\nwrite stages=[(1_000_000, tl.mix({'web': (web, 0.5), …})), …]",
+                argument="stages",
+                actual=pair,
+            )
+        least = begun[-1][0] + 1 if begun else 1
+        if place < least:
+            raise InvalidInputError(
+                f"stages begin at ascending places, the first at 1 or later, got {place}"
+                f"\nbegin this stage at {least} or later",
+                argument="stages",
+                actual=place,
+            )
+        for name, rows in one.__mixture__.given.items():
+            known = given.setdefault(name, rows)
+            if known is not rows and not _are_same(known, rows):
+                raise InvalidInputError(
+                    f"source {name!r} of the stage at {place} is {_brief(rows)}, but that of the"
+                    f" mix is {_brief(known)} with other rows\ngive it another name",
+                    argument="stages",
+                    actual=name,
+                )
+        begun.append((int(place), one))
+    return begun
+
+
+def _are_same(one: Rows, other: Rows) -> bool:
+    first, second = rowset_of(one), rowset_of(other)
+    return first.url == second.url and first.selection.digest == second.selection.digest
+
+
+def _check_end(node: MixNode) -> None:
+    """Refuse an end that no arithmetic finds.
+
+    Raises:
+        InvalidInputError: An epoch would end at a place that depends on functions or stages, or
+            never.
+    """
+    if node.stop == "never":
+        return
+    if node.varies:
+        raise InvalidInputError(
+            "stages, and weights that are functions of the place, have no end of an epoch that is"
+            f" known in advance, but stop={node.stop!r}\ngive stop='never'",
+            argument="stop",
+            actual=node.stop,
+        )
+    endless = [isinstance(part, MixNode) and part.stop == "never" for part in node.parts]
+    if all(endless) or (node.stop == "all" and any(endless)):
+        raise InvalidInputError(
+            f"stop={node.stop!r} waits for a mix with stop='never'\ngive stop='never', or give that"
+            " mix another stop=",
+            argument="stop",
+            actual=node.stop,
+        )
+
+
+def _pair(name: str, pair: object) -> tuple[Rows | Mix, Any]:
+    if isinstance(pair, Sequence) and len(pair) == PAIR and isinstance(pair[0], Rows | Mix):
+        if isinstance(pair[0], Rows) and not rowset_of(pair[0]).has_rows:
             raise InvalidInputError(
                 f"source {name!r} of the mix is an aggregate: it has no rows\nmix a view of rows"
             )
         return pair[0], pair[1]
     raise InvalidInputError(
-        f"source {name!r} of the mix is a pair (dataset or view, weight), got {_brief(pair)}"
+        f"source {name!r} of the mix is a pair (dataset, view or mix, weight), got {_brief(pair)}"
         f"\nwrite tl.mix({{{name!r}: (ds, 0.5), …}})",
         actual=pair,
     )
 
 
+def _described(view: View) -> str:
+    return f"{len(view):,} rows of {view.url!r} {view.version}"
+
+
 def _brief(given: object, *, depth: int = 0) -> str:
     """Format a value for a message: datasets and views by their URL, nested lists to a depth."""
+    if isinstance(given, Mix):
+        return f"a mix of {', '.join(map(repr, given.names))}"
     if isinstance(given, Rows):
         return f"a {type(given).__name__} of {given.url!r}"
     if isinstance(given, list | tuple) and depth < BRIEF_DEPTH:

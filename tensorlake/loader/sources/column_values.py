@@ -64,9 +64,10 @@ def token_column(selection: Selection, what: str, named: str = TOKENS) -> str:
     if len(found) != 1:
         listed = ", ".join(map(repr, found)) or "none"
         one = found[0] if found else "ids"
+        names_it = f"give batch_by={one!r}, or " if what.startswith("batch_by") else ""
         raise InvalidInputError(
             f"{what} needs a column 'tokens', or one column of lists of integers, found {listed}"
-            f"\nname it, batch_by={one!r}; or call it so: ds.rename_tensor({one!r}, 'tokens')",
+            f"\n{names_it}rename it: ds.rename_tensor({one!r}, 'tokens')",
             actual=found,
         )
     return found[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +16,12 @@ from tensorlake.loader.plan.plan import PlanKey, build_access_plan
 from tensorlake.loader.plan.shuffle import derive_words
 from tensorlake.loader.plan.stretches import stretch_of
 from tensorlake.loader.sources.mix.plan import (
-    ENDLESS,
     MixPlan,
     PlannedSource,
-    epoch_places,
     first_span,
     source_seed,
 )
+from tensorlake.loader.sources.mix.shares import ENDLESS, MixNode, Shares
 from tensorlake.loader.sources.mix.weights import (
     SPAN_PLACES,
     Spans,
@@ -43,6 +43,11 @@ orders = st.one_of(
 )
 
 
+def shares_of(weighted, stop="never", stages=()):
+    node = MixNode(tuple(range(len(weighted))), tuple(weighted), stop, stages=stages)
+    return Shares(node, len(weighted))
+
+
 def plan_of(rows, weighted, stop, *, seed=7, epoch=0, order=None, version=2):
     starts = np.cumsum([0, *rows])
     order = replace(order or Order("full"), version=version)
@@ -50,8 +55,10 @@ def plan_of(rows, weighted, stop, *, seed=7, epoch=0, order=None, version=2):
         PlannedSource(f"source {number}", order, count, int(starts[number]))
         for number, count in enumerate(rows)
     )
-    spans = Spans(weighted, first_span(stop, rows, weighted, epoch))
-    return MixPlan(sources, spans, seed, epoch, epoch_places(stop, rows, weighted), version)
+    shares = shares_of(weighted, stop)
+    places = shares.num_places(rows)
+    spans = Spans(shares, first_span(shares.at(0), 0 if stop == "never" else places, epoch))
+    return MixPlan(sources, spans, seed, epoch, places, version)
 
 
 def assigned_one_by_one(own_units, places):
@@ -156,7 +163,8 @@ def test_a_place_far_away_costs_no_more_than_a_near_one():
 
 
 def test_weights_that_change_leave_no_row_out_and_none_twice():
-    rising = Spans([1.0, lambda place: place / SPAN_PLACES], first_span("never", [9, 9], [1, 0], 0))
+    shares = shares_of([1.0, lambda place: place / SPAN_PLACES])
+    rising = Spans(shares, first_span([1, 0], 0, 0))
     sources = (
         PlannedSource("a", Order("full"), 1000, 0),
         PlannedSource("b", Order("full"), 1000, 1000),
@@ -169,6 +177,92 @@ def test_weights_that_change_leave_no_row_out_and_none_twice():
     for own in (counts[:1000], counts[1000:]):
         assert own.max() - own.min() <= 1
     assert counts[1000:].sum() == SPAN_PLACES // 2 + round(SPAN_PLACES * 2 / 3)
+
+
+def leaf_weights(tree):
+    """The sources of a tree of (weight, number or tree), with the product of their shares."""
+    total = sum(weight for weight, _ in tree)
+    found = {}
+    for weight, part in tree:
+        inner = {part: 1.0} if isinstance(part, int) else leaf_weights(part)
+        found |= {number: weight / total * share for number, share in inner.items()}
+    return found
+
+
+def numbered(tree, count=0):
+    """Number the sources of a tree of weights, in the order in which they are listed."""
+    made = []
+    for weight, inner in tree:
+        if inner is None:
+            made.append((weight, count))
+            count += 1
+        else:
+            part, count = numbered(inner, count)
+            made.append((weight, part))
+    return made, count
+
+
+def node_of(tree, stop="never"):
+    parts = tuple(part if isinstance(part, int) else node_of(part) for _, part in tree)
+    return MixNode(parts, tuple(weight for weight, _ in tree), stop)
+
+
+trees = st.recursive(
+    st.lists(st.tuples(st.floats(0.1, 10), st.none()), min_size=1, max_size=3),
+    lambda inner: st.lists(
+        st.tuples(st.floats(0.1, 10), st.one_of(st.none(), inner)), min_size=1, max_size=3
+    ),
+    max_leaves=8,
+)
+
+
+@given(trees)
+def test_sources_of_mixes_inside_have_the_product_of_the_shares(tree):
+    tree, count = numbered(tree)
+
+    weights = Shares(node_of(tree), count).at(0)
+
+    expected = leaf_weights(tree)
+    assert np.allclose(np.array(weights) / sum(weights), [expected[one] for one in range(count)])
+
+
+@examples(20)
+@given(
+    st.lists(st.integers(1, 3000), min_size=1, max_size=3, unique=True).map(sorted),
+    st.lists(weights.filter(lambda one: len(one) == 3), min_size=4, max_size=4),
+    st.lists(st.integers(5, 60), min_size=3, max_size=3),
+    st.integers(0, 4000),
+)
+def test_stages_are_spans_and_every_source_goes_on(starts, weighted, rows, start):
+    stages = tuple(
+        (place, MixNode((0, 1, 2), tuple(own)))
+        for place, own in zip(starts, weighted[1:], strict=False)
+    )
+    shares = shares_of(weighted[0], stages=stages)
+    firsts = np.cumsum([0, *rows])
+    sources = tuple(
+        PlannedSource(str(number), Order("full"), count, int(firsts[number]))
+        for number, count in enumerate(rows)
+    )
+    plan = MixPlan(sources, Spans(shares, first_span(shares.at(0), 0, 0)), 5, 0, ENDLESS, 2)
+
+    whole = plan.at(np.arange(4500))
+
+    source = np.searchsorted(firsts[1:], whole, "right")
+    borders = [0, *starts, 4500]
+    for number, (begin, end) in enumerate(itertools.pairwise(borders)):
+        expected = count_taken(units_of(weighted[number]), end - begin)
+        found = np.bincount(source[begin:end], minlength=3)
+        # the last stage goes on: its last stretch is not whole here
+        assert np.abs(found - expected).max() <= (16 if end == borders[-1] else 0)
+    for number, count in enumerate(rows):
+        own = whole[source == number]
+        for epoch in range(0, len(own) - count + 1, count):
+            assert len(np.unique(own[epoch : epoch + count])) == count
+    # a plan from the span that a state recorded gives the same
+    late = Spans(shares, plan.spans.at(start))
+    resumed = MixPlan(sources, late, 5, 0, ENDLESS, 2)
+    assert np.array_equal(resumed.at(np.arange(start, 4500)), whole[start:])
 
 
 # ---- never to change

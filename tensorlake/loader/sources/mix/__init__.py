@@ -1,12 +1,13 @@
 """Mixes: rows of several sources in one order, each with a weight and epochs of its own."""
 
 from tensorlake.loader.sources.mix.checks import check_columns, check_weights, common_columns
-from tensorlake.loader.sources.mix.lengths import token_column
 from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource
 from tensorlake.loader.sources.mix.rows import SOURCE, MixRows
+from tensorlake.loader.sources.mix.shares import MixNode
 
 __all__ = [
     "SOURCE",
+    "MixNode",
     "MixReader",
     "MixRows",
     "MixSelection",
@@ -14,5 +15,4 @@ __all__ = [
     "check_columns",
     "check_weights",
     "common_columns",
-    "token_column",
 ]

@@ -58,7 +58,13 @@ def check_columns(sources: Sequence[MixSource], names: Sequence[str]) -> None:
 
 
 def check_weights(weights: Mapping[str, Weight], counts: Mapping[str, int], stop: MixStop) -> None:
-    """Refuse weights that no order could follow."""
+    """Refuse weights that no order could follow, and sources without rows.
+
+    Args:
+        weights: By name of a source.
+        counts: The rows of each source, and of those of mixes inside.
+        stop: The end of an epoch.
+    """
     for name, weight in weights.items():
         if callable(weight):
             if stop != "never":
@@ -73,7 +79,8 @@ def check_weights(weights: Mapping[str, Weight], counts: Mapping[str, int], stop
                 f" got {shown(weight)}",
                 actual=weight,
             )
-        if not counts[name]:
+    for name, count in counts.items():
+        if not count:
             raise InvalidInputError(
                 f"source {name!r} of the mix has no rows\nleave it out", actual=name
             )

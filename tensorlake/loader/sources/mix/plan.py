@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.loader.plan.mix_order import MixStop, Span
+from tensorlake.loader.plan.mix_order import Span
 from tensorlake.loader.plan.order import Order
 from tensorlake.loader.plan.plan import PlanKey, build_access_plan, check_places
 from tensorlake.loader.plan.sharding import Share
@@ -30,22 +30,15 @@ from tensorlake.loader.sources.mix.weights import (
     Spans,
     assign_places,
     count_taken,
-    places_until,
     units_of,
 )
 
 __all__ = [
-    "ENDLESS",
     "MixPlan",
     "PlannedSource",
-    "epoch_places",
     "first_span",
     "source_seed",
 ]
-
-
-ENDLESS = 1 << 62
-"""Places of a mix that never stops: more than will ever be requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +124,13 @@ def source_seed(seed: int, number: int, version: int) -> int:
     return derive_words(1, seed=seed, epoch=0, purpose="source", stream=number, version=version)[0]
 
 
-def epoch_places(stop: MixStop, rows: Sequence[int], weights: Sequence[float]) -> int:
-    """Return the places of an epoch: until the first, or each, source has yielded its rows."""
-    if stop == "never":
-        return ENDLESS
-    units = units_of(weights)
-    ends = [places_until(units, number, count) for number, count in enumerate(rows)]
-    return min(ends) if stop == "first" else max(ends)
+def first_span(weights: Sequence[float], places: int, epoch: int) -> Span:
+    """Return the first span of an epoch: each epoch continues after the previous one.
 
-
-def first_span(stop: MixStop, rows: Sequence[int], weights: Sequence[float], epoch: int) -> Span:
-    """Return the span of constant weights: each epoch continues after the previous one."""
-    places = 0 if stop == "never" else epoch_places(stop, rows, weights)
+    Args:
+        weights: The weights at place 0.
+        places: Places of every epoch; 0 for the first, or only one.
+        epoch: The epoch.
+    """
     counts = count_taken(units_of(weights), places)
     return Span(0, tuple(epoch * count for count in counts), tuple(weights))

@@ -9,28 +9,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from tensorlake.errors import InvalidInputError
 from tensorlake.loader.plan.mix_order import (
     MixOrder,
     MixStop,
     SourceOrder,
     Span,
-    Weight,
     names_digest,
 )
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
+from tensorlake.loader.sources.column_values import row_lengths
 from tensorlake.loader.sources.mix.checks import common_columns
-from tensorlake.loader.sources.mix.lengths import divided, mean_length
-from tensorlake.loader.sources.mix.plan import (
-    ENDLESS,
-    MixPlan,
-    PlannedSource,
-    epoch_places,
-    first_span,
-)
+from tensorlake.loader.sources.mix.plan import MixPlan, PlannedSource, first_span
 from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource, SourceColumn
-from tensorlake.loader.sources.mix.weights import Spans, weights_at
+from tensorlake.loader.sources.mix.shares import MixNode, Shares
+from tensorlake.loader.sources.mix.weights import Spans, units_of
 from tensorlake.loader.sources.rows import chosen_order, refuse_staged, rows_of_version
 
 __all__ = ["SOURCE", "MixRows"]
@@ -40,13 +35,24 @@ SOURCE = "_source"
 
 @dataclass(frozen=True, eq=False)
 class MixRows:
-    """Several sources, their weights, and the end of an epoch."""
+    """Several sources, their weights, and the end of an epoch.
+
+    Attributes:
+        sources: The views of the mix, and of mixes inside it.
+        root: How they are mixed.
+        first: The span that a state recorded, if weights depend on the place.
+        tokens: The column of tokens, if some weights are by tokens.
+    """
 
     sources: tuple[MixSource, ...]
-    weights: tuple[Weight, ...]
-    stop: MixStop
-    first: Span | None = field(default=None, kw_only=True)  # from a state, if weights vary
-    tokens: str | None = field(default=None, kw_only=True)  # the column whose elements are shared
+    root: MixNode
+    first: Span | None = field(default=None, kw_only=True)
+    tokens: str | None = field(default=None, kw_only=True)
+
+    @property
+    def stop(self) -> MixStop:
+        """The end of an epoch."""
+        return self.root.stop
 
     @property
     def selection(self) -> MixSelection:
@@ -88,9 +94,7 @@ class MixRows:
 
     @cached_property
     def _num_places(self) -> int:
-        if self.is_endless:
-            return ENDLESS
-        return epoch_places(self.stop, self._counts, self._first_weights)
+        return self._shares.num_places([source.selection.num_rows for source in self.sources])
 
     def choose(
         self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
@@ -138,12 +142,10 @@ class MixRows:
     def describe(self, order: Any) -> str:
         """List the sources, their weights and orders."""
         assert isinstance(order, MixOrder)
-        total = sum(order.span.weights)
+        units = units_of(order.span.weights)
         parts = [
-            f"{named.name} {weight / total:.1%} {source.order.describe()}"
-            for named, source, weight in zip(
-                self.sources, order.sources, order.span.weights, strict=True
-            )
+            f"{named.name} {own / sum(units):.1%} {source.order.describe()}"
+            for named, source, own in zip(self.sources, order.sources, units, strict=True)
         ]
         until = {"first": "the first", "all": "every one", "never": "none"}[self.stop]
         by = "" if self.tokens is None else f" by elements of {self.tokens!r}, in rows"
@@ -161,9 +163,7 @@ class MixRows:
         rows = self
         if isinstance(recorded, MixOrder):
             first = recorded.span if self._varies else None
-            rows = MixRows(
-                self._returned(recorded), self.weights, self.stop, first=first, tokens=self.tokens
-            )
+            rows = MixRows(self._returned(recorded), self.root, first=first, tokens=self.tokens)
         check_state(
             state,
             version=rows.selection.snapshot.version,
@@ -182,32 +182,37 @@ class MixRows:
         names = [source.name for source in self.sources]
         if recorded.names_digest != names_digest(names):
             return {"sources": ([one.name for one in recorded.sources] or "others", names)}
-        weights = weights_at(self._of_rows, recorded.span.start)
+        weights = self._shares.at(recorded.span.start)
         pairs = {
             "stop": (recorded.stop, self.stop),
             "weights": (list(recorded.span.weights), list(weights)),
         }
         return {name: (was, now) for name, (was, now) in pairs.items() if was != now}
 
-    @property
-    def _counts(self) -> list[int]:
-        return [source.selection.num_rows for source in self.sources]
-
     @cached_property
     def _first_weights(self) -> tuple[float, ...]:
-        return weights_at(self._of_rows, 0)
+        return self._shares.at(0)
 
     @cached_property
-    def _of_rows(self) -> tuple[Weight, ...]:
-        """The weights by rows: those by tokens are divided by the mean length of a row."""
-        if self.tokens is None:
-            return self.weights
-        means = [mean_length(source, self.tokens) for source in self.sources]
-        return tuple(map(divided, self.weights, means))
+    def _shares(self) -> Shares:
+        means = None if self.tokens is None else [self._mean(one) for one in self.sources]
+        return Shares(self.root, len(self.sources), means)
+
+    def _mean(self, source: MixSource) -> float:
+        """Return the mean number of tokens in a row."""
+        assert self.tokens is not None, "only for weights by tokens"
+        selection = source.selection
+        total = int(row_lengths(selection, source.reader, self.tokens).sum())
+        if not total:
+            raise InvalidInputError(
+                f"no row of source {source.name!r} has elements in {self.tokens!r}"
+                "\nleave the source out"
+            )
+        return total / selection.num_rows
 
     @property
     def _varies(self) -> bool:
-        return any(callable(weight) for weight in self.weights)
+        return self.root.varies
 
     @cached_property
     def _varying(self) -> Spans:
@@ -215,9 +220,9 @@ class MixRows:
 
     def _spans(self, epoch: int) -> Spans:
         if self.first is not None:
-            return Spans(self._of_rows, self.first)
-        first = first_span(self.stop, self._counts, self._first_weights, epoch)
-        return Spans(self._of_rows, first)
+            return Spans(self._shares, self.first)
+        places = 0 if self.is_endless else self.num_places
+        return Spans(self._shares, first_span(self._first_weights, places, epoch))
 
     def _returned(self, recorded: MixOrder) -> tuple[MixSource, ...]:
         if recorded.names_digest != names_digest([source.name for source in self.sources]):

@@ -11,10 +11,10 @@ So any range of the order keeps the weights to within a row or two, and the sour
 the number of its earlier rows are integer arithmetic. Specified byte for byte in
 docs/reference/plan.md.
 
-Constant weights have one *span*, from place 0 on. Weights that are functions are evaluated at every
-65,536th place, and each range between is a span that stores the number of rows each source yielded
-before it; so any place is computed by arithmetic within its span. Spans are computed in order and
-kept, from the start or from the span that a state recorded.
+Constant weights have one *span*, from place 0 on. Those that depend on the place are evaluated
+where they may differ (``shares.py``), and each range between is a span that stores the number of
+rows each source yielded before it; so any place is computed by arithmetic within its span. Spans
+are computed in order and kept, from the start or from the span that a state recorded.
 """
 
 from __future__ import annotations
@@ -22,31 +22,33 @@ from __future__ import annotations
 import math
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from numbers import Real
 from operator import attrgetter
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import InvalidInputError, InvalidStateError, shown
-from tensorlake.loader.plan.mix_order import Span, Weight
+from tensorlake.loader.plan.mix_order import Span
 
 __all__ = [
+    "SPANS_END",
     "SPAN_PLACES",
     "Spans",
+    "Weights",
     "assign_places",
     "count_taken",
     "places_until",
     "units_of",
-    "weights_at",
 ]
 
 Int64Array = NDArray[np.int64]
 
 SPAN_PLACES = 1 << 16
 SPANS_END = 1 << 62
+LARGE = 2.0**960  # a power of two: dividing by it is exact
 UNIT_BITS = 30  # products with a remainder below 2³¹ stay within 63 bits
 
 
@@ -56,6 +58,8 @@ def units_of(weights: Sequence[float]) -> tuple[int, ...]:
     >>> units_of([3, 1])
     (805306368, 268435456)
     """
+    if weights and LARGE < max(weights) < math.inf:  # their sum would not be a number
+        weights = [weight / LARGE for weight in weights]
     total = math.fsum(weights)
     if not weights or not math.isfinite(total) or total <= 0 or min(weights) < 0:
         raise InvalidInputError(
@@ -121,70 +125,54 @@ def _share(places: Int64Array, own: int, left: int) -> Int64Array:
     return whole * own + (rest * own + left // 2) // left
 
 
+class Weights(Protocol):
+    """Weights that are constant from one start to the next."""
+
+    def at(self, place: int) -> tuple[float, ...]:
+        """Return the weight of each source at a place."""
+        ...
+
+    def next_start(self, place: int) -> int:
+        """Return the first place after a place from which weights may differ."""
+        ...
+
+
 class Spans:
     """The spans of one epoch of a mix; safe to use from many threads."""
 
-    def __init__(self, weights: Sequence[Weight], first: Span) -> None:
+    def __init__(self, weights: Weights, first: Span) -> None:
         self._weights = weights
-        self._are_constant = not any(callable(weight) for weight in weights)
         self._spans = [first]
+        self._end = weights.next_start(first.start)  # of the last of them
         self._lock = threading.Lock()
 
     def at(self, place: int) -> Span:
         """Return the span that contains a place."""
-        if self._are_constant:
-            return self._spans[0]
         with self._lock:
             if place < self._spans[0].start:
                 raise InvalidStateError(
                     f"place {place} of this mix is before the {self._spans[0].start} that its"
-                    " state recorded, and its weights are functions"
+                    " state recorded, and its weights depend on the place"
                     "\nmake a new loader to start again"
                 )
-            while place >= self._spans[-1].start + SPAN_PLACES:
+            while place >= self._end:
                 self._spans.append(self._next(self._spans[-1]))
+                self._end = self._weights.next_start(self._end)
             return self._spans[bisect_right(self._spans, place, key=attrgetter("start")) - 1]
 
     def end_of(self, span: Span) -> int:
         """Return the first place after a span."""
-        return SPANS_END if self._are_constant else span.start + SPAN_PLACES
+        return self._weights.next_start(span.start)
 
     def between(self, start: int, stop: int) -> Iterator[tuple[Span, int, int]]:
         """Divide places start … stop - 1 by span."""
         while start < stop:
             span = self.at(start)
-            end = stop if self._are_constant else min(stop, span.start + SPAN_PLACES)
+            end = min(stop, self.end_of(span))
             yield span, start, end
             start = end
 
     def _next(self, span: Span) -> Span:
-        counts = count_taken(units_of(span.weights), SPAN_PLACES)
-        start = span.start + SPAN_PLACES
+        counts = count_taken(units_of(span.weights), self._end - span.start)
         taken = tuple(map(sum, zip(span.taken, counts, strict=True)))
-        return Span(start, taken, weights_at(self._weights, start))
-
-
-def weights_at(weights: Sequence[Weight], place: int) -> tuple[float, ...]:
-    """Evaluate the weights at a place.
-
-    Raises:
-        InvalidInputError: A function returned an invalid weight, or all weights are 0.
-    """
-    asked = tuple(_asked(weight, place) if callable(weight) else weight for weight in weights)
-    if not any(asked):
-        raise InvalidInputError(
-            f"all weights of the mix are 0 at place {place}\nkeep at least one of them above 0",
-            actual=place,
-        )
-    return asked
-
-
-def _asked(weight: Callable[[int], float], place: int) -> float:
-    value = weight(place)
-    if not isinstance(value, Real) or not 0 <= value < math.inf:
-        raise InvalidInputError(
-            "a weight must be a number >= 0, but its function returned"
-            f" {shown(value)} at place {place}",
-            actual=value,
-        )
-    return float(value)
+        return Span(self._end, taken, self._weights.at(self._end))
