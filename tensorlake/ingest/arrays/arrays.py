@@ -13,7 +13,7 @@ import numpy as np
 from xxhash import xxh3_64
 
 from tensorlake.dataset import SHAPES, VALUES, Dataset, image_type
-from tensorlake.errors import InvalidInputError, shown
+from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.ingest.engine.found_files import full_place, source_path
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
@@ -27,6 +27,7 @@ from tensorlake.types import (
     SampleType,
     Scalar,
     Text,
+    Timestamp,
     as_type,
     only_regular,
 )
@@ -34,6 +35,9 @@ from tensorlake.types import (
 __all__ = ["numpy", "rows_hash", "torch"]
 
 _ZIP_MAGIC = b"PK"
+
+COLUMNS = "columns"
+"""Metadata of ``x/indices``: how many columns the matrix x has."""
 
 
 @shows_options
@@ -50,8 +54,9 @@ def numpy(
         src: An ``.npy`` file (tensor ``data``), an ``.npz`` file, by path or URL, or a mapping of
             arrays. Arrays ``x.values`` and ``x.shapes``, as ``ds.to_numpy(file)`` writes them, are
             one ragged x. A sparse matrix x of SciPy makes ``x/indices`` and ``x/values``: of each
-            row, the columns that are stored, ascending, and their values. A file of a URL is copied
-            to this machine's temporary folder first.
+            row, the columns that are stored, ascending, and their values;
+            ``ds["x/indices"].metadata["columns"]`` is the number of columns. Times (datetime64)
+            make a Timestamp. A file of a URL is copied to this machine's temporary folder first.
         dst: Path or URL of the dataset.
         schema: Types in place of Array and Scalar, by name.
         **options: See `IngestOptions`.
@@ -69,7 +74,8 @@ def numpy(
         [3, 4]
     """
     files = SourceFiles(options.get("storage_options"))
-    arrays = _reunited(_read_arrays(_without_sparse(src), files))
+    given, widths = _without_sparse(src)
+    arrays = _reunited(_read_arrays(given, files))
     for name, array in arrays.items():
         if isinstance(array, np.ndarray) and array.ndim == 0:
             message = f"{name!r} is one {array.dtype} value\nthe first axis of an array is the rows"
@@ -93,7 +99,7 @@ def numpy(
         sizes=[max(1, nbytes)] * len(rows),
         name=lambda row: f"row {row}",
         load=lambda items: {
-            name: array[items[0] : items[-1] + 1] for name, array in arrays.items()
+            name: _with_nulls(array[items[0] : items[-1] + 1]) for name, array in arrays.items()
         },
         row_name=lambda items, row: f"row {items[row]}",
         file=lambda _: "the arrays",
@@ -103,7 +109,28 @@ def numpy(
         settings=given_settings(schema),
         where=full_place(src) if isinstance(src, str | PathLike) else "",
     )
-    return run_ingest(source, dst, **options)
+    dataset = run_ingest(source, dst, **options)
+    for name, width in widths.items():
+        metadata = dataset[name].metadata
+        if metadata.get(COLUMNS) != width:
+            dataset.alter_tensor(name, metadata={**metadata, COLUMNS: width})
+    report = dataset.ingest_report
+    if dataset.has_changes and report is not None:
+        dataset.commit("ingest numpy: columns of sparse matrices")
+        report.version = dataset.version
+        report.commits.append(dataset.version)
+        dataset.ingest_report = report
+    return dataset
+
+
+def _with_nulls(part: np.ndarray | Ragged) -> Any:
+    """Return values of which NaT, the time that is none, is NULL."""
+    if isinstance(part, Ragged) or part.dtype.kind != "M" or not np.isnat(part).any():
+        return part
+    return [
+        None if one is True else value
+        for value, one in zip(part, np.isnat(part).tolist(), strict=True)
+    ]
 
 
 def rows_hash(arrays: Mapping[str, np.ndarray | Ragged], rows: range) -> int:
@@ -223,14 +250,18 @@ def _read_arrays(
         return _read_file(Path(file), public_url(path))
 
 
-def _without_sparse(src: Any) -> Any:
+def _without_sparse(src: Any) -> tuple[Any, dict[str, int]]:
     """Return a mapping with arrays of indices and values in place of SciPy's sparse matrices.
 
     A stored 0 stays stored; a place that is stored twice has the sum, as SciPy reads it.
+
+    Returns:
+        The mapping, or what else was given; and the columns of each matrix, by its indices.
     """
-    if not isinstance(src, Mapping):
-        return src
     made: dict[Any, Any] = {}
+    widths: dict[str, int] = {}
+    if not isinstance(src, Mapping):
+        return src, widths
     for name, values in cast("Mapping[Any, Any]", src).items():
         if not hasattr(values, "tocsr"):
             made[name] = values
@@ -238,12 +269,13 @@ def _without_sparse(src: Any) -> Any:
         if values.ndim != 2:  # noqa: PLR2004 - rows × columns
             message = f"{name!r} is a sparse array of {values.ndim} axes\ngive rows × columns"
             raise InvalidInputError(message, tensor=str(name), actual=values.shape)
+        widths[f"{name}/indices"] = int(values.shape[1])
         rows = values.tocsr(copy=True)
         rows.sum_duplicates()  # sorts the columns of each row, too
         lengths = np.diff(rows.indptr).astype(np.int64)[:, None]
         for part, items in (("indices", rows.indices), ("values", rows.data)):
             made[f"{name}/{part}{VALUES}"], made[f"{name}/{part}{SHAPES}"] = items, lengths
-    return made
+    return made, widths
 
 
 def _given_array(name: str, values: Any) -> np.ndarray:
@@ -285,6 +317,13 @@ def _read_file(path: Path, described: str) -> dict[str, np.ndarray]:
         ) from error
     if isinstance(loaded, np.ndarray):
         return {"data": loaded}
+    if {"format", "shape", "data"} <= {*loaded.files}:
+        loaded.close()
+        raise InvalidInputError(
+            f"{shown(described)} is a sparse matrix, saved by SciPy\ngive the matrix:"
+            f" tl.ingest.numpy({{'x': scipy.sparse.load_npz({described!r})}}, dst)",
+            src=described,
+        )
     with loaded:
         return {name: _member(loaded, name, described) for name in loaded.files}
 
@@ -333,7 +372,31 @@ def _array_type(name: str, array: np.ndarray | Ragged) -> SampleType:
         raise InvalidInputError(message, tensor=name, actual="object")
     if array.dtype.kind in "US":
         return Text()
-    return Array(array.dtype, array.shape[1:]) if array.ndim > 1 else Scalar(array.dtype)
+    if array.dtype.names is not None:
+        fields = f"{{field: array[field] for field in {[*array.dtype.names]}}}"
+        message = f"{name!r} is an array of records\ngive an array for each field: {fields}"
+        raise InvalidInputError(message, tensor=name, actual=str(array.dtype))
+    if array.dtype.kind == "M" and array.ndim == 1:
+        return _time_type(name, array)
+    try:
+        return Array(array.dtype, array.shape[1:]) if array.ndim > 1 else Scalar(array.dtype)
+    except SchemaError as error:
+        message = f"{name!r} is an array of {array.dtype}, which is not a dtype of tensors"
+        advice = f"convert it, such as to numbers: array.astype('int64')\n{_NO_OBJECTS}"
+        raise InvalidInputError(f"{message}\n{advice}", tensor=name) from error
+
+
+def _time_type(name: str, array: np.ndarray) -> SampleType:
+    unit, count = np.datetime_data(array.dtype)
+    nullable = bool(np.isnat(array).any())
+    if unit == "D" and count == 1:
+        return Timestamp("s", is_date=True, nullable=nullable)
+    if unit not in ("s", "ms", "us", "ns") or count != 1:
+        message = (
+            f"{name!r} is an array of {array.dtype}\nconvert it: array.astype('datetime64[s]')"
+        )
+        raise InvalidInputError(message, tensor=name, actual=str(array.dtype))
+    return Timestamp(unit, nullable=nullable)
 
 
 def _named(sample: Any, names: Sequence[str] | None) -> dict[str, Any]:

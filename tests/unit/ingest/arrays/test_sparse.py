@@ -49,3 +49,29 @@ def test_duplicates_are_summed_and_stored_zeros_stay(tmp_path):
 def test_a_sparse_vector_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match="'x' is a sparse array of 1 axes"):
         tl.ingest.numpy({"x": sparse.coo_array(np.arange(3))}, tmp_path / "d.tl")
+
+
+def test_the_number_of_columns_is_kept_and_followed(tmp_path):
+    given = sparse.random(5, 1000, 0.01, random_state=1, format="csr")
+    ds = tl.ingest.numpy({"x": given}, tmp_path / "d.tl")
+
+    assert ds["x/indices"].metadata["columns"] == 1000
+    assert (matrix_of(ds, ds["x/indices"].metadata["columns"]) != given).nnz == 0
+    assert not tl.ingest.numpy({"x": given}, tmp_path / "d.tl").ingest_report.commits
+    wider = sparse.hstack([given, sparse.csr_matrix((5, 200))])
+    ds = tl.ingest.numpy({"x": wider}, tmp_path / "d.tl")
+    assert (ds.ingest_report.unchanged, ds["x/indices"].metadata["columns"]) == (5, 1200)
+    assert ds.ingest_report.commits == [ds.version]
+
+
+def test_a_file_that_scipy_saved_is_refused_with_a_way_that_works(tmp_path):
+    given = sparse.random(5, 10, 0.3, random_state=1, format="csc")
+    sparse.save_npz(tmp_path / "m.npz", given)
+
+    with pytest.raises(InvalidInputError, match=r"saved by SciPy\n.*sparse\.load_npz") as caught:
+        tl.ingest.numpy(tmp_path / "m.npz", tmp_path / "d.tl")
+
+    dst = tmp_path / "d.tl"
+    code = str(caught.value).partition("give the matrix: ")[2]
+    exec(code, {"tl": tl, "scipy": __import__("scipy"), "dst": dst})
+    assert (matrix_of(tl.open(dst), 10) != given).nnz == 0
