@@ -34,8 +34,9 @@ _KEYWORD = re.compile(r"_?[A-Z]{2,}\Z")
 _PAIRED = {clause.split()[0]: clause for clause in CLAUSES}
 SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT")
 _NOT_WORDS = frozenset(
-    {"NUMBER", "TEXT", "NAME", "QUOTED", "PARAMETER", "COMPARE", "CONCAT", "ARROW", "PLUS", "MINUS",
-     "DOT", "STAR", "SLASH", "MODULO", "POWER", "COMMA", "COLON", "LPAR", "RPAR", "LSQB", "RSQB"}
+    {"NUMBER", "TEXT", "NAME", "ALIAS", "QUOTED", "PARAMETER", "COMPARE", "CONCAT", "ARROW", "PLUS",
+     "MINUS", "DOT", "STAR", "SLASH", "MODULO", "POWER", "COMMA", "COLON", "LPAR", "RPAR", "LSQB",
+     "RSQB"}
 )  # fmt: skip
 
 

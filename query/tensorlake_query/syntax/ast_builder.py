@@ -194,6 +194,8 @@ class ExpressionBuilder:
         name = token.text[1:-1].replace('""', '"') if is_quoted else token.text
         return ast.Column(name, span=span)
 
+    bare = name
+
     def column(self, span: Span, children: Children) -> ast.Column:
         first, second = children
         return first if second is None else ast.Column(second.name, first.name, span=span)

@@ -77,13 +77,20 @@ OPERATORS = {
     "COMPARE", "CONCAT", "FLOOR_DIVIDE", "LSQB", "MINUS", "MODULO", "PLUS", "POWER", "SLASH",
     "STAR",
 }  # fmt: skip
-SET_OPERATIONS = {"UNION", "INTERSECT", "EXCEPT"}
+# Words that a misspelt one may have meant although they may be names, too.
+MEANT = {
+    "UNION", "INTERSECT", "EXCEPT", "JOIN", "EXPAND", "UNGROUP", "ARRANGE", "SAMPLE",
+}  # fmt: skip
 # Of names that are no keyword misspelt, `score` is as near to ORDER as 0.6; ADN is to AND as 0.66.
 WORD_CUTOFF = 0.66
 _COMPARISON = re.compile(r"(<=|>=|<>|!=|==|=|<|>)")
 _PARAMETER = re.compile(r":([^\W\d]\w*)")
 _CLOSED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")  # a text, or a quoted name
 _WORD = re.compile(r"[^\W\d]\w*")
+# What continues an expression, and can follow no alias.
+_CONTINUED = re.compile(
+    r"[-+*/%^|=!<>(\['\d$]|(AND|OR|NOT|IN|IS|I?LIKE|GLOB|BETWEEN)\b", re.IGNORECASE
+)
 _FOREIGN = (
     ("&&", "write AND"),
     ("::", "write CAST(x AS FLOAT)"),
@@ -121,17 +128,13 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QueryEr
     rest = text[at:]
     word_match = _WORD.match(rest)
     word = word_match.group() if word_match else ""
-    previous_match = re.search(r"([^\W\d]\w*)\s*\Z", text[:at])
-    previous = previous_match.group(1) if previous_match else ""
+    previous, previous_at = word_before(text, at)
     span = Span(at, at + max(len(word), 1))
 
     def fail(message: str, hint: str = "", where: Span = span) -> QuerySyntaxError:
         return QuerySyntaxError(message, text=text, span=where, hint=hint)
 
-    for candidate, first in (
-        (word, at),
-        (previous, at - len(text[:at]) + _start_of(previous_match)),
-    ):
+    for candidate, first in ((word, at), (previous, previous_at)):
         if candidate.upper() in UNSUPPORTED:
             where = Span(first, first + len(candidate))
             message = f"{candidate.upper()} is not supported yet"
@@ -207,18 +210,30 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QueryEr
             f'expected {expected}; a tensor of this name needs quotes: "{word}"',
         )
     shown = word or rest[0]
-    hint = joined(_nearest_word(word, error), f"expected {_expected(error)}")
+    needs_as = "ALIAS" in error.expected and word
+    hint = joined(
+        _nearest_word(word, error),
+        f"expected {_expected(error)}",
+        f"an alias of this name needs AS: AS {word}" if needs_as else "",
+    )
     return fail(f"unexpected {shown!r}", hint)
 
 
-def _start_of(match: re.Match[str] | None) -> int:
-    return match.start(1) if match else 0
+def word_before(text: str, position: int) -> tuple[str, int]:
+    """Return the word before a position, and where it begins; '' without one."""
+    match = re.search(r"([^\W\d]\w*)\s*\Z", text[:position])
+    return (match.group(1), match.start(1)) if match else ("", 0)
+
+
+def is_no_alias(word: str, rest: str, stop: ParseStopError) -> bool:
+    """Tell whether a word that passed as an alias was meant otherwise, by what follows it."""
+    return bool(_nearest_word(word, stop)) or _CONTINUED.match(rest) is not None
 
 
 def _nearest_word(word: str, error: ParseStopError) -> str:
     """Ask for the keyword that a misspelt one may have meant, of those allowed there."""
     keywords = {name.strip("_") for name in error.expected}
-    words = {name for name in keywords if is_reserved(name) or name in SET_OPERATIONS}
+    words = {name for name in keywords if is_reserved(name) or name in MEANT}
     return nearest(word, sorted(words), cutoff=WORD_CUTOFF)
 
 
@@ -230,7 +245,8 @@ def _expected(error: ParseStopError) -> str:
     if "_SELECT" in names:
         return "a query: SELECT …"
     if "$END" in names:
-        return "an operator, the next clause, or the end"
+        first = "an operator" if names & OPERATORS else "','"
+        return f"{first}, the next clause, or the end"
     symbols = {
         "RPAR": "')'", "RSQB": "']'", "COMMA": "','", "LPAR": "'('", "DOT": "'.'",
         "NUMBER": "a number", "PARAMETER": "a $parameter", "TEXT": "a text", "NAME": "a name",

@@ -9,6 +9,7 @@ contextual: a word is a keyword only where the grammar has a place for one. Ever
 call has its own state.
 """
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, cast
@@ -17,7 +18,13 @@ from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.ast import NOWHERE, Span
 from tensorlake_query.syntax.ast_builder import Token
 from tensorlake_query.syntax.clause_builder import StatementBuilder
-from tensorlake_query.syntax.diagnosis import ParseStopError, diagnosed, empty_text
+from tensorlake_query.syntax.diagnosis import (
+    ParseStopError,
+    diagnosed,
+    empty_text,
+    is_no_alias,
+    word_before,
+)
 from tensorlake_query.syntax.errors import QueryLimitError
 from tensorlake_query.syntax.grammar import grammar
 
@@ -127,10 +134,27 @@ def _anew(text: str, start: str, check: Check | None) -> ast.Node:
     try:
         tree = _tree(text, start, check)
     except ParseStopError as stop:
-        raise diagnosed(text, stop, start) from None
+        raise diagnosed(text, _at_alias(text, stop, start), start) from None
     node = _built(tree, StatementBuilder(text), check, len(text))
     check_depth(node, text)
     return node
+
+
+def _at_alias(text: str, stop: ParseStopError, start: str) -> ParseStopError:
+    """Move a stop to the word before it, if that passed as an alias and was meant otherwise.
+
+    In `FROM this WHER x = 1` the parser stops at x, and WHER is the mistake.
+    """
+    word, first = word_before(text, stop.position)
+    alias = grammar().get_terminal("ALIAS").pattern.to_regexp()
+    if not re.fullmatch(alias, word):
+        return stop
+    expected = accepted_after(text[:first], start)
+    if "ALIAS" in expected:
+        before = ParseStopError(first, expected - {"ALIAS", "QUOTED"})
+        if is_no_alias(word, text[stop.position :], before):
+            return before
+    return stop
 
 
 def _tree(text: str, start: str, check: Check | None) -> Any:
@@ -157,9 +181,11 @@ def _tree(text: str, start: str, check: Check | None) -> Any:
         position = cast("int", stop.pos_in_stream)
         raise ParseStopError(position, frozenset(state.accepts())) from None
     except UnexpectedToken as stop:
-        if stop.token.type != "$END":
-            position = cast("int", stop.token.start_pos)
-        raise ParseStopError(position, frozenset(state.accepts())) from None
+        if stop.token.type == "$END":
+            raise ParseStopError(position, frozenset(state.accepts())) from None
+        position = cast("int", stop.token.start_pos)
+        # the token has reduced what stands before it: what could follow is asked without it
+        raise ParseStopError(position, accepted_after(text[:position], start)) from None
 
 
 def _built(root: Any, builder: StatementBuilder, check: Check | None, nchars: int) -> ast.Node:

@@ -8,6 +8,7 @@ import pytest
 from lark import Lark, logger
 
 from tensorlake_query import (
+    QueryError,
     QuerySyntaxError,
     ast,
     parse,
@@ -17,9 +18,14 @@ from tensorlake_query import (
     print_expr,
     print_query,
 )
-from tensorlake_query.syntax.grammar import STARTS
+from tensorlake_query.syntax.grammar import STARTS, grammar
 from tensorlake_query.syntax.printer import RESERVED
 
+# Words that begin a clause in other languages.
+FOREIGN = {
+    "across", "approx", "collate", "escape", "fetch", "for", "natural", "qualify", "tablesample",
+    "window",
+}  # fmt: skip
 PACKAGE = files("tensorlake_query.syntax")
 GRAMMAR = PACKAGE.joinpath("tql.lark").read_text(encoding="utf-8")
 
@@ -46,6 +52,26 @@ def test_the_printer_knows_the_words_that_the_grammar_reserves():
 
     assert excluded is not None
     assert set(excluded.group(1).split("|")) == RESERVED
+
+
+def test_an_alias_without_as_is_no_keyword():
+    excluded = re.search(r"ALIAS: /\(\?!\(\?a:([a-z|]+)\)", GRAMMAR)
+    keywords = re.findall(r"^\w+\.2: /\(\?a:([a-z]+)\)\\b/i$", GRAMMAR, re.MULTILINE)
+
+    assert excluded is not None
+    assert set(excluded.group(1).split("|")) == set(keywords) | FOREIGN
+    assert set(keywords) >= RESERVED
+    for word in sorted(set(keywords) - {"isnull"} | FOREIGN):  # a ISNULL is a condition
+        with pytest.raises(QueryError, match=r"line 1, column"):
+            parse(f"SELECT a {word} FROM this")
+        if word not in RESERVED:
+            assert parse(f"SELECT a AS {word} FROM this t").select[0].alias == word
+
+
+def test_the_lexer_never_has_to_choose_between_a_name_and_an_alias():
+    states = grammar().parser.parser._parse_table.states.values()
+
+    assert [state for state in states if "NAME" in state and "ALIAS" in state] == []
 
 
 @pytest.mark.parametrize("word", sorted(RESERVED))
@@ -87,6 +113,13 @@ def test_a_reserved_word_is_a_name_in_quotes(word):
         ("select top 3 a", "SELECT a LIMIT 3"),
         ("select distinct on(a) a, b.*", "SELECT DISTINCT ON (a) a, b.*"),
         ("select * limit all", "SELECT *"),
+        ('select a b, c "d e", max(f) over(partition by g) h from t u',
+         'SELECT a AS b, c AS "d e", MAX(f) OVER (PARTITION BY g) AS h FROM t AS u'),
+        ("from a b left join unnest(c, d) e on b.x = e.x, (where f) g",
+         "FROM a AS b LEFT JOIN (FROM c UNGROUP BY d) AS e ON b.x = e.x CROSS JOIN (WHERE f) AS g"),
+        ("select a date, b top from c version 'x' array",
+         "SELECT a AS date, b AS top FROM c VERSION 'x' AS \"array\""),
+        ("from a b version 'x'", None),
         ("from a as b version 'x'", None),
         ("from a version 'x' as b", "FROM a VERSION 'x' AS b"),
         ("from a as of '2026' as b, c", "FROM a AS OF '2026' AS b CROSS JOIN c"),
