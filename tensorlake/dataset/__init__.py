@@ -33,6 +33,7 @@ from tensorlake.dataset.remote.sandbox import (
     serve_loader,
 )
 from tensorlake.dataset.remote.write_session import Work, begin_work
+from tensorlake.dataset.sync.classes import class_codes, class_keys
 from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.digests import update_digest
 from tensorlake.dataset.sync.ledger import Entries, KnownSource, Ledger, stamp_of
@@ -107,6 +108,8 @@ __all__ = [
     "check_server_is_installed",
     "check_url",
     "check_viewer_is_built",
+    "class_codes",
+    "class_keys",
     "codec_of_files",
     "complete_inside",
     "converted_rows",

@@ -34,6 +34,8 @@ from tensorlake.dataset.export.files import (
 )
 from tensorlake.dataset.export.headers import read_headers
 from tensorlake.dataset.export.webdataset import image_ending
+from tensorlake.dataset.sync.classes import class_codes
+from tensorlake.dataset.sync.ledger import SOURCES, read_sources
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import (
     BBox,
@@ -96,9 +98,9 @@ def to_coco(
     shapes = view.shapes(parts.image)
     header = join_headers(read_headers(view, "coco")) if parts.record else {}
     content: dict[str, Any] = {**header, "images": [], "annotations": []}
-    categories = _categories(parts, header)
-    if parts.boxes or "captions" not in parts.types:  # COCO's own files of captions have none
-        content["categories"] = categories.listed
+    categories = _categories(view, parts, header)
+    if has_categories := bool(parts.boxes) or "captions" not in parts.types:
+        content.setdefault("categories", [])  # in its place; COCO's own files of captions have none
     images = _Images(parts)
     with new_folder(dst, overwrite=overwrite) as folder:
         (folder / "images").mkdir()
@@ -121,6 +123,8 @@ def to_coco(
                     del one["area"]
                 content["annotations"].append({"id": None, **one})
         _number(content["annotations"])
+        if has_categories:
+            content["categories"] = categories.used_by(content["annotations"])
         text = json.dumps(content, ensure_ascii=False)
         (folder / "annotations.json").write_text(text, encoding="utf-8")
 
@@ -201,7 +205,7 @@ def _one(types: Mapping[str, SampleType], kind: type[SampleType], what: str) -> 
     return found[0] if found else None
 
 
-def _categories(parts: _Parts, header: Mapping[str, Any]) -> Categories:
+def _categories(view: RowSet, parts: _Parts, header: Mapping[str, Any]) -> Categories:
     label = parts.types.get(parts.label or "")
     posed: dict[str, Any] = {}
     points = parts.types.get(parts.keypoints or "")
@@ -209,7 +213,18 @@ def _categories(parts: _Parts, header: Mapping[str, Any]) -> Categories:
         skeleton = [[int(a) + 1, int(b) + 1] for a, b in points.skeleton]  # COCO counts from 1
         posed = {"keypoints": [*points.names], "skeleton": skeleton}
     classes = label if isinstance(label, ClassLabel) else ClassLabel(["object"])
-    return Categories.of(classes, header.get("categories"), posed)
+    names = _names_in_file(view, parts.label) if header and parts.label else {}
+    return Categories.of(classes, header.get("categories"), posed, names)
+
+
+def _names_in_file(view: RowSet, label: str) -> dict[int, str]:
+    """Return the names of classes in the file, by code: a hand may have renamed them since."""
+    snapshot = view.selection.snapshot
+    group = snapshot.group(SOURCES)
+    sources = [] if group is None else read_sources(view.session.reader(group))
+    spec = snapshot.schema[label]
+    named = [class_codes(spec, one.classes.get(spec.id, {})) for one in sources]
+    return {code: name for one in named for name, code in one.items()}
 
 
 def _annotations(

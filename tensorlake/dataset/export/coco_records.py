@@ -177,19 +177,29 @@ def join_headers(headers: Sequence[Mapping[str, Any]]) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Categories:
-    """The categories of an export, and the number that each class has in it."""
+    """The categories of an export, and the number that each class has in it.
+
+    Attributes:
+        listed: The categories.
+        numbers: The number of each class, by code.
+        gone: Numbers of the classes that the file listed once, and lists no more.
+    """
 
     listed: Sequence[Json]
     numbers: Mapping[int, int]
+    gone: frozenset[int]
 
     @classmethod
-    def of(cls, label: ClassLabel, listed: Any, posed: Json) -> Categories:
+    def of(
+        cls, label: ClassLabel, listed: Any, posed: Json, names: Mapping[int, str]
+    ) -> Categories:
         """Give each class the category that the file had of it, or the next number.
 
         Args:
             label: The classes.
             listed: The file's list of categories, if it is one.
             posed: Members of a category that the file does not have.
+            names: The name in the file, by code, of each class that came from it.
         """
         known: dict[int, Json] = {}
         for one in cast("list[Any]", listed) if isinstance(listed, list) else []:
@@ -201,23 +211,31 @@ class Categories:
         by_name = {str(one.get("name")): number for number, one in reversed(known.items())}
         in_order = sorted(known)
         numbers: dict[int, int] = {}
-        names: dict[int, Json] = {}
+        made: dict[int, Json] = {}
+        gone: set[int] = set()
         following = max(known, default=0) + 1
         for code, name in enumerate(label.names):
             if not name:
                 continue
-            number = by_name.get(name)
-            if number is None and code < len(in_order):  # it was renamed
+            number = by_name.get(names.get(code, name))
+            if number is None and code not in names and code < len(in_order):
+                # Of a dataset that does not know its file, the class was renamed
                 number = in_order[code]
                 if str(known[number].get("name")) in label.names:
                     number = None
             if number is None:
                 number, following = following, following + 1
-                names[number] = {"id": number, "name": name, **posed}
+                made[number] = {"id": number, "name": name, **posed}
+                gone |= {number} if code in names else set()
             elif str(known[number].get("name")) == name:
-                names[number] = known[number]
+                made[number] = known[number]
             else:
-                names[number] = {**known[number], "name": name}
+                made[number] = {**known[number], "name": name}
             numbers[code] = number
-        order = [*known, *(number for number in names if number not in known)]
-        return cls([names[number] for number in order if number in names], numbers)
+        order = [*known, *(number for number in made if number not in known)]
+        return cls([made[one] for one in order if one in made], numbers, frozenset(gone))
+
+    def used_by(self, annotations: Sequence[Json]) -> list[Json]:
+        """Return the categories, without those that are gone and that no annotation has."""
+        unused = self.gone - {one.get("category_id") for one in annotations}
+        return [one for one in self.listed if one["id"] not in unused]

@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +32,7 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.ingest_report import SkippedItem
+from tensorlake.dataset.sync.classes import ClassKeys
 from tensorlake.dataset.sync.digests import CELL_GROUPS
 from tensorlake.format import ROW_ID, Schema
 from tensorlake.reading import Reader
@@ -64,9 +65,8 @@ SHOWN_MAX = 60
 Settings = Mapping[str, tuple[str, str]]
 U64Array = npt.NDArray[np.uint64]
 
-_SOURCE_TYPES = {
-    name: Text() for name in ("what", "place", "where", "mode", "settings", "versions", "tensors")
-}
+_SOURCE_JSON = ("settings", "versions", "tensors", "classes")
+_SOURCE_TYPES = {name: Text() for name in ("what", "place", "where", "mode", *_SOURCE_JSON)}
 _ITEM_TYPES: dict[str, SampleType] = {
     "item": Bytes(),
     "source": Scalar("int32"),
@@ -100,6 +100,7 @@ class KnownSource:
         versions: The versions that items were made from, if it is a dataset.
         tensors: The tensors that it fills, or once did: its name for each, and the tensor's id.
             Their numbers, by which cells have their digests, never change.
+        classes: The class that each name was ingested as, by the id of the tensor.
     """
 
     what: str
@@ -109,6 +110,7 @@ class KnownSource:
     settings: Settings
     versions: tuple[str, ...] = ()
     tensors: tuple[tuple[str, str], ...] = ()
+    classes: Mapping[str, ClassKeys] = field(default_factory=dict[str, ClassKeys])
 
     @classmethod
     def of(
@@ -235,7 +237,7 @@ class Ledger:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.sources = _read_sources(session)
+        self.sources = read_sources(session.group(SOURCES))
         self.rejections: list[SkippedItem] = []
         """Rows left out of pieces, for the next commit."""
         self.num_rows = 0
@@ -277,6 +279,13 @@ class Ledger:
             self._superseded += int(np.count_nonzero(self._of == number)) - len(newest)
         return self._log if len(newest) == len(self._log) else self._log.take(newest)
 
+    def describe(self, number: int, known: KnownSource) -> None:
+        """Stage the description of a source: of the next one, or of one that changed."""
+        if known not in self.sources:
+            self.sources = [*self.sources[:number], known, *self.sources[number + 1 :]]
+            columns = _source_columns(self.sources)
+            self._session.stage_group(SOURCES, KIND, columns, types=_SOURCE_TYPES)
+
     def stage(self, number: int, added: Entries, known: KnownSource | None = None) -> None:
         """Stage entries of a source, to be committed with the rows that they describe.
 
@@ -286,10 +295,7 @@ class Ledger:
             known: A source that is new, or described again.
         """
         if known is not None:
-            self.sources = [*self.sources[:number], known, *self.sources[number + 1 :]]
-            self._session.stage_group(
-                SOURCES, KIND, _source_columns(self.sources), types=_SOURCE_TYPES
-            )
+            self.describe(number, known)
         of = np.full(len(added), number, np.int32)
         has_group = bool(self.num_rows)
         self._of = np.concatenate([self._of, of])
@@ -362,8 +368,8 @@ def stamp_of(state: str) -> int:
     return xxh3_64_intdigest(state.encode(errors="surrogateescape")) or 1
 
 
-def _read_sources(session: Session) -> list[KnownSource]:
-    reader = session.group(SOURCES)
+def read_sources(reader: Reader | None) -> list[KnownSource]:
+    """Return the sources of a ledger, given a reader of their group."""
     if reader is None:
         return []
     texts = {name: _read_texts(reader, name) for name in _SOURCE_TYPES}
@@ -376,8 +382,11 @@ def _read_sources(session: Session) -> list[KnownSource]:
             {name: (one[0], one[1]) for name, one in json.loads(given).items()},
             tuple(json.loads(versions)),
             tuple((name, id_) for name, id_ in json.loads(tensors)),
+            json.loads(classes),
         )
-        for what, place, where, mode, given, versions, tensors in zip(*texts.values(), strict=True)
+        for what, place, where, mode, given, versions, tensors, classes in zip(
+            *texts.values(), strict=True
+        )
     ]
 
 
@@ -390,9 +399,7 @@ def _read_texts(reader: Reader, name: str) -> list[str]:
 def _source_columns(sources: Sequence[KnownSource]) -> dict[str, Column]:
     texts = {
         name: [
-            json.dumps(getattr(one, name))
-            if name in ("settings", "versions", "tensors")
-            else str(getattr(one, name))
+            json.dumps(getattr(one, name)) if name in _SOURCE_JSON else str(getattr(one, name))
             for one in sources
         ]
         for name in _SOURCE_TYPES

@@ -37,7 +37,6 @@ from tensorlake.types import ClassLabel, SampleType, as_type
 
 __all__ = [
     "Start",
-    "add_classes",
     "check_rejected",
     "class_additions",
     "find_source",
@@ -143,21 +142,6 @@ def check_rejected(dataset: Dataset, source: Source[Item], rejected: Sequence[Sk
         count=len(rejected),
         items=names,
     )
-
-
-def add_classes(dataset: Dataset, source: Source[Item]) -> list[str]:
-    """Stage the classes that a known source has and its dataset lacks; return words for them."""
-    words: list[str] = []
-    for name, kind in source.schema.items():
-        here, there = as_type(kind), dataset.schema.get(name)
-        if not isinstance(here, ClassLabel) or not isinstance(there, ClassLabel):
-            continue
-        new = [one for one in here.names if one not in there.names]
-        # Codes of a source that gives codes are those of its own list of names.
-        if new and there.names and (source.names_classes or [*there.names, *new] == [*here.names]):
-            dataset[name].add_names(new)
-            words.append(f"{name!r} has new classes: {', '.join(map(repr, new))}")
-    return words
 
 
 def class_additions(dataset: Dataset, source: Source[Item]) -> str:

@@ -26,6 +26,7 @@ from tensorlake.dataset import (
     Dataset,
     Entries,
     IngestReport,
+    KnownSource,
     Ledger,
     Progress,
     Rows,
@@ -38,9 +39,9 @@ from tensorlake.dataset import (
 )
 from tensorlake.dataset import delete as delete_dataset
 from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError, shown
+from tensorlake.ingest.engine.classes import follow_classes
 from tensorlake.ingest.engine.known import (
     Start,
-    add_classes,
     check_rejected,
     find_source,
     source_text,
@@ -135,37 +136,35 @@ def run_ingest(
         ThreadPoolExecutor(threads, thread_name_prefix="tensorlake-ingest") as pool,
         Progress(what, total=sum(source.sizes), rows=rows_known, shown=progress) as bar,
     ):
-        reading = partial(
-            read_ahead, source, pool=pool, ahead=threads, is_strict=on_error == "raise"
-        )
+        reads = partial(read_ahead, pool=pool, ahead=threads, is_strict=on_error == "raise")
         is_new = mode == "create" and not exists(url, **_place(open_arguments))
         # Before anything is read: an item that changes meanwhile has another stamp in the next run.
         listing = None if source.by_position else listing_of(source)
         # Creating a durable dataset takes a while; the disk can read the first batch meanwhile.
         everything = iter([range(len(source.items))])
         first = next(batches_of(source, everything, size), []) if is_new else []
-        begun = reading(first) if first else None
+        begun = reads(source, first) if first else None
         dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
         ledger = Ledger(session_of(dataset))
         start = find_source(dataset, ledger, source, mode, listing=listing, size=size)
         source, report.tensors = follow_tensors(
             dataset, source, None if start.new else ledger.sources[start.number]
         )
-        report.classes = [] if start.new else add_classes(dataset, source)
-        run = _Run(dataset, source, ledger, start, report, bar)
+        known = start.new or ledger.sources[start.number]
+        source, known, added = follow_classes(dataset, source, known, adds=start.new is None)
+        run = _Run(dataset, source, ledger, start, report, bar, known=known)
         if start.is_complete:
             report.unchanged = report.already_there = len(source.items)
             batches = iter(())
         elif listing is None:
             source = run.source = cut_as_known(source, start.entries)
-            reading = partial(reading.func, source, **reading.keywords)
             pieces = Pieces(dataset, source, report)
             run.stages = dict.fromkeys(Action, pieces.add)
             run.pieces = pieces
+            reading = partial(reads, source)
             done = run.skip_pieces(verify=verify, reading=reading, on_error=on_error)
             batches = batches_of(source, iter([range(done, len(source.items))]), size)
         else:
-            reading = partial(reading.func, source, **reading.keywords)
             compared = Comparison.of(listing, start.entries)
             rows = Rows(
                 session_of(dataset),
@@ -191,7 +190,9 @@ def run_ingest(
             waiting = next(batches, None)
             while waiting is not None:
                 batch, waiting = waiting, next(batches, None)
-                for loaded in begun if begun is not None and batch == first else reading(batch):
+                for loaded in (
+                    begun if begun is not None and batch == first else reads(source, batch)
+                ):
                     run.stage(loaded, on_error=on_error, quarantine=quarantine)
                 begun = None
                 if waiting is not None:
@@ -208,6 +209,11 @@ def run_ingest(
             dataset.discard()  # what an error left, and classes that no item has
         if quarantine is not None:
             report.quarantine = quarantine.add(source.left_out) or report.quarantine
+        report.classes = [
+            f"{tensor!r} has new classes: {', '.join(map(repr, names))}"
+            for tensor, names in added.items()
+            if {*names} <= {*dataset[tensor].names}  # else none of their items was committed
+        ]
         report.seconds = time.monotonic() - started
         report.url, report.version = url, dataset.version
         bar.finish(str(report))
@@ -233,11 +239,12 @@ class _Run:
         start: Start,
         report: IngestReport,
         bar: Progress,
+        *,
+        known: KnownSource,
     ) -> None:
         self.dataset, self.source, self.ledger = dataset, source, ledger
         self.report, self.bar = report, bar
         self.number, self.entries = start.number, start.entries
-        known = start.new or ledger.sources[start.number]
         names, schema = tensors_of(dataset, source), session_of(dataset).snapshot().schema
         self.described = known.with_tensors(names, schema)
         """The source as the ledger is to have it."""
@@ -328,17 +335,16 @@ class _Run:
             header, replaces = self.source.header, self.described.mode == "create"
             is_new_header = stage_header(session, self.source.kind, header, replaces=replaces)
         if stage is None or not stage.entries:
-            if is_new_header and self.number < len(
-                self.ledger.sources
-            ):  # without rows there is nothing to describe
+            # Without rows there is nothing to describe
+            if is_new_header and self.number < len(self.ledger.sources):
+                self.ledger.describe(self.number, self.described)
                 session.commit(CommitRequest(f"ingest {self.source.kind}: header"))
                 self.report.commits.append(self.dataset.version)
             return
         entries = Entries.concat(stage.entries)
         stage.entries.clear()
         key = self.ledger.key_of(self.number, self.source.key_start, entries)
-        is_noted = self.described in self.ledger.sources
-        self.ledger.stage(self.number, entries, None if is_noted else self.described)
+        self.ledger.stage(self.number, entries, self.described)
         session_of(self.dataset).commit(CommitRequest(self._message(), key=key))
         self.report.commits.append(self.dataset.version)
 

@@ -359,3 +359,23 @@ def test_outlines_of_boxes_are_polygons_of_coco(tmp_path):
     assert first["segmentation"] == [[0, 0, 4, 0, 4, 3]]
     assert second["segmentation"] == [[1.1, 1, 2, 1, 2, 2]]
     assert tools.annToMask(first).sum() > 0
+
+
+def test_a_category_that_the_file_renamed_is_exported_once(ds, tmp_path):
+    document = json.loads(json.dumps(DOCUMENT))
+    document["categories"][2] = {"id": 18, "name": "DOG", "supercategory": "animal"}
+    document["categories"][0]["id"] = 91
+    document["annotations"][0]["category_id"] = 91
+
+    again = tl.ingest.coco(write(tmp_path, document), tmp_path / "images", ds.url)
+
+    assert sorted_by_id(out(again, tmp_path / "out")) == sorted_by_id(document)
+
+
+def test_a_class_that_a_hand_added_is_exported_before_a_row_has_it(ds, tmp_path):
+    ds["label"].add_names(["fox"])
+    ds.commit("fox")
+
+    listed = out(ds, tmp_path / "out")["categories"]
+
+    assert listed == [*DOCUMENT["categories"], {"id": 91, "name": "fox"}]
