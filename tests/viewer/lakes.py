@@ -47,6 +47,7 @@ def make_lake(root: Path) -> None:
     _make_clips(str(root / "clips"))
     _make_rig(str(root / "rig"))
     _make_people(str(root / "people"))
+    _make_looks(str(root / "looks"))
     growing = tl.create(str(root / "growing"), {"x": "int64"}, durability="none")
     growing.extend({"x": range(5)})
     growing.commit("five")
@@ -298,6 +299,27 @@ def _make_clips(url: str) -> None:
     for some in (frames, frames[:1], [], None):
         clips.append({"clip": some, "words": ["one", "two"]})
     clips.commit("clips of four lengths")
+
+
+def _make_looks(url: str) -> None:
+    """Fifty classes, from the most frequent on; row k has a box, and a segment, of class k."""
+    names = [f"class {code:02}" for code in range(50)]
+    looks = tl.create(
+        url,
+        {
+            "image": tl.Image("jpeg"),
+            "boxes": tl.BBox("xyxy", of="image"),
+            "labels": tl.ClassLabel(names, per="boxes"),
+            "ground": tl.SegmentMask(names, of="image", ignore=255),
+        },
+        durability="none",
+    )
+    for code in range(50):
+        ground = np.full((120, 160), 0xFF, dtype=np.uint8)
+        ground[:, 80:] = code
+        row = {"image": GREY, "boxes": [[8, 8, 72, 112]], "labels": [code], "ground": ground}
+        looks.append(row)
+    looks.commit("fifty classes")
 
 
 def _make_people(url: str) -> None:

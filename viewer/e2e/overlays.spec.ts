@@ -1,7 +1,7 @@
 /** Every kind of overlay, where the data says; tests/viewer/lakes.py drew the truth with NumPy. */
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { cellPixel, open } from "./browser";
+import { addressOf, cellPixel, open } from "./browser";
 
 const CANVAS = "[data-testid=row-panel] canvas";
 const [WIDTH, FILL] = [160, Math.round(255 * 0.45)];
@@ -123,4 +123,38 @@ test("more than a thousand boxes are lines on their edges, pixel by pixel", asyn
 
   await page.locator(CANVAS).waitFor();
   await expect.poll(() => page.evaluate(`(${CROWD_ERRORS})(document.querySelector(${JSON.stringify(CANVAS)}))`)).toBe(0);
+});
+
+/** How opaque a run of pixels of the canvas is, each value once. */
+async function strengths(page: Page, x: number, y: number): Promise<number[]> {
+  const found = await page.locator(CANVAS).evaluate(
+    (element, [left, top, width]) => {
+      const canvas = element as HTMLCanvasElement;
+      const scale = canvas.width / (width ?? 1);
+      return [...(canvas.getContext("2d")?.getImageData(Math.round((left ?? 0) * scale), Math.round((top ?? 0) * scale), 16, 1).data ?? [])];
+    },
+    [x, y, WIDTH],
+  );
+  return [...new Set(found.filter((_, i) => i % 4 === 3))].sort((a, b) => a - b);
+}
+
+test("after twenty classes a colour comes again, hatched and then checked, in boxes, masks and the list of classes", async () => {
+  const page = await open("looks?row=3");
+  const [box, mask] = [[40, 60], [120, 60]] as const;
+  await expect.poll(() => strengths(page, ...mask)).toEqual([FILL]);
+  await expect.poll(async () => (await strengths(page, ...box)).length).toBe(1);
+  const color = await hue(page, ...mask);
+
+  for (const row of [23, 43]) {
+    await page.goto(addressOf(`looks?row=${row}`));
+    await expect.poll(async () => (await strengths(page, ...mask)).length, { message: `mask of class ${row}` }).toBe(2);
+    await expect.poll(async () => (await strengths(page, ...box)).length, { message: `box of class ${row}` }).toBeGreaterThan(1);
+    const same = (await hue(page, ...mask))?.every((part, i) => Math.abs(part - (color?.[i] ?? 0)) < 16); // a canvas rounds faint colours
+    expect(same).toBe(true);
+  }
+  await page.getByLabel("Filter classes").first().fill("3");
+  const swatch = (name: string) => page.getByRole("switch", { name: `Overlays of ${name}` }).first().locator("i").evaluate((one) => getComputedStyle(one).backgroundImage);
+  await expect.poll(() => swatch("class 03")).toBe("none");
+  await expect.poll(() => swatch("class 23")).toContain("linear-gradient");
+  await expect.poll(() => swatch("class 43")).toContain("conic-gradient");
 });

@@ -1,5 +1,6 @@
 /**
- * Class colours: the most frequent classes of a version get the most distinct colours.
+ * Class colours: the most frequent classes of a version get the most distinct colours; after twenty, the same colours
+ * are hatched, then checked, so that sixty classes look different.
  *
  * They are based on counts of the whole version, never of a query, so that filters do not change colours. The order
  * comes from a greedy search: each colour is the one farthest (CIELAB) from all before it for the worst of normal,
@@ -19,7 +20,35 @@ export const COLORS = [
   "#E84000",
   "#B87078",
   "#B8B878",
+  "#FC00E4",
+  "#F00C9C",
+  "#E4FCFC",
+  "#FC9048",
+  "#9CFC60",
+  "#D8A89C",
+  "#B43CFC",
+  "#C0FC00",
+  "#009C54",
+  "#9CB4C0",
 ] as const;
+
+export const PATTERNS = ["plain", "hatched", "checked"] as const;
+export type Pattern = (typeof PATTERNS)[number];
+const PERIOD = 8; // pixels of a pattern
+
+/** Whether a pixel is on a pattern's figure. */
+export function isOnFigure(pattern: Pattern, x: number, y: number): boolean {
+  if (pattern === "plain") return true;
+  if (pattern === "hatched") return (x + y) % PERIOD < PERIOD / 2;
+  return x % PERIOD < PERIOD / 2 === y % PERIOD < PERIOD / 2;
+}
+
+/** A CSS background of one colour and pattern, at the size of a swatch. */
+export function cssBackground(color: string, pattern: Pattern): string {
+  if (pattern === "plain") return color;
+  if (pattern === "hatched") return `repeating-linear-gradient(135deg, ${color} 0 2px, transparent 2px 4px)`;
+  return `repeating-conic-gradient(${color} 0 25%, transparent 0 50%) 0 0 / 6px 6px`;
+}
 
 export class ClassPalette {
   #ranks: Map<number, number>;
@@ -31,8 +60,15 @@ export class ClassPalette {
 
   /** The colour of a class; without a class, of an object of the row. */
   color(code: number | null, object = 0): string {
-    const rank = code === null ? object : (this.#ranks.get(code) ?? code);
-    return COLORS[((rank % COLORS.length) + COLORS.length) % COLORS.length] ?? COLORS[0];
+    return COLORS[this.#rank(code, object) % COLORS.length] ?? COLORS[0];
+  }
+
+  pattern(code: number | null, object = 0): Pattern {
+    return PATTERNS[Math.floor(this.#rank(code, object) / COLORS.length) % PATTERNS.length] ?? "plain";
+  }
+
+  #rank(code: number | null, object: number): number {
+    return Math.max(0, code === null ? object : (this.#ranks.get(code) ?? code));
   }
 }
 

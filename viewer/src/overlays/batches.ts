@@ -7,6 +7,7 @@
  * shapes are grouped and converted to numbers once, and each frame only reads the numbers.
  */
 import type { Shape } from "../lenses";
+import type { Pattern } from "../classes/palette";
 import type { OverlayStyle } from "./layers";
 import type { Extent, Fit } from "../canvas/geometry";
 
@@ -15,6 +16,8 @@ export const FAINT = 0.5;
 
 export interface Batch {
   color: string;
+  /** Of fills. */
+  pattern: Pattern;
   /** For predictions. */
   isDashed: boolean;
   isFaint: boolean;
@@ -34,18 +37,18 @@ export function batchesOf(shapes: readonly Shape[], palette: OverlayStyle["palet
   return batches;
 }
 
-interface Group extends Pick<Batch, "color" | "isDashed" | "isFaint"> {
+interface Group extends Pick<Batch, "color" | "pattern" | "isDashed" | "isFaint"> {
   shapes: Shape[];
 }
 
 function groupByStyle(shapes: readonly Shape[], palette: OverlayStyle["palette"]): Map<string, Group> {
   const groups = new Map<string, Group>();
   for (const shape of shapes) {
-    const color = palette.color(shape.code);
+    const [color, pattern] = [palette.color(shape.code), palette.pattern(shape.code)];
     const { isPredicted: isDashed, isFaint = false } = shape;
-    const key = `${color} ${isDashed} ${isFaint}`;
+    const key = `${color} ${pattern} ${isDashed} ${isFaint}`;
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, { color, isDashed, isFaint, shapes: [shape] });
+    if (group === undefined) groups.set(key, { color, pattern, isDashed, isFaint, shapes: [shape] });
     else group.shapes.push(shape);
   }
   return groups;

@@ -10,10 +10,12 @@ import { rasterizeBoxes } from "./box-raster";
 import { type Extent, type Fit, isInSight, type Point } from "../canvas/geometry";
 import { LABEL_HEIGHT, placeLabels } from "./labels";
 import { eachBoxInSight, FAINT, batchesOf, type Batch } from "./batches";
+import { patternFill } from "./pattern-fill";
 
 const STROKE = 2;
 const DASH = [6, 4];
 const FILL = 0.25; // of the opacity: boxes overlap
+const PATTERN_FILL = 0.75; // the figure of a pattern covers half, and must be seen
 const DENSE = 1000; // boxes in sight
 const JOINT = 3;
 const LABEL_FONT = "600 11px 'Inter Variable', system-ui, sans-serif";
@@ -39,9 +41,9 @@ export function drawShapes(
   if (isDense) rasterizeBoxes(context, batches, fit, area);
   for (const look of batches) {
     context.setLineDash(look.isDashed ? DASH : []);
-    context.fillStyle = look.color;
+    context.fillStyle = patternFill(context, look.color, look.pattern);
     context.strokeStyle = look.color;
-    const strength = { lines: look.isFaint ? FAINT : 1, fills: look.isFaint ? 0 : FILL * style.opacity };
+    const strength = { lines: look.isFaint ? FAINT : 1, fills: look.isFaint ? 0 : (look.pattern === "plain" ? FILL : PATTERN_FILL) * style.opacity };
     if (!isDense) drawBoxes(context, look.boxes, { fit, area }, strength);
     if (look.others.length > 0) drawPaths(context, look.others.filter((shape) => isInSight(shape, fit, area)), fit, strength);
   }
@@ -84,6 +86,7 @@ function drawPaths(context: CanvasRenderingContext2D, shapes: readonly Shape[], 
   context.stroke(paths.fill);
   context.stroke(paths.lines);
   context.setLineDash([]);
+  context.fillStyle = context.strokeStyle; // a joint is too small for a pattern
   context.fill(paths.dots);
   context.stroke(paths.rings);
 }

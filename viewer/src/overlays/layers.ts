@@ -3,13 +3,14 @@ import type { Extent } from "../canvas/geometry";
 import type { Row, TensorInfo } from "../api/client";
 import { imageOf, isMask, isOverlay, lensOf, type Pixel, type Shape } from "../lenses";
 import type { ClassTable } from "../classes/class-table";
+import type { Pattern } from "../classes/palette";
 
 /** Which overlays are visible, and how they are drawn: shared by the grid, the row panel and the detail view. */
 export interface OverlayStyle {
   hiddenTensors: ReadonlySet<string>;
   hiddenCodes: ReadonlySet<number>;
   classes: ClassTable;
-  palette: { color(code: number | null, object?: number): string };
+  palette: { color(code: number | null, object?: number): string; pattern(code: number | null, object?: number): Pattern };
   /** Opacity of fills, 0 to 1; lines are always opaque. */
   opacity: number;
 }

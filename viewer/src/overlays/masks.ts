@@ -4,13 +4,14 @@
  *     red + 256 · green of a pixel = its code       (the server's masks.py)
  *
  * The inside of a region has the given opacity and its edge a higher one, so that adjacent objects of one
- * class can be distinguished. Coloured masks are cached until the style changes.
+ * class can be distinguished. Between the figures of a pattern it is fainter. Coloured masks are cached until the style changes.
  */
 import type { Pixel } from "../lenses";
-import { channelsOf } from "../classes/palette";
+import { channelsOf, isOnFigure, type Pattern } from "../classes/palette";
 import type { Layer, OverlayStyle } from "./layers";
 import type { Extent, Fit } from "../canvas/geometry";
 
+const BETWEEN = 0.3; // of the opacity, between the figures of a pattern
 const EDGE = 0.5; // of the remaining opacity: an edge is visible at any setting
 
 export function readCodes(pixels: Uint8ClampedArray): Uint16Array {
@@ -24,21 +25,24 @@ export function colorCodes(
   codes: Uint16Array,
   width: number,
   pixel: (code: number) => Pixel | null,
-  color: (pixel: Pixel) => string,
+  look: (pixel: Pixel) => { color: string; pattern: Pattern },
   opacity: number,
 ): Uint8ClampedArray<ArrayBuffer> {
-  const colors = new Map<number, [number, number, number] | null>();
+  const looks = new Map<number, { rgb: [number, number, number]; pattern: Pattern }>();
   for (const code of new Set(codes)) {
     const meaning = pixel(code);
-    colors.set(code, meaning === null ? null : channelsOf(color(meaning)));
+    if (meaning === null) continue;
+    const { color, pattern } = look(meaning);
+    looks.set(code, { rgb: channelsOf(color), pattern });
   }
   const out = new Uint8ClampedArray(4 * codes.length);
   const inside = Math.round(255 * opacity);
   const edge = Math.round(255 * (opacity + (1 - opacity) * EDGE));
   for (let i = 0; i < codes.length; i += 1) {
     const code = codes[i] ?? 0;
-    const rgb = colors.get(code);
-    if (rgb == null) continue;
+    const found = looks.get(code);
+    if (found === undefined) continue;
+    const { rgb, pattern } = found;
     const column = i % width;
     const isEdge =
       (column > 0 && codes[i - 1] !== code) ||
@@ -48,7 +52,7 @@ export function colorCodes(
     out[4 * i] = rgb[0];
     out[4 * i + 1] = rgb[1];
     out[4 * i + 2] = rgb[2];
-    out[4 * i + 3] = isEdge ? edge : inside;
+    out[4 * i + 3] = isEdge ? edge : isOnFigure(pattern, column, (i - column) / width) ? inside : inside * BETWEEN;
   }
   return out;
 }
@@ -86,8 +90,8 @@ function coloured(bitmap: ImageBitmap, layer: Layer, style: OverlayStyle): Colou
   const known = kept.get(bitmap) ?? blank(bitmap);
   if (known.look === style) return known;
   const { width, height } = bitmap;
-  const color = ({ code, object }: Pixel) => style.palette.color(code, object);
-  const pixels = colorCodes(known.codes, width, layer.pixel, color, style.opacity);
+  const look = ({ code, object }: Pixel) => ({ color: style.palette.color(code, object), pattern: style.palette.pattern(code, object) });
+  const pixels = colorCodes(known.codes, width, layer.pixel, look, style.opacity);
   context2d(known.canvas).putImageData(new ImageData(pixels, width, height), 0, 0);
   known.look = style;
   kept.set(bitmap, known);

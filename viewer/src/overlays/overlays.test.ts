@@ -47,7 +47,7 @@ const style = (more: Partial<OverlayStyle> = {}): OverlayStyle => ({
   hiddenTensors: new Set(),
   hiddenCodes: new Set(),
   classes: new ClassTable(tensors),
-  palette: { color: (code) => COLORS[code ?? 0] ?? COLORS[0] },
+  palette: { color: (code) => COLORS[code ?? 0] ?? COLORS[0], pattern: () => "plain" },
   opacity: 0.5,
   ...more,
 });
@@ -167,9 +167,17 @@ test("masks are coloured as a plain drawing of them is", () => {
   const pixel = (code: number): Pixel | null => (code === 0 ? null : { code, object: 0 });
   const rgb = (code: number) => (code === 0 ? null : channelsOf(COLORS[code] ?? COLORS[0]));
 
-  const colors = colorCodes(Uint16Array.from(mask.flat()), width, pixel, ({ code }) => COLORS[code ?? 0] ?? COLORS[0], 0.4);
+  const colors = colorCodes(Uint16Array.from(mask.flat()), width, pixel, ({ code }) => ({ color: COLORS[code ?? 0] ?? COLORS[0], pattern: "plain" }), 0.4);
 
   expect([...colors]).toEqual(drawn(mask, rgb, 0.4));
+});
+
+test("between the figures of a pattern a mask is fainter, and its edge is whole", () => {
+  const look = () => ({ color: COLORS[0], pattern: "hatched" as const });
+  const alphas = [...colorCodes(new Uint16Array(64).fill(1), 8, (code) => ({ code, object: 0 }), look, 0.4)].filter((_, i) => i % 4 === 3);
+
+  expect(alphas.slice(0, 8)).toEqual([102, 102, 102, 102, 31, 31, 31, 31]);
+  expect(alphas.slice(8, 16)).toEqual([102, 102, 102, 31, 31, 31, 31, 102]);
 });
 
 test("a pixel's code is read from its red and green", () => {
@@ -248,7 +256,7 @@ const NAMES = ["", "#010000", "#020000", "#030000", "#040000", "#050000"];
 
 test("a crowd has the edges of its boxes and nothing else, cut where the area ends", () => {
   const boxes: [number, number, number, number][] = [[2, 3, 10, 5], [-4, 5, 9, 30], [0, 0, 29, 29], [20, 20, 40, 4], [8, 4, 0, 0]];
-  const batches = boxes.map((box, i) => ({ color: NAMES[i + 1] ?? "", isDashed: false, isFaint: false, boxes: Float64Array.from(box), others: [] }));
+  const batches = boxes.map((box, i) => ({ color: NAMES[i + 1] ?? "", pattern: "plain" as const, isDashed: false, isFaint: false, boxes: Float64Array.from(box), others: [] }));
   const pixels = new Uint32Array(30 * 30);
 
   setBoxes(pixels, { width: 30, height: 30 }, batches, { scale: 1, x: 0, y: 0 }, 1);
@@ -258,7 +266,7 @@ test("a crowd has the edges of its boxes and nothing else, cut where the area en
 
 test("what a model says is dashed in a crowd too", () => {
   const pixels = new Uint32Array(40 * 4);
-  const look = { color: "#010000", isDashed: true, isFaint: false, boxes: Float64Array.of(0, 1, 39, 0), others: [] };
+  const look = { color: "#010000", pattern: "plain" as const, isDashed: true, isFaint: false, boxes: Float64Array.of(0, 1, 39, 0), others: [] };
 
   setBoxes(pixels, { width: 40, height: 4 }, [look], { scale: 1, x: 0, y: 0 }, 1);
 
@@ -271,6 +279,6 @@ test("what is sorted by look is kept while shapes and colours are the same", () 
   const batches = batchesOf(shapes, palette);
 
   expect(batchesOf(shapes, palette)).toBe(batches);
-  expect(batchesOf(shapes, { color: () => COLORS[3] })).toHaveLength(2); // true, and what a model says
+  expect(batchesOf(shapes, { color: () => COLORS[3], pattern: () => "plain" })).toHaveLength(2); // true, and what a model says
   expect(batches.reduce((sum, look) => sum + look.boxes.length / 4 + look.others.length, 0)).toBe(shapes.length);
 });
