@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["Converter"]
+import numpy as np
+
+from tensorlake.errors import InvalidInputError
+
+__all__ = ["Converter", "no_such_dtype"]
 
 
 class Converter(Protocol):
@@ -47,3 +51,19 @@ class Converter(Protocol):
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Convert a batch of NumPy arrays to the framework's."""
         ...
+
+
+def no_such_dtype(name: str, dtype: np.dtype, framework: str) -> InvalidInputError:
+    """Build the error for an entry, of a function of the user, that a framework cannot hold."""
+    if dtype.kind in "Mm":
+        instead = "its .astype('int64')"
+    elif dtype.kind in "SUO":
+        instead = "its .tolist(): text and objects are listed"
+    else:
+        instead = "it as float32 or float64"
+    return InvalidInputError(
+        f"{name!r} of a batch is an array of {dtype}, for which {framework} has no dtype"
+        f"\nreturn {instead}",
+        tensor=name,
+        actual=str(dtype),
+    )

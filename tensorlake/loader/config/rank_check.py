@@ -8,8 +8,11 @@ so that either every rank begins its pass or every rank raises.
     key    tensorlake/<what is read>/<rank>             number of passes this rank has begun
            tensorlake/<what is read>/<pass>/<rank>      its plan, as JSON; rank 0 deletes it
            tensorlake/<what is read>/<pass>/verdict     which ranks differ, and in what
+           tensorlake/waiting/<rank>                    what a rank waits to begin, while it waits
 
-The verdict of a pass is deleted at the next, when all have read it.
+The verdict of a pass is deleted at the next, when all have read it. Ranks that begin loaders of
+different columns wait for each other under different keys: when the timeout ends, rank 0 finds in
+``waiting`` what the others began instead, and tells them.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ COMPARED = (
     ),
 )
 MAX_LISTED = 4  # ranks in a message
+WAITING = "tensorlake/waiting"
 VERDICT_GRACE_S = 5.0  # that rank 0's verdict may take after its own wait has ended
 
 
@@ -110,7 +114,8 @@ def compare_with_rank_0(group: Group, *, what: str, plan: dict[str, Any], timeou
     """Post this rank's plan, and wait for the verdict whether all ranks' plans equal rank 0's.
 
     Raises:
-        StateMismatchError: They differ; the message lists the differences. Every rank raises it.
+        StateMismatchError: They differ, or a rank began a pass of another loader; the message lists
+            the differences. Every rank raises it.
         StorageTimeoutError: A rank did not begin this pass within the timeout.
     """
     board = group.board
@@ -119,16 +124,24 @@ def compare_with_rank_0(group: Group, *, what: str, plan: dict[str, Any], timeou
     prefix = f"tensorlake/{what}"
     number = board.count(f"{prefix}/{group.rank}")
     key = f"{prefix}/{number}"
+    board.post(f"{WAITING}/{group.rank}", json.dumps([what, key]))
     board.post(f"{key}/{group.rank}", json.dumps(plan))
     if group.rank == 0:
-        board.post(f"{key}/verdict", json.dumps(_verdict(board, group.size, key, timeout_s)))
+        verdict = _verdict(board, group.size, key, timeout_s)
+        for _, other in verdict["elsewhere"].values():
+            board.post(f"{other}/verdict", json.dumps(verdict | {"elsewhere": {0: [what, key]}}))
+        board.post(f"{key}/verdict", json.dumps(verdict))
         board.delete(f"{prefix}/{number - 1}/verdict")
     else:
         board.wait([f"{key}/verdict"], timeout_s + min(timeout_s, VERDICT_GRACE_S))
         if not board.has(f"{key}/verdict"):
+            board.delete(f"{WAITING}/{group.rank}")
             raise _late(what, _missing(board, group.size, key) or [0], timeout_s)
     (text,) = board.read([f"{key}/verdict"])
     verdict: dict[str, Any] = json.loads(text)
+    board.delete(f"{WAITING}/{group.rank}")
+    if verdict["elsewhere"]:
+        raise _elsewhere(what, verdict["elsewhere"])
     if verdict["late"]:
         raise _late(what, verdict["late"], verdict["timeout_s"])
     if verdict["differing"]:
@@ -140,7 +153,10 @@ def _verdict(board: Board, size: int, key: str, timeout_s: float) -> dict[str, A
     keys = [f"{key}/{rank}" for rank in range(size)]
     board.wait(keys, timeout_s)
     if late := _missing(board, size, key):
-        return {"late": late, "timeout_s": timeout_s, "differing": {}}
+        waiting = [rank for rank in late if board.has(f"{WAITING}/{rank}")]
+        found = board.read([f"{WAITING}/{rank}" for rank in waiting]) if waiting else []
+        elsewhere = dict(zip(waiting, map(json.loads, found), strict=True))
+        return {"late": late, "timeout_s": timeout_s, "differing": {}, "elsewhere": elsewhere}
     first, *others = map(json.loads, board.read(keys))
     for one in keys:
         board.delete(one)
@@ -153,7 +169,8 @@ def _verdict(board: Board, size: int, key: str, timeout_s: float) -> dict[str, A
         for rank, plan in enumerate(others, start=1)
         if plan != first
     }
-    return {"late": [], "differing": dict(list(differing.items())[:MAX_LISTED])}
+    listed = dict(list(differing.items())[:MAX_LISTED])
+    return {"late": [], "elsewhere": {}, "differing": listed}
 
 
 def _missing(board: Board, size: int, key: str) -> list[int]:
@@ -167,6 +184,20 @@ def _late(what: str, ranks: list[int], timeout_s: float) -> StorageTimeoutError:
         "\ngive the loaders of all ranks the same columns, and start them in the same order; one"
         " for this rank alone is made with rank=0, world_size=1",
         timeout_s=timeout_s,
+    )
+
+
+def _elsewhere(what: str, others: dict[str, list[str]]) -> StateMismatchError:
+    listed = "\n".join(
+        f"   rank {rank}  a loader of {other!r}"
+        for rank, (other, _) in list(others.items())[:MAX_LISTED]
+    )
+    return StateMismatchError(
+        f"this rank began a pass of a loader of {what!r}, and others of another loader\n{listed}"
+        "\ngive the loaders of all ranks the same columns, and start them in the same order; one"
+        " for this rank alone is made with rank=0, world_size=1",
+        expected=what,
+        actual={int(rank): other for rank, (other, _) in others.items()},
     )
 
 

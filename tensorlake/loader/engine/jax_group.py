@@ -45,7 +45,7 @@ class ServiceBoard:
 
     def post(self, key: str, text: str) -> None:
         """Post a string."""
-        self.client.key_value_set(key, text)
+        self.client.key_value_set(key, text, allow_overwrite=True)
 
     def wait(self, keys: Sequence[str], timeout_s: float) -> None:
         """Wait until all keys are posted or the timeout expires."""

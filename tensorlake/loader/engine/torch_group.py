@@ -11,6 +11,7 @@ import torch
 import torch.distributed
 from torch.utils.data import get_worker_info
 
+from tensorlake.errors import InvalidStateError
 from tensorlake.loader.config.rank_board import parent_board
 from tensorlake.loader.config.rank_check import Group
 
@@ -32,6 +33,13 @@ def torch_group() -> Group | None:
     return Group(distributed.get_rank(), distributed.get_world_size(), board)
 
 
+def _gone() -> InvalidStateError:
+    return InvalidStateError(
+        "the store of torch's process group does not answer while ranks are compared: the process"
+        " that keeps it, rank 0, has ended\nlook for the error of rank 0"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class StoreBoard:
     """Strings in a store of ``torch.distributed``."""
@@ -47,7 +55,10 @@ class StoreBoard:
         try:
             self.store.wait(list(keys), timedelta(seconds=timeout_s))
         except RuntimeError:  # stores have no error of their own for a timeout: the caller checks
-            self.store.check(list(keys))  # raises where the store itself is gone
+            try:
+                self.store.check(list(keys))
+            except RuntimeError as error:
+                raise _gone() from error
 
     def has(self, key: str) -> bool:
         """Return whether a key is posted now."""

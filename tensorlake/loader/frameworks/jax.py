@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
+from tensorlake.loader.config.converter import no_such_dtype
 
 __all__ = ["JaxConverter", "placed_by"]
 
@@ -42,14 +43,17 @@ class JaxConverter:
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Convert a batch's arrays to jax arrays."""
-        return {name: self._array(value) for name, value in batch.items()}
+        return {name: self._array(name, value) for name, value in batch.items()}
 
-    def _array(self, value: Any) -> Any:
+    def _array(self, name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
-        if self.sharding is not None:
-            return jax.make_array_from_process_local_data(self.sharding, value)
-        return jax.device_put(value, self.device)
+        try:
+            if self.sharding is not None:
+                return jax.make_array_from_process_local_data(self.sharding, value)
+            return jax.device_put(value, self.device)
+        except TypeError as error:
+            raise no_such_dtype(name, value.dtype, "JAX") from error
 
 
 def placed_by(sharding: Any) -> tuple[tuple[int, int], int]:

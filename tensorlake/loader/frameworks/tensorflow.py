@@ -23,6 +23,7 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.config.batch_schema import VALID
 from tensorlake.loader.config.collate import null_in_batch
+from tensorlake.loader.config.converter import no_such_dtype
 from tensorlake.loader.engine.loader import Loader
 from tensorlake.loader.frameworks.tensorflow_spec import specs_of
 
@@ -57,7 +58,7 @@ class TensorFlowConverter:
         return {
             name: self._tensor(name, value, valid)
             if isinstance(value, list)
-            else tf.convert_to_tensor(value)
+            else _dense(name, value)
             for name, value in batch.items()
         }
 
@@ -191,6 +192,20 @@ def tf_dataset(loader: Loader, element_spec: Any = None) -> LoaderDataset:
     """
     assert isinstance(loader, TensorFlowLoader)
     return LoaderDataset(loader, loader.element_spec(element_spec))
+
+
+def _dense(name: str, value: Any) -> Any:
+    """Return an array as a tensor; another object as it is.
+
+    Raises:
+        InvalidInputError: A function of the user made an array of which TensorFlow has no dtype.
+    """
+    if not isinstance(value, np.ndarray):
+        return value
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise no_such_dtype(name, value.dtype, "TensorFlow") from error
 
 
 def _ragged(samples: list[np.ndarray], spec: Any) -> Any:

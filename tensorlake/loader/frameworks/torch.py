@@ -30,6 +30,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from tensorlake.errors import InvalidInputError, shown
+from tensorlake.loader.config.converter import no_such_dtype
 from tensorlake.loader.config.rank_board import (
     answer_workers,
     listen_as_worker,
@@ -192,7 +193,7 @@ class TorchConverter:
 
     def convert(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Convert a batch's arrays to tensors, and copy them to the device."""
-        tensors = {name: _as_tensor(value) for name, value in batch.items()}
+        tensors = {name: _as_tensor(name, value) for name, value in batch.items()}
         if self.device is not None:
             tensors = self._on_device(tensors, self.device)
         for name in self.nested & tensors.keys():
@@ -298,16 +299,23 @@ def side_stream(device: torch.device) -> Any:
     return torch.cuda.Stream(device)
 
 
-def _as_tensor(value: Any) -> Any:
+def _as_tensor(name: str, value: Any) -> Any:
     if isinstance(value, list):
-        return [_of_array(one) if isinstance(one, np.ndarray) else one for one in value]
-    return _of_array(value) if isinstance(value, np.ndarray) else value
+        return [_of_array(name, one) if isinstance(one, np.ndarray) else one for one in value]
+    return _of_array(name, value) if isinstance(value, np.ndarray) else value
 
 
-def _of_array(array: np.ndarray) -> torch.Tensor:
-    """View an array as a tensor; float types that torch cannot convert are passed as bits."""
+def _of_array(name: str, array: np.ndarray) -> torch.Tensor:
+    """View an array as a tensor; float types that torch cannot convert are passed as bits.
+
+    Raises:
+        InvalidInputError: A function of the user made an array of which torch has no dtype.
+    """
     if not is_narrow_float(array.dtype):
-        return torch.from_numpy(array)
+        try:
+            return torch.from_numpy(array)
+        except TypeError as error:
+            raise no_such_dtype(name, array.dtype, "torch") from error
     bits = torch.from_numpy(array.view(np.int16 if array.itemsize > 1 else np.uint8))
     return bits.view(getattr(torch, array.dtype.name))
 

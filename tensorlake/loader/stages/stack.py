@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Outputs"]
 
+TEXTS = (np.str_, np.bytes_)  # which are listed, as str and bytes are
 INTEGERS = {1: "uint8", 2: "int16"}  # by their bytes; torch and NumPy both have them
 
 
@@ -160,12 +161,15 @@ def _shape_of(
 
 def _stacked(name: str, values: list[Any], framework: str) -> Any:
     tensors = [one for one in values if _is_tensor(one)]
-    is_numeric = [isinstance(one, np.ndarray | np.generic | int | float) for one in values]
+    is_numeric = [
+        isinstance(one, np.ndarray | np.generic | int | float) and not isinstance(one, TEXTS)
+        for one in values
+    ]
     if len(tensors) + sum(is_numeric) < len(values):
         has_array = bool(tensors) or any(isinstance(one, np.ndarray) for one in values)
         if has_array and any(one is None for one in values):
             raise _none_returned(name)
-        return [*values]
+        return [one.item() if isinstance(one, TEXTS) else one for one in values]
     arrays: list[Any] = values
     as_tensors = framework == "torch" and len(tensors) == len(values)
     if not as_tensors:

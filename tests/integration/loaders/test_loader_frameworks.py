@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tensorlake as tl
@@ -153,3 +154,40 @@ def test_a_mesh_of_several_devices_gets_global_arrays_sharded_by_rows(pets):
     assert whole["shards"] == [[i, 3 * i, 3 * i + 3, 3] for i in range(4)]
     assert rest["rows"] == whole["rows"][2:]
     assert list(itertools.chain(*rest["rows"])) != sorted(itertools.chain(*rest["rows"]))
+
+
+# ---- dtypes that only NumPy has
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (np.datetime64("2020-01-01"), "return its .astype('int64')"),
+        (np.array(["a", "b"]), "return its .tolist(): text and objects are listed"),
+        (np.longdouble(1), "return it as float32 or float64"),
+    ],
+)
+def test_an_array_without_a_dtype_of_the_framework_is_refused_by_name(
+    pets, framework, value, advice
+):
+    loader = getattr(pets, framework)(
+        batch_size=2, columns=["label"], transform=lambda _: {"at": value}
+    )
+
+    if framework == "loader":
+        assert next(iter(loader))["at"].dtype == np.asarray(value).dtype
+        return
+    with pytest.raises(
+        tl.InvalidInputError, match=f"'at' of a batch is an array of {value.dtype}"
+    ) as caught:
+        next(iter(loader))
+
+    assert str(caught.value).splitlines()[-1] == advice
+
+
+def test_text_of_numpy_is_listed_as_other_text(pets, framework):
+    loader = getattr(pets, framework)(
+        batch_size=2, columns=["name"], transform=lambda row: {"name": np.str_(row["name"])}
+    )
+
+    assert next(iter(loader))["name"] == ["pet 0", "pet 1"]

@@ -63,7 +63,7 @@ def test_an_alias_without_as_is_no_keyword():
     assert set(keywords) >= RESERVED
     for word in sorted(set(keywords) - {"isnull"} | FOREIGN):  # a ISNULL is a condition
         with pytest.raises(QueryError, match=r"line 1, column"):
-            parse(f"SELECT a {word} FROM this")
+            parse(f"SELECT a {word}, b FROM this")
         if word not in RESERVED:
             assert parse(f"SELECT a AS {word} FROM this t").select[0].alias == word
 
