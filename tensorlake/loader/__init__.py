@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.nulls import NullColumnWarning
     from tensorlake.loader.decode import step_from_json
     from tensorlake.loader.engine.benchmark import Epoch, Sample, measure_epochs
+    from tensorlake.loader.engine.composed.axis_windows import AxisWindows
     from tensorlake.loader.engine.composed.packing import Packing
-    from tensorlake.loader.engine.composed.rows import ComposedRows
+    from tensorlake.loader.engine.composed.rows import ComposedRows, Form
+    from tensorlake.loader.engine.composed.windows import RowWindows, Steps, Tail
     from tensorlake.loader.engine.loader import Loader
     from tensorlake.loader.engine.progress import Progress
     from tensorlake.loader.frameworks.make import make_loader
@@ -51,11 +53,13 @@ __all__ = [
     "MIX_STOPS",
     "PLAN_VERSION",
     "AccessPlan",
+    "AxisWindows",
     "Balance",
     "BatchServer",
     "ColumnPlan",
     "ComposedRows",
     "Epoch",
+    "Form",
     "Framework",
     "Loader",
     "LoaderDataset",
@@ -73,12 +77,15 @@ __all__ = [
     "Packing",
     "PlanKey",
     "Progress",
+    "RowWindows",
     "Sample",
     "SelectedRows",
     "Sharding",
     "Share",
     "ShortBatchWarning",
     "Shuffle",
+    "Steps",
+    "Tail",
     "VirtualColumn",
     "VirtualValues",
     "Weight",
@@ -105,8 +112,10 @@ _PLACES: Final = {
     "tensorlake.loader.decode": "step_from_json",
     "tensorlake.loader.engine.benchmark": "Epoch Sample measure_epochs",
     "tensorlake.loader.engine.loader": "Loader",
+    "tensorlake.loader.engine.composed.axis_windows": "AxisWindows",
     "tensorlake.loader.engine.composed.packing": "Packing",
-    "tensorlake.loader.engine.composed.rows": "ComposedRows",
+    "tensorlake.loader.engine.composed.rows": "ComposedRows Form",
+    "tensorlake.loader.engine.composed.windows": "RowWindows Steps Tail",
     "tensorlake.loader.engine.progress": "Progress",
     "tensorlake.loader.frameworks.make": "make_loader",
     "tensorlake.loader.frameworks.server": "served_loader written_batches",

@@ -106,7 +106,7 @@ _EXACT = "exact answers are ds.query('ORDER BY COSINE_SIMILARITY(vec, $q) DESC L
 LATER: dict[str, str] = {
     **dict.fromkeys(("create_index", "drop_index", "indexes", "search"), _EXACT),
     "pack": "pack the documents of one dataset or view: view.pack('tokens', 4096)",
-    "windows": "cut windows of samples in ds.torch(transform=…)",
+    "windows": "cut windows of one dataset or view: view.windows(size=16, by='episode')",
 }
 """Names of a later version, and their substitutes in this one."""
 ON_VIEWS: dict[str, str] = dict.fromkeys(

@@ -19,9 +19,10 @@ from tensorlake.dataset.transform.loader_options import (
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
-    from tensorlake.loader import Framework, Loader, LoaderDataset, Packing
+    from tensorlake.dataset.transform.windows import WindowForm
+    from tensorlake.loader import Form, Framework, Loader, LoaderDataset, Packing
 
-__all__ = ["Packed", "jax", "loader", "tensorflow", "torch"]
+__all__ = ["Packed", "Windows", "jax", "loader", "tensorflow", "torch"]
 
 
 class HasLoader(Protocol):
@@ -115,14 +116,14 @@ def loader(self: HasLoader, **arguments: Unpack[LoaderOptions]) -> Loader:
     return self.__loader__("numpy", dict(arguments))
 
 
-class HasDocuments(Protocol):
-    """Rows that can be packed."""
+class HasRowset(Protocol):
+    """Rows that can be packed, and cut into windows."""
 
     @property
     def __rowset__(self) -> RowSet: ...
 
     def __loader__(
-        self, framework: Framework, arguments: dict[str, Any], packing: Packing | None = None
+        self, framework: Framework, arguments: dict[str, Any], form: Form | None = None
     ) -> Loader: ...
 
 
@@ -130,7 +131,7 @@ class HasDocuments(Protocol):
 class Packed:
     """Documents as sequences of one length: what ``pack()`` returns, to be streamed."""
 
-    documents: HasDocuments
+    documents: HasRowset
     packing: Packing
 
     torch, jax, tensorflow, loader = torch, jax, tensorflow, loader
@@ -147,3 +148,34 @@ class Packed:
         from tensorlake.dataset.transform.pack import packed_arguments
 
         return self.documents.__loader__(framework, *packed_arguments(arguments, self.packing))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Windows:
+    """Windows of rows, or of their arrays: what ``windows()`` returns, to be streamed."""
+
+    rows: HasRowset
+    columns: tuple[str, ...]
+    form: WindowForm
+
+    torch, jax, tensorflow, loader = torch, jax, tensorflow, loader
+
+    def __len__(self) -> int:
+        """Return the number of windows; reads the lengths of groups."""
+        from tensorlake.dataset.transform.loaders import count_units
+
+        return count_units(self.rows.__rowset__, self.form)
+
+    def __repr__(self) -> str:
+        rows = self.rows.__rowset__
+        return (
+            f"Windows of {', '.join(map(repr, self.columns))}: {self.form.steps}, from"
+            f" {len(rows):,} rows of {rows.url!r} {rows.version}"
+        )
+
+    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
+        """Make a loader of a framework."""
+        from tensorlake.dataset.transform.windows import window_arguments
+
+        given = window_arguments(arguments, self.columns, self.form)
+        return self.rows.__loader__(framework, given, self.form)

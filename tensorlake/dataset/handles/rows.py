@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from tensorlake.types import SampleType
 
 if TYPE_CHECKING:
     from tensorlake.dataset.transform.loaders import Repin
-    from tensorlake.loader import Framework, Loader, Packing
+    from tensorlake.loader import Form, Framework, Loader
     from tensorlake.reading import Reader, Selection
 
 __all__ = ["RowNames", "Rows", "repin_of"]
@@ -211,15 +211,62 @@ class Rows:
         packing = checked_packing(rows, tokens, length, eos=eos, split=split, mask=mask)
         return batches.Packed(self, packing)
 
+    def windows(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        size: int,
+        by: str | None = None,
+        stride: int = 1,
+        step: int | None = None,
+        tail: Literal["drop", "pad", "keep"] = "drop",
+    ) -> batches.Windows:
+        """Cut windows of consecutive rows, or of the rows' own arrays, to be streamed.
+
+        With ``by``, the elements of a window are rows with one value of a column, in their order
+        here. Without, they are the elements of a row's arrays along the first axis, and columns
+        without one come once for each window of the row. No window crosses a group, or a row.
+
+        Batches have the columns, of shape (batch, size, …), ``_row`` and ``_start``, int64: the row
+        number of a window's first row, and the place of its first element in the group or row.
+
+        Args:
+            columns: The columns of a batch; all, by default.
+            size: Elements of a window.
+            by: The column whose values group rows, such as an episode.
+            stride: Distance of the elements of a window.
+            step: Distance of the starts of windows; ``size`` by default.
+            tail: Windows that extend past the end of a group are left out ("drop"), repeat its last
+                element there and have ``_mask``, bool of shape (batch, size), False at it ("pad"),
+                or are shorter, so that columns are lists of arrays ("keep").
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-windows", {"episode": "int64", "x": "int64"})
+            >>> ds.extend({"episode": [0, 0, 0, 0, 1, 1, 1], "x": [0, 1, 2, 3, 10, 11, 12]})
+            >>> windows = ds.windows("x", by="episode", size=3, step=1)
+            >>> len(windows)
+            3
+            >>> (batch,) = windows.loader(batch_size=3)
+            >>> batch["x"].tolist()
+            [[0, 1, 2], [1, 2, 3], [10, 11, 12]]
+            >>> ds.discard()
+        """
+        from tensorlake.dataset.transform.windows import checked_windows
+
+        rows = self.__rowset__
+        made = checked_windows(rows, columns, by=by, size=size, stride=stride, step=step, tail=tail)
+        return batches.Windows(self, *made)
+
     def __loader__(
-        self, framework: Framework, arguments: dict[str, Any], packing: Packing | None = None
+        self, framework: Framework, arguments: dict[str, Any], form: Form | None = None
     ) -> Loader:
         """Make a loader of a framework: what ``torch()``, ``jax()`` and ``loader()`` call."""
         from tensorlake.dataset.transform.loaders import stream
 
-        remake = partial(_made_again, self, framework, arguments, packing)
+        remake = partial(_made_again, self, framework, arguments, form)
         own = self.__rowset__, framework, arguments
-        return stream(*own, repin=repin_of(self), remake=remake, packing=packing)
+        return stream(*own, repin=repin_of(self), remake=remake, form=form)
 
     def show(self, *, write: bool = False, open: bool = True) -> str:  # noqa: A002 - as webbrowser
         """Look at the rows in a browser, and return the address of the page.
@@ -268,8 +315,8 @@ def _made_again(
     rows: Rows,
     framework: Framework,
     arguments: dict[str, Any],
-    packing: Packing | None,
+    form: Form | None,
     **replaced: Any,
 ) -> Loader:
     """Make the same loader in another process; None for a View's rows."""
-    return rows.__loader__(framework, arguments | replaced, packing)
+    return rows.__loader__(framework, arguments | replaced, form)

@@ -39,11 +39,11 @@ from tensorlake.dataset.transform.loader_options import DEFAULTS, ResumeOptions
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import (
     ComposedRows,
+    Form,
     Framework,
     Loader,
     LoaderState,
     Order,
-    Packing,
     SelectedRows,
     VirtualValues,
     make_loader,
@@ -70,7 +70,7 @@ def stream(
     *,
     repin: Repin | None = None,
     remake: Callable[..., Loader] | None = None,
-    packing: Packing | None = None,
+    form: Form | None = None,
 ) -> Loader:
     """Make a loader of rows.
 
@@ -80,7 +80,7 @@ def stream(
         arguments: As for ``ds.loader()``.
         repin: Opens the version that a state recorded; None if there is only this one.
         remake: Makes the same loader in another process; None: from these rows.
-        packing: How rows become sequences of tokens; None: they stay rows.
+        form: How rows become sequences of tokens, or windows; None: they stay rows.
 
     Raises:
         InvalidInputError: It is an aggregate, without rows of a dataset.
@@ -96,10 +96,17 @@ def stream(
         column = RowTexts(name, readable.selection, readable.reader())
         rows = replace(rows, virtual={**rows.virtual, name: column})
     remake = remake or partial(_made_again, readable, framework, arguments)
-    if packing is not None:
-        packed = ComposedRows(replace(rows, virtual={}, source=None, server=None), packing)
-        return make_loader(packed, framework=framework, remake=remake, **arguments)
+    if form is not None:
+        composed = ComposedRows(replace(rows, source=None, server=None), form)
+        return make_loader(composed, framework=framework, remake=remake, **arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
+
+
+def count_units(readable: RowSet, form: Form) -> int:
+    """Return the number of units, such as windows, of an epoch."""
+    if not readable.has_rows:
+        raise _no_rows()
+    return form.units(_selected(readable, None, "numpy")).count
 
 
 def loader_for_client(

@@ -185,6 +185,8 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         sizes = dict(zip(sparse, rows.reader.row_nbytes(sparse), strict=True))
         windows, sparse = WindowReads(plan, rows.selection, opening.cache, sizes), ()
     row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
+    if isinstance(plan, ComposedPlan):
+        row_nbytes *= plan.form.growth
     read_nbytes = 0  # of a local dataset: mapped chunks take no memory
     if not rows.reader.store.is_local or isinstance(plan, ComposedPlan):
         read_nbytes = row_nbytes_of(rows.reader, tuple(opening.cache.tensors))

@@ -301,7 +301,7 @@ def side_stream(device: torch.device) -> Any:
 
 def _as_tensor(name: str, value: Any) -> Any:
     if isinstance(value, list):
-        return [_of_array(name, one) if isinstance(one, np.ndarray) else one for one in value]
+        return [_as_tensor(name, one) for one in value]
     return _of_array(name, value) if isinstance(value, np.ndarray) else value
 
 

@@ -62,6 +62,7 @@ class Packing:
     is_flat: bool = False
 
     made, noun = "packed", "packed sequences"
+    growth = 1
 
     @property
     def suffix(self) -> str:

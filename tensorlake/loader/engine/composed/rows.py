@@ -110,6 +110,11 @@ class Form(Protocol):
         ...
 
     @property
+    def growth(self) -> int:
+        """The memory of a batch over that of its rows, about."""
+        ...
+
+    @property
     def joins(self) -> frozenset[str]:
         """Columns that ``combine`` gets as ranges of samples (``SampleRanges``)."""
         ...

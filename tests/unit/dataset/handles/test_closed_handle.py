@@ -59,7 +59,18 @@ READS = {
     *("loader", "log", "order_by", "pack", "query"),
     *("sample", "select", "show", "split", "summary", "take", "unnest"),
     *("torch", "where", "branches", "has_changes", "ingest_report", "map_report"),
-    *("nbytes", "row_ids", "rows", "schema", "tags", "tensors", "url", "version", "views"),
+    *(
+        "nbytes",
+        "row_ids",
+        "rows",
+        "schema",
+        "tags",
+        "tensors",
+        "url",
+        "version",
+        "views",
+        "windows",
+    ),
 }
 ENDS = {"close", "discard"}
 

@@ -1,0 +1,148 @@
+"""``view.windows()``: the arguments, checked, and those of a loader of windows.
+
+A loader's arguments apply to rows (``decode``, ``collate``, ``null``) and to batches of windows
+(``batch_size``, ``shuffle``, ``batch_transform``). Those that could take a row out of a window, or
+change rows of one window differently, raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+
+from tensorlake.errors import InvalidInputError, TensorNotFoundError, did_you_mean, shown
+from tensorlake.loader import AxisWindows, RowWindows, Steps, Tail
+from tensorlake.quantities import checked_integer
+from tensorlake.types import Image
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.rowset import RowSet
+
+__all__ = ["WindowForm", "checked_windows", "window_arguments"]
+
+WindowForm: TypeAlias = RowWindows | AxisWindows
+
+
+def checked_windows(
+    view: RowSet,
+    columns: str | Sequence[str] | None,
+    *,
+    by: str | None,
+    size: int,
+    stride: int,
+    step: int | None,
+    tail: Tail,
+) -> tuple[tuple[str, ...], WindowForm]:
+    """Check the arguments of ``windows()``.
+
+    Raises:
+        TensorNotFoundError: A column does not exist.
+        InvalidInputError: A value is impossible, or no column has elements.
+    """
+    size = checked_integer(size, name="size", least=1)
+    stride = checked_integer(stride, name="stride", least=1)
+    step = size if step is None else checked_integer(step, name="step", least=1)
+    if tail not in get_args(Tail):
+        raise InvalidInputError(
+            f"tail is 'drop', 'pad' or 'keep', got {shown(tail)}", argument="tail", actual=tail
+        )
+    known = (*view.selection.columns, *view.computed)
+    names = (columns,) if isinstance(columns, str) else tuple(known if columns is None else columns)
+    for name in (*names, *([] if by is None else [by])):
+        if name not in known and name != "_row":
+            raise TensorNotFoundError(
+                f"windows() names {name!r}, which is not a column: {', '.join(known)}"
+                f"{did_you_mean(str(name), known)}",
+                tensor=str(name),
+            )
+    names = tuple(name for name in names if name != "_row")
+    if not names:
+        raise InvalidInputError(
+            "windows() has no columns\ngive columns=[…], or leave it out for all"
+        )
+    steps = Steps(size, stride, step, tail)
+    if by is not None:
+        return names, RowWindows(by, steps)
+    return names, AxisWindows(_element_shapes(view, names), steps)
+
+
+def _element_shapes(view: RowSet, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """Return the columns of arrays, and the shapes of their elements."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name in names:
+        if name in view.computed:
+            continue
+        kind = view.selection.snapshot.spec(name).type
+        if (
+            kind.dtype is None
+            or kind.layout == "encoded"
+            or isinstance(kind, Image)
+            or not kind.shape
+        ):
+            continue
+        inner = [length for length in kind.shape[1:] if length is not None]
+        if len(inner) < len(kind.shape) - 1:
+            raise InvalidInputError(
+                f"{name!r} varies along more than its first axis, {kind.shape}, so its elements"
+                " have different shapes\nleave it out of windows(columns=…)",
+                tensor=name,
+            )
+        shapes[name] = tuple(inner)
+    if not shapes:
+        raise InvalidInputError(
+            f"windows() without by= cuts arrays along their first axis, and none of"
+            f" {', '.join(map(repr, names))} is one\nfor windows of rows, name the column that"
+            " groups them: windows(…, by='episode')",
+            argument="by",
+        )
+    return shapes
+
+
+def window_arguments(
+    arguments: Mapping[str, Any], columns: tuple[str, ...], form: WindowForm
+) -> dict[str, Any]:
+    """Return a loader's arguments for the rows of windows.
+
+    Raises:
+        InvalidInputError: An argument would take rows out of windows, or change them differently.
+    """
+    given = dict(arguments)
+    advice = {
+        "columns": "windows(columns=[…]) chose them",
+        "transform": "change batches of windows: batch_transform=",
+    }
+    for name, remedy in advice.items():
+        if given.get(name) is not None:
+            raise InvalidInputError(
+                f"{name}={shown(given[name])} is about rows, and batches have windows of them"
+                f"\n{remedy}",
+                argument=name,
+                actual=given[name],
+            )
+    if given.get("on_error", "raise") != "raise":
+        raise InvalidInputError(
+            f"on_error={shown(given['on_error'])} leaves rows out, and windows have all of theirs"
+            "\ncut windows of a view without the damaged rows",
+            argument="on_error",
+            actual=given["on_error"],
+        )
+    for name, how in (given.get("collate") or {}).items():
+        if how not in ("list", "pad") or name in getattr(form, "shapes", ()):
+            raise InvalidInputError(
+                f"collate={{{name!r}: {shown(how)}}}: windows are stacked; samples of different"
+                f" shapes in them are 'list' or 'pad'\nleave {name!r} out of collate",
+                argument="collate",
+                actual=how,
+            )
+    for name, steps in (given.get("decode") or {}).items():
+        listed = steps if isinstance(steps, Sequence) and not isinstance(steps, str) else [steps]
+        for one in listed:
+            if getattr(one, "is_random", False):
+                raise InvalidInputError(
+                    f"decode of {name!r}: {one!r} draws random numbers, which would differ within a"
+                    " window\ngive steps without them, and augment windows in batch_transform=",
+                    argument="decode",
+                    actual=one,
+                )
+    given["columns"] = [*columns, "_row"]
+    return given
