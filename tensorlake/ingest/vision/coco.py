@@ -81,9 +81,10 @@ def coco(
 
     Raises:
         InvalidInputError: The file is not in COCO format, an image is missing or damaged, or an
-            object has an unlisted category, no ``bbox``, or a number that float32 cannot hold; an
-            image has another size than the file gives it, or a name outside of ``images``. Such
-            images can be left out: see ``on_error``.
+            object has an unlisted category, no ``bbox``, one of negative width or height or outside
+            of its image, or a number that float32 cannot hold; an image has another size than the
+            file gives it, or a name outside of ``images``. Such images can be left out: see
+            ``on_error``.
 
     Example:
         >>> import json

@@ -21,6 +21,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.vision.boxes import FLOAT32_MAX, are_boxes, box_problem
 from tensorlake.ingest.vision.coco_records import (
     Annotation,
     Category,
@@ -36,7 +37,6 @@ from tensorlake.types import Ragged, RaggedColumn, offsets_of
 __all__ = ["CocoFile", "Table", "read_coco"]
 
 _EMPTY = (b"", b"null")
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
 T = TypeVar("T")
 
 
@@ -132,15 +132,16 @@ class CocoFile:
         return self.table(np.fromiter(numbers, dtype, len(self.annotations)))
 
     def check_numbers(self) -> None:
-        """Refuse annotations without a box, and numbers that float32 cannot hold.
+        """Refuse annotations without a box or with an impossible one, and numbers too large.
 
         Raises:
             InvalidInputError: It names the first such annotation.
         """
         if self._are_numbers_fine():
             return
-        for one in self.annotations:
-            problem = _number_problem(one)
+        owners = np.repeat(np.arange(len(self.images)), np.diff(self.offsets)).tolist()
+        for one, row in zip(self.annotations, owners, strict=True):
+            problem = _number_problem(one, self.images[row])
             if problem is not None:
                 raise self.wrong(one, problem[0])
 
@@ -151,9 +152,11 @@ class CocoFile:
             return False
         xywh = np.array(boxes, np.float64).reshape(-1, 4)
         areas = np.fromiter(map(attrgetter("area"), self.annotations), np.float64, len(boxes))
-        edges = np.concatenate((xywh, xywh[:, :2] + xywh[:, 2:]), axis=1)
-        is_large = np.abs(areas) > _FLOAT32_MAX
-        return bool((np.abs(edges) <= _FLOAT32_MAX).all()) and not bool(is_large.any())
+        corners = np.concatenate((xywh[:, :2], xywh[:, :2] + xywh[:, 2:]), axis=1)
+        sizes = np.array([(one.width, one.height) for one in self.images], np.int64)
+        is_large = np.abs(areas) > FLOAT32_MAX
+        of_each = np.repeat(sizes, np.diff(self.offsets), axis=0)
+        return are_boxes(corners, of_each) and not bool(is_large.any())
 
     def class_names(self, row: int) -> list[str]:
         """Return the names of the classes of an image's objects; captions have none."""
@@ -245,7 +248,7 @@ class CocoFile:
             has_size = image.height > 0 and image.width > 0
             for one in self.annotations[bounds[row] : bounds[row + 1]]:
                 what = None
-                numbers = _number_problem(one)
+                numbers = _number_problem(one, image)
                 if numbers is not None:
                     what = numbers
                 elif one.category_id not in known:
@@ -349,16 +352,17 @@ def read_coco(path: str, files: SourceFiles, *, is_strict: bool = True) -> CocoF
     )
 
 
-def _number_problem(one: Annotation) -> tuple[str, str] | None:
+def _number_problem(one: Annotation, image: CocoImage) -> tuple[str, str] | None:
     """Return why the numbers of an annotation cannot be stored, and the tensor they are for."""
     if one.bbox is msgspec.UNSET:
         return "no 'bbox'", "boxes"
     x, y, width, height = one.bbox
-    if not all(abs(edge) <= _FLOAT32_MAX for edge in (x, y, width, height, x + width, y + height)):
-        return f"the bbox {[*one.bbox]}, which float32 cannot hold", "boxes"
-    if abs(one.area) > _FLOAT32_MAX:
+    problem = box_problem((x, y, x + width, y + height), (image.width, image.height))
+    if problem is not None:
+        return f"the bbox {[*one.bbox]}, {problem}", "boxes"
+    if abs(one.area) > FLOAT32_MAX:
         return f"the area {one.area}, which float32 cannot hold", "area"
-    if not all(abs(number) <= _FLOAT32_MAX for number in one.keypoints or ()):
+    if not all(abs(number) <= FLOAT32_MAX for number in one.keypoints or ()):
         return "keypoints that float32 cannot hold", "keypoints"
     return None
 

@@ -23,6 +23,7 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
 from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.vision.boxes import box_problem
 from tensorlake.storage import public_url
 from tensorlake.types import (
     Array,
@@ -99,8 +100,9 @@ def voc(
         The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
 
     Raises:
-        InvalidInputError: A folder is missing, an annotation is not VOC's, or an image has another
-            size than its annotation gives it.
+        InvalidInputError: A folder is missing, an annotation is not VOC's, a box has a negative
+            width or height or is outside of its image, or an image has another size than its
+            annotation gives it.
 
     Example:
         >>> from pathlib import Path
@@ -301,8 +303,8 @@ def _read(content: bytes, shown: str) -> _Annotation:
         raise InvalidInputError(f"{shown!r} declares entities, as no VOC file does", src=shown)
     try:
         root = ET.fromstring(content)  # noqa: S314 - without entities, see above
-        objects = tuple(_read_object(one) for one in root.iter("object"))
         width, height = (int(root.findtext(f"size/{side}") or 0) for side in ("width", "height"))
+        objects = tuple(_read_object(one, (width, height)) for one in root.iter("object"))
         record = msgspec.json.encode(_as_json(root), order="sorted")
         return _Annotation(objects, (width, height), record)
     except (ET.ParseError, ValueError, RecursionError) as error:
@@ -326,7 +328,7 @@ def _as_json(element: ET.Element) -> Any:
     return members
 
 
-def _read_object(element: ET.Element) -> _Object:
+def _read_object(element: ET.Element, size: tuple[int, int]) -> _Object:
     name, box = element.findtext("name"), element.find("bndbox")
     if not name or box is None:
         raise ValueError("an object lacks its name or bndbox")
@@ -334,5 +336,8 @@ def _read_object(element: ET.Element) -> _Object:
     if not np.isfinite(corners).all():
         raise ValueError(f"the bndbox of {name!r} lacks a corner")
     left, top, right, bottom = corners
+    problem = box_problem((left - 1, top - 1, right, bottom), size)
+    if problem is not None:
+        raise ValueError(f"the bndbox of {name!r} is {corners}, {problem}")
     flags = [int(element.findtext(flag) or 0) for flag in ("difficult", "truncated")]
     return _Object(name, (left - 1, top - 1, right, bottom), (flags[0], flags[1]))

@@ -29,6 +29,7 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.vision.boxes import box_problem
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
 from tensorlake.types import BBox, ClassLabel, Image, Keypoints, Polygon, Text
@@ -92,7 +93,8 @@ def yolo(
         The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
 
     Raises:
-        InvalidInputError: A file is missing, or a line is not of the task.
+        InvalidInputError: A file is missing, a line is not of the task, or a box has a negative
+            width or height or is outside of its image.
 
     Example:
         >>> from pathlib import Path
@@ -213,18 +215,30 @@ def _read_objects(
             _check_shares(rest, image.labels, number)
             outline = rest.reshape(-1, 2) * scale
             outlines.append(outline)
-            boxes[at] = [*outline.min(axis=0), *outline.max(axis=0)]
+            corners = [*outline.min(axis=0).tolist(), *outline.max(axis=0).tolist()]
+            boxes[at] = _checked_box(corners, (width, height), image.labels, number)
             continue
         if len(rest) != _BOX + count * values_each * (task == "pose"):
             raise _bad_line(image.labels, number, f"of task {shown(task)}")
         _check_shares(rest[:_BOX], image.labels, number)
         centre, size = rest[:2] * scale, rest[2:4] * scale
-        boxes[at] = [*(centre - size / 2), *(centre + size / 2)]
+        corners = [*(centre - size / 2).tolist(), *(centre + size / 2).tolist()]
+        boxes[at] = _checked_box(corners, (width, height), image.labels, number)
         if task == "pose":
             given = rest[_BOX:].reshape(count, values_each)
+            _check_shares(given[:, :2], image.labels, number)
             points[at, :, :2] = given[:, :2] * scale
             points[at, :, 2] = given[:, 2] if values_each > 2 else 2  # noqa: PLR2004 - all are seen
     return _Objects(names, boxes, outlines, points)
+
+
+def _checked_box(
+    corners: list[float], size: tuple[int, int], file: str, number: int
+) -> list[float]:
+    problem = box_problem(corners, size)
+    if problem is not None:
+        raise _bad_line(file, number, f"a box of its image: {corners} (xyxy, pixels), {problem}")
+    return corners
 
 
 def _class_name(value: float, names: Mapping[int, str], file: str, number: int) -> str:

@@ -303,7 +303,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
             "id": number,
             "image_id": draw(st.sampled_from(numbers)),
             "category_id": draw(st.sampled_from(classes)),
-            "bbox": draw(st.lists(NUMBERS, min_size=4, max_size=4)),
+            "bbox": [*draw(st.tuples(st.floats(0, 8), st.floats(0, 6), NUMBERS, NUMBERS))],
             **draw(st.fixed_dictionaries({}, optional={"area": NUMBERS, "iscrowd": st.just(0)})),
             **draw(
                 st.fixed_dictionaries(
