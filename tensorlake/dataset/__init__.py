@@ -47,7 +47,7 @@ from tensorlake.dataset.write.arrow.values import (
     lists_of,
     values_of,
 )
-from tensorlake.dataset.write.by_row_id import converted_rows, next_row_ids
+from tensorlake.dataset.write.by_row_id import converted_rows, next_row_ids, row_ids_of
 from tensorlake.dataset.write.file_names import (
     COMPRESSED,
     EMPTY_ROW,
@@ -137,6 +137,7 @@ __all__ = [
     "open_dataset",
     "query_inside",
     "replay_inside",
+    "row_ids_of",
     "rowset_of",
     "saved_inside",
     "serve_loader",

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 from tensorlake.quantities import human_nbytes, plural
 
-__all__ = ["IngestReport", "SkippedItem"]
+__all__ = ["GONE", "IngestReport", "SkippedItem"]
+
+GONE = "changed by hand, and no longer in the source"
+"""The conflict of a row that ``delete=True`` does not remove."""
 
 ITEMS_SHOWN = 10
 """Items that the text of a report names."""
@@ -115,11 +118,17 @@ class IngestReport:
     def _lines(self) -> list[str]:
         """Describe what a curator may have to decide."""
         lines = [f"  {one}" for one in (*self.classes, *self.tensors)]
+        kept = len([one for one in self.conflicts if one.reason.startswith(GONE)])
         if self.deleted:
             lines.append(f"  {plural(self.deleted, 'row')} of vanished items deleted")
-        elif self.vanished:
-            kept = "its row stays" if self.vanished == 1 else "their rows stay"
-            lines.append(f"  {kept} in the dataset; to remove: delete=True")
+        elif self.vanished and not kept:
+            stays = "its row stays" if self.vanished == 1 else "their rows stay"
+            lines.append(f"  {stays} in the dataset; to remove: delete=True")
+        if kept and self.deleted < self.vanished:
+            stays = "its row, changed by hand, stays" if kept == 1 else "rows changed by hand stay"
+            lines.append(f"  {stays} in the dataset; to remove: on_conflict='source'")
+        if self.quarantine and self.skipped:
+            lines.append(f"  rejected items are in {self.quarantine}")
         lines += _described("rejected", self.skipped) + _described("conflict", self.conflicts)
         return lines
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.core.stored_columns import StoredColumn
-from tensorlake.dataset.history.ingest_report import IngestReport, SkippedItem
+from tensorlake.dataset.history.ingest_report import GONE, IngestReport, SkippedItem
 from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.digests import (
     CELL_GROUPS,
@@ -58,7 +58,6 @@ OnConflict = Literal["keep", "source", "error"]
 
 BY_HAND = "changed by hand, and at its source"
 DELETED = "its row was deleted by hand, and the source has it"
-GONE = "changed by hand, and no longer in the source"
 _OUTCOME = {"keep": "the dataset stays as it is", "source": "the source was taken"}
 
 
@@ -121,7 +120,8 @@ class Rows:
         self.entries: list[Entries] = []
         """Entries that the next commit adds to the ledger."""
         self._vanished: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for at in reversed(compared.vanished[self._is_shown[compared.vanished]].tolist()):
+        shown_last = np.argsort(self._is_shown[compared.vanished][::-1], kind="stable")
+        for at in compared.vanished[::-1][shown_last].tolist():  # the last one is taken first
             content_digest = int(known.digests[at])
             if content_digest:
                 self._vanished[content_digest, int(known.sizes[at])].append(at)
@@ -203,17 +203,34 @@ class Rows:
             if waiting:
                 taken[place] = waiting.pop()
         new = [place for place in range(len(items)) if place not in taken]
+        takes_source = self._on_conflict == "source"
         if taken:
             places = np.fromiter(taken, np.int64, len(taken))
             entries = np.fromiter(taken.values(), np.int64, len(taken))
-            self._bring(stored, places, np.ones(len(places), np.int64), items[places], entries)
             self.entries.append(self._known.take(entries).gone())
             self._moved.update(taken.values())
-            self._report.renamed += len(taken)
+            is_shown = self._is_shown[entries]
+            self._rename_deleted(items[places[~is_shown]], entries[~is_shown])
+            if takes_source:
+                new = sorted([*new, *places[~is_shown].tolist()])
+            places, entries = places[is_shown], entries[is_shown]
+            self._bring(stored, places, np.ones(len(places), np.int64), items[places], entries)
+            self._report.renamed += len(places)
         if new:
             at = np.array(new, np.int64)
             self.add({name: _taken(values, new) for name, values in columns.items()}, items[at])
         return len(new)
+
+    def _rename_deleted(self, items: Int64Array, entries: Int64Array) -> None:
+        """Note items under their new names whose rows a hand deleted: they stay deleted."""
+        for at in items.tolist():
+            self._conflict(self._listing.names[at], DELETED, None, None)
+        if len(items) and self._on_conflict != "source":
+            made = self._entries_of(items)
+            known = self._known
+            made.cells[:], made.ids[:] = known.cells[entries], known.ids[entries]
+            made.digests[:] = known.digests[entries]
+            self.entries.append(made)
 
     def compare(self, columns: Columns, items: Int64Array, counts: Int64Array | None = None) -> int:
         """Take rows of known items, to be compared together; return 0: no rows are new."""
@@ -266,8 +283,9 @@ class Rows:
             if at not in self._moved and is_absent(known.items[at])
         ]
         at = np.array(gone, np.int64)
-        if delete and len(at):
-            self.entries.append(known.take(at[~self._is_shown[at]]).gone())
+        lost = at[~self._is_shown[at]]
+        if delete and len(lost):
+            self.entries.append(known.take(lost).gone())
         at = at[self._is_shown[at]]
         self._report.vanished = len(at)
         if not delete or not len(at):
@@ -282,6 +300,8 @@ class Rows:
             self._conflict(known.items[entry], GONE, ", ".join(tensors), self._row(entry))
         if self._on_conflict != "source":
             at = at[~is_by_hand]
+        if not len(at):
+            return gone
         rows = self._shown(at)
         self.rows.delete(rows)
         self._report.deleted += len(rows)
@@ -347,8 +367,9 @@ class Rows:
                 made.cells[changed] = kept
                 made.stamps[changed[is_kept]] = 0
         is_noted = (
-            differs
+            (made.cells != then).any(axis=1)
             | (made.stamps != known.stamps[at])
+            | (made.ids != known.ids[at])
             | (
                 np.array([known.items[one] for one in at.tolist()], object)
                 != np.array([self._listing.names[one] for one in items.tolist()], object)

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.item_counts import check_batch, items_first
-from tensorlake.dataset.core.row_identity import physical_of
+from tensorlake.dataset.core.row_identity import ids_of, physical_of
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.write.inputs import Batch
 from tensorlake.dataset.write.staging import convert_columns, stage_values
 from tensorlake.format import ROW_ID
 from tensorlake.types import Column, take
 
-__all__ = ["RowsById", "converted_rows", "next_row_ids"]
+__all__ = ["RowsById", "converted_rows", "next_row_ids", "row_ids_of"]
 
 Int64Array = npt.NDArray[np.int64]
 RowIds = npt.NDArray[Any]
@@ -36,6 +36,12 @@ def next_row_ids(session: Session, count: int) -> RowIds:
     ids["txid_low"] = int(transaction.txid[16:], 16)
     ids["offset"] = transaction.appended_rows + np.arange(count)
     return ids
+
+
+def row_ids_of(session: Session, rows: Int64Array) -> RowIds:
+    """Return the ids of rows by their numbers."""
+    snapshot = session.snapshot()
+    return ids_of(snapshot, snapshot.physical(rows))
 
 
 def converted_rows(session: Session, batch: Batch) -> dict[str, Column]:

@@ -27,6 +27,8 @@ from tensorlake.dataset import (
     Ledger,
     Listing,
     SkippedItem,
+    row_ids_of,
+    session_of,
 )
 from tensorlake.errors import InvalidInputError, SchemaError, shown
 from tensorlake.ingest.engine.listing import count_same_pieces
@@ -41,6 +43,7 @@ __all__ = [
     "class_additions",
     "find_source",
     "source_text",
+    "with_rows_of_others",
 ]
 
 NAMED_MAX = 3
@@ -114,7 +117,7 @@ def find_source(
             raise _foreign(dataset, source, f"from {first.place or first.what!r}")
         _check_settings(dataset, source, first, wanted)
         raise _other(dataset, source, first, listing, ledger)
-    if source.has_identity and ledger.sources:
+    if source.has_identity and (ledger.sources or source.key is not None):
         _check_not_there(dataset, source, ledger, wanted, listing)
     if _explained_by_keys(dataset, source, size)[1]:
         return Start(new.number, wanted, new.entries, is_complete=True)
@@ -255,9 +258,15 @@ def _check_settings(
     differing = wanted.differences(known)
     if not differing:
         return
+    advice = _advice(dataset, source)
+    if "key" in differing:  # the rows that are there would be added again
+        advice = (
+            f"\nnothing was ingested. To use the dataset as it is: tl.open({dataset.url!r}); to"
+            f" ingest the rows again by this key: {_deletion(dataset)}, and the same call"
+        )
     raise InvalidInputError(
         f"{dataset.url!r} was ingested with other arguments: {'; '.join(differing.values())}"
-        f"{_advice(dataset, source)}",
+        f"{advice}",
         dataset=dataset.url,
         arguments=[*differing],
     )
@@ -294,7 +303,11 @@ def _check_not_there(
 ) -> None:
     """Refuse to append items that are there already, under this path or another."""
     there: list[str] = []
-    if listing is None:
+    if source.key is not None and listing is not None:
+        listed = listing.names
+        is_there = {*keyed_rows(dataset, source.key)}
+        there = [name for name in listed if name in is_there]
+    elif listing is None:
         for number, one in enumerate(ledger.sources):
             entries = ledger.entries(number)
             start, differs = count_same_pieces(source, entries)
@@ -327,6 +340,35 @@ def _check_not_there(
         dataset=dataset.url,
         items=there,
     )
+
+
+def keyed_rows(dataset: Dataset, key: str) -> list[str]:
+    """Return the names that the rows of a dataset have by a key; none if it lacks the tensor."""
+    if key not in dataset.schema or not len(dataset):
+        return []
+    values = dataset[key].to_list()
+    return [f"{key}={one}" for one in values]
+
+
+def with_rows_of_others(
+    dataset: Dataset, source: Source[Item], listing: Listing, known: Entries
+) -> Entries:
+    """Add entries for rows that a hand, or another source, made for items of a keyed source.
+
+    They are in conflict with their items, unless they are equal.
+    """
+    if source.key is None or source.key not in dataset.schema:
+        return known
+    is_known = {*known.items}
+    new = {name for name in listing.names if name not in is_known}
+    if not new or len(dataset) <= int(known.rows.sum()):
+        return known
+    rows = {name: row for row, name in enumerate(keyed_rows(dataset, source.key)) if name in new}
+    if not rows:
+        return known
+    made = Entries.blank([*rows])
+    made.ids[:] = row_ids_of(session_of(dataset), np.fromiter(rows.values(), np.int64, len(rows)))
+    return Entries.concat([known, made]) if len(known) else made
 
 
 def _own_name(name: str) -> str:

@@ -45,6 +45,7 @@ from tensorlake.ingest.engine.known import (
     check_rejected,
     find_source,
     source_text,
+    with_rows_of_others,
 )
 from tensorlake.ingest.engine.listing import (
     batches_of,
@@ -165,11 +166,12 @@ def run_ingest(
             done = run.skip_pieces(verify=verify, reading=reading, on_error=on_error)
             batches = batches_of(source, iter([range(done, len(source.items))]), size)
         else:
-            compared = Comparison.of(listing, start.entries)
+            entries = with_rows_of_others(dataset, source, listing, start.entries)
+            compared = Comparison.of(listing, entries)
             rows = Rows(
                 session_of(dataset),
                 listing,
-                start.entries,
+                entries,
                 compared,
                 tensors=tensors_of(dataset, source),
                 numbers=[id_ for _, id_ in run.described.tensors],
@@ -252,7 +254,7 @@ class _Run:
         self.pieces: Pieces | None = None
         self.work: npt.NDArray[np.uint8] | None = None
         self.stages: Mapping[Action, Callable[[Mapping[str, Any], Any], int]] = {}
-        self._counted = (0, 0)
+        self._counted = (0, 0, 0, 0)
 
     def skip_pieces(
         self, *, verify: bool, reading: Callable[[list[range]], Any], on_error: OnError
@@ -316,6 +318,11 @@ class _Run:
         if self.pieces is not None:
             self.pieces.close(loaded.items, num_staged)
             self.ledger.rejections += [item for item, _ in refused]
+        if work == Action.COMPARE:
+            refused = [
+                (replace(one, reason=f"{one.reason}; its row stays as it was"), values)
+                for one, values in refused
+            ]
         self.report.skipped += [item for item, _ in refused]
         self.report.nbytes += source.nbytes(loaded.items)
         if quarantine is not None:
@@ -345,16 +352,21 @@ class _Run:
         stage.entries.clear()
         key = self.ledger.key_of(self.number, self.source.key_start, entries)
         self.ledger.stage(self.number, entries, self.described)
-        session_of(self.dataset).commit(CommitRequest(self._message(), key=key))
+        message = f"ingest {self.source.kind}: {self._counts(len(entries))}"
+        session.commit(CommitRequest(message, key=key))
         self.report.commits.append(self.dataset.version)
 
-    def _message(self) -> str:
-        """Return the message of a commit."""
-        rows, updated = self.report.rows, self.report.updated
-        counts = (plural(rows - self._counted[0], "row"), updated - self._counted[1])
-        self._counted = rows, updated
-        more = f", {counts[1]:,} updated" if counts[1] else ""
-        return f"ingest {self.source.kind}: {counts[0]}{more}"
+    def _counts(self, noted: int) -> str:
+        """Return the counts of a commit."""
+        report = self.report
+        counts = (report.rows, report.updated, report.renamed, report.deleted)
+        rows, *others = (now - then for now, then in zip(counts, self._counted, strict=True))
+        self._counted = counts
+        what = ("updated", "renamed or moved", "deleted")
+        told = [f"{one:,} {how}" for one, how in zip(others, what, strict=True) if one]
+        if rows or not (noted or told):
+            told.insert(0, plural(rows, "row"))
+        return ", ".join(told) or f"{plural(noted, self.source.unit)} compared, no row changed"
 
 
 def _changed_piece(
@@ -364,12 +376,13 @@ def _changed_piece(
     count = len(source.items)
     where = source.file_of(at) if at < count else "its end"
     is_shorter = int(known.spans.sum()) > count
-    what = "ends earlier than before" if is_shorter else f"changed in {where!r}"
-    advice = source.key_advice or "to ingest it anew: another URL"
+    place = "" if where == source.place else f" in {where!r}"
+    what = "ends earlier than before" if is_shorter else f"changed{place} before its end"
     return InvalidInputError(
         f"{source_text(source)} {what}: rows without a key are known by position, so that rows can"
-        f" be added at its end and nothing else may change\nnothing was ingested; {advice}, or"
-        f" tl.delete({dataset.url!r}, confirm={dataset.url!r}) and ingest again",
+        " be added at its end and nothing else may change\nnothing was ingested; to ingest all of"
+        f" it again: tl.delete({dataset.url!r}, confirm={dataset.url!r}), and the same"
+        f" call{source.key_advice}",
         dataset=dataset.url,
         item=where,
         rows=int(known.rows.sum()),

@@ -99,6 +99,7 @@ class Source(Generic[Item]):
         content: Tensors by which an item is recognised under another name.
         names_classes: Whether ``load`` gives classes by name, not by code.
         key_advice: By position: how to ingest items by name, for errors.
+        key: The column whose value is an item's name, as ``key=value``.
         cut_item: By position: cuts an item, to which rows were added, after the bytes that it had:
             returns the item as it was, the rest, and the bytes of the rest; None if no row ends
             there.
@@ -130,6 +131,7 @@ class Source(Generic[Item]):
     content: Sequence[str] = ("image",)
     names_classes: bool = False
     key_advice: str = ""
+    key: str | None = None
     cut_item: Callable[[Item, int], tuple[Item, Item, int] | None] | None = None
 
     @property

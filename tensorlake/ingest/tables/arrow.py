@@ -118,6 +118,7 @@ def _by_key(
         unit="row",
         settings=given_settings(schema, key=key),
         content=(),
+        key=key,
         names_classes=not huggingface_features(table.schema),
     )
 
@@ -291,6 +292,7 @@ def ingest_pieces(
             where=full_place(src) if isinstance(src, str | PathLike) else "",
             content=(),
             names_classes=names_classes,
+            key=key,
         )
         return run_ingest(keyed, dst, **options)
     names = names_below(stamps)

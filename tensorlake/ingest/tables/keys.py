@@ -22,10 +22,8 @@ from tensorlake.ingest.engine.source import LoadedRows
 
 __all__ = ["KEY_ADVICE", "Record", "Records", "check_key", "row_names"]
 
-KEY_ADVICE = (
-    "to bring rows to their source, whatever changed, name the column of their ids: key='id'"
-)
-"""Advice for sources without a key, which are known by position."""
+KEY_ADVICE = " with key='id', if a column identifies the rows: then any of them may change"
+"""How to repeat the call for a source without a key, known by position."""
 
 PIECES_KEPT = 4
 """Pieces in memory: one is read by the records before and after a cut, in several threads."""
