@@ -183,7 +183,7 @@ SOURCES = {
         lambda at: write(at / "x.csv", "x,name\n1,one\n2,two\n3,tri\n"),
         lambda at: write(at / "x.csv", "x,name\n1,one\n7,two\n"),
         {"added": 1},
-        "changed in 'x.csv'",
+        "'x.csv' changed before its end",
         {"schema": {"x": "float64"}},
     ),
     "jsonl": Kind(
@@ -192,7 +192,7 @@ SOURCES = {
         lambda at: write(at / "d" / "y.jsonl", '{"x": 1}\n'),
         lambda at: write(at / "d" / "x.jsonl", '{"x": 1}\n{"x": 3}\n'),
         {"added": 1},
-        "changed in 'x.jsonl'",
+        "'x.jsonl' changed before its end",
         {"schema": {"x": "float64"}},
     ),
     "parquet": Kind(
@@ -201,7 +201,7 @@ SOURCES = {
         lambda at: _parquet(at / "d" / "y.parquet", [1, 2, 3]),
         lambda at: _parquet(at / "d" / "x.parquet", [1, 2, 4]),
         {"added": 3},
-        "changed in 'x.parquet'",
+        "'x.parquet' changed before its end",
         {"columns": ["x"]},
     ),
     "webdataset": Kind(
