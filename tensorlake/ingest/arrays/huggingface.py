@@ -82,7 +82,8 @@ def huggingface(
 
     Classes keep their names at any depth: a list of classes is a ``ClassLabel`` of many, and a
     struct, or a list of structs, that holds classes or media becomes a tensor for each field
-    (``objects/category``). Other structs become ``Json``. A class of -1 is NULL.
+    (``objects/category``). Other structs become ``Json``. A class of -1 is NULL; within a list no
+    class is: ``schema={"objects": tl.Json()}`` keeps lists with NULLs, with codes for classes.
 
     Args:
         dataset: A ``Dataset``, an ``IterableDataset``, or a ``DatasetDict`` of either: its splits
@@ -287,19 +288,19 @@ def _of_stream(rows: Any, name: str, folder: Path, most: int | None) -> _Split:
     import pyarrow as pa
 
     folder.mkdir()
-    digest = xxh3_64()
-    tables = islice(rows.iter(batch_size=STREAM_ROWS), None if most is None else 1)
     try:
-        files = [*_written(tables, folder, digest)]
-        if not files:
-            what = f"the split {name!r}" if name else "the stream"
-            raise InvalidInputError(f"{what} has no rows to ingest")
-        parts = [pa.ipc.open_stream(pa.memory_map(str(file))).read_all() for file in files]
-        whole = pa.concat_tables(parts, promote_options="permissive")
+        try:
+            whole, mark = _copied(rows.iter(batch_size=STREAM_ROWS), folder / "batches", most)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            # Examples of Python have types of their own, such as lists that are empty, and
+            # `datasets` joins only tables of one type.
+            whole, mark = _copied(_joined(rows.iter(batch_size=1)), folder / "rows", most)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         message = f"the stream has rows of different types: {error}"
         raise InvalidInputError(f"{message}\n{_CAST}") from error
-    mark = digest.hexdigest()
+    if whole is None:
+        what = f"the split {name!r}" if name else "the stream"
+        raise InvalidInputError(f"{what} has no rows to ingest")
 
     def read(start: int, stop: int) -> Arrow:
         return whole.slice(start, stop - start)
@@ -308,6 +309,26 @@ def _of_stream(rows: Any, name: str, folder: Path, most: int | None) -> _Split:
         yield whole.select(names)
 
     return _Split(name, len(whole), read, mark, rows.features, columns)
+
+
+def _joined(tables: Iterator[Arrow]) -> Iterator[Arrow]:
+    """Join tables of one row, whose types may differ in what is empty."""
+    import pyarrow as pa
+
+    while some := [*islice(tables, STREAM_ROWS)]:
+        yield pa.concat_tables(some, promote_options="permissive")
+
+
+def _copied(tables: Iterator[Arrow], folder: Path, most: int | None) -> tuple[Arrow | None, str]:
+    """Copy tables into files; return one table of all, None if there are none, and its digest."""
+    import pyarrow as pa
+
+    folder.mkdir()
+    digest = xxh3_64()
+    files = [*_written(islice(tables, None if most is None else 1), folder, digest)]
+    parts = [pa.ipc.open_stream(pa.memory_map(str(file))).read_all() for file in files]
+    whole = pa.concat_tables(parts, promote_options="permissive") if parts else None
+    return whole, digest.hexdigest()
 
 
 def _written(tables: Iterator[Arrow], folder: Path, digest: xxh3_64) -> Iterator[Path]:

@@ -219,6 +219,9 @@ class ClassLabel(SampleType):
         codes = np.empty(len(samples), dtype=_CODES)
         for position, sample in enumerate(samples):
             row = locate(position)
+            if sample is None and self.is_many:
+                hint = "items are never NULL: leave them out, or give them a class of their own"
+                raise dtype_mismatch(place, row, "a list with None", hint=hint)
             if isinstance(sample, Label) and sample.names != self.names:
                 sample = sample.name  # noqa: PLW2901 -- the name is what the sample means here
             if isinstance(sample, str):

@@ -172,10 +172,10 @@ def test_streams_of_splits_become_a_tensor(objects, dst):
     assert ds["split"][:].as_names() == ["train", "train", "test", "test"]
 
 
-def counted(seen: list[int], late: int = 3840) -> Iterator[dict]:
+def counted(seen: list[int]) -> Iterator[dict]:
     for number in range(5000):
         seen.append(number)
-        yield {"x": number, "y": None if number < late else "late"}
+        yield {"x": number, "y": None if number < 3840 else "late"}
 
 
 def test_stream_without_features_takes_its_types_from_all_rows(dst):
@@ -188,7 +188,10 @@ def test_stream_without_features_takes_its_types_from_all_rows(dst):
 
 
 def test_stream_of_rows_of_different_types_is_refused(dst):
-    stream = datasets.IterableDataset.from_generator(counted, gen_kwargs={"seen": [], "late": 4000})
+    def rows() -> Iterator[dict]:
+        yield from ({"y": number if number < 400 else "late"} for number in range(500))
+
+    stream = datasets.IterableDataset.from_generator(rows)
 
     with pytest.raises(InvalidInputError, match=r"cast\(features\)"):
         tl.ingest.huggingface(stream, dst)
@@ -217,3 +220,34 @@ def test_empty_stream_is_refused(dst):
 
     with pytest.raises(InvalidInputError, match="no rows"):
         tl.ingest.huggingface(stream, dst)
+
+
+@pytest.mark.parametrize("row", [[None], [{"c": None, "n": None}]])
+def test_null_within_a_list_of_classes_is_refused_and_kept_as_json(row, tmp_path):
+    features = {"obj": [{"c": datasets.ClassLabel(names=["a", "b"]), "n": datasets.Value("int64")}]}
+    given = datasets.Dataset.from_list(
+        [{"obj": [{"c": 1, "n": 1}]}, {"obj": row}], features=datasets.Features(features)
+    )
+    url = f"memory://{tmp_path.name}"
+
+    with pytest.raises(tl.InvalidInputError, match=r"row 1: 'obj/c'.*None\nitems are never NULL"):
+        tl.ingest.huggingface(given, url)
+
+    ds = tl.ingest.huggingface(given, url, schema={"obj": tl.Json()})
+    assert [one["obj"] for one in ds] == given["obj"][:]
+
+
+def with_empty_lists() -> Iterator[dict[str, object]]:
+    for x in range(600):
+        yield {"x": x, "list": [x] if x % 2 else [], "in": {"k": [x] if x % 3 else []}}
+
+
+def test_stream_of_python_rows_may_begin_with_empty_lists(dst):
+    stream = datasets.IterableDataset.from_generator(with_empty_lists)
+
+    ds = tl.ingest.huggingface(stream.map(lambda row: {"y": 2 * row["x"]}), dst)
+
+    assert [len(one) for one in ds["list"][:]] == [0, 1] * 300
+    assert (ds[599]["list"].tolist(), ds[599]["in"], ds[599]["y"]) == ([599], {"k": [599]}, 1198)
+    again = tl.ingest.huggingface(stream.map(lambda row: {"y": 2 * row["x"]}), dst)
+    assert not again.ingest_report.commits
