@@ -30,7 +30,7 @@ Framework = Literal["numpy", "torch", "jax", "tensorflow"]
 OUR_WORDS = {
     "num_workers": "workers=, which counts decode threads; no worker process is needed",
     "collate_fn": "collate={'name': 'list' | 'pad' | 'concat' | function}",
-    "sampler": "shuffle=, and a view for which rows: ds.query(…).torch(…)",
+    "sampler": "shuffle=, weights=, stratify= or group=, and a view for which rows: ds.query(…)",
     "batch_sampler": "batch_size=, batch_by=, drop_last= and shuffle=",
     "pin_memory": "device='cuda', which pins and copies ahead",
     "persistent_workers": "workers= alone: threads start within a millisecond",

@@ -91,6 +91,13 @@ class Batching:
             deal,
         )
 
+    @property
+    def num_drawn(self) -> int:
+        """Number of rows that an epoch reads; of a mix that never stops, of its sources."""
+        rows = self.rows
+        is_whole = rows.is_endless or isinstance(rows, ComposedRows)
+        return rows.selection.num_rows if is_whole else rows.num_places
+
     def check(self, what: str) -> None:
         """Refuse to count the batches of rows that do not tell.
 

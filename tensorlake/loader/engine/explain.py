@@ -63,6 +63,7 @@ def describe_loader(
 def describe_plan(
     *,
     selection: Selection,
+    drawn: int,
     ordered: str,
     batched: str,
     sharding: Sharding,
@@ -73,9 +74,12 @@ def describe_plan(
     stages: Sequence[Stage],
     channels_first: AbstractSet[str],
 ) -> str:
-    """Describe a loader's plan in a few lines; ``stages`` are those measured by its passes."""
+    """Describe a loader's plan in a few lines.
+
+    ``drawn`` is the number of rows of an epoch, and ``stages`` are those measured by its passes.
+    """
     num_rows = selection.num_rows
-    stored = num_rows * row_nbytes
+    stored = drawn * row_nbytes
     lines = [
         (
             f"plan      {selection.snapshot.url} {selection.snapshot.version}: {num_rows:,} rows,"

@@ -230,6 +230,7 @@ class Loader:
         sharding = self._sharding
         return describe_plan(
             selection=self._rows.selection,
+            drawn=self._batching.num_drawn,
             ordered=self._rows.describe(self.order),
             batched=self._batching.describe(sharding, self.__len__, is_priced=True),
             sharding=sharding,
@@ -453,9 +454,8 @@ class Loader:
             if process_rank.compared is not None and self._agreed != (
                 rows.recorded(self.order, place.position)
             ):
-                self._agree(
-                    process_rank
-                )  # weight functions gave new weights, maybe different by rank
+                # weight functions gave new weights, maybe different by rank
+                self._agree(process_rank)
             place.hand_out(batches.stop(share.number + others))
 
         return handed_out

@@ -43,7 +43,7 @@ def specs_of(
     Raises:
         UnsupportedFeatureError: TensorFlow has no type for a column.
     """
-    is_whole = arguments.drop_last or rows.is_endless
+    is_whole = (arguments.drop_last or rows.is_endless) and arguments.batch_by is None
     size = arguments.batch_size if is_whole else None
     specs: dict[str, Any] = {}
     columns = shown_columns(rows, tuple(columns))

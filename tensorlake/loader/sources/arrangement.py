@@ -247,13 +247,16 @@ class ArrangedRows:
             )
         else:
             base = Order("full" if shuffle else "none")
-        brief = own.weights if isinstance(own.weights, dict) else None
-        if brief is not None and len(brief) > BRIEF_ITEMS:
-            brief = None  # the digest has them
-        if brief is not None:
-            brief = {str(name): float(weight) for name, weight in brief.items()}
-        digest = self._read.digest
+        digest, brief = self._read.digest, self._brief
         return ArrangedOrder(base, own.rule, own.by, digest, brief, own.limit, own.repeat)
+
+    @property
+    def _brief(self) -> dict[str, float] | None:
+        """Factors by class, if a state can hold them; it has the digest of others."""
+        weights = self.arrangement.weights
+        if not isinstance(weights, dict) or len(weights) > BRIEF_ITEMS:
+            return None
+        return {str(name): float(weight) for name, weight in weights.items()}
 
     def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
         """Return the plan of one epoch."""
@@ -316,12 +319,14 @@ class ArrangedRows:
             "limit": (recorded.limit, own.limit),
             "repeat": (recorded.repeat, own.repeat),
         }
+        found: dict[str, tuple[Any, Any]]
         found = {name: (was, now) for name, (was, now) in pairs.items() if was != now}
         if not found and recorded.digest != self._read.digest:
-            found["weights" if own.rule in ("weighted", "classes") else "values"] = (
-                recorded.digest,
-                self._read.digest,
-            )
+            is_weighted = own.rule in ("weighted", "classes")
+            was, now = recorded.weights, self._brief
+            if was is None or now is None or was == now:  # the values of rows differ
+                was, now = recorded.digest, self._read.digest
+            found["weights" if is_weighted else "values"] = (was, now)
         return found
 
     def _once(self, order: ArrangedOrder, seed: int, epoch: int) -> Plan:

@@ -42,6 +42,7 @@ __all__ = [
     "rows_of_version",
 ]
 
+COMPOSED = "+"  # in a recorded selection: what follows says how rows are composed
 Repin = Callable[[str], tuple[Selection, Reader]]
 
 
@@ -231,8 +232,21 @@ class SelectedRows:
         return rows
 
     def of_version(self, state: LoaderState) -> SelectedRows:
-        """Return the rows of the version that a state recorded."""
+        """Return the rows of the version that a state recorded.
+
+        Raises:
+            StateMismatchError: The state is of sequences or windows of rows.
+        """
         refuse_staged(self.selection.snapshot)
+        if COMPOSED in state.selection:
+            form = state.selection.partition(COMPOSED)[2]
+            raise StateMismatchError(
+                f"the state belongs to a loader of rows that are composed, {form!r}, and this one"
+                " reads the rows themselves\nmake the loader by view.pack(…) or view.windows(…)"
+                " as it was, or start over without load_state_dict()",
+                expected=form,
+                actual=None,
+            )
         if state.selection != self.selection.digest and self.repin is not None:
             return self._returned(state, self.repin)
         return self

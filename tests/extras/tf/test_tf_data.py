@@ -311,6 +311,18 @@ def test_packed_sequences_have_their_specs():
                 np.testing.assert_array_equal(other[name].numpy(), value)
 
 
+def test_batches_of_a_token_budget_have_any_number_of_rows():
+    ds = tl.create("memory://tf-budget", {"tokens": tl.Array("uint16", (None,))})
+    ds.extend({"tokens": [np.arange(1 + n % 7) for n in range(50)]})
+    ds.commit("documents")
+    read = {"batch_size": 20, "batch_by": "tokens", "drop_last": True}
+    data = ds.tensorflow(**read)
+
+    assert data.element_spec["tokens"].shape.as_list() == [None, None]
+    for one, other in zip(ds.loader(**read), data, strict=True):
+        assert [row.tolist() for row in one["tokens"]] == other["tokens"].to_list()
+
+
 # ---- ranks, and tf.distribute
 
 

@@ -159,12 +159,23 @@ def test_a_state_returns_to_its_version():
     assert [batch["tokens"].tolist() for batch in resumed] == rest
 
 
+def test_a_state_of_packed_rows_names_what_the_plain_loader_lacks(corpus):
+    packed = corpus.pack("tokens", 8, eos=0).loader(batch_size=2)
+
+    with pytest.raises(
+        StateMismatchError, match=r"'pack tokens 8.*reads the rows themselves"
+    ) as caught:
+        corpus.loader(batch_size=2).load_state_dict(packed.state_dict())
+
+    assert "view.pack(…)" in str(caught.value).splitlines()[-1]
+
+
 def test_a_state_of_another_packing_is_refused(corpus):
     state = corpus.pack("tokens", 4, eos=0).loader(batch_size=2).state_dict()
 
     with pytest.raises(StateMismatchError, match="recorded 'pack tokens 4 eos=0', given 'pack tok"):
         corpus.pack("tokens", 8, eos=0).loader(batch_size=2).load_state_dict(state)
-    with pytest.raises(StateMismatchError, match="selection"):
+    with pytest.raises(StateMismatchError, match="reads the rows themselves"):
         corpus.loader(batch_size=2, columns=["fixed"]).load_state_dict(state)
     with pytest.raises(StateMismatchError, match="recorded 'not packed'"):
         corpus.pack("tokens", 8).loader(batch_size=2).load_state_dict(

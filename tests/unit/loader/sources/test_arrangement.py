@@ -286,6 +286,25 @@ def test_a_state_of_other_weights_is_refused(dataset):
         loader_of(dataset, "by array", weights=WEIGHT[::-1].copy()).load_state_dict(state)
 
 
+def test_other_factors_are_shown_as_they_were_given(dataset):
+    state = loader_of(dataset, "by class").state_dict()
+    other = loader_of(dataset, "by class", weights={"label": {"owl": 3.0}})
+
+    with pytest.raises(StateMismatchError, match=r"weights  recorded .*'owl': 10.0.*given .*3.0"):
+        other.load_state_dict(state)
+
+
+def test_explain_prices_the_rows_that_an_epoch_draws(dataset):
+    def priced(**order):
+        text = dataset.loader(batch_size=10, columns=["w"], **order).explain()
+        return float(text.partition("fetch     about ")[2].partition(" kB an epoch")[0])
+
+    whole = priced()
+
+    assert priced(limit=500) == pytest.approx(whole * 500 / 1200, abs=0.1)
+    assert priced(repeat=3) == pytest.approx(whole * 3, abs=0.2)
+
+
 def test_a_loader_returns_to_the_version_of_its_state():
     with fill(f"memory://arranged-{next(NAMES)}") as moved:
         loader = loader_of(moved, "balanced", batch_size=100)
