@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.frameworks.make import make_loader
     from tensorlake.loader.frameworks.server import served_loader, written_batches
     from tensorlake.loader.frameworks.tensorflow import LoaderDataset, tf_dataset
+    from tensorlake.loader.plan.arrangement import ArrangedOrder
     from tensorlake.loader.plan.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
     from tensorlake.loader.plan.order import Order, Shuffle, choose_order
     from tensorlake.loader.plan.plan import AccessPlan, PlanKey, build_access_plan
@@ -53,6 +54,7 @@ __all__ = [
     "MIX_STOPS",
     "PLAN_VERSION",
     "AccessPlan",
+    "ArrangedOrder",
     "AxisWindows",
     "Balance",
     "BatchServer",
@@ -120,6 +122,7 @@ _PLACES: Final = {
     "tensorlake.loader.frameworks.make": "make_loader",
     "tensorlake.loader.frameworks.server": "served_loader written_batches",
     "tensorlake.loader.frameworks.tensorflow": "LoaderDataset tf_dataset",
+    "tensorlake.loader.plan.arrangement": "ArrangedOrder",
     "tensorlake.loader.plan.mix_order": "MIX_STOPS MixOrder MixStop Weight",
     "tensorlake.loader.plan.order": "Order Shuffle choose_order",
     "tensorlake.loader.plan.plan": "AccessPlan PlanKey build_access_plan",

@@ -4,9 +4,10 @@
     code ─ 0.3 ─┼─► one order, whatever the number of ranks ─► ds.torch(), .jax(), .loader()
     wiki ─ 0.1 ─┘
 
-Any section of the order holds the weights to within a few rows (docs/reference/plan.md). Batches
-have ``_source``, the number of each row's source, and ``_row``, its row there. Each source gives
-all its rows before one of them again, in epochs of its own.
+The order holds the weights to within a few rows in each stretch of at least four rows for each
+source (docs/reference/plan.md). Batches have ``_source``, the number of each row's source, and
+``_row``, its row there. Each source gives all its rows before one of them again, in epochs of its
+own.
 """
 
 from __future__ import annotations

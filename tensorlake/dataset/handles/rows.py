@@ -25,13 +25,13 @@ from tensorlake.dataset.handles.row import Row, row_at
 from tensorlake.dataset.handles.tensor import Tensor
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.query.predicate import Predicate
+from tensorlake.dataset.query.saved_views import replayed
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.types import SampleType
 
 if TYPE_CHECKING:
     from tensorlake.dataset.transform.loaders import Repin
     from tensorlake.loader import Form, Framework, Loader
-    from tensorlake.reading import Reader, Selection
 
 __all__ = ["RowNames", "Rows", "repin_of"]
 
@@ -299,16 +299,19 @@ class Rows:
 
 
 def repin_of(rows: HasRows) -> Repin | None:
-    """Return how a loader reaches the version that its state recorded; None for a View's rows."""
-    session = writer_of(rows)
-    if session is None:
+    """Return how a loader reaches the version that its state recorded.
+
+    Queries of a view are asked of that version again. None for rows that were chosen by hand.
+    """
+    from tensorlake.dataset.transform.loaders import Repin
+
+    session, own = writer_of(rows), rows.__rowset__
+    if session is not None:
+        return Repin(lambda version: everything(versioning.at(session, version)))
+    steps = own.steps
+    if not steps or own.name is not None:
         return None
-
-    def at(version: str) -> tuple[Selection, Reader]:
-        then = everything(versioning.at(session, version))
-        return then.selection, then.reader()
-
-    return at
+    return Repin(lambda version: replayed(everything(versioning.at(own.session, version)), steps))
 
 
 def _made_again(

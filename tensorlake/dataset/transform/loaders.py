@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from tensorlake.dataset.query.saved_views import open_saved, replayed
 from tensorlake.dataset.transform.loader_options import DEFAULTS, ResumeOptions
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import (
+    ArrangedOrder,
     ComposedRows,
     Form,
     Framework,
@@ -59,8 +60,25 @@ if TYPE_CHECKING:
 __all__ = ["Repin", "loader_for_client", "loader_from_state", "rows_at", "stream"]
 
 Int64Array = npt.NDArray[np.int64]
-Repin: TypeAlias = Callable[[str], tuple[Selection, Reader]]
-"""Opens another version of a loader's rows, by its name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repin:
+    """Opens another version of a loader's rows, by its name."""
+
+    at: Callable[[str], RowSet]
+    opened: dict[str, RowSet] = field(default_factory=dict[str, "RowSet"])
+
+    def __call__(self, version: str) -> tuple[Selection, Reader]:
+        """Return the rows, and a reader of them."""
+        rows = self.rows(version)
+        return rows.selection, rows.reader()
+
+    def rows(self, version: str) -> RowSet:
+        """Return the rows, which are found once."""
+        if version not in self.opened:
+            self.opened[version] = self.at(version)
+        return self.opened[version]
 
 
 def stream(
@@ -136,7 +154,7 @@ def _selected(readable: RowSet, repin: Repin | None, framework: Framework) -> Se
     return SelectedRows(
         selection,
         readable.session.reader(selection.snapshot),
-        {name: ComputedColumn(computed) for name, computed in readable.computed.items()},
+        {name: ComputedColumn(one, name, repin) for name, one in readable.computed.items()},
         repin,
         _source(readable, framework),
         server=served_rows(readable),
@@ -171,6 +189,7 @@ def _owned(column: Column) -> Column:
     return replace(column, values=column.values.copy())
 
 
+ORDER_ARGUMENTS = ("weights", "stratify", "group", "limit", "repeat")
 SOURCE_NBYTES_MAX = 512
 """Limit of the part of a state that identifies its rows: a state stays below 1 KB."""
 
@@ -226,11 +245,20 @@ class ComputedColumn:
     """A computed column in the form that a loader accepts."""
 
     computed: Computed
+    name: str
+    repin: Repin | None = None
 
     def over(self, selection: object) -> ComputedColumn:
-        """Return itself: a view is of one version."""
-        del selection
-        return self
+        """Return the column of another version's rows."""
+        assert isinstance(selection, Selection), "it came from here, as a repin"
+        assert self.repin is not None, "likewise"
+        rows = self.repin.rows(selection.snapshot.version)
+        return replace(self, computed=rows.computed[self.name])
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The class names, if the values are class codes."""
+        return self.computed.names
 
     @property
     def dtype(self) -> np.dtype | None:
@@ -290,13 +318,19 @@ def loader_from_state(
     """
     recorded = LoaderState.from_json(state)
     source = recorded.source
-    if source is None or not isinstance(recorded.order, Order):
+    if source is None or not isinstance(recorded.order, Order | ArrangedOrder):
+        order = recorded.order
+        has_long_weights = isinstance(order, ArrangedOrder) and order.rule in (
+            "weighted",
+            "classes",
+        )
         raise InvalidInputError(
             f"the state of a loader of {recorded.version} has its position, but does not identify"
             " its rows: they were chosen by hand (a slice, a list, a mask, a sample), mixed, or"
-            " by a query too long for a state\n"
-            "make the same view and its loader again, then loader.load_state_dict(state); or save"
-            " the rows before the loader is made: view.save(name).loader(…)"
+            " by a query too long for a state"
+            + (", or weights= is an array or long" if has_long_weights else "")
+            + "\nmake the same view and its loader again, then loader.load_state_dict(state); or"
+            " save the rows before the loader is made: view.save(name).loader(…)"
         )
     session = connect(
         str(source["url"]), recorded.version, read_only=True, storage_options=storage_options
@@ -307,6 +341,8 @@ def loader_from_state(
         steps = cast("list[dict[str, Any]]", source["steps"])
         rows = replayed(everything(session), steps_from_json(steps, where="the state"))
     own = {"seed": recorded.seed, "shuffle": recorded.order.kind != "none"}
+    given: Mapping[str, Any] = source.get("order", {})
+    own |= {name: given[name] for name in ORDER_ARGUMENTS if name in given}
     loader = stream(rows, source["framework"], {**own, **arguments})
     loader.load_state_dict(dict(state))
     return loader

@@ -190,6 +190,12 @@ class ClassPlan:
     starts: Int64Array  # of each class in them, and the end
     units: tuple[int, ...]  # the classes' shares
     num_rows: int
+    _known: dict[int, Int64Array] = field(default_factory=dict[int, "Int64Array"])
+
+    @cached_property
+    def _counts(self) -> Int64Array:
+        """Rows of each class in an epoch."""
+        return counts_at(self.units, np.array([self.num_rows]))[0]
 
     def at(self, places: Int64Array) -> Int64Array:
         """Return the position at each of some places."""
@@ -198,9 +204,10 @@ class ClassPlan:
         check_places(places, self.num_rows)
         key, sizes = self.key, np.diff(self.starts)
         keys = derive_words(2, seed=key.seed, epoch=key.epoch, purpose="places")
-        own, given = assign_in_stretches(self.units, places, start=0, stop=self.num_rows, keys=keys)
-        (counts,) = counts_at(self.units, np.array([self.num_rows]))
-        passes, inside = np.divmod(given + key.epoch * counts[own], sizes[own])
+        own, given = assign_in_stretches(
+            self.units, places, start=0, stop=self.num_rows, keys=keys, known=self._known
+        )
+        passes, inside = np.divmod(given + key.epoch * self._counts[own], sizes[own])
         if key.order.is_shuffled:
             keys = derive_words(ROUNDS, seed=key.seed, epoch=0, purpose="class")
             inside = permuted_together(inside, sizes[own], passes * len(sizes) + own, keys)

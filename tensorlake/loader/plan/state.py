@@ -211,12 +211,15 @@ def check_state(
     if not given:
         return
     width = max(len(name) for name in given)
+    advice = "make the loader with the recorded arguments"
+    if "version" in given and "mix" not in (version, recorded.version):
+        advice = f"make the same view of that version, tl.open(url, version={recorded.version!r})"
     rows = "\n".join(
         f"   {name:<{width}}  recorded {was!r}, given {now!r}" for name, (was, now) in given.items()
     )
     raise StateMismatchError(
         f"the state belongs to a different order: it has a different {', '.join(given)}\n{rows}\n"
-        "make the loader with the recorded arguments, or start over without load_state_dict()",
+        f"{advice}, or start over without load_state_dict()",
         expected={name: was for name, (was, _) in given.items()},
         actual={name: now for name, (_, now) in given.items()},
     )

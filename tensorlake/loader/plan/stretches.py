@@ -4,9 +4,10 @@
     its rows   of each source the difference of two counts, each the nearest integer to its share
     arranged   the sources, in ascending order, at the places sorted by a hash
 
-So any section of the order has the weights to within a few rows, no source is always at the same
-place of a batch, and each source yields its rows in the order of places. Counts are integers; they
-cost one step for each source, for any number of stretches together.
+So any number of stretches has the weights to within a few rows (a shorter section, as a shuffle of
+its stretch has them), no source is always at the same place of a batch, and each source yields its
+rows in the order of places. Counts are integers; they cost one step for each source and border of a
+stretch, and are kept for the next call.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ __all__ = ["assign_in_stretches", "counts_at", "stretch_of"]
 
 STRETCH_SHARE = 4  # places for each source
 STRETCH_STOP = 1 << 16  # spans of weights that vary are whole stretches
+FEW_PLACES = 16
+BORDERS_KEPT = 2  # with a number for each source
 
 
 def stretch_of(sources: int) -> int:
@@ -39,6 +42,9 @@ def counts_at(units: Sequence[int], places: Int64Array) -> Int64Array:
     Returns:
         Counts of shape (numbers of places, sources); those of a row add up to its places.
     """
+    if len(places) <= FEW_PLACES:  # plain integers are faster than short arrays
+        listed = [_counts_at(units, place) for place in places.tolist()]
+        return np.array(listed, dtype=np.int64).reshape(len(places), len(units))
     counts = np.zeros((len(places), len(units)), dtype=np.int64)
     reached, left = places, sum(units)
     for number, own in enumerate(units):
@@ -50,8 +56,24 @@ def counts_at(units: Sequence[int], places: Int64Array) -> Int64Array:
     return counts
 
 
+def _counts_at(units: Sequence[int], place: int) -> list[int]:
+    counts: list[int] = []
+    left = sum(units)
+    for own in units:
+        count = (place * own + left // 2) // left if own else 0
+        counts.append(count)
+        place, left = place - count, left - own
+    return counts
+
+
 def assign_in_stretches(
-    units: Sequence[int], places: Int64Array, *, start: int, stop: int, keys: tuple[int, ...]
+    units: Sequence[int],
+    places: Int64Array,
+    *,
+    start: int,
+    stop: int,
+    keys: tuple[int, ...],
+    known: dict[int, Int64Array] | None = None,
 ) -> tuple[Int64Array, Int64Array]:
     """Return the source of each place, and how many rows it has yielded since ``start``.
 
@@ -61,11 +83,12 @@ def assign_in_stretches(
         start: First place of a span of constant units; a multiple of the stretch.
         stop: Its end.
         keys: Keys of the hash by which sources are arranged.
+        known: Counts at borders of stretches from earlier calls, to which some of this are added.
     """
     length = stretch_of(len(units))
     stretches, which = np.unique((places - start) // length, return_inverse=True)
-    before = counts_at(units, stretches * length)
-    after = counts_at(units, np.minimum((stretches + 1) * length, stop - start))
+    ends = np.minimum((stretches + 1) * length, stop - start)
+    before, after = _counts_between(units, stretches * length, ends, {} if known is None else known)
     taken = (after - before).ravel()
     firsts = np.concatenate([[0], np.cumsum((after - before).sum(axis=1))])
     stretch = np.repeat(np.arange(len(stretches)), np.diff(firsts))
@@ -81,3 +104,17 @@ def assign_in_stretches(
     )
     at = firsts[which] + (places - start) % length
     return source[at], given[at]
+
+
+def _counts_between(
+    units: Sequence[int], starts: Int64Array, ends: Int64Array, known: dict[int, Int64Array]
+) -> tuple[Int64Array, Int64Array]:
+    """Return the counts at the starts and ends of stretches, most of which are both."""
+    borders = np.unique(np.concatenate([starts, ends]))
+    listed = borders.tolist()
+    new = [border for border in listed if border not in known]
+    found = dict(zip(new, counts_at(units, np.array(new, dtype=np.int64)), strict=True))
+    counts = np.stack([known[border] if border in known else found[border] for border in listed])
+    known.clear()
+    known.update(zip(listed[-BORDERS_KEPT:], counts[-BORDERS_KEPT:].copy(), strict=False))
+    return counts[np.searchsorted(borders, starts)], counts[np.searchsorted(borders, ends)]

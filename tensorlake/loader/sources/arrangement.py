@@ -10,7 +10,7 @@ bytes per row, and a digest of it is recorded in states: ranks and resumed loade
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.errors import InvalidInputError, shown
+from tensorlake.errors import InvalidInputError, did_you_mean, shown
+from tensorlake.loader.config.arrangement import Arrangement, arrangement_of
 from tensorlake.loader.plan.arrangement import (
     PLACES_STOP,
     ArrangedOrder,
     ClassPlan,
     GroupedPlan,
     RepeatedPlan,
-    Rule,
     WeightedPlan,
     weight_units,
 )
@@ -38,130 +38,27 @@ from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.column_values import column_values
 from tensorlake.loader.sources.mix.weights import units_of
 from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
-from tensorlake.quantities import human_nbytes
+from tensorlake.quantities import human_nbytes, is_whole_number
+from tensorlake.types import Bool, Scalar, unknown_class
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
 
-__all__ = ["ArrangedRows", "Arrangement", "arranged", "arrangement_of"]
+__all__ = ["ArrangedRows", "arranged"]
 
 BRIEF_ITEMS = 16  # of class weights that a state records
 ENTRY_NBYTES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Arrangement:
-    """A loader's arguments about its order, checked.
-
-    Attributes:
-        rule: How rows are arranged.
-        by: The column; None for an array.
-        weights: An array of numbers by row, or a number by class; None: the column has them, or all
-            classes weigh the same.
-        limit: The most places of an epoch.
-        repeat: Epochs of the rule in one epoch.
-    """
-
-    rule: Rule = "rows"
-    by: str | None = None
-    weights: Any = None
-    limit: int | None = None
-    repeat: int = 1
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it asks for nothing."""
-        return self == Arrangement()
-
-
-def arrangement_of(
-    weights: Any, stratify: str | None, group: str | None, limit: int | None, repeat: int | None
-) -> Arrangement:
-    """Parse the arguments of a loader.
-
-    Raises:
-        InvalidInputError: A value has the wrong form, or two rules are given.
-    """
-    given = {"weights": weights, "stratify": stratify, "group": group}
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise InvalidInputError(
-            f"{' and '.join(f'{name}=' for name in named)} are different orders\ngive one of them",
-            argument=named[1],
-        )
-    whole = Arrangement(limit=limit, repeat=repeat or 1)
-    for name, rule in (("stratify", "stratified"), ("group", "grouped")):
-        value: Any = given[name]
-        if value is None:
-            continue
-        if not isinstance(value, str):
-            raise InvalidInputError(
-                f"{name} is the name of a column, got {shown(value)}", argument=name, actual=value
-            )
-        return replace(whole, rule=rule, by=value)
-    return whole if weights is None else _weighted(whole, weights)
-
-
-def _weighted(whole: Arrangement, weights: Any) -> Arrangement:
-    if isinstance(weights, str):
-        return replace(whole, rule="weighted", by=weights)
-    if isinstance(weights, Mapping):
-        return _by_class(whole, dict(weights))
-    if isinstance(weights, list | tuple | np.ndarray):
-        return replace(whole, rule="weighted", weights=_numbers(weights))
-    raise InvalidInputError(
-        "weights is the name of a column of numbers, an array of a number for each row, or"
-        f" {{'label': 'balanced'}} or {{'label': {{'cat': 2.0}}}}, got {shown(weights)}"
-        "\nfor weights that depend on the position, mix views: tl.mix({'a': (view, function), …})",
-        argument="weights",
-        actual=weights,
-    )
-
-
-def _numbers(weights: Any) -> np.ndarray[Any, Any]:
-    try:
-        return np.asarray(weights)
-    except ValueError:  # lists of unequal lengths, or too deep ones
-        raise InvalidInputError(
-            f"weights is an array of a number for each row, got {shown(weights)}",
-            argument="weights",
-            actual=weights,
-        ) from None
-
-
-def _by_class(whole: Arrangement, weights: dict[Any, Any]) -> Arrangement:
-    if len(weights) == 1:
-        ((column, by_class),) = weights.items()
-        if by_class == "balanced" and isinstance(column, str):
-            return replace(whole, rule="classes", by=column)
-        if isinstance(by_class, Mapping) and isinstance(column, str) and by_class:
-            own = dict(by_class)
-            wrong = [one for one in own.values() if not _is_weight(one)]
-            if wrong:
-                raise InvalidInputError(
-                    f"the weight of a class is a finite number >= 0, got {shown(wrong[0])}",
-                    argument="weights",
-                    actual=wrong[0],
-                )
-            return replace(whole, rule="classes", by=column, weights=own)
-    raise InvalidInputError(
-        f"weights by class are {{'label': 'balanced'}} or {{'label': {{'cat': 2.0}}}}, got"
-        f" {shown(weights)}",
-        argument="weights",
-        actual=weights,
-    )
-
-
-def _is_weight(value: Any) -> bool:
-    is_number = isinstance(value, int | float | np.integer | np.floating)
-    return is_number and not isinstance(value, bool) and 0 <= float(value) < float("inf")
+PLACES_LIMIT = 1 << 62  # of an epoch
+NUMBERS = "iufb"  # kinds of NumPy dtypes
 
 
 def arranged(rows: OrderedRows, arguments: LoaderArguments) -> OrderedRows:
     """Return the rows in the order that a loader's arguments ask for.
 
     Raises:
-        InvalidInputError: They are of a mix, which has an order of its own.
+        InvalidInputError: They are of a mix or of packed sequences, or the arguments do not fit
+            them.
+        TensorNotFoundError: They have no such column.
     """
     given = arguments.weights, arguments.stratify, arguments.group, arguments.limit
     own = arrangement_of(*given, arguments.repeat)
@@ -169,8 +66,9 @@ def arranged(rows: OrderedRows, arguments: LoaderArguments) -> OrderedRows:
         return rows
     if not isinstance(rows, SelectedRows):
         raise InvalidInputError(
-            "weights=, stratify=, group=, limit= and repeat= are for a dataset or a view: a mix has"
-            " an order of its own\ngive its sources weights and stop=, or mix views",
+            "weights=, stratify=, group=, limit= and repeat= are for the rows of a dataset or a"
+            " view, and a mix or packed sequences have an order of their own\ngive the sources of a"
+            " mix weights and stop=; pack a view of the documents: view.where(…).pack(…)",
         )
     if arguments.decode_on == "server":
         raise InvalidInputError(
@@ -178,7 +76,79 @@ def arranged(rows: OrderedRows, arguments: LoaderArguments) -> OrderedRows:
             "\nleave decode_on out",
             argument="decode_on",
         )
+    _check(rows, own)
     return ArrangedRows(rows, own)
+
+
+def _check(rows: SelectedRows, own: Arrangement) -> None:
+    """Refuse arguments that do not fit the rows, without reading a value."""
+    count = rows.selection.num_rows
+    if count * own.repeat > PLACES_LIMIT:
+        most = PLACES_LIMIT // count
+        raise InvalidInputError(
+            f"repeat={own.repeat} of {count:,} rows: an epoch has at most 2**62 rows"
+            f"\nrepeat at most {most} times",
+            argument="repeat",
+            expected=most,
+            actual=own.repeat,
+        )
+    if own.by is not None:
+        _check_column(rows, own)
+    elif own.rule == "weighted":
+        _check_numbers(own.weights, count, "weights=")
+
+
+def _check_column(rows: SelectedRows, own: Arrangement) -> None:
+    assert own.by is not None, "asked for a column"
+    by, virtual = own.by, rows.virtual.get(own.by)
+    if by == "balanced" and own.rule == "weighted" and by not in _names(rows.selection):
+        raise InvalidInputError(
+            "weights='balanced' names no column\nname the classes' column: {'label': 'balanced'}",
+            argument="weights",
+        )
+    sample_type: Any = rows.selection.snapshot.spec(by).type if virtual is None else virtual
+    names = getattr(sample_type, "names", None)
+    if own.rule == "classes" and own.weights is not None and names:
+        _by_code(by, names, own.weights)
+    if own.rule != "weighted":
+        return
+    is_number = isinstance(sample_type, Scalar | Bool) if virtual is None else virtual.dtype
+    if names or not is_number:
+        kind = "class codes" if names else _kind_of(sample_type)
+        raise InvalidInputError(
+            f"weights={by!r} is a column of {kind}, and a weight is a number"
+            f"\nweigh its classes: weights={{{by!r}: 'balanced'}}, or {{{by!r}: {{value: 2.0}}}}",
+            argument="weights",
+            tensor=by,
+        )
+
+
+def _kind_of(sample_type: Any) -> str:
+    return sample_type.describe() if hasattr(sample_type, "describe") else "strings or objects"
+
+
+def _check_numbers(values: Any, rows: int, where: str) -> None:
+    """Refuse weights that are not a number for each row, or have no sum."""
+    if values.dtype.kind not in NUMBERS or values.shape != (rows,):
+        raise InvalidInputError(
+            f"{where} has {values.dtype} of shape {values.shape}, and the view {rows:,} rows"
+            "\ngive one number for each row",
+            argument="weights",
+            expected=rows,
+            actual=values.shape,
+        )
+    wrong = np.flatnonzero(~((values >= 0) & np.isfinite(values)))
+    if len(wrong):
+        raise InvalidInputError(
+            f"a weight is a finite number >= 0, but {where} is {shown(values[wrong[0]].item())} at"
+            f" place {int(wrong[0])}\ngive rows that should not come the weight 0",
+            argument="weights",
+        )
+    if rows and not values.any():
+        raise InvalidInputError(
+            f"{where} is 0 for all {rows:,} rows\ngive one of them a weight above 0",
+            argument="weights",
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,8 +188,9 @@ class ArrangedRows:
 
     @property
     def source(self) -> Mapping[str, Any] | None:
-        """None: only the program has the arguments."""
-        return None
+        """How to find the rows again, with the arguments of their order, if both are brief."""
+        source, arguments = self.rows.source, self.arrangement.arguments
+        return None if source is None or arguments is None else {**source, "order": arguments}
 
     @property
     def num_places(self) -> int:
@@ -261,6 +232,8 @@ class ArrangedRows:
     def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> Plan:
         """Return the plan of one epoch."""
         assert isinstance(order, ArrangedOrder)
+        if not self._length:
+            return self.rows.plan(order.base, seed=seed, epoch=epoch)
         if self.arrangement.repeat == 1 and self.num_places == self._length:
             return self._once(order, seed, epoch)
 
@@ -354,7 +327,7 @@ class ArrangedRows:
     @cached_property
     def _read(self) -> _Read:
         own, rows = self.arrangement, self.selection.num_rows
-        if own.rule == "rows":
+        if own.rule == "rows" or not rows:
             return _Read("")
         if rows >= PLACES_STOP:
             raise InvalidInputError(
@@ -383,30 +356,18 @@ class ArrangedRows:
 
     def _weights_by_row(self) -> Any:
         own, rows = self.arrangement, self.selection.num_rows
-        where = "weights=" if own.by is None else f"column {own.by!r}"
-        given = own.weights if own.by is None else column_values(self.rows, own.by)
-        values = np.asarray(given)
-        if values.dtype.kind not in "iufb" or values.shape != (rows,):
-            raise InvalidInputError(
-                f"{where} has a number for each of {rows:,} rows, got {values.dtype} of shape"
-                f" {values.shape}",
-                argument="weights",
-                expected=rows,
-                actual=values.shape,
-            )
-        numbers = values.astype(np.float64)
-        wrong = np.flatnonzero(~((numbers >= 0) & np.isfinite(numbers)))
-        if len(wrong) or not numbers.any():
-            problem = (
-                f"is {shown(numbers[wrong[0]].item())} at place {int(wrong[0])}"
-                if len(wrong)
-                else "is 0 for every row"
-            )
-            raise InvalidInputError(
-                f"a weight is a finite number >= 0, and one is above 0, but {where} {problem}",
-                argument="weights",
-            )
-        return numbers
+        if own.by is None:
+            _check_numbers(own.weights, rows, "weights=")  # the version may be another one
+            return own.weights.astype(np.float64)
+        values = np.asarray(column_values(self.rows, own.by))
+        _check_numbers(values, rows, f"column {own.by!r}")
+        return values.astype(np.float64)
+
+    def _class_names(self, by: str) -> Sequence[str]:
+        """Return the names of a column's classes; none if it has other values."""
+        virtual = self.virtual.get(by)
+        owner: Any = self.selection.snapshot.spec(by).type if virtual is None else virtual
+        return getattr(owner, "names", None) or ()
 
     def _weights_by_class(self, values: Any, counts: Any) -> tuple[float, ...]:
         own = self.arrangement
@@ -415,11 +376,13 @@ class ArrangedRows:
         if own.weights is None:
             return (1.0,) * len(values)
         assert own.by is not None, "classes have a column"
-        given = _by_code(self.selection, own.by, own.weights)
-        unknown = [name for name in given if name not in set(values.tolist())]
-        if unknown:
+        given = _by_code(own.by, self._class_names(own.by), own.weights)
+        known = set(values.tolist())
+        unknown = [name for name in given if name not in known]
+        if unknown and not self._class_names(own.by):
             raise InvalidInputError(
-                f"weights of {own.by!r} name the class {shown(unknown[0])}, which has no rows",
+                f"weights of {own.by!r} name {shown(unknown[0])}, which no row of the view has"
+                f"{did_you_mean(unknown[0], [str(value) for value in known])}\nleave it out",
                 argument="weights",
                 actual=unknown[0],
             )
@@ -433,17 +396,34 @@ class ArrangedRows:
         )
 
 
-def _by_code(selection: Selection, by: str, weights: Mapping[Any, Any]) -> dict[Any, float]:
-    """Return weights by the values of a column: class names are codes in it."""
-    names: Any = ()
-    if by in {one.name for one in _tensors(selection)}:
-        names = getattr(selection.snapshot.spec(by).type, "names", ())
+def _by_code(by: str, names: Sequence[str], weights: Mapping[Any, Any]) -> dict[Any, float]:
+    """Return weights by the values of a column: class names are codes in it.
+
+    Raises:
+        UnknownClassError: A class is not declared.
+        InvalidInputError: One is named twice.
+    """
     codes = {name: code for code, name in enumerate(names) if name}
-    return {codes.get(name, name): float(weight) for name, weight in weights.items()}
+    given: dict[Any, float] = {}
+    for name, weight in weights.items():
+        code = codes.get(name, name)
+        is_known = not names or (is_whole_number(code) and 0 <= code < len(names) and names[code])
+        if not is_known:
+            raise unknown_class(name, names, tensor=by)
+        if code in given:
+            raise InvalidInputError(
+                f"weights of {by!r} name one class twice: {shown(name)} has the code {code}"
+                "\ngive each class one weight, by its name",
+                argument="weights",
+                actual=name,
+            )
+        given[code] = float(weight)
+    return given
 
 
-def _tensors(selection: Selection) -> Any:
-    return selection.snapshot.schema.tensors
+def _names(selection: Selection) -> set[str]:
+    tensors: Any = selection.snapshot.schema.tensors
+    return {one.name for one in tensors}
 
 
 def _digest_of(*arrays: Any) -> str:

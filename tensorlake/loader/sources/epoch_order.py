@@ -131,4 +131,8 @@ def _integers(values: Any, name: str) -> Int64Array:
         raise InvalidInputError(
             f"{name} is a list or array of integers, got {shown(values)}", argument=name
         )
+    if array.dtype.kind == "u" and int(array.max()) > np.iinfo(np.int64).max:
+        raise InvalidInputError(
+            f"{name} are integers below 2**63, got {int(array.max())}", argument=name
+        )
     return array.astype(np.int64)

@@ -247,7 +247,8 @@ class SelectedRows:
                 expected=form,
                 actual=None,
             )
-        if state.selection != self.selection.digest and self.repin is not None:
+        is_other = state.version != self.selection.snapshot.version
+        if is_other and state.selection != self.selection.digest and self.repin is not None:
             return self._returned(state, self.repin)
         return self
 

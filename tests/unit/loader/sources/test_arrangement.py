@@ -230,17 +230,17 @@ def test_columns_of_a_query_are_taken_too(dataset):
     ("arguments", "said"),
     [
         ({"weights": "nothing"}, "nothing"),
-        ({"weights": "episode"}, "a number for each of 1,200 rows"),
+        ({"weights": "episode"}, "a weight is a number"),
         ({"weights": [1.0, 2.0]}, r"of shape \(2,\)"),
         ({"weights": np.full(ROWS, -1.0)}, "is -1.0 at place 0"),
-        ({"weights": np.zeros(ROWS)}, "is 0 for every row"),
+        ({"weights": np.zeros(ROWS)}, "is 0 for all 1,200 rows"),
         ({"weights": "holes"}, "NULL at place 7"),
         ({"stratify": "pair"}, "one value for each row"),
         ({"weights": {"label": {"bird": 2}}}, "'bird'"),
         ({"weights": {"label": {"cat": -2}}}, "weight of a class is a finite number"),
-        ({"weights": {"label": "even"}}, "weights by class are"),
-        ({"weights": {}}, "weights by class are"),
-        ({"weights": 3}, "weights is the name of a column"),
+        ({"weights": {"label": "even"}}, "weights by class have"),
+        ({"weights": {}}, "weights by class have"),
+        ({"weights": 3}, "the name of a column"),
         ({"weights": lambda place: 1.0}, "tl.mix"),
         ({"weights": "w", "group": "episode"}, "give one of them"),
         ({"group": 3}, "group is the name of a column"),
@@ -257,7 +257,9 @@ def test_what_is_impossible_is_refused_by_name(dataset, arguments, said):
 
 
 def test_a_mix_has_an_order_of_its_own(dataset):
-    with pytest.raises(InvalidInputError, match="a mix has an order of its own"):
+    with pytest.raises(
+        InvalidInputError, match="a mix or packed sequences have an order of their own"
+    ):
         tl.mix({"a": (dataset, 1)}).loader(batch_size=4, limit=3)
 
 
