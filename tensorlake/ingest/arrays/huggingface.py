@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice, repeat
 from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -87,7 +87,8 @@ def huggingface(
 
     Args:
         dataset: A ``Dataset``, an ``IterableDataset``, or a ``DatasetDict`` of either: its splits
-            follow each other, and the tensor ``split`` has their names. A stream is copied to this
+            follow each other, and the tensor ``split`` has their names. Their order does not
+            matter later, and new ones are added. A stream is copied to this
             machine's temporary folder first.
         dst: Path or URL of the dataset.
         schema: Types in place of those that follow from its features, by name.
@@ -140,7 +141,8 @@ def _source(
     stops = [*accumulate(counts)]
     given = {name: as_type(one) for name, one in (schema or {}).items()}
     try:
-        first = pa.concat_tables([one.first for one in splits], promote_options="permissive")
+        firsts = [one.first for one in splits]
+        first = pa.concat_tables(firsts, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         message = f"the splits have columns of different types: {error}"
         raise InvalidInputError(f"{message}\n{_CAST}") from error
@@ -195,25 +197,32 @@ def _source(
             named = row_names(key, values, lambda row, one=one: _row_name(one, row))
             keys += [f"{one.name}/{each}" if has_splits else each for each in named]
 
-    return Source(
+    def in_order(names: Sequence[str]) -> Source[int]:
+        places = {name: at for at, name in enumerate(names)}
+        ordered = sorted(splits, key=lambda one: places.get(one.name, len(places)))
+        return made if ordered == [*splits] else _source(ordered, schema, has_splits=True, key=key)
+
+    row_nbytes = [max(1, table.nbytes // max(1, len(table))) for table in firsts]
+    made = Source(
         kind="huggingface",
         schema=types,
         items=range(sum(counts)),
-        sizes=[max(1, first.nbytes // max(1, len(first)))] * sum(counts),
+        sizes=[*chain.from_iterable(map(repeat, row_nbytes, counts))],
         name=keys.__getitem__ if key is not None else name,
         load=load,
         row_name=None if key is not None else row_name,
         stamp=lambda row: of_split(row)[0].mark,
-        file=None if key is not None else lambda _: "the dataset",
-        unit="dataset" if key is None else "row",
+        file=None if key is not None else lambda row: of_split(row)[0].name or "the dataset",
+        unit="row" if key is not None else "split" if has_splits else "dataset",
         by_position=key is None,
-        settings=given_settings(
-            schema, splits=[one.name for one in splits] if has_splits else None, key=key
-        ),
+        settings=given_settings(schema, splits=has_splits or None, key=key),
+        parts=SPLIT if has_splits else "",
+        in_order=in_order if has_splits and key is None else None,
         content=(),
         key_advice=KEY_ADVICE,
         has_identity=all(one.mark for one in splits),
     )
+    return made
 
 
 def _row_name(split: _Split, row: int) -> str:

@@ -61,10 +61,9 @@ def follow_classes(
         spec = _spec(dataset, tensor)
         classes[spec.id] = {**earlier, **class_keys(spec, here)}
         schema[tensor] = kind.with_names([*dict.fromkeys(own)])
-        if source.names_classes and own != [*kind.names]:
-            named[tensor] = partial(_renamed, here)
-        elif not source.names_classes and own != [*spec.type.names[: len(own)]]:
-            named[tensor] = partial(_decoded, own)
+        is_coded = not source.names_classes and own != [*spec.type.names[: len(own)]]
+        if is_coded or own != [*kind.names]:
+            named[tensor] = partial(_named, here, own if is_coded else ())
     if named:
         source = replace(source, schema=schema, load=partial(_load, source, named))
     return source, replace(known, classes=classes), added
@@ -97,9 +96,8 @@ def _each(value: Any, name_of: NameOf) -> Any:
     return name_of(value)
 
 
-def _renamed(names: Mapping[str, str], value: Any) -> Any:
-    return names.get(value, value) if isinstance(value, str) else value
-
-
-def _decoded(names: Sequence[str], value: Any) -> Any:
-    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value
+def _named(names: Mapping[str, str], by_code: Sequence[str], value: Any) -> Any:
+    """Return the name of a class in the dataset, given its name in the source, or its code."""
+    if isinstance(value, str):
+        return names.get(value, value)
+    return by_code[value] if isinstance(value, int) and 0 <= value < len(by_code) else value

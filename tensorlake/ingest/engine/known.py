@@ -42,6 +42,7 @@ __all__ = [
     "check_rejected",
     "class_additions",
     "find_source",
+    "in_order_of",
     "source_text",
     "with_rows_of_others",
 ]
@@ -105,7 +106,7 @@ def find_source(
     ]
     for number, entries in found:
         known = ledger.sources[number]
-        if _is_it(known, wanted, source, listing, entries, mode):
+        if _is_it(known, wanted, in_order_of(source, known), listing, entries, mode):
             return Start(number, None, entries)
     new = Start(len(ledger.sources), wanted, Entries.empty())
     if mode == CREATE:
@@ -122,6 +123,14 @@ def find_source(
     if _explained_by_keys(dataset, source, size)[1]:
         return Start(new.number, wanted, new.entries, is_complete=True)
     return new
+
+
+def in_order_of(source: Source[Item], known: KnownSource) -> Source[Item]:
+    """Return a source with its parts in the order of an earlier run."""
+    if source.in_order is None:
+        return source
+    tensor = dict(known.tensors).get(source.parts, "")
+    return source.in_order([*known.classes.get(tensor, ())])
 
 
 def check_rejected(dataset: Dataset, source: Source[Item], rejected: Sequence[SkippedItem]) -> None:
@@ -310,9 +319,10 @@ def _check_not_there(
     elif listing is None:
         for number, one in enumerate(ledger.sources):
             entries = ledger.entries(number)
-            start, differs = count_same_pieces(source, entries)
+            ordered = in_order_of(source, one)
+            start, differs = count_same_pieces(ordered, entries)
             if one.what == wanted.what and differs is None and start:
-                there = list(dict.fromkeys(source.file_of(at) for at in range(start)))
+                there = list(dict.fromkeys(ordered.file_of(at) for at in range(start)))
         listed = list(dict.fromkeys(source.file_of(at) for at in range(len(source.items))))
     else:
         known: set[tuple[str, int]] = set()

@@ -44,6 +44,7 @@ from tensorlake.ingest.engine.known import (
     Start,
     check_rejected,
     find_source,
+    in_order_of,
     source_text,
     with_rows_of_others,
 )
@@ -148,10 +149,10 @@ def run_ingest(
         dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
         ledger = Ledger(session_of(dataset))
         start = find_source(dataset, ledger, source, mode, listing=listing, size=size)
-        source, report.tensors = follow_tensors(
-            dataset, source, None if start.new else ledger.sources[start.number]
-        )
         known = start.new or ledger.sources[start.number]
+        source, report.tensors = follow_tensors(
+            dataset, in_order_of(source, known), None if start.new else known
+        )
         source, known, added = follow_classes(dataset, source, known, adds=start.new is None)
         run = _Run(dataset, source, ledger, start, report, bar, known=known)
         if start.is_complete:

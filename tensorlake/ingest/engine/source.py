@@ -100,6 +100,9 @@ class Source(Generic[Item]):
         names_classes: Whether ``load`` gives classes by name, not by code.
         key_advice: By position: how to ingest items by name, for errors.
         key: The column whose value is an item's name, as ``key=value``.
+        parts: By position: the tensor that names the part of each row, such as a split.
+        in_order: By position: returns the source with its parts in the order of an earlier run, new
+            ones at the end, given their names.
         cut_item: By position: cuts an item, to which rows were added, after the bytes that it had:
             returns the item as it was, the rest, and the bytes of the rest; None if no row ends
             there.
@@ -132,6 +135,8 @@ class Source(Generic[Item]):
     names_classes: bool = False
     key_advice: str = ""
     key: str | None = None
+    parts: str = ""
+    in_order: Callable[[Sequence[str]], Source[Item]] | None = None
     cut_item: Callable[[Item, int], tuple[Item, Item, int] | None] | None = None
 
     @property

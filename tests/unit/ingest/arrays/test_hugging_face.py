@@ -136,6 +136,63 @@ def test_splits_become_a_tensor(objects, dst):
     assert len(tl.ingest.huggingface(parts, dst)) == 3
 
 
+def numbers(*values: int):
+    return rows_of({"id": datasets.Value("int64")}, *({"id": value} for value in values))
+
+
+@pytest.mark.parametrize("key", [None, "id"])
+def test_a_new_split_is_followed_and_their_order_does_not_matter(dst, key):
+    train, test, valid = numbers(1, 2), numbers(3), numbers(4, 5)
+    parts = datasets.DatasetDict
+    tl.ingest.huggingface(parts(train=train, test=test), dst, key=key)
+    turned = tl.ingest.huggingface(parts(test=test, train=train), dst, key=key)
+    assert (turned.ingest_report.unchanged, turned.ingest_report.commits) == (3, [])
+
+    ds = tl.ingest.huggingface(parts(valid=valid, test=test, train=train), dst, key=key)
+
+    report = ds.ingest_report
+    assert (report.added, report.unchanged) == (2, 3)
+    assert report.classes == ["'split' has new classes: 'valid'"]
+    assert ds["split"][:].as_names() == ["train", "train", "test", "valid", "valid"]
+    assert ds["id"][:].tolist() == [1, 2, 3, 4, 5]
+    again = tl.ingest.huggingface(parts(test=test, valid=valid, train=train), dst, key=key)
+    assert (again.ingest_report.unchanged, again.ingest_report.commits) == (5, [])
+
+
+@pytest.mark.parametrize("key", [None, "id"])
+def test_splits_that_are_there_are_not_appended_in_another_order(dst, key):
+    parts = datasets.DatasetDict
+    train, test = numbers(1, 2), numbers(3)
+    tl.ingest.huggingface(parts(train=train, test=test), dst, key=key)
+
+    with pytest.raises(InvalidInputError, match="already in"):
+        tl.ingest.huggingface(parts(test=test, train=train), dst, key=key, mode="append")
+    more = parts(valid=numbers(9), test=test, train=train)
+    with pytest.raises(InvalidInputError, match=r"pass only new items: 'valid'|of 4 rows"):
+        tl.ingest.huggingface(more, dst, key=key, mode="append")
+    assert len(tl.open(dst)) == 3
+
+
+def test_rows_inserted_before_another_split_are_refused_without_a_key(dst):
+    parts = datasets.DatasetDict
+    tl.ingest.huggingface(parts(train=numbers(1, 2), test=numbers(3)), dst)
+
+    with pytest.raises(InvalidInputError, match="key='id'"):
+        tl.ingest.huggingface(parts(train=numbers(1, 2, 8), test=numbers(3)), dst)
+
+
+def test_a_split_that_a_hand_renamed_stays_that_split(dst):
+    parts = datasets.DatasetDict
+    tl.ingest.huggingface(parts(train=numbers(1), test=numbers(3)), dst)
+    with tl.open(dst) as ds:
+        ds["split"].rename("test", "held out")
+        ds.commit("rename")
+
+    ds = tl.ingest.huggingface(parts(train=numbers(1), test=numbers(3, 4)), dst)
+
+    assert ds["split"][:].as_names() == ["train", "held out", "held out"]
+
+
 def test_splits_with_other_features_are_refused_by_name(objects, dst):
     parts = datasets.DatasetDict(train=objects, test=objects.remove_columns("tags"))
 
