@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.decode import step_from_json
     from tensorlake.loader.engine.benchmark import Epoch, Sample, measure_epochs
     from tensorlake.loader.engine.composed.axis_windows import AxisWindows
+    from tensorlake.loader.engine.composed.mix import ComposedMix
     from tensorlake.loader.engine.composed.packing import Packing
     from tensorlake.loader.engine.composed.rows import ComposedRows, Form
     from tensorlake.loader.engine.composed.windows import RowWindows, Steps, Tail
@@ -59,6 +60,7 @@ __all__ = [
     "Balance",
     "BatchServer",
     "ColumnPlan",
+    "ComposedMix",
     "ComposedRows",
     "Epoch",
     "Form",
@@ -115,6 +117,7 @@ _PLACES: Final = {
     "tensorlake.loader.engine.benchmark": "Epoch Sample measure_epochs",
     "tensorlake.loader.engine.loader": "Loader",
     "tensorlake.loader.engine.composed.axis_windows": "AxisWindows",
+    "tensorlake.loader.engine.composed.mix": "ComposedMix",
     "tensorlake.loader.engine.composed.packing": "Packing",
     "tensorlake.loader.engine.composed.rows": "ComposedRows Form",
     "tensorlake.loader.engine.composed.windows": "RowWindows Steps Tail",

@@ -105,7 +105,6 @@ WORDS = {
 _EXACT = "exact answers are ds.query('ORDER BY COSINE_SIMILARITY(vec, $q) DESC LIMIT 10', q=…)"
 LATER: dict[str, str] = {
     **dict.fromkeys(("create_index", "drop_index", "indexes", "search"), _EXACT),
-    "pack": "pack the documents of one dataset or view: view.pack('tokens', 4096)",
     "windows": "cut windows of one dataset or view: view.windows(size=16, by='episode')",
 }
 """Names of a later version, and their substitutes in this one."""

@@ -116,11 +116,8 @@ def loader(self: HasLoader, **arguments: Unpack[LoaderOptions]) -> Loader:
     return self.__loader__("numpy", dict(arguments))
 
 
-class HasRowset(Protocol):
-    """Rows that can be packed, and cut into windows."""
-
-    @property
-    def __rowset__(self) -> RowSet: ...
+class HasForms(Protocol):
+    """Rows that can be packed."""
 
     def __loader__(
         self, framework: Framework, arguments: dict[str, Any], form: Form | None = None
@@ -131,23 +128,30 @@ class HasRowset(Protocol):
 class Packed:
     """Documents as sequences of one length: what ``pack()`` returns, to be streamed."""
 
-    documents: HasRowset
+    documents: HasForms
     packing: Packing
 
     torch, jax, tensorflow, loader = torch, jax, tensorflow, loader
 
     def __repr__(self) -> str:
-        packing, rows = self.packing, self.documents.__rowset__
-        return (
-            f"Packed sequences of {packing.length:,} tokens of {packing.tokens!r}, from"
-            f" {len(rows):,} rows of {rows.url!r} {rows.version}"
-        )
+        packing, rows = self.packing, getattr(self.documents, "__rowset__", None)
+        packed = f"Packed sequences of {packing.length:,} tokens of {packing.tokens!r}, from"
+        if rows is None:
+            return f"{packed} a {self.documents!r}"
+        return f"{packed} {len(rows):,} rows of {rows.url!r} {rows.version}"
 
     def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
         """Make a loader of a framework."""
         from tensorlake.dataset.transform.pack import packed_arguments
 
         return self.documents.__loader__(framework, *packed_arguments(arguments, self.packing))
+
+
+class HasRowset(HasForms, Protocol):
+    """Rows that can be cut into windows."""
+
+    @property
+    def __rowset__(self) -> RowSet: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)

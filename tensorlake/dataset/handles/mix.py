@@ -28,12 +28,15 @@ from tensorlake.dataset.handles.dataset import View
 from tensorlake.dataset.handles.rows import Rows, repin_of
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader import (
+    ComposedMix,
+    Form,
     Framework,
     Loader,
     MixNode,
     MixRows,
     MixSource,
     MixStop,
+    Packing,
     Weight,
     check_columns,
     check_weights,
@@ -126,13 +129,71 @@ class Mix:
     def __getattr__(self, name: str) -> NoReturn:
         raise no_such(self, name)
 
-    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader:
+    def pack(
+        self,
+        tokens: str,
+        length: int,
+        *,
+        eos: int | None = None,
+        split: bool = True,
+        mask: str | None = None,
+    ) -> batches.Packed:
+        """Pack the documents of each source into sequences of one length, and mix the sequences.
+
+        A sequence has documents of one source, whose number is in ``_source`` of a batch. Weights
+        are shares of tokens, exactly: the mix is ``by="tokens"``.
+
+        Args:
+            tokens: The column of tokens, one array per row.
+            length: Tokens of a sequence.
+            eos: The token to put after each document.
+            split: Cut documents where a sequence ends; False cuts only longer ones than a sequence.
+            mask: A column of one number per token, such as which turns to learn from, packed alike.
+
+        Raises:
+            InvalidInputError: A mix is by rows, or an argument is impossible.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> schema = {"tokens": tl.Array("uint16", (None,))}
+            >>> web, code = (tl.create(f"memory://doc-pack-{n}", schema) for n in ("web", "code"))
+            >>> web.extend({"tokens": [[1, 1, 1]] * 4}); code.extend({"tokens": [[2, 2]] * 4})
+            >>> mixed = tl.mix({"web": (web, 0.5), "code": (code, 0.5)}, by="tokens")
+            >>> (batch,) = mixed.pack("tokens", 4).loader(batch_size=4)
+            >>> batch["tokens"].tolist()
+            [[1, 1, 1, 1], [1, 1, 1, 1], [2, 2, 2, 2], [2, 2, 2, 2]]
+            >>> batch["_source"].tolist()
+            [0, 0, 1, 1]
+            >>> web.discard(); code.discard()
+        """
+        from tensorlake.dataset.transform.pack import checked_packing
+
+        for node in self.__mixture__.root.all():
+            if not node.by_tokens and len(node.parts) > 1:
+                raise InvalidInputError(
+                    "pack() of a mix by rows: sequences have equal numbers of tokens, so they are"
+                    " mixed by shares of tokens\ngive tl.mix(…, by='tokens')",
+                    argument="by",
+                    actual="rows",
+                )
+        views = [rowset_of(view) for view in self.sources.values()]
+        made = [
+            checked_packing(one, tokens, length, eos=eos, split=split, mask=mask) for one in views
+        ]
+        return batches.Packed(self, replace(made[0], has_sources=True))
+
+    def __loader__(
+        self, framework: Framework, arguments: dict[str, Any], form: Form | None = None
+    ) -> Loader:
         """Make a loader of a framework."""
         rows = self._rows()
         known, chosen = rows.selection.columns, arguments.get("columns")
         names = known if chosen is None else expand_names(chosen, known)
         check_columns(rows.sources, [name for name in names if not name.startswith("_")])
-        remake = partial(_made_again, self, framework, arguments)
+        remake = partial(_made_again, self, framework, arguments, form)
+        if isinstance(form, Packing):
+            composed = ComposedMix(rows, form)
+            return make_loader(composed, framework=framework, remake=remake, **arguments)
         return make_loader(rows, framework=framework, remake=remake, **arguments)
 
     def _rows(self) -> MixRows:
@@ -351,5 +412,7 @@ def _brief(given: object, *, depth: int = 0) -> str:
     return shown(given)
 
 
-def _made_again(mixed: Mix, framework: Framework, arguments: Any, **replaced: Any) -> Loader:
-    return mixed.__loader__(framework, arguments | replaced)
+def _made_again(
+    mixed: Mix, framework: Framework, arguments: Any, form: Form | None, **replaced: Any
+) -> Loader:
+    return mixed.__loader__(framework, arguments | replaced, form)

@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.config.collate import Pad
-from tensorlake.loader.engine.composed.rows import ComposedRows
+from tensorlake.loader.engine.composed.rows import form_of
 from tensorlake.loader.plan.sharding import Batches, RowBatches
 from tensorlake.loader.plan.token_batches import (
     Balance,
@@ -95,7 +95,7 @@ class Batching:
     def num_drawn(self) -> int:
         """Number of rows that an epoch reads; of a mix that never stops, of its sources."""
         rows = self.rows
-        is_whole = rows.is_endless or isinstance(rows, ComposedRows)
+        is_whole = rows.is_endless or form_of(rows) is not None
         return rows.selection.num_rows if is_whole else rows.num_places
 
     def check(self, what: str) -> None:
@@ -209,9 +209,9 @@ def batching_of(
         return Batching(rows)
     name = "batch_by" if arguments.batch_by is not None else "balance"
     value = shown(getattr(arguments, name))
-    if isinstance(rows, ComposedRows):
+    if (form := form_of(rows)) is not None:
         raise InvalidInputError(
-            f"{name}={value}: {rows.form.noun} have one length\ngive batch_size=",
+            f"{name}={value}: {form.noun} have one length\ngive batch_size=",
             argument=name,
         )
     if arguments.decode_on == "server":

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tensorlake.errors import CorruptionError
-from tensorlake.loader.engine.composed.rows import ComposedPlan, ComposedRows
+from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import ShortBatchWarning
@@ -101,7 +101,7 @@ class Opening:
         nbytes = rows * sum(column.sample_nbytes for column in self.columns)
         is_plain = all(column.kind in ("row", "virtual", "uniform") for column in self.columns)
         is_stacked = all(column.is_stacked and column.collate is None for column in self.columns)
-        has_more = self.arguments.transform is not None or isinstance(self.rows, ComposedRows)
+        has_more = self.arguments.transform is not None or form_of(self.rows) is not None
         return is_plain and is_stacked and not has_more and nbytes <= LATE_NBYTES
 
     @property

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
 from tensorlake.loader.config.collate import Pad
-from tensorlake.loader.engine.composed.rows import ComposedRows, shown_columns
+from tensorlake.loader.engine.composed.rows import form_of, shown_columns
 from tensorlake.types import Bytes, Sequence, Tags, Text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def specs_of(
     size = arguments.batch_size if is_whole else None
     specs: dict[str, Any] = {}
     columns = shown_columns(rows, tuple(columns))
-    if isinstance(rows, ComposedRows) and rows.form.is_flat:
+    if (form := form_of(rows)) is not None and form.is_flat:
         specs = {one.name: tf.TensorSpec(one.shape, _dtype_of(one)) for one in columns}
     elif arguments.transform is None:
         for column in columns:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
 from tensorlake.loader.engine.composed.sequences import cut_sequences, whole_sequences
+from tensorlake.loader.sources.mix import SOURCE
 from tensorlake.loader.stages.sample_ranges import blocks_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Packing:
         split: Whether documents are cut where a sequence ends; else each is in one sequence.
         dtype: Dtype of packed tokens; None: as stored.
         is_flat: Whether sequences come end to end, with ``cu_seqlens``.
+        has_sources: Whether batches have ``_source``: they are of a mix.
     """
 
     tokens: str
@@ -60,6 +62,7 @@ class Packing:
     split: bool = True
     dtype: np.dtype | None = None
     is_flat: bool = False
+    has_sources: bool = False
 
     made, noun = "packed", "packed sequences"
     growth = 1
@@ -82,7 +85,12 @@ class Packing:
         dtypes[self.tokens] = self.dtype or dtypes[self.tokens]
         numbers = ["segments", "positions", *(["cu_seqlens"] if self.is_flat else [])]
         dtypes |= dict.fromkeys(numbers, np.dtype(np.int32))
-        return tuple(ColumnPlan(name, None, "row", shape, own) for name, own in dtypes.items())
+        shown = [ColumnPlan(name, None, "row", shape, own) for name, own in dtypes.items()]
+        if self.has_sources:
+            shown.append(
+                ColumnPlan(SOURCE, None, "row", (None,) if self.is_flat else (), np.dtype(np.int64))
+            )
+        return tuple(shown)
 
     def units(self, rows: SelectedRows) -> Units:
         """Find the sequences of a selection."""
@@ -121,6 +129,8 @@ class Packing:
         else:
             shape = (share.units, self.length)
             packed = {name: values.reshape(shape) for name, values in packed.items()}
+        if parts.source is not None:
+            packed[SOURCE] = parts.source
         if VALID in batch:
             packed[VALID] = np.full(share.units, share.valid > 0)
         return packed

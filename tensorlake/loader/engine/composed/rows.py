@@ -48,6 +48,8 @@ __all__ = [
     "UnitOrder",
     "Units",
     "epoch_order",
+    "form_of",
+    "inner_digest",
     "shown_columns",
 ]
 
@@ -313,17 +315,7 @@ class ComposedRows:
         Raises:
             StateMismatchError: It is of other rows, or they were composed in another way.
         """
-        inner, plus, suffix = state.selection.partition("+")
-        if plus + suffix != self.form.suffix:
-            recorded = suffix or f"not {self.form.made}"
-            raise StateMismatchError(
-                f"the state belongs to rows that are not {self.form.made} in this way:"
-                f"\n   recorded {recorded!r}, given {self.form.suffix[1:]!r}"
-                "\ngive the recorded arguments, or start over without load_state_dict()",
-                expected=recorded,
-                actual=self.form.suffix[1:],
-            )
-        of_rows = replace(state, selection=inner)
+        of_rows = replace(state, selection=inner_digest(state, self.form))
         moved = self.rows.of_version(of_rows)
         composed = self if moved is self.rows else ComposedRows(moved, self.form)
         check_state(
@@ -338,6 +330,30 @@ class ComposedRows:
         return composed
 
 
+def inner_digest(state: LoaderState, form: Form) -> str:
+    """Return the digest of the rows that a state of units recorded.
+
+    Raises:
+        StateMismatchError: They were composed in another way.
+    """
+    inner, plus, suffix = state.selection.partition("+")
+    if plus + suffix != form.suffix:
+        recorded = suffix or f"not {form.made}"
+        raise StateMismatchError(
+            f"the state belongs to rows that are not {form.made} in this way:"
+            f"\n   recorded {recorded!r}, given {form.suffix[1:]!r}"
+            "\ngive the recorded arguments, or start over without load_state_dict()",
+            expected=recorded,
+            actual=form.suffix[1:],
+        )
+    return inner
+
+
+def form_of(rows: OrderedRows) -> Form | None:
+    """Return the form of composed rows, of a selection or a mix; None for plain rows."""
+    return getattr(rows, "form", None)
+
+
 def epoch_order(rows: OrderedRows, plan: Plan) -> ShownOrder:
     """Return the order of one epoch, of rows or of units, for a user."""
     if isinstance(plan, ComposedPlan):
@@ -349,5 +365,6 @@ def shown_columns(
     rows: OrderedRows, columns: tuple[ColumnPlan, ...], *, with_valid: bool = False
 ) -> tuple[ColumnPlan, ...]:
     """Describe the entries of a batch that is made of some columns of rows."""
-    shown = rows.form.shown(columns) if isinstance(rows, ComposedRows) else columns
+    form = form_of(rows)
+    shown = columns if form is None else form.shown(columns)
     return (*shown, valid_column()) if with_valid else shown

@@ -27,6 +27,8 @@ from tensorlake.loader.plan.plan import PlanKey, build_access_plan
 from tensorlake.loader.sources.rows import chosen_order
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tensorlake.loader.plan.mix_order import AnyOrder
     from tensorlake.loader.plan.order import Shuffle
     from tensorlake.loader.plan.plan import Plan
@@ -47,6 +49,7 @@ class Parts:
     start: Int64Array  # tokens, eos included
     stop: Int64Array
     has_eos: NDArray[np.bool_]  # whether its last token is eos
+    source: Int64Array | None = None  # of each sequence, in a mix
 
     @classmethod
     def of(
@@ -73,6 +76,19 @@ class Parts:
         is_next = np.diff(positions, prepend=-1) != 0  # else it goes on in the next sequence
         ends = (stop == whole) & has_eos
         return positions[is_next], cls(unit, np.cumsum(is_next) - 1, start, stop, ends)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Parts], source: Int64Array) -> Parts:
+        """Return the parts of several sources, in the order of the sequences that have them."""
+        names = ("unit", "row", "start", "stop")
+        arrays = [
+            np.concatenate([np.empty(0, np.int64), *(getattr(one, name) for one in parts)])
+            for name in names
+        ]
+        has_eos = np.concatenate([np.empty(0, np.bool_), *(one.has_eos for one in parts)])
+        ranked = np.argsort(arrays[0], kind="stable")
+        unit, row, start, stop = (one[ranked] for one in arrays)
+        return cls(unit, row, start, stop, has_eos[ranked], source)
 
 
 def token_counts(rows: SelectedRows, name: str, *, has_eos: bool) -> Int64Array:

@@ -67,7 +67,7 @@ class MixPlan:
         if not len(places):
             return places
         check_places(places, self.num_rows)
-        source, given = self._assigned(places)
+        source, given = self.assigned(places)
         positions = np.empty_like(places)
         ranked = np.lexsort((given, source))
         borders = np.searchsorted(source[ranked], np.arange(len(self.sources) + 1))
@@ -80,7 +80,7 @@ class MixPlan:
         """Return the places of a rank's share of a global batch: they are contiguous."""
         return share.places
 
-    def _assigned(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def assigned(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the source of each place, and how many rows it has yielded before."""
         source, given = np.empty_like(places), np.empty_like(places)
         ranked = np.argsort(places, kind="stable")

@@ -1,0 +1,242 @@
+"""Composed mixes: the sequences of several sources in one order, by weights.
+
+    place ─► the source, and how many of its sequences came before (``MixPlan.assigned``)
+          ─► its own epoch and sequence ─► the documents of the source
+
+A sequence has documents of one source. All sequences have one length, so shares of sequences are
+shares of tokens, exactly, and a place of any epoch is found without the lengths before it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError
+from tensorlake.loader.engine.composed.rows import ComposedPlan, ComposedSelection, inner_digest
+from tensorlake.loader.engine.composed.sequences import Parts
+from tensorlake.loader.plan.mix_order import MixOrder, SourceOrder
+from tensorlake.loader.plan.order import Order
+from tensorlake.loader.sources.mix import MixNode, MixRows, MixSource, source_seed
+from tensorlake.loader.sources.rows import SelectedRows
+
+if TYPE_CHECKING:
+    from tensorlake.loader.engine.composed.packing import Packing
+    from tensorlake.loader.engine.composed.rows import EpochUnits, Units
+    from tensorlake.loader.plan.mix_order import AnyOrder
+    from tensorlake.loader.plan.order import Shuffle
+    from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
+    from tensorlake.loader.plan.state import LoaderState
+    from tensorlake.loader.plan.virtual_columns import VirtualColumn
+    from tensorlake.loader.sources.mix import MixPlan
+
+__all__ = ["ComposedMix"]
+
+KEPT_EPOCHS = 2  # of a source: a batch may have the end of one and the start of the next
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitSelection(ComposedSelection):
+    """The documents of a source, counted in sequences."""
+
+    count: int
+
+    @property
+    def num_rows(self) -> int:
+        """Number of sequences."""
+        return self.count
+
+
+@dataclass(frozen=True, eq=False)
+class ComposedMix:
+    """The documents of a mix, packed (``OrderedRows``)."""
+
+    documents: MixRows
+    form: Packing
+    source: None = None
+    server: None = None
+
+    @property
+    def selection(self) -> Selection:
+        """The documents of all sources, under the digest of their sequences."""
+        digest = self.sequences.selection.digest
+        return _MixedDocuments(self.documents.selection, self.form.suffix, digest)
+
+    @property
+    def reader(self) -> Reader:
+        """Reader of the documents."""
+        return self.documents.reader
+
+    @property
+    def virtual(self) -> Mapping[str, VirtualColumn]:
+        """None: batches have tokens alone."""
+        return {}
+
+    @property
+    def num_places(self) -> int:
+        """Number of sequences."""
+        return self.sequences.num_places
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the mix never stops."""
+        return self.documents.is_endless
+
+    @cached_property
+    def units(self) -> tuple[Units, ...]:
+        """The sequences of each source."""
+        return tuple(self.form.units(_rows_of(one)) for one in self.documents.sources)
+
+    @cached_property
+    def sequences(self) -> MixRows:
+        """The mix of sequences.
+
+        Raises:
+            InvalidInputError: A source has no tokens.
+        """
+        for source, units in zip(self.documents.sources, self.units, strict=True):
+            if not units.count:
+                raise InvalidInputError(
+                    f"source {source.name!r} of the mix has no tokens in {self.form.tokens!r}"
+                    "\nleave the source out"
+                )
+        sources = [
+            replace(
+                source,
+                selection=_UnitSelection(source.selection, self.form.suffix, units.count),
+                repin=None if source.repin is None else _Repin(source, self.form),
+            )
+            for source, units in zip(self.documents.sources, self.units, strict=True)
+        ]
+        return MixRows(tuple(sources), _by_units(self.documents.root), first=self.documents.first)
+
+    def choose(
+        self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
+    ) -> AnyOrder:
+        """Choose the order of each source."""
+        mixed = self.sequences.choose(False, tensors, prefetch_nbytes=prefetch_nbytes)  # noqa: FBT003 - a value of shuffle
+        sources: list[SourceOrder] = []
+        for one, units in zip(mixed.sources, self.units, strict=True):
+            order = units.choose(shuffle, tensors, prefetch_nbytes=prefetch_nbytes)
+            assert isinstance(order, Order), "of the rows of one selection"
+            sources.append(SourceOrder(one.name, one.version, order))
+        return replace(mixed, sources=tuple(sources))
+
+    def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> ComposedPlan:
+        """Return the plan of one epoch."""
+        assert isinstance(order, MixOrder), "of a mix"
+        mixed = self.sequences.plan(order, seed=seed, epoch=epoch)
+        starts = self.documents.selection.starts
+        made = MixedEpoch(mixed, self.units, tuple(starts[:-1]))
+        return ComposedPlan(self.documents.selection.num_rows, made, self.form)
+
+    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
+        """Return the order with the weights at a position."""
+        return self.sequences.recorded(order, position)
+
+    def describe(self, order: AnyOrder) -> str:
+        """List the sources, their weights and orders."""
+        form = self.form
+        packed = f"packed into sequences of {form.length:,} tokens of {form.tokens!r}"
+        return f"{self.sequences.describe(order)}; {packed}"
+
+    def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> ComposedMix:
+        """Return to the versions that a state recorded, even if branches have moved on."""
+        inner = replace(state, selection=inner_digest(state, self.form))
+        moved = self.sequences.returned_to(inner, seed=seed, shuffle=shuffle)
+        sources = tuple(_documents_of(one, own) for one, own in _pairs(moved, self.documents))
+        documents = replace(self.documents, sources=sources, first=moved.first)
+        return ComposedMix(documents, self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class _MixedDocuments(ComposedSelection):
+    """The documents of all sources, under the digest of their sequences."""
+
+    of_sequences: str
+
+    @property
+    def digest(self) -> str:
+        """Digest of the sequences and the form."""
+        return self.of_sequences + self.suffix
+
+
+@dataclass(frozen=True, eq=False)
+class MixedEpoch:
+    """The sequences of one epoch of a mix (``EpochUnits``)."""
+
+    mixed: MixPlan
+    units: tuple[Units, ...]
+    starts: tuple[int, ...]  # of each source's documents among those of all
+    epochs: OrderedDict[tuple[int, int], EpochUnits] = field(
+        default_factory=OrderedDict[tuple[int, int], "EpochUnits"]
+    )
+
+    def find(self, places: Int64Array) -> tuple[Int64Array, Parts]:
+        """Return the documents that some sequences need, and their parts."""
+        source, given = self.mixed.assigned(places)
+        positions: list[Int64Array] = []
+        found: list[Parts] = []
+        before = 0
+        for number in np.unique(source).tolist():
+            epochs, sequences = np.divmod(given, self.units[number].count)
+            own = source == number
+            for epoch in np.unique(epochs[own]).tolist():
+                at = np.flatnonzero(own & (epochs == epoch))
+                rows, parts = self._epoch(number, epoch).find(sequences[at])
+                found.append(replace(parts, unit=at[parts.unit], row=parts.row + before))
+                positions.append(rows + self.starts[number])
+                before += len(rows)
+        return np.concatenate([np.empty(0, np.int64), *positions]), Parts.joined(found, source)
+
+    def _epoch(self, number: int, epoch: int) -> EpochUnits:
+        """Return the sequences of an epoch of a source, which are found once."""
+        made = self.epochs.get((number, epoch))
+        if made is None:
+            plan = self.mixed
+            seed = source_seed(plan.seed, number, plan.version)
+            made = self.units[number].plan(plan.sources[number].order, seed=seed, epoch=epoch)
+            self.epochs[number, epoch] = made
+            if len(self.epochs) > KEPT_EPOCHS * len(self.units):
+                self.epochs.popitem(last=False)
+        return made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Repin:
+    """Opens another version of a source, counted in sequences."""
+
+    source: MixSource
+    form: Packing
+
+    def __call__(self, version: str) -> tuple[Selection, Reader]:
+        assert self.source.repin is not None, "only then"
+        selection, reader = self.source.repin(version)
+        count = self.form.units(SelectedRows(selection, reader)).count
+        return _UnitSelection(selection, self.form.suffix, count), reader
+
+
+def _rows_of(source: MixSource) -> SelectedRows:
+    return SelectedRows(source.selection, source.reader)
+
+
+def _pairs(moved: MixRows, documents: MixRows) -> Any:
+    return zip(moved.sources, documents.sources, strict=True)
+
+
+def _documents_of(moved: MixSource, given: MixSource) -> MixSource:
+    """Return a source of documents from one of sequences."""
+    assert isinstance(moved.selection, ComposedSelection), "made here"
+    return replace(given, selection=moved.selection.rows, reader=moved.reader)
+
+
+def _by_units(node: MixNode) -> MixNode:
+    """Return a mix by tokens as one by rows of equal numbers of tokens."""
+    parts = [one if isinstance(one, int) else _by_units(one) for one in node.parts]
+    stages = tuple((place, _by_units(one)) for place, one in node.stages)
+    return replace(node, parts=tuple(parts), by_tokens=False, stages=stages)

@@ -1,0 +1,136 @@
+"""``mix.pack()``: each source packed by itself, the sequences mixed by weights."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import InvalidInputError, StateMismatchError
+from tensorlake.loader.sources.mix import source_seed
+
+NAMES = itertools.count()
+SCHEMA = {"tokens": tl.Array("uint16", (None,)), "mask": tl.Array("bool", (None,))}
+
+
+def corpus(base, count, longest, seed=0):
+    """Documents of one to ``longest`` tokens, all above ``base``."""
+    lengths = np.random.default_rng(seed).integers(1, longest, count)
+    ds = tl.create(f"memory://packed-mix-{next(NAMES)}", SCHEMA)
+    ds.extend(
+        {
+            "tokens": [np.full(length, base + at) for at, length in enumerate(lengths)],
+            "mask": [np.arange(length) % 2 == 0 for length in lengths],
+        }
+    )
+    ds.commit("documents")
+    return ds
+
+
+@pytest.fixture(scope="module")
+def sources():
+    return corpus(1000, 90, 9), corpus(2000, 40, 60)
+
+
+def mixed(sources, stop="first", weights=(0.7, 0.3)):
+    names = ("short", "long")
+    return tl.mix(
+        {name: (ds, own) for name, ds, own in zip(names, sources, weights, strict=True)},
+        by="tokens",
+        stop=stop,
+    )
+
+
+def sequences(batches):
+    return [tokens.tolist() for batch in batches for tokens in batch["tokens"]]
+
+
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize("shuffle", [False, "full"])
+def test_each_source_gives_its_own_sequences_epoch_after_epoch(sources, split, shuffle):
+    loader = (
+        mixed(sources, "all")
+        .pack("tokens", 16, eos=0, split=split)
+        .loader(batch_size=4, shuffle=shuffle, seed=5)
+    )
+
+    batches = [batch for _ in range(2) for batch in loader]
+
+    given = sequences(batches)
+    numbers = np.concatenate([batch["_source"] for batch in batches])
+    for number, ds in enumerate(sources):
+        made = [given[at] for at in np.flatnonzero(numbers == number)]
+        seed = source_seed(5, number, 2)
+        alone = ds.pack("tokens", 16, eos=0, split=split)
+        alone = alone.loader(batch_size=1, shuffle=shuffle, seed=seed)
+        epochs = -(-len(made) // len(alone))
+        assert made == [one for _ in range(epochs) for one in sequences(alone)][: len(made)]
+
+
+def test_weights_are_shares_of_tokens(sources):
+    loader = mixed(sources, "never").pack("tokens", 16).loader(batch_size=50, shuffle=True)
+
+    (batch,) = itertools.islice(loader, 1)
+
+    assert np.bincount(batch["_source"]).tolist() == pytest.approx([35, 15], abs=2)
+    is_own = batch["tokens"] // 1000 == batch["_source"][:, None] + 1
+    assert (is_own | (batch["segments"] < 0)).all()
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_it_resumes_on_other_ranks_and_versions(sources, split):
+    sources = (corpus(1000, 50, 9), sources[1])
+    packed = mixed(sources, "never").pack("tokens", 16, eos=0, mask="mask", split=split)
+    loader = packed.loader(global_batch_size=6, shuffle=True, seed=1)
+    batches = iter(loader)
+    [next(batches) for _ in range(12)]
+    state = loader.state_dict()
+    rest = [next(batches) for _ in range(4)]
+    sources[0].extend({"tokens": [[9, 9]], "mask": [[True, False]]})
+    sources[0].commit("one more")
+
+    again = mixed(sources, "never").pack("tokens", 16, eos=0, mask="mask", split=split)
+    resumed = []
+    for rank in range(3):
+        part = again.loader(global_batch_size=6, shuffle=True, seed=1, rank=rank, world_size=3)
+        with pytest.warns(tl.NewerVersionWarning):
+            part.load_state_dict(state)
+        resumed.append(list(itertools.islice(part, 4)))
+
+    for step, batch in enumerate(rest):
+        for name, expected in batch.items():
+            parts = [batches[step][name] for batches in resumed]
+            np.testing.assert_array_equal(np.concatenate(parts), expected, err_msg=name)
+
+
+def test_mixes_inside_mixes_and_pickled_loaders(sources):
+    inner = mixed(sources)
+    outer = tl.mix({"both": (inner, 0.5), "short": (sources[0], 0.5)}, by="tokens", stop="never")
+    loader = outer.pack("tokens", 16).loader(batch_size=100, shuffle="full")
+
+    batch = next(iter(loader))
+    copy = pickle.loads(pickle.dumps(loader))
+
+    assert np.bincount(batch["_source"]).tolist() == pytest.approx([35, 15, 50], abs=2)
+    assert sequences([next(iter(copy))]) != sequences([batch])  # it goes on
+    assert "_source       int64 () stacked" in repr(loader)
+
+
+def test_impossible_mixes_are_refused(sources):
+    by_rows = tl.mix({"a": (sources[0], 0.5), "b": (sources[1], 0.5)})
+    with pytest.raises(InvalidInputError, match=r"by rows.*\ngive tl.mix.*by='tokens'"):
+        by_rows.pack("tokens", 16)
+    empty = tl.create("memory://packed-mix-empty", SCHEMA)
+    empty.extend({"tokens": [[]], "mask": [[]]})
+    with pytest.raises(InvalidInputError, match="'long' of the mix has no tokens"):
+        len(mixed((sources[0], empty)).pack("tokens", 16).loader(batch_size=2))
+    state = mixed(sources).pack("tokens", 16).loader(batch_size=2).state_dict()
+    with pytest.raises(StateMismatchError, match="recorded 'pack tokens 16 eos=None'"):
+        mixed(sources).pack("tokens", 8).loader(batch_size=2).load_state_dict(state)
+    with pytest.raises(StateMismatchError, match="weights"):
+        mixed(sources, weights=(0.5, 0.5)).pack("tokens", 16).loader(batch_size=2).load_state_dict(
+            state
+        )
