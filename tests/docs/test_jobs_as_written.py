@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
+import PIL.Image
 import pytest
 import simplejpeg
 import torch
@@ -109,6 +110,83 @@ def test_job_3_detection_with_a_list_of_targets():
     for images, targets in world["seen"]:
         assert {image.shape for image in images} == {(64, 64, 3)}
         assert all(len(one["boxes"]) == len(one["labels"]) > 0 for one in targets)
+
+
+def test_job_6_workers_append_daily_and_train_on_a_saved_view():
+    rng = np.random.default_rng(6)
+
+    class Shard:
+        def __init__(self, name: str) -> None:
+            self.name = name
+            sizes = rng.choice([128, 256], 8)
+            self.jpegs = [
+                simplejpeg.encode_jpeg(np.full((size, size, 3), 9, np.uint8)) for size in sizes
+            ]
+            self.texts = [f"{name} {number}" for number in range(8)]
+            self.urls = [f"http://{name}/{number}" for number in range(8)]
+            self.scores = rng.random(8).astype("float32")
+
+    def embed(batch):
+        seen.append(len(batch["image"]))
+        return {"vec": np.ones((len(batch["image"]), 512), "float32")}
+
+    tl.create(
+        "laion",
+        {"image": tl.Image("jpeg"), "caption": "str", "url": "str", "clip_score": "float32"},
+    ).close()
+    shards = {worker: [Shard(f"{worker}-{number}") for number in range(2)] for worker in "ab"}
+    job = """
+        ds = tl.open("laion")                                                   # each worker
+        for shard in my_shards(today, worker):
+            ds.extend({"image": shard.jpegs, "caption": shard.texts, "url": shard.urls, "clip_score": shard.scores})
+            ds.commit(f"{today} {shard.name}", key=shard.name)
+    """
+    given = {"my_shards": lambda today, worker: shards[worker], "today": "2026-11-28"}
+    for worker in ("a", "b", "a"):  # a is started again: its keys are there
+        run(job, worker=worker, **given)
+    seen: list[int] = []
+    world = run(
+        """
+        ds = tl.open("laion")
+        ds.map(embed, schema={"vec": tl.Embedding(512)}, columns=["image"], batch_size=256, where="vec IS NULL")
+        ds.commit("vectors")
+        good = ds.query("WHERE clip_score > 0.28 AND SHAPE(image)[0] >= 256"); good.save("clip-v3")
+        train = ds.views["clip-v3"].torch(global_batch_size=32768, shuffle=True, columns=["image", "caption"])
+        batches = list(train)
+        """,
+        embed=embed,
+    )
+
+    assert len(world["ds"]) == 32
+    assert sum(seen) == 32
+    assert world["ds"].where("vec IS NULL").count() == 0
+    (batch,) = world["batches"]
+    assert sorted(batch["caption"]) == sorted(world["good"]["caption"][:])
+    assert batch["image"].shape == (len(world["good"]), 256, 256, 3)
+
+
+def test_job_13_hugging_face_in_and_out():
+    datasets = pytest.importorskip("datasets")
+    images = [PIL.Image.new("RGB", (8, 8), (row, 0, 0)) for row in range(30)]
+    table = datasets.Dataset.from_dict({"image": images, "label": [row % 15 for row in range(30)]})
+    table = table.cast_column("image", datasets.Image())
+    table = table.cast_column(
+        "label", datasets.ClassLabel(names=[f"dish {one}" for one in range(15)])
+    )
+
+    world = run(
+        """
+        ds = tl.ingest.huggingface(load_dataset("food101", split="train"), "food.tl")
+        view = ds.select(pixel_values="image", labels="label")
+        hf = ds.where("label < 10").to_hf()
+        """,
+        load_dataset=lambda name, split: table,
+    )
+
+    assert world["view"][3]["labels"] == 3
+    assert len(world["hf"]) == 20
+    assert world["hf"].features["label"].names == table.features["label"].names
+    assert world["hf"][0]["image"].size == (8, 8)
 
 
 def digits(url: str, count: int) -> tl.Dataset:
