@@ -10,6 +10,7 @@ The first query that is parsed imports Lark; REGEXP, and work on many texts, imp
 from tensorlake_query.api import CompiledQuery, Limits, QueryResult, compile_query
 from tensorlake_query.complete import Completion, complete
 from tensorlake_query.functions import Function, is_function
+from tensorlake_query.functions.plug_ins import plug_in_names
 from tensorlake_query.functions.user import user_function
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import (
@@ -76,6 +77,7 @@ __all__ = [
     "parse",
     "parse_change",
     "parse_predicate",
+    "plug_in_names",
     "print_change",
     "print_expr",
     "print_name",

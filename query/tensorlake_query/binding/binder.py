@@ -16,6 +16,7 @@ from tensorlake_query.binding.scope import Environment
 from tensorlake_query.functions import ALIASES, FUNCTIONS, Function
 from tensorlake_query.functions.aggregate.aggregates import AGGREGATES, WITHIN_SAMPLE
 from tensorlake_query.functions.array.indexing import bind_index
+from tensorlake_query.functions.plug_ins import plug_in_names
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.conditional import bind_case, bind_cast
 from tensorlake_query.functions.scalar.dates import bind_extract
@@ -302,7 +303,7 @@ class Binder:
                 span=expr.span,
                 hint="aggregates belong in SELECT, HAVING or ORDER BY, and not inside each other",
             )
-        function = FUNCTIONS.get(name) or self._env.functions.get(name)
+        function = FUNCTIONS.get(name) or self._env.function(expr)
         if function is None:
             raise self._unknown_function(expr)
         self._check_arguments(expr, function)
@@ -318,7 +319,7 @@ class Binder:
         return function.bind(self._site(expr, args, named))
 
     def _unknown_function(self, expr: ast.Call) -> QueryNameError:
-        known = [*FUNCTIONS, *AGGREGATES, *WINDOWS, *self._env.functions]
+        known = [*FUNCTIONS, *AGGREGATES, *WINDOWS, *self._env.functions, *plug_in_names()]
         hint = f"write {expr.name}(…) OVER (ORDER BY …)" if expr.name in WINDOWS else ""
         return unknown_function(expr.name, known, hint, text=self.text, start=expr.span.start)
 

@@ -5,6 +5,7 @@ from typing import cast
 
 from msgspec import Struct, field, structs
 
+from tensorlake_query.functions.plug_ins import PlugInError, plug_in
 from tensorlake_query.functions.registry import Function
 from tensorlake_query.planning.plan import Derived, Other, Relation, Schema, This
 from tensorlake_query.syntax import ast
@@ -54,6 +55,19 @@ class Environment(Struct, frozen=True):
     def within(self, name: str, later: tuple[str, ...]) -> "Environment":
         """Return the environment inside a query of WITH, from the names of those after it."""
         return structs.replace(self, begun=(name, *self.begun), later=(*later, *self.later))
+
+    def function(self, expr: ast.Call) -> Function | None:
+        """Return the function of the user, or of a plug-in, that a call names; None for neither.
+
+        Raises:
+            QueryNameError: the plug-in cannot be used.
+        """
+        try:
+            return self.functions.get(expr.name) or plug_in(expr.name)
+        except PlugInError as error:
+            raise QueryNameError(
+                str(error), text=self.text, span=expr.span, hint=error.hint
+            ) from error
 
     def parameter(self, expr: ast.Parameter) -> object:
         """Return the value given for a parameter.

@@ -19,9 +19,16 @@ _NAME = re.compile(r"[^\W\d]\w*\Z")
 
 
 def user_function(
-    name: str, function: Callable[..., Any], *, dtype: str, shape: tuple[int, ...], vectorized: bool
+    name: str,
+    function: Callable[..., Any],
+    *,
+    dtype: str,
+    shape: tuple[int, ...] = (),
+    vectorized: bool = False,
+    usage: str = "",
+    summary: str = "A function of yours.",
 ) -> Function:
-    """Make a function that queries can call.
+    """Make a function that queries can call, by `tl.udf` or as the plug-in of a package.
 
     Args:
         name: how queries call it, in any case.
@@ -31,6 +38,8 @@ def user_function(
         dtype: of its answers: a NumPy dtype, "text" or "json".
         shape: of one answer; () for a single number.
         vectorized: whether it takes whole batches.
+        usage: how a call of it is written, such as "BRIGHTNESS(image)".
+        summary: what it gives, in one sentence.
 
     Raises:
         ValueError: the name is not valid, or the dtype is unknown.
@@ -47,8 +56,8 @@ def user_function(
         made = replace(column_type, nullable=nullable or column_type.kind == "json")
         return site.apply(kernel, made, cost=USER_COST, role="user")
 
-    usage = f"{name.upper()}(…)"
-    return Function(name.upper(), usage, "A function of yours.", (0, MAX_ARGUMENTS), bind)
+    usage = usage or f"{name.upper()}(…)"
+    return Function(name.upper(), usage, summary, (0, MAX_ARGUMENTS), bind)
 
 
 def _answer_type(dtype: str, shape: tuple[int, ...]) -> ColumnType:

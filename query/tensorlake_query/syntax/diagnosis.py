@@ -226,7 +226,7 @@ def word_before(text: str, position: int) -> tuple[str, int]:
 
 
 def is_no_alias(word: str, rest: str, stop: ParseStopError) -> bool:
-    """Tell whether a word that passed as an alias was meant otherwise, by what follows it."""
+    """Return whether a word that passed as an alias was meant otherwise, by what follows it."""
     return bool(_nearest_word(word, stop)) or _CONTINUED.match(rest) is not None
 
 

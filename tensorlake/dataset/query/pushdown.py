@@ -99,9 +99,9 @@ def _asked(
 
 def _why_here(view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement) -> str | None:
     calls = [node for node in tql.ast.walk(parsed) if isinstance(node, tql.ast.Call)]
-    own = known_functions()
+    own = {*known_functions(), *tql.plug_in_names()} if calls else set[str]()
     for call in calls:
-        if call.name in own:
+        if call.name in own and not tql.is_function(call.name):
             return f"{call.name} is a function of this process"
     if not isinstance(parsed, tql.ast.Query):
         return "it joins the results of several"
