@@ -9,9 +9,23 @@ import numpy as np
 
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.values.bound import Bound
-from tensorlake_query.values.source import ColumnType, ObjectBatch, RaggedBatch, UniformBatch
+from tensorlake_query.values.source import (
+    BoolArray,
+    ColumnType,
+    ObjectBatch,
+    RaggedBatch,
+    UniformBatch,
+)
 from tensorlake_query.values.types import BOOL, JSON, TEXT, number
-from tensorlake_query.values.vectors import RowError, Vector, object_array, to_batch, valid_of
+from tensorlake_query.values.vectors import (
+    RowError,
+    Vector,
+    constant,
+    object_array,
+    take,
+    to_batch,
+    valid_of,
+)
 
 USER_COST = 1000.0  # Python for each row, against one arithmetic operation on an array element
 MAX_ARGUMENTS = 64
@@ -34,7 +48,8 @@ def user_function(
         name: how queries call it, in any case.
         function: takes one argument for each of the call. Vectorized, it takes whole batches
             (arrays of n rows; lists where samples differ in shape, of text, of JSON) and returns n
-            answers; else it takes one row's values and returns one answer.
+            answers; else it takes one row's values and returns one answer. Rows with a NULL are
+            left out.
         dtype: of its answers: a NumPy dtype, "text" or "json".
         shape: of one answer; () for a single number.
         vectorized: whether it takes whole batches.
@@ -82,19 +97,12 @@ def _called(
     *,
     vectorized: bool,
 ) -> Vector:
-    arguments = [_argument(vector) for vector in vectors]
     valid = np.ones(num_rows, np.bool_)
     for vector in vectors:
         valid &= valid_of(vector)
     if vectorized:
-        try:
-            answers = function(*arguments)
-        except Exception as error:
-            message = f"{name} failed: {type(error).__name__}: {error}"
-            raise RowError(message, 0) from error
-        if len(answers) != num_rows:
-            raise RowError(f"{name} gave {len(answers)} answers for {num_rows} rows", 0)
-        return _answers(name, answers, column_type, valid)
+        return _of_known(name, function, vectors, valid, column_type)
+    arguments = [_argument(vector) for vector in vectors]
     rows: list[Any] = []
     for row in range(num_rows):
         if not valid[row]:
@@ -106,6 +114,38 @@ def _called(
             message = f"{name} failed: {type(error).__name__}: {error}"
             raise RowError(message, row) from error
     return _answers(name, rows, column_type, valid)
+
+
+def _of_known(
+    name: str,
+    function: Callable[..., Any],
+    vectors: Sequence[Vector],
+    valid: BoolArray,
+    column_type: ColumnType,
+) -> Vector:
+    """Call a vectorized function for the rows without NULL."""
+    known = np.flatnonzero(valid)
+    if vectors and not len(known):
+        return constant(None, column_type, len(valid))
+    if len(known) < len(valid):
+        vectors = [take(vector, known) for vector in vectors]
+    try:
+        answers = function(*(_argument(vector) for vector in vectors))
+    except Exception as error:
+        message = f"{name} failed: {type(error).__name__}: {error}"
+        raise RowError(message, int(known[0]) if len(known) else 0) from error
+    if len(answers) != len(known):
+        raise RowError(f"{name} gave {len(answers)} answers for {len(known)} rows", 0)
+    try:
+        made = _answers(name, answers, column_type, valid[known])
+    except RowError as error:
+        raise RowError(error.message, int(known[error.position])) from error.__cause__
+    if len(known) == len(valid):
+        return made
+    places = np.zeros(len(valid), np.int64)
+    places[known] = np.arange(len(known))
+    spread = take(made, places)
+    return replace(spread, valid=valid & valid_of(spread))
 
 
 def _argument(vector: Vector) -> Any:

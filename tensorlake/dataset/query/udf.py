@@ -31,8 +31,8 @@ def udf(
     Args:
         name: How queries call it, in any case. Defined again, it is replaced.
         function: Takes one argument for each of the call, and is not called for NULLs. Vectorized
-            it takes whole batches (arrays of n rows; lists where samples differ in shape, of text,
-            of JSON) and returns n answers.
+            it takes whole batches without the rows that have a NULL (arrays of n rows; lists where
+            samples differ in shape, of text, of JSON) and returns n answers.
         dtype: Type of its result: a NumPy dtype, "text" or "json".
         shape: Shape of one result.
         vectorized: Whether it takes whole batches.

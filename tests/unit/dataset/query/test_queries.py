@@ -495,3 +495,23 @@ def test_unnest_makes_a_row_of_each_item_and_leads_back():
     }  # fmt: skip
     with pytest.raises(tl.InvalidInputError, match="names no column"):
         ds.unnest()
+
+
+def test_a_vectorized_function_receives_no_row_with_null():
+    ds = tl.create("memory://udf-nulls", {"x": tl.Scalar("int32", nullable=True)})
+    ds.extend({"x": [None, 3, None, 5]})
+    ds.commit("four")
+    given = []
+
+    def doubled(x):
+        given.append(x.tolist())
+        return x * 2
+
+    tl.udf("doubled_of_known", doubled, dtype="int64", vectorized=True)
+    tl.udf("worded_of_known", lambda x: ["", 7][: len(x)], dtype="text", vectorized=True)
+
+    assert ds.query("SELECT DOUBLED_OF_KNOWN(x) y")["y"][:] == [None, 6, None, 10]
+    assert given == [[3, 5]]
+    assert len(ds.query("WHERE DOUBLED_OF_KNOWN(NULLIF(x, x)) IS NULL")) == 4
+    with pytest.raises(tl.QueryTypeError, match="row 3: worded_of_known gave int where text"):
+        ds.query("WHERE WORDED_OF_KNOWN(x) = ''")
