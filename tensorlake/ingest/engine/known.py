@@ -31,7 +31,7 @@ from tensorlake.dataset import (
     session_of,
 )
 from tensorlake.errors import InvalidInputError, SchemaError, shown
-from tensorlake.ingest.engine.listing import count_same_pieces
+from tensorlake.ingest.engine.listing import count_same_pieces, cut_as_known
 from tensorlake.ingest.engine.options import Mode
 from tensorlake.ingest.engine.source import Item, Source
 from tensorlake.quantities import plural
@@ -192,7 +192,7 @@ def _is_it(
     """Whether a source of the ledger is this one, at the same place or at another."""
     if listing is None:
         # Rows of another file under the same name are appended, as of one written anew each day.
-        differs = count_same_pieces(source, entries)[1] is not None
+        differs = count_same_pieces(cut_as_known(source, entries), entries)[1] is not None
         is_new = mode != CREATE and (differs or not source.has_identity)
         return not is_new and (known.where == wanted.where or not differs)
     if known.where == wanted.where:
@@ -319,10 +319,10 @@ def _check_not_there(
     elif listing is None:
         for number, one in enumerate(ledger.sources):
             entries = ledger.entries(number)
-            ordered = in_order_of(source, one)
-            start, differs = count_same_pieces(ordered, entries)
+            cut = cut_as_known(in_order_of(source, one), entries)
+            start, differs = count_same_pieces(cut, entries)
             if one.what == wanted.what and differs is None and start:
-                there = list(dict.fromkeys(ordered.file_of(at) for at in range(start)))
+                there = list(dict.fromkeys(cut.file_of(at) for at in range(start)))
         listed = list(dict.fromkeys(source.file_of(at) for at in range(len(source.items))))
     else:
         known: set[tuple[str, int]] = set()

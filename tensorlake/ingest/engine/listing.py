@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset import Action, Entries, Listing, stamp_of
+from tensorlake.ingest.engine.row_cuts import cut_at_rows
 from tensorlake.ingest.engine.source import Item, Source
 
 __all__ = ["batches_of", "count_same_pieces", "cut_as_known", "listing_of", "runs_of"]
@@ -50,6 +51,7 @@ def count_same_pieces(source: Source[Item], known: Entries) -> tuple[int, int | 
 
 def cut_as_known(source: Source[Item], known: Entries) -> Source[Item]:
     """Cut items by position where pieces that are known end: rows were added behind them."""
+    source = cut_at_rows(source, known)
     if source.cut_item is None or not len(known):
         return source
     items, sizes = [*source.items], [*source.sizes]

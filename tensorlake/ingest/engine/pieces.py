@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -21,6 +21,9 @@ from tensorlake.dataset import (
     session_of,
     update_digest,
 )
+from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.readahead import LoadedItems
+from tensorlake.ingest.engine.row_cuts import cut_at_row, first_nbytes, num_rows
 from tensorlake.ingest.engine.source import Source
 from tensorlake.types import Column
 
@@ -82,6 +85,59 @@ class Pieces:
             self._note({schema[name].id: column for name, column in stored.items()})
         return self._digest()
 
+    def first_changed(
+        self,
+        known: Entries,
+        reading: Callable[[list[range]], Iterator[LoadedItems]],
+        *,
+        is_known: bool,
+    ) -> int | None:
+        """Compare pieces by digest; return the first item of one that differs.
+
+        The last one may have more rows at its end: its last item is then cut before them.
+
+        Args:
+            known: The pieces that were ingested.
+            reading: Reads items.
+            is_known: Whether stamps say that they are the same; then pieces with rows that were
+                left out, which have no digest of all rows, count as such.
+        """
+        start, last = 0, len(known) - 1
+        for at, (digest, span) in enumerate(
+            zip(known.digests.tolist(), known.spans.tolist(), strict=True)
+        ):
+            stop = start + span
+            if stop > len(self.source.items):
+                return start
+            try:
+                parts = [*reading([range(start, stop)])]
+                is_whole = not any(one.refused or one.error for one in parts)
+                columns = [one.columns for one in parts]
+                if is_whole and self.digest_of(columns) != digest:
+                    rows = int(known.rows[at])
+                    if at < last or self.digest_of(_first_rows(columns, rows)) != digest:
+                        return start
+                    self._cut_last(stop - 1, sum(map(num_rows, columns)) - rows, reading, known)
+            except InvalidInputError:  # values of another type
+                is_whole = False
+            if not is_whole and not is_known:
+                return start
+            start = stop
+        return None
+
+    def _cut_last(
+        self,
+        at: int,
+        added: int,
+        reading: Callable[[list[range]], Iterator[LoadedItems]],
+        known: Entries,
+    ) -> None:
+        """Cut an item before the rows that were added to it."""
+        rows = sum(num_rows(one.columns) for one in reading([range(at, at + 1)]))
+        items = range(at + 1 - int(known.spans[-1]), at + 1)
+        nbytes = first_nbytes(self.source, items, int(known.sizes[-1]))
+        self.source = cut_at_row(self.source, at, rows - added, nbytes)
+
     def renew(self, known: Entries) -> None:
         """Note all pieces again, with the stamps that they have now."""
         made = known.take(np.arange(len(known)))
@@ -103,3 +159,10 @@ class Pieces:
             whole.update(content.digest() + shapes.digest())
         self._digests = {}
         return whole.intdigest()
+
+
+def _first_rows(parts: Sequence[Columns], rows: int) -> Iterator[Columns]:
+    """Yield the first rows of columns in parts."""
+    for columns in parts:
+        yield {name: values[:rows] for name, values in columns.items()}
+        rows -= min(rows, num_rows(columns))

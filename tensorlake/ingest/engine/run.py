@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -164,7 +164,8 @@ def run_ingest(
             run.stages = dict.fromkeys(Action, pieces.add)
             run.pieces = pieces
             reading = partial(reads, source)
-            done = run.skip_pieces(verify=verify, reading=reading, on_error=on_error)
+            done = run.skip_pieces(pieces, verify=verify, reading=reading, on_error=on_error)
+            source = run.source
             batches = batches_of(source, iter([range(done, len(source.items))]), size)
         else:
             entries = with_rows_of_others(dataset, source, listing, start.entries)
@@ -258,7 +259,12 @@ class _Run:
         self._counted = (0, 0, 0, 0)
 
     def skip_pieces(
-        self, *, verify: bool, reading: Callable[[list[range]], Any], on_error: OnError
+        self,
+        pieces: Pieces,
+        *,
+        verify: bool,
+        reading: Callable[[list[range]], Iterator[LoadedItems]],
+        on_error: OnError,
     ) -> int:
         """Check the pieces that were ingested; return their number.
 
@@ -267,11 +273,12 @@ class _Run:
         """
         done, differs = count_same_pieces(self.source, self.entries)
         if differs is not None or verify:
-            changed = self._first_changed(reading, is_known=differs is None)
+            changed = pieces.first_changed(self.entries, reading, is_known=differs is None)
             if changed is not None:
                 raise _changed_piece(self.dataset, self.source, self.entries, changed)
-        if differs is not None and self.pieces is not None:
-            self.pieces.renew(self.entries)
+            self.source = pieces.source
+        if differs is not None:
+            pieces.renew(self.entries)
             done = int(self.entries.spans.sum())
         self.report.unchanged = self.report.already_there = int(self.entries.rows.sum())
         refused = self.ledger.rejected(self.number)
@@ -279,33 +286,6 @@ class _Run:
             check_rejected(self.dataset, self.source, refused)
         self.report.skipped += refused
         return done
-
-    def _first_changed(
-        self, reading: Callable[[list[range]], Any], *, is_known: bool
-    ) -> int | None:
-        """Compare the pieces that were ingested by digest; return the first that differs.
-
-        Args:
-            reading: Reads items.
-            is_known: Whether stamps say that they are the same; then pieces with rows that were
-                left out, which have no digest of all rows, count as such.
-        """
-        entries, start = self.entries, 0
-        for digest, span in zip(entries.digests.tolist(), entries.spans.tolist(), strict=True):
-            stop = start + span
-            if self.pieces is None or stop > len(self.source.items):
-                return start
-            try:
-                parts = [*reading([range(start, stop)])]
-                is_whole = not any(one.refused or one.error for one in parts)
-                if is_whole and self.pieces.digest_of(one.columns for one in parts) != digest:
-                    return start
-            except InvalidInputError:  # values of another type
-                is_whole = False
-            if not is_whole and not is_known:
-                return start
-            start = stop
-        return None
 
     def stage(
         self, loaded: LoadedItems, *, on_error: OnError, quarantine: Quarantine | None

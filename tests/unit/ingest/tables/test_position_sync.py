@@ -1,5 +1,6 @@
 """Tables without a key: rows are added at the end, and nothing else may have changed."""
 
+import gzip
 import itertools
 import os
 
@@ -142,3 +143,77 @@ def test_growth_goes_on_after_a_run_that_left_rows_out(tmp_path):
     assert (len(ds), ds.ingest_report.rejected) == (1, 1)
     with pytest.raises(InvalidInputError, match="known by position"):
         tl.ingest.csv(write(path, "x,y\n1,1\nbad\n2,2\n"), dst, on_error="skip")
+
+
+def gz_csv(path, values):
+    text = "x,name\n" + "".join(f"{one},n{one}\n" for one in values)
+    write(path, gzip.compress(text.encode(), mtime=0))
+
+
+def row_group(path, values):
+    table = pa.table({"x": values, "name": [f"n{one}" for one in values]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    write(path, sink.getvalue().to_pybytes())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "make"),
+    [("csv", "x.csv.gz", gz_csv), ("parquet", "x.parquet", row_group)],
+)
+def test_rows_added_within_a_piece_are_appended_each_time(tmp_path, kind, name, make):
+    """A compressed file and a row group are read whole, however many rows they get."""
+    path, dst = tmp_path / "in" / name, tmp_path / "d.tl"
+    ingest = getattr(tl.ingest, kind)
+
+    for count, added in [(2, 2), (3, 1), (3, 0), (7, 4), (8, 1)]:
+        make(path, [*range(count)])
+        ds = ingest(tmp_path / "in", dst)
+        assert ds["x"][:].tolist() == [*range(count)]
+        assert ds["name"][:] == [f"n{at}" for at in range(count)]
+        assert counts(ds) == (added, 0, count - added)
+    again = ingest(tmp_path / "in", dst)
+    assert (again.ingest_report.commits, counts(again)) == ([], (0, 0, 8))
+    assert counts(ingest(tmp_path / "in", dst, verify=True)) == (0, 0, 8)
+    with pytest.raises(InvalidInputError, match="already in"):
+        ingest(tmp_path / "in", dst, mode="append")
+    make(path.with_name(f"y{name[1:]}"), [20, 21])
+    make(path, [*range(8)])
+    assert ingest(tmp_path / "in", dst)["x"][:].tolist() == [*range(8), 20, 21]
+    make(path.with_name(f"y{name[1:]}"), [20, 21, 22])
+    ds = ingest(tmp_path / "in", dst)
+    assert (ds["x"][:].tolist(), counts(ds)) == ([*range(8), 20, 21, 22], (1, 0, 10))
+
+    make(path, [*range(9)])  # not at the end of the source: another file follows
+    with pytest.raises(InvalidInputError, match="changed in"):
+        ingest(tmp_path / "in", dst)
+    make(path, [*range(7), 9])
+    with pytest.raises(InvalidInputError, match="changed in"):
+        ingest(tmp_path / "in", dst)
+
+
+def test_compressed_json_lines_grow(tmp_path):
+    path, dst = tmp_path / "x.jsonl.gz", tmp_path / "d.tl"
+
+    for count in (2, 3, 7):
+        lines = "".join(f'{{"x": {at}}}\n' for at in range(count))
+        write(path, gzip.compress(lines.encode()))
+        ds = tl.ingest.jsonl(path, dst)
+
+        assert ds["x"][:].tolist() == [*range(count)]
+    path.write_bytes(gzip.compress(b'{"x": 0}\n'))
+    with pytest.raises(InvalidInputError, match="changed before its end"):
+        tl.ingest.jsonl(path, dst)
+
+
+def test_a_piece_that_grew_is_brought_in_after_a_kill(tmp_path):
+    path, dst = tmp_path / "x.csv.gz", tmp_path / "d.tl"
+    gz_csv(path, [0, 1])
+    tl.ingest.csv(path, dst)
+    text = "x,name\n0,n0\n1,n1\n2,n2\nthree,n3\n"
+    write(path, gzip.compress(text.encode()))
+    with pytest.raises(InvalidInputError, match="line 5 of x"):
+        tl.ingest.csv(path, dst)
+    gz_csv(path, [0, 1, 2, 3])
+
+    assert tl.ingest.csv(path, dst)["x"][:].tolist() == [0, 1, 2, 3]
