@@ -29,6 +29,7 @@ LEAVE_OUT = "to leave such items out: on_error='skip'"
 PLACE = re.compile(r"row [\d,]+ of extend\(\)")
 STAGED = re.compile(r"(?:\n|  \()nothing was staged[^\n()]*\)?$")
 ANY_IMAGE = re.compile(r"Image\(codec=\"any\"[^)]*\)")
+FRAMES = re.compile(r"tl\.Sequence\(tl\.Image\(\"\w+\"\)\)")
 PLACE_FIRST = re.compile(rf"^{PLACE.pattern}: ?")
 
 
@@ -102,6 +103,8 @@ def _with_advice(dataset: Dataset, source: Source[Item], error: TensorlakeError,
         wanted = ANY_IMAGE.search(hint)
         if source.takes_schema and wanted is not None:
             hint = f"to store images of all kinds: schema={{{tensor!r}: tl.{wanted.group()}}}"
+        if source.takes_schema and (frames := FRAMES.search(told)) is not None:
+            hint = f"to store the frames of each file: schema={{{tensor!r}: {frames.group()}}}"
         return f"{reason}\n{hint}{'; ' if hint else ''}{LEAVE_OUT}"
     change = _change(hint, here, there)
     if change is not None:

@@ -20,6 +20,7 @@ from tensorlake.errors import InvalidInputError, shown
 from tensorlake.types import ClassLabel, Image, SampleType, Scalar, Text
 
 __all__ = [
+    "GIF",
     "IMAGES",
     "FileKind",
     "NamePattern",
@@ -31,6 +32,7 @@ __all__ = [
     "outer_folders",
 ]
 
+GIF = ".gif"
 SPLITS = frozenset(("train", "training", "val", "valid", "validation", "dev", "test", "testing"))
 # Images by their names, of kinds that no codec here stores: told, never passed over.
 _OTHER_ENDINGS = frozenset(
@@ -66,9 +68,10 @@ class FileKind:
         """Whether a file is of this kind, by its name."""
         return self.endings is None or ending_of(name) in self.endings
 
-    def stores(self, name: str) -> bool:
-        """Whether a file of this kind can be stored."""
-        return self.value is not None or is_stored(ending_of(name))
+    def stores(self, name: str, *, has_frames: bool = False) -> bool:
+        """Whether a file of this kind can be stored, where its frames may be a sequence."""
+        ending = ending_of(name)
+        return self.value is not None or is_stored(ending) or (has_frames and ending == GIF)
 
 
 def ending_of(name: str) -> str:

@@ -26,6 +26,7 @@ from tensorlake.ingest.engine.source import Source, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
 from tensorlake.ingest.vision.archives import Archive, open_archive
 from tensorlake.ingest.vision.folder_scan import (
+    GIF,
     IMAGES,
     FileKind,
     NamePattern,
@@ -38,6 +39,7 @@ from tensorlake.ingest.vision.folder_scan import (
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
 from tensorlake.types import ClassLabel, SampleType, as_type
+from tensorlake.types import Sequence as FrameSequence
 
 __all__ = ["images", "ingest_files"]
 
@@ -69,7 +71,8 @@ def images(
     when those lie in ``train/``, ``val/`` or ``test/``. A folder that holds all others of an
     archive is passed over. Rows are in the order of the paths. Files
     of one kind make ``tl.Image("jpeg")`` and the like, of several kinds ``tl.Image("any")``;
-    ``schema`` may say another, such as ``{"image": tl.Image("any", mode="RGBA")}``.
+    ``schema`` may say another, such as ``{"image": tl.Image("any", mode="RGBA")}``, or
+    ``{"image": tl.Sequence(tl.Image("png"))}`` for the frames of GIF and the pages of TIFF files.
 
     Args:
         src: The folder or the archive, or the URL of one in a store.
@@ -173,9 +176,10 @@ def _source(
         seen = IMAGE_ENDINGS if kind is IMAGES else sorted(kind.endings or ("any",))
         message = f"no {kind.name} in {shown!r}\nsupported suffixes: {', '.join(seen)}"
         raise InvalidInputError(message, src=shown)
-    foreign = [p for p in images if not kind.stores(p.path)]
+    has_frames = isinstance(as_type((schema or {}).get(kind.tensor, "int64")), FrameSequence)
+    foreign = [p for p in images if not kind.stores(p.path, has_frames=has_frames)]
     if foreign:
-        images = [p for p in images if kind.stores(p.path)]
+        images = [p for p in images if kind.stores(p.path, has_frames=has_frames)]
         if is_strict or not images:
             raise _is_foreign(foreign, shown)
     facts = (
@@ -307,8 +311,13 @@ def _by_depth(
 def _is_foreign(foreign: Sequence[_ImageFile], shown: str) -> InvalidInputError:
     kinds = ", ".join(sorted({ending_of(p.path) for p in foreign}))
     few = plural(len(foreign), "file")
+    frames = (
+        "\nto store the frames of each file as a sequence:"
+        " schema={'image': tl.Sequence(tl.Image('png'))}"
+    )
     return InvalidInputError(
         f"{_name(foreign[0])!r} of {shown!r} {_FOREIGN} ({few}: {kinds})"
+        f"{frames if any(ending_of(p.path) == GIF for p in foreign) else ''}"
         f"\nsupported suffixes: {', '.join(IMAGE_ENDINGS)}; convert them, or leave them out:"
         " on_error='skip'",
         src=shown,

@@ -110,6 +110,11 @@ class SampleType(ABC):
         """Whether stored samples become arrays only by `decode`."""
         return False
 
+    def items_in(self, sample: Any, place: Place, position: int) -> list[Any] | None:
+        """Return the samples of a file that has several, for a `Sequence`; None for no file."""
+        del sample, place, position
+        return None
+
     @property
     def media_type(self) -> str | None:
         """MIME type of a stored sample."""

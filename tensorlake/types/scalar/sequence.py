@@ -41,6 +41,10 @@ class Sequence(Encoded, SampleType):
     >>> Sequence("str").present(words)
     [['a', 'b'], []]
 
+    A `Sequence` of images also takes files that have several: the frames of a GIF, an animated WebP
+    or PNG, the pages of a TIFF. Frames are encoded again, by a codec that loses nothing, such as
+    that of ``Sequence(Image("png"))``.
+
     Attributes:
         of: The items' type, or its short form; items are never NULL.
     """
@@ -105,8 +109,10 @@ class Sequence(Encoded, SampleType):
         return {**SampleType.to_json(self), "of": self.item.to_json()}
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Accept lists, tuples and arrays of items."""
-        rows = [_items_of(sample, place, position) for position, sample in enumerate(samples)]
+        """Accept lists, tuples and arrays of items; of images also files with several."""
+        rows = [
+            _items_of(sample, self.item, place, position) for position, sample in enumerate(samples)
+        ]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         owners = np.repeat(np.arange(len(rows)), lengths)
         rows_of_items = owners if place.positions is None else place.positions[owners]
@@ -163,7 +169,7 @@ def _struct_of_lists(struct: Struct, *, nullable: bool, default: Any) -> Struct:
     return Struct(lists, nullable=nullable, default=fill)
 
 
-def _items_of(sample: Any, place: Place, position: int) -> list[Any]:
+def _items_of(sample: Any, item: SampleType, place: Place, position: int) -> list[Any]:
     if isinstance(sample, np.ndarray) and sample.ndim:
         return [*sample]
     if isinstance(sample, (list, tuple)):
@@ -171,6 +177,9 @@ def _items_of(sample: Any, place: Place, position: int) -> list[Any]:
             hint = "items are never NULL; leave it out of the list"
             raise dtype_mismatch(place, position, "a list with None", hint=hint)
         return [*sample]
+    found = item.items_in(sample, place, position)
+    if found is not None:
+        return found
     items = iterated(sample)
     if isinstance(sample, str | bytes) or items is None:
         hint = "put a single item into a list: [value]"

@@ -96,6 +96,11 @@ class PixelCodec:
     decode: Callable[[Buffer, np.ndarray], None]
     check_end: Callable[[Buffer], None] | None = None
 
+    @property
+    def is_lossless(self) -> bool:
+        """Whether pixels that it encodes come back as they were."""
+        return self.format not in ("JPEG", "AVIF")
+
 
 def turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
     """Show stored pixels (height, width, channels) upright, as a view.

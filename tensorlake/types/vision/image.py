@@ -22,11 +22,11 @@ damage in the middle is an error when it is decoded, never half an image.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from tensorlake.errors import CorruptSampleError, SchemaError, shown
+from tensorlake.errors import CorruptSampleError, InvalidInputError, SchemaError, shown
 from tensorlake.types.base.base import Layout, QueryKind, SampleType, check_default
 from tensorlake.types.base.casting import cast_array, to_array
 from tensorlake.types.base.column import (
@@ -56,6 +56,7 @@ from tensorlake.types.vision.codecs import (
     too_many_pixels,
     turn,
 )
+from tensorlake.types.vision.frames import frames_of, has_frames
 from tensorlake.types.vision.headers.encoded import image_format
 from tensorlake.types.vision.headers.header import ImageHeader
 
@@ -187,6 +188,30 @@ class Image(SampleType):
                 encoded.append(content)
                 shapes.append(self.shape_of(header))
         return EncodedColumn(encoded, np.array(shapes, dtype=np.int64).reshape(-1, 3))
+
+    def items_in(self, sample: Any, place: Place, position: int) -> list[Any] | None:
+        """Return the frames of a file, encoded; of a file of one image the file."""
+        content = given_bytes(sample, place, position)
+        if content is None:
+            return None
+        name = _named(sample) or f"a sample ({len(content):,} bytes) "
+        row = position if place.positions is None else int(place.positions[position])
+        of_frame = replace(place, declared=self, positions=np.array([row]))
+        try:
+            if not has_frames(content):
+                return [content]
+            if not self._codec.is_lossless:
+                hint = f'use tl.Sequence(tl.Image("png")): {self.codec} would change their pixels'
+                reason = f"stores {self.codec}, and {name}has frames to be encoded"
+                raise unreadable(place, position, reason, hint=hint)
+            frames = frames_of(content, self._channels)
+            parts = [self.convert_values([frame], of_frame) for frame in frames]
+        except InvalidInputError:
+            raise
+        except ValueError as error:
+            reason = f"cannot take {name.strip()}, whose frames cannot be read: {error}"
+            raise unreadable(place, position, reason) from error
+        return [one for part in parts for one in cast("EncodedColumn", part).samples]
 
     def shape_of(self, header: ImageHeader) -> tuple[int, int, int]:
         """Return the shape with which an image with this header is read."""
@@ -331,6 +356,8 @@ class Image(SampleType):
         known = next((one for one, codec in CODECS.items() if codec.format == actual), None)
         encoded = "PNG" if self.codec == "any" else self._codec.format
         advice = f"give its pixels as an array to have them encoded as {encoded}"
+        if actual == "GIF":
+            advice = f'{advice}, or store its frames: tl.Sequence(tl.Image("png"))'
         if known is not None:
             mode = "" if self.mode is None else f', mode="{self.mode}"'
             advice = (
@@ -400,6 +427,8 @@ class Image(SampleType):
             return (
                 f"channels come last, and {shape} has them first{mode}: pixels.{reorder}(1, 2, 0)"
             )
+        if len(shape) == _IMAGE_NDIM and shape[2] == _COLOUR_ALPHA and self._can_be("RGBA"):
+            return 'for images with an alpha channel use mode="RGBA"'
         return ""
 
     def _corrupt(self, sample: Buffer, reason: str, tensor: str, row: int) -> CorruptSampleError:

@@ -18,7 +18,7 @@ from tensorlake.types.vision.headers.header import ImageHeader
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["exif_orientation", "parse_tiff_header"]
+__all__ = ["exif_orientation", "parse_tiff_header", "tiff_pages"]
 
 _ORDERS: dict[bytes, Literal["little", "big"]] = {b"II*\x00": "little", b"MM\x00*": "big"}
 _ENTRY_NBYTES = 12
@@ -49,7 +49,7 @@ def parse_tiff_header(data: Buffer) -> ImageHeader:
     """
     table = _read_table(data)
     if table.next_offset:
-        raise ValueError("it has several pages; store each as a row, or as tl.Sequence(Image)")
+        raise ValueError('it has several pages, use tl.Sequence(tl.Image("tiff"))')
     width, height = table.one(_WIDTH, 0), table.one(_HEIGHT, 0)
     samples, photometric = table.one(_SAMPLES, 1), table.one(_PHOTOMETRIC, 1)
     bits = table.tags.get(_BITS, (1,))
@@ -70,6 +70,25 @@ def parse_tiff_header(data: Buffer) -> ImageHeader:
     )
 
 
+def tiff_pages(data: Buffer) -> list[tuple[int, int]]:
+    """Return height and width of each page of a TIFF.
+
+    Raises:
+        ValueError: The bytes are not a TIFF, or its tables are damaged.
+    """
+    sizes: list[tuple[int, int]] = []
+    seen: set[int] = set()
+    offset: int | None = None
+    while offset != 0:
+        table = _read_table(data, offset)
+        sizes.append((table.one(_HEIGHT, 0), table.one(_WIDTH, 0)))
+        offset = table.next_offset
+        if offset in seen:
+            raise ValueError("its tables of pages form a circle")
+        seen.add(offset)
+    return sizes
+
+
 def exif_orientation(exif: Buffer) -> int:
     """Return the orientation in an EXIF block; 1 where it has none, or is damaged.
 
@@ -86,7 +105,7 @@ def _orientation(table: _Table) -> int:
     return orientation_tag if _UPRIGHT <= orientation_tag <= _LAST_ORIENTATION else _UPRIGHT
 
 
-def _read_table(data: Buffer) -> _Table:
+def _read_table(data: Buffer, offset: int | None = None) -> _Table:
     order = _ORDERS.get(bytes(data[:4]))
     if order is None:
         raise ValueError("it does not begin with a TIFF's II or MM")
@@ -96,7 +115,7 @@ def _read_table(data: Buffer) -> _Table:
             raise ValueError(f"data end before byte {at + nbytes}")
         return int.from_bytes(data[at : at + nbytes], order)
 
-    start = number(4, 4)
+    start = number(4, 4) if offset is None else offset
     count = number(start, 2)
     tags: dict[int, tuple[int, ...]] = {}
     for entry in range(start + 2, start + 2 + count * _ENTRY_NBYTES, _ENTRY_NBYTES):

@@ -48,7 +48,7 @@ def parse_webp_header(data: Buffer) -> ImageHeader:
             raise ValueError(f"data end inside the chunk at byte {at}")
         if name == b"VP8X" and length >= 10:  # noqa: PLR2004 - flags, reserved, two sides
             if content[0] & _ANIMATED:
-                raise ValueError("it is an animation; store its frames as rows")
+                raise ValueError('it is an animation, use tl.Sequence(tl.Image("png"))')
             has_alpha = bool(content[0] & _HAS_ALPHA)
             size = _number(content[7:10]) + 1, _number(content[4:7]) + 1
         elif name == b"VP8 " and length >= 10 and size is None:  # noqa: PLR2004 - tag, mark, sides
