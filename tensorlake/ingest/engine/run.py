@@ -203,7 +203,7 @@ def run_ingest(
                     run.commit(quarantine)
             report.skipped += source.left_out  # now: reading may have added some
             if run.rows is not None:
-                run.rows.vanish(is_absent=_absence(report.skipped), delete=delete)
+                run.rows.vanish(is_absent=_absence(source, report.skipped), delete=delete)
             run.commit(quarantine)
         except TensorlakeError:
             if is_new and not report.commits:
@@ -225,11 +225,18 @@ def run_ingest(
     return dataset
 
 
-def _absence(skipped: Sequence[SkippedItem]) -> Callable[[str], bool]:
+def _absence(source: Source[Any], skipped: Sequence[SkippedItem]) -> Callable[[str], bool]:
     """Return whether an item left its source, and neither it nor its folder was left out."""
     names = {one.item for one in skipped}
     folders = tuple(f"{name}/" for name in names)
-    return lambda item: item not in names and not item.startswith(folders)
+    may_be_there = source.may_be_there
+
+    def is_absent(item: str) -> bool:
+        if item in names or item.startswith(folders):
+            return False
+        return may_be_there is None or not may_be_there(item)
+
+    return is_absent
 
 
 class _Run:

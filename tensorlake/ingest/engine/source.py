@@ -78,6 +78,8 @@ class Source(Generic[Item]):
         place: Location of the source, for progress; the kind for a source in memory.
         maker: Other inputs that determine the rows, such as a tokenizer; part of the keys.
         left_out: Parts of the source that have no rows, for the report; loading may add some.
+        may_be_there: Returns whether an item that is not listed may be in a part of the source that
+            was left out, beside those that ``left_out`` names; None: never.
         takes_schema: Whether the call has ``schema=``, for errors.
         stamp: Returns a value that changes with the item, beside name and size: a time or a digest.
         file: Returns the name by which the next run knows an item, such as its path in the source;
@@ -118,6 +120,7 @@ class Source(Generic[Item]):
     place: str = ""
     maker: str = ""
     left_out: Collection[SkippedItem] = ()
+    may_be_there: Callable[[str], bool] | None = None
     takes_schema: bool = False
     stamp: Callable[[Item], object] | None = None
     file: Callable[[Item], str] | None = None

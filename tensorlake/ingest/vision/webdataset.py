@@ -3,8 +3,9 @@
     000017.jpg  000017.cls  000017.json    →  row with tensors jpg, cls, json
 
 (https://github.com/webdataset/webdataset): a key is a member's path up to the first dot of its
-name, the field what follows. Shards are indexed by their headers first, and members then read
-in place, so that shards are read in parallel and an interrupted run can continue.
+name, the field what follows. A later run knows a sample by its key, whatever shard it is in then; a
+key that several shards have, by shard and key. Shards are indexed by their headers first, and
+members then read in place, so that shards are read in parallel and an interrupted run can continue.
 """
 
 from __future__ import annotations
@@ -32,7 +33,13 @@ from tensorlake.dataset import (
     split_member,
 )
 from tensorlake.errors import InvalidInputError
-from tensorlake.ingest.engine.found_files import expand_braces, find_files, names_below, source_path
+from tensorlake.ingest.engine.found_files import (
+    expand_braces,
+    find_files,
+    full_place,
+    names_below,
+    source_path,
+)
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
@@ -82,6 +89,19 @@ class _Sample:
         return f"{Path(self.shard).name}:{self.key}"
 
 
+class _LeftOut(list[SkippedItem]):
+    """Samples and parts of shards that were left out, and what is known of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: set[str] = set()
+        self.is_damaged = False
+
+    def may_be_there(self, item: str) -> bool:
+        """Whether a sample that is not listed is one of these, or may be behind the damage."""
+        return self.is_damaged or item in self.keys or item.partition("/")[2] in self.keys
+
+
 @shows_options
 def webdataset(
     src: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -93,6 +113,9 @@ def webdataset(
     """Ingest WebDataset shards: each field a tensor, and the key as ``__key__``'s twin ``key``.
 
     Shards written by ``to_webdataset`` record their tensors, and are restored to these.
+
+    The same call again knows a sample by its key, in whatever shard it is; by shard and key where
+    several shards have the key.
 
     Images are stored without re-encoding; suffixes that differ from sample to sample make one
     tensor: ``jpg`` and ``png`` make ``image``, ``left.jpg`` and ``left.png`` make ``left``. ``cls``
@@ -121,7 +144,7 @@ def webdataset(
         >>> ds.discard()
     """
     files = SourceFiles(options.get("storage_options"))
-    left_out: list[SkippedItem] = []
+    left_out = _LeftOut()
     is_strict = options.get("on_error", "raise") == "raise"
     samples: list[_Sample] = []
     written: set[str | None] = set()
@@ -151,7 +174,10 @@ def webdataset(
         }
 
     stamps = {sample.shard: files.stamp(sample.shard) for sample in samples}
+    first = PurePath(full_place(samples[0].shard))
+    where = full_place(src) if isinstance(src, str | PathLike) else ""
     names = names_below(stamps)
+    counts = Counter(sample.key for sample in samples)
     source = Source(
         kind="webdataset",
         schema={name: kind for name, (kind, _) in fields.items()},
@@ -159,10 +185,15 @@ def webdataset(
         sizes=[max(1, sample.nbytes) for sample in samples],
         name=lambda sample: sample.name,
         load=load,
-        stamp=lambda sample: stamps[sample.shard],
-        file=lambda sample: f"{names[sample.shard]}/{sample.key}",
+        place=first.name if where == str(first) else first.parent.name,
+        where=where,
+        stamp=lambda sample: (names[sample.shard], stamps[sample.shard]),
+        file=lambda sample: (
+            sample.key if counts[sample.key] == 1 else f"{names[sample.shard]}/{sample.key}"
+        ),
         unit="sample",
-        content=(),
+        content=[name for name, (_, own) in fields.items() if own],
+        may_be_there=left_out.may_be_there,
         settings=given_settings(schema),
         left_out=left_out,
     )
@@ -211,7 +242,7 @@ def _shards(
 
 
 def _index(
-    path: str, files: SourceFiles, left_out: list[SkippedItem] | None
+    path: str, files: SourceFiles, left_out: _LeftOut | None
 ) -> tuple[list[_Sample], str | None]:
     """List the samples of a shard, and return its record of tensors.
 
@@ -248,12 +279,13 @@ def _index(
         if left_out is None:
             raise InvalidInputError(f"sample {key!r} of {shown!r}: {reason}", src=shown, item=key)
         left_out.append(SkippedItem(f"{Path(path).name}:{key}", reason))
+        left_out.keys.add(key)
     kept = [one for one in samples if one.key not in bad]
     return kept, index.headers.get(SCHEMA_KEYWORD)
 
 
 def _before_damage(
-    samples: list[_Sample], index: TarIndex, path: str, left_out: list[SkippedItem] | None
+    samples: list[_Sample], index: TarIndex, path: str, left_out: _LeftOut | None
 ) -> list[_Sample]:
     """Return the samples before the damage: the last of them only where it lacks no field."""
     shown = public_url(path)
@@ -275,6 +307,7 @@ def _before_damage(
             item=samples[-1].key if samples else None,
         )
     left_out.append(SkippedItem(PurePath(shown).name, reason))
+    left_out.is_damaged = True
     if is_last_cut:
         cut = samples.pop()
         name = f"{PurePath(shown).name}:{cut.key}"
@@ -282,9 +315,7 @@ def _before_damage(
     return samples
 
 
-def _of_the_same_fields(
-    samples: list[_Sample], left_out: list[SkippedItem] | None
-) -> list[_Sample]:
+def _of_the_same_fields(samples: list[_Sample], left_out: _LeftOut | None) -> list[_Sample]:
     """Return the samples with the fields of the first, or, where some are left out, of most."""
     expected = samples[0].fields
     if left_out is not None:
@@ -305,6 +336,7 @@ def _of_the_same_fields(
                 item=sample.key,
             )
         left_out.append(SkippedItem(sample.name, f"{has}; most have {others}"))
+        left_out.keys.add(sample.key)
     return same
 
 
