@@ -5,6 +5,7 @@
                  one writes by hand: the memory map under torch's sampler of batches; over a
                  network the ranges that we ask for, by the client alone
     tensorlake   as users call it
+    engines      threads and processes, for a transform that computes in Python
     peers        stock torch, WebDataset, MosaicML Streaming, LitData, Lance, Grain, all in one
                  environment beside ours (``peers/loader``)
 
@@ -21,6 +22,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.data import LAKE, Workspace, jpeg_paths
@@ -46,6 +48,7 @@ from benchmarks.loading import (
     image_dataset,
     image_loader,
     token_dataset,
+    token_file,
     tokens_by_hand,
     tokens_by_sampler,
     two_epochs,
@@ -63,9 +66,12 @@ from benchmarks.peers.opencv import find_opencv, install_opencv
 __all__ = ["BENCHMARKS"]
 
 THREADS = 2
+TRANSFORMED_ROWS, TRANSFORMED_BATCH = 2_000, 100  # seconds of a transform in Python
 OURS, PLAIN = "tensorlake", "tensorlake, antialias=False"
 GATHER, BY_HAND = "gather alone", "memory map, batched sampler"
 BARE_TOKENS = "the same chunks by obstore, gathered"
+IN_THREADS, IN_PROCESSES = "tensorlake, threads", "tensorlake, processes"
+TORCH_WORKERS = "torch, 2 worker processes"
 BARE_LOOP, BARE_PLAIN = "decode and resize, 2 threads", "the same, antialias=False"
 NO_OPENCV = Measurement(0, 0, note="OpenCV does not install")
 
@@ -117,6 +123,65 @@ def tokens_locally(workspace: Workspace) -> Measurement:
     with tl.open(str(token_dataset(workspace)), read_only=True) as ds:
         loader = ds.torch(batch_size=TOKEN_BATCH, shuffle=True, seed=7)
         return two_epochs(loader, count_tokens, len(ds))
+
+
+def in_python(row: dict[str, Any]) -> dict[str, Any]:
+    """Transform a row as a Python loop does, in about a millisecond, holding the interpreter."""
+    total = 0
+    for token in row["tokens"].tolist() * 24:
+        total = (total * 31 + token) & 0xFFFF_FFFF
+    return {"tokens": row["tokens"], "sum": total}
+
+
+def transformed(workspace: Workspace, *, engine: str) -> Measurement:
+    import tensorlake as tl
+
+    with tl.open(str(token_dataset(workspace)), read_only=True) as ds:
+        loader = ds[:TRANSFORMED_ROWS].torch(
+            batch_size=TRANSFORMED_BATCH,
+            shuffle=True,
+            seed=7,
+            transform=in_python,
+            engine=engine,
+            workers=THREADS,
+        )
+        return two_epochs(loader, count_tokens, TRANSFORMED_ROWS)
+
+
+class TransformedRows:
+    """The first rows of the memory map, transformed one by one, for a ``DataLoader``."""
+
+    def __init__(self, path: Path) -> None:
+        import numpy as np
+
+        self.rows = np.load(path, mmap_mode="r")[:TRANSFORMED_ROWS]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        import torch
+
+        row = in_python({"tokens": self.rows[index]})
+        return row | {"tokens": torch.from_numpy(row["tokens"].copy())}
+
+
+def transformed_by_torch(workspace: Workspace) -> Measurement:
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(
+        TransformedRows(token_file(workspace)),  # pyright: ignore[reportArgumentType]
+        batch_size=TRANSFORMED_BATCH,
+        shuffle=True,
+        num_workers=THREADS,
+        multiprocessing_context="fork",
+    )
+    return two_epochs(loader, count_tokens, TRANSFORMED_ROWS)
+
+
+def prepare_tokens(workspace: Workspace) -> None:
+    token_file(workspace)
+    token_dataset(workspace)
 
 
 def over_network(workspace: Workspace, network: Network, *, what: str) -> Measurement:
@@ -310,6 +375,21 @@ BENCHMARKS = (
         ),
         goals=(Goal(OURS, PEERS["litdata"], at_least=7.0),),
         prepare=_prepare("tokens"),
+    ),
+    Benchmark(
+        name="loader-processes",
+        question="a shuffled epoch with a transform that computes for a millisecond in Python",
+        unit="rows/s",
+        contenders=(
+            Contender(IN_THREADS, partial(transformed, engine="threads")),
+            Contender(IN_PROCESSES, partial(transformed, engine="processes")),
+            Contender(TORCH_WORKERS, transformed_by_torch),
+        ),
+        goals=(
+            Goal(IN_PROCESSES, IN_THREADS, at_least=1.6),
+            Goal(IN_PROCESSES, TORCH_WORKERS, at_least=0.95),
+        ),
+        prepare=prepare_tokens,
     ),
     Benchmark(
         name="loader-resume",
