@@ -15,14 +15,15 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.loader import Packing
 from tensorlake.loader import decode as steps
-from tensorlake.quantities import check_flags, checked_integer
-from tensorlake.types import parse_dtype
+from tensorlake.quantities import check_flags, checked_integer, is_whole_number
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = ["checked_packing", "packed_arguments"]
 
+MAX_TOKENS = (1 << 31) - 1  # positions and cu_seqlens are int32
+ONE, ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
 OF_ROWS = ("columns", "transform", "null")
 """Arguments about rows, which a batch of sequences does not have."""
 
@@ -37,7 +38,7 @@ def checked_packing(
         InvalidInputError: It is not a column of arrays of numbers, or a value is impossible.
     """
     check_flags(split=split)
-    length = checked_integer(length, name="length", least=1)
+    length = checked_integer(length, name="length", least=1, most=MAX_TOKENS)
     for name in (tokens, mask):
         if name is not None:
             _check_column(view, name)
@@ -51,7 +52,7 @@ def checked_packing(
                 expected=dtype.name,
                 actual=eos,
             )
-    return Packing(tokens, length, eos, mask, split)
+    return Packing(tokens, length, eos, mask, split, dtype)
 
 
 def packed_arguments(
@@ -79,6 +80,16 @@ def packed_arguments(
             " documents, so none can be skipped\npack a view without the damaged ones",
             argument="on_error",
             actual=given["on_error"],
+        )
+    batch_size = given.get("batch_size")
+    if is_whole_number(batch_size) and batch_size * packing.length > MAX_TOKENS:
+        raise InvalidInputError(
+            f"batch_size={shown(batch_size)} makes batches of"
+            f" {batch_size * packing.length:,} tokens, and a batch has at most {MAX_TOKENS:,}"
+            "\ngive a smaller batch_size, or pack into shorter sequences",
+            argument="batch_size",
+            expected=MAX_TOKENS,
+            actual=batch_size,
         )
     collate, cast = given.pop("collate", None) or {}, given.pop("decode", None) or {}
     for name, values in (("collate", collate), ("decode", cast)):
@@ -111,10 +122,21 @@ def _dtype(decode: Mapping[str, Any], packing: Packing) -> np.dtype | None:
             argument="decode",
             actual=step,
         )
-    return parse_dtype(step.dtype)
+    dtype = step.then(steps.LinearMap(ONE, ZERO, packing.stored)).dtype
+    if packing.eos is not None and not _fits(packing.eos, dtype):
+        raise InvalidInputError(
+            f"eos={packing.eos} is not a value of {dtype.name}, to which decode casts"
+            f" {packing.tokens!r}\ncast to a wider dtype",
+            argument="decode",
+            expected=dtype.name,
+            actual=packing.eos,
+        )
+    return dtype
 
 
 def _fits(token: int, dtype: np.dtype) -> bool:
+    if dtype.kind not in "iu":
+        return True  # of floats
     limits = np.iinfo(dtype.name)
     return limits.min <= token <= limits.max
 
@@ -122,8 +144,8 @@ def _fits(token: int, dtype: np.dtype) -> bool:
 def _check_column(view: RowSet, name: str) -> None:
     if name in view.computed:
         raise InvalidInputError(
-            f"{name!r} is computed by the query, and pack() reads stored tokens"
-            "\nstore them first: ds.map(…)",
+            f"{name!r} is made by the query, and pack() reads stored tokens\npack the stored"
+            " column that it renames, or store the values first: ds.map(…)",
             tensor=name,
         )
     sample_type = view.selection.snapshot.spec(name).type

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.decode.geometry import Area, Placement
+from tensorlake.loader.decode.step import cast_exactly
 from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn, too_many_pixels
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _finish(pixels: Pixels, placement: Placement, linear: LinearMap | None, out:
 
 def _write(pixels: Pixels, linear: LinearMap | None, target: Pixels) -> None:
     if linear is None or linear.is_identity:
-        target[...] = pixels
+        target[...] = cast_exactly(pixels, target.dtype)
     elif target.dtype == np.float32:
         np.multiply(pixels, linear.scale, out=target, casting="unsafe")
         np.add(target, linear.shift, out=target)

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkab
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorlake.errors import InvalidInputError
+
 if TYPE_CHECKING:
     from tensorlake.loader.decode.geometry import Placement
 
-__all__ = ["Draws", "GeometricStep", "LinearMap", "Step", "ValueStep"]
+__all__ = ["Draws", "GeometricStep", "LinearMap", "Step", "ValueStep", "cast_exactly"]
 
 Draws: TypeAlias = Callable[[], np.random.Generator]
 
@@ -37,11 +39,35 @@ class LinearMap:
         return bool(np.all(self.scale == 1) and np.all(self.shift == 0))
 
     def apply(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Map an array whose last axis is the channels."""
+        """Map an array whose last axis is the channels.
+
+        Raises:
+            InvalidInputError: An integer is not one of the dtype.
+        """
         if self.is_identity:
-            return values.astype(self.dtype, copy=False)
+            return cast_exactly(values, self.dtype)
         mapped = values.astype(np.float32) * self.scale + self.shift
         return mapped.astype(self.dtype, copy=False)
+
+
+def cast_exactly(values: NDArray[np.generic], dtype: np.dtype) -> NDArray[np.generic]:
+    """Return values as another dtype, the same array if they have it.
+
+    Raises:
+        InvalidInputError: An integer is out of its range, and would wrap around.
+    """
+    is_narrowed = values.dtype.kind in "iu" and dtype.kind in "iu"
+    if is_narrowed and values.size and not np.can_cast(values.dtype, dtype):
+        limits = np.iinfo(dtype.name)
+        for value in (int(values.min()), int(values.max())):  # pyright: ignore[reportArgumentType] - of integers
+            if not limits.min <= value <= limits.max:
+                raise InvalidInputError(
+                    f"tl.decode.Cast({dtype.name!r}): the batch has {value}, and {dtype.name} holds"
+                    f" {limits.min} to {limits.max}\ncast to a wider dtype",
+                    expected=dtype.name,
+                    actual=value,
+                )
+    return values.astype(dtype, copy=False)
 
 
 @runtime_checkable

@@ -79,7 +79,7 @@ class Normalize:
 class Cast:
     """Convert the numbers to another dtype; floats may narrow but never become integers.
 
-    An integer outside the dtype's range wraps around, as in NumPy.
+    A batch with an integer outside the dtype's range raises ``InvalidInputError``.
 
     Example:
         >>> Cast("float16")

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
+from tensorlake.loader.decode.step import cast_exactly
 from tensorlake.loader.engine.composed.sequences import cut_sequences, whole_sequences
+from tensorlake.loader.sources.column_values import row_lengths
 from tensorlake.loader.sources.mix import SOURCE
 from tensorlake.loader.stages.sample_ranges import blocks_of
 
@@ -50,6 +52,7 @@ class Packing:
         eos: The token after each document; None: none.
         mask: A column of one number per token, packed alike; None: none.
         split: Whether documents are cut where a sequence ends; else each is in one sequence.
+        stored: Dtype of the tokens as they are stored.
         dtype: Dtype of packed tokens; None: as stored.
         is_flat: Whether sequences come end to end, with ``cu_seqlens``.
         has_sources: Whether batches have ``_source``: they are of a mix.
@@ -59,7 +62,8 @@ class Packing:
     length: int
     eos: int | None
     mask: str | None
-    split: bool = True
+    split: bool
+    stored: np.dtype
     dtype: np.dtype | None = None
     is_flat: bool = False
     has_sources: bool = False
@@ -93,10 +97,32 @@ class Packing:
         return tuple(shown)
 
     def units(self, rows: SelectedRows) -> Units:
-        """Find the sequences of a selection."""
+        """Find the sequences of a selection.
+
+        Raises:
+            InvalidInputError: A document is NULL, or a mask does not have one number per token.
+        """
+        if self.mask is not None:
+            self._compare_lengths(rows, self.mask)
         find = cut_sequences if self.split else whole_sequences
         has_eos = self.eos is not None
         return find(rows, self.tokens, self.length, has_eos=has_eos)
+
+    def _compare_lengths(self, rows: SelectedRows, mask: str) -> None:
+        """Refuse a mask that does not have one number per token."""
+        selection, reader = rows.selection, rows.reader
+        tokens, numbers = (row_lengths(selection, reader, name) for name in (self.tokens, mask))
+        wrong = np.flatnonzero(tokens != numbers)
+        if len(wrong):
+            at = wrong[:1]
+            raise InvalidInputError(
+                f"mask={mask!r} has {int(numbers[at[0]])} numbers in row"
+                f" {int(selection.row_numbers(at)[0])}, whose document has {int(tokens[at[0]])}"
+                f" tokens of {self.tokens!r}\nstore one number per token",
+                tensor=mask,
+                expected=int(tokens[at[0]]),
+                actual=int(numbers[at[0]]),
+            )
 
     def combine(
         self, share: ComposedShare, batch: Mapping[str, Any], slabs: SlabPool
@@ -104,24 +130,29 @@ class Packing:
         """Make the batch of a share's sequences from its documents.
 
         Raises:
-            InvalidInputError: A mask does not have one number per token.
+            CorruptionError: A chunk does not have the lengths that its header lists.
+            InvalidInputError: A token is not one of the requested dtype.
         """
         parts: Parts = share.uses
         documents: SampleRanges = batch[self.tokens]
-        self._check_lengths(parts, documents)
+        self._check_lengths(self.tokens, parts, documents)
         layout = _Layout.of(parts, share.units, self.length, is_flat=self.is_flat)
 
         def array(dtype: np.dtype | type[np.generic]) -> NDArray[Any]:
             return slabs.array((layout.total,), np.dtype(dtype))
 
-        tokens = array(self.dtype or documents.dtype)
+        dtype = self.dtype or documents.dtype
+        is_wider = np.can_cast(documents.dtype, dtype)  # then the join casts
+        tokens = array(dtype if is_wider else documents.dtype)
         packed: dict[str, NDArray[Any]]
         packed = {self.tokens: tokens, "segments": array(np.int32), "positions": array(np.int32)}
         layout.join(documents, self.eos, tokens)
+        if not is_wider:
+            packed[self.tokens] = cast_exactly(tokens, dtype)
         layout.number(packed["segments"], packed["positions"])
         if self.mask is not None:
             masks: SampleRanges = batch[self.mask]
-            self._check_mask(documents, masks)
+            self._check_lengths(self.mask, parts, masks)
             packed[self.mask] = array(masks.dtype)
             layout.join(masks, self.eos, packed[self.mask], is_mask=True)
         if self.is_flat:
@@ -135,7 +166,7 @@ class Packing:
             packed[VALID] = np.full(share.units, share.valid > 0)
         return packed
 
-    def _check_lengths(self, parts: Parts, documents: SampleRanges) -> None:
+    def _check_lengths(self, name: str, parts: Parts, documents: SampleRanges) -> None:
         """Refuse documents whose lengths differ from the headers of their chunks."""
         lengths = documents.lengths[parts.row]
         ends = parts.stop - parts.has_eos
@@ -143,21 +174,9 @@ class Packing:
         if bool(wrong.any()):
             at = int(np.argmax(wrong))
             raise CorruptionError(
-                f"a chunk of {self.tokens!r} has a document of {int(lengths[at])} tokens, and"
+                f"a chunk of {name!r} has a document of {int(lengths[at])} tokens, and"
                 f" {int(ends[at])} in its header\nthe dataset is damaged: run ds.check()",
-                tensor=self.tokens,
-            )
-
-    def _check_mask(self, documents: SampleRanges, masks: SampleRanges) -> None:
-        wrong = documents.lengths != masks.lengths
-        if bool(wrong.any()):
-            one, mask = (int(each.lengths[np.argmax(wrong)]) for each in (documents, masks))
-            raise InvalidInputError(
-                f"mask={self.mask!r} has {mask} numbers for a document of {one} tokens of"
-                f" {self.tokens!r}\nstore one number per token",
-                tensor=self.mask,
-                expected=one,
-                actual=mask,
+                tensor=name,
             )
 
 

@@ -13,6 +13,7 @@ from tensorlake.loader.decode import (
     CenterCrop,
     Flip,
     Letterbox,
+    LinearMap,
     Normalize,
     Placement,
     RandomResizedCrop,
@@ -223,3 +224,11 @@ def test_a_box_of_marked_pixels_still_covers_them_after_cropping_and_mirroring(p
         rows, columns = np.nonzero(marked)
         found = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
         assert np.abs(moved[0] - found).max() <= 1
+
+
+def test_a_cast_refuses_integers_that_would_wrap_around():
+    narrow = Cast("int8").then(LinearMap(np.ones(1, "f4"), np.zeros(1, "f4"), np.dtype("uint8")))
+
+    assert narrow.apply(np.array([0, 127], np.uint8)).tolist() == [0, 127]
+    with pytest.raises(InvalidInputError, match=r"Cast\('int8'\): the batch has 208, and int8"):
+        narrow.apply(np.array([1, 208], np.uint8))

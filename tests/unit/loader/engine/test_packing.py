@@ -198,7 +198,7 @@ def test_explain_counts_sequences(corpus):
         ({"tokens": "text"}, "one array of numbers per document, and 'text' is"),
         ({"tokens": "image"}, "one array of numbers per document"),
         ({"tokens": "none"}, "none"),
-        ({"length": 0}, "length must be an integer >= 1"),
+        ({"length": 0}, "length must be an integer from 1"),
         ({"length": 2.5}, "length must be an integer"),
         ({"eos": -1}, "eos=-1 is not a value of 'tokens', whose tokens are uint16"),
         ({"eos": 1 << 16}, "eos=65536"),
@@ -230,8 +230,31 @@ def test_other_steps_come_later(corpus):
         corpus.pack("tokens", 4).loader(batch_size=2, decode={"tokens": tl.decode.ToFloat()})
 
 
+def test_tokens_that_a_dtype_lacks_are_refused(corpus):
+    def batches(dtype, eos=None):
+        cast = {"tokens": tl.decode.Cast(dtype)}
+        return corpus.pack("tokens", 4, eos=eos).loader(batch_size=2, decode=cast)
+
+    assert next(iter(batches("uint8")))["tokens"].dtype == np.uint8  # all are below 256
+    with pytest.raises(InvalidInputError, match="eos=300 is not a value of uint8"):
+        batches("uint8", eos=300)
+    ds = tl.create("memory://loader-packing-wide", {"tokens": tl.Array("uint16", (None,))})
+    ds.extend({"tokens": [[1, 300]]})
+    ds.commit("one")
+    cast = {"tokens": tl.decode.Cast("int8")}
+    with pytest.raises(InvalidInputError, match="the batch has 300, and int8 holds -128 to"):
+        list(ds.pack("tokens", 2).loader(batch_size=2, decode=cast))
+
+
+def test_more_tokens_than_positions_count_are_refused(corpus):
+    with pytest.raises(InvalidInputError, match="length must be an integer"):
+        corpus.pack("tokens", 10**12)
+    with pytest.raises(InvalidInputError, match="a batch has at most 2,147,483,647"):
+        corpus.pack("tokens", 10**9).loader(batch_size=3)
+
+
 def test_null_documents_and_uneven_masks_are_named(corpus):
     with pytest.raises(InvalidInputError, match="'maybe' is NULL at position 11"):
         len(corpus.pack("maybe", 4).loader(batch_size=2))
-    with pytest.raises(InvalidInputError, match="mask='fixed' has 3 numbers for a document of 1"):
-        list(corpus.pack("tokens", 4, mask="fixed").loader(batch_size=2))
+    with pytest.raises(InvalidInputError, match="mask='fixed' has 3 numbers in row 5, whose doc"):
+        len(corpus[5:].pack("tokens", 4, mask="fixed").loader(batch_size=2))

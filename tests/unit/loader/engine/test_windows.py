@@ -126,7 +126,7 @@ def test_a_state_of_other_windows_is_refused(steps):
         loader(size=3).load_state_dict(state)
     with pytest.raises(StateMismatchError, match="recorded 'not cut into windows'"):
         loader().load_state_dict(steps.loader(batch_size=2, columns=["x"]).state_dict())
-    with pytest.raises(StateMismatchError, match="selection"):
+    with pytest.raises(StateMismatchError, match="rows that are composed"):
         steps.loader(batch_size=2, columns=["x"]).load_state_dict(state)
 
 
