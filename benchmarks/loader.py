@@ -25,7 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.data import LAKE, Workspace, jpeg_paths
+import numpy as np
+
+from benchmarks.harness.data import LAKE, TOKENS_PER_ROW, Workspace, jpeg_paths, tokens
 from benchmarks.harness.runs import (
     Benchmark,
     Contender,
@@ -73,6 +75,11 @@ BARE_TOKENS = "the same chunks by obstore, gathered"
 IN_THREADS, IN_PROCESSES = "tensorlake, threads", "tensorlake, processes"
 TORCH_WORKERS = "torch, 2 worker processes"
 BARE_LOOP, BARE_PLAIN = "decode and resize, 2 threads", "the same, antialias=False"
+ORDERS = (
+    *("shuffled", "weighted", "balanced", "stratified", "grouped"),
+    *("a mix of four", "batches by tokens"),
+)
+CLASSES = 1000
 NO_OPENCV = Measurement(0, 0, note="OpenCV does not install")
 
 
@@ -182,6 +189,48 @@ def transformed_by_torch(workspace: Workspace) -> Measurement:
 def prepare_tokens(workspace: Workspace) -> None:
     token_file(workspace)
     token_dataset(workspace)
+
+
+def ordered_dataset(workspace: Workspace) -> Path:
+    """The rows of tokens, each with one of a thousand classes."""
+    import tensorlake as tl
+
+    target = workspace.lake / "tokens-of-classes.tl"
+    if not target.exists():
+        rows = tokens(workspace)
+        schema = {"tokens": tl.Array("uint16", shape=rows.shape[1:]), "class": "int32"}
+        with tl.create(str(target), schema) as ds:
+            ds.extend({"tokens": rows, "class": np.arange(len(rows)) * 7919 % CLASSES})
+            ds.commit("all")
+    return target
+
+
+def in_order(workspace: Workspace, *, order: str) -> Measurement:
+    """Two epochs of rows of tokens in one of the orders; the second counts."""
+    import tensorlake as tl
+
+    with tl.open(str(ordered_dataset(workspace)), read_only=True) as ds:
+        rows, quarter = len(ds), len(ds) // 4
+        weights = np.random.default_rng(0).random(rows)
+        source, wanted, arguments = ds, rows, dict[str, Any]()
+        match order:
+            case "weighted":
+                arguments = {"weights": weights}
+            case "balanced":
+                arguments = {"weights": {"class": "balanced"}}
+            case "stratified" | "grouped":
+                arguments = {"stratify" if order == "stratified" else "group": "class"}
+            case "batches by tokens":
+                size = TOKEN_BATCH * TOKENS_PER_ROW
+                arguments = {"batch_by": "tokens", "batch_size": size}
+            case "a mix of four":
+                parts = {str(at): (ds[at * quarter : (at + 1) * quarter], 1) for at in range(4)}
+                source = tl.mix(parts, stop="all")
+                wanted = len(source)
+            case _:
+                pass
+        given = {"batch_size": TOKEN_BATCH, "shuffle": True, "seed": 7, "columns": ["tokens"]}
+        return two_epochs(source.torch(**given | arguments), count_tokens, wanted)
 
 
 def over_network(workspace: Workspace, network: Network, *, what: str) -> Measurement:
@@ -364,6 +413,14 @@ BENCHMARKS = (
     ),
     remote_jpegs(20.0, of_local=0.85, of_peers=1.5, of_stock=16.0, of_many=5.0),
     remote_jpegs(50.0, of_local=0.80, of_peers=1.85, of_stock=35.0),
+    Benchmark(
+        name="loader-orders",
+        question=f"an epoch of rows of 512 tokens from a folder, in {len(ORDERS)} orders",
+        unit="rows/s",
+        contenders=tuple(Contender(order, partial(in_order, order=order)) for order in ORDERS),
+        goals=(Goal("weighted", "shuffled", at_least=0.9),),
+        prepare=ordered_dataset,
+    ),
     Benchmark(
         name="loader-tokens-20ms",
         question="a first, shuffled epoch of token rows; 20 ms added latency per request",

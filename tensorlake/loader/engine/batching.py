@@ -73,7 +73,7 @@ class Batching:
         needs_lengths = self.by_tokens or (self.balance is not None and sharding.world_size > 1)
         if not needs_lengths:
             return RowBatches(sharding, rows.num_places, start, rows.is_endless)
-        lengths = PlaceLengths(plan(), self.lengths)
+        lengths = PlaceLengths(plan(), self.lengths, start)
         if self.balance is not None:
             deal = partial(
                 balanced, lengths=lengths, balance=self.balance, equal_rows=not self.by_tokens

@@ -44,21 +44,26 @@ FIRST_GUESS = 64  # rows of a batch
 
 
 class PlaceLengths:
-    """The tokens of the row at each place of an epoch, at least 1."""
+    """The tokens of the row at each place from one on, at least 1.
 
-    def __init__(self, plan: Plan, lengths: Int64Array) -> None:
+    Earlier places are never looked up: a mix that resumed from a state may not know them.
+    """
+
+    def __init__(self, plan: Plan, lengths: Int64Array, first: int = 0) -> None:
         self._plan = plan
         self._lengths = lengths  # by position
+        self._first = first
         self._block = lru_cache(BLOCKS_KEPT)(self._found)
 
     def between(self, start: int, stop: int) -> Int64Array:
         """Return those of places start … stop - 1."""
+        start, stop = start - self._first, stop - self._first
         blocks = range(start // BLOCK_PLACES, -(-stop // BLOCK_PLACES))
         found = np.concatenate([np.empty(0, np.int64), *map(self._block, blocks)])
         return found[start - blocks.start * BLOCK_PLACES :][: stop - start]
 
     def _found(self, block: int) -> Int64Array:
-        start = block * BLOCK_PLACES
+        start = self._first + block * BLOCK_PLACES
         places = np.arange(start, min(start + BLOCK_PLACES, self._plan.num_rows))
         return self._lengths[self._plan.at(places)]
 

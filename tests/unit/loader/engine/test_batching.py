@@ -246,3 +246,27 @@ def test_orders_that_need_a_column_and_mixes_have_batches_by_tokens(dataset):
     taken = [batch["_row"] for _, batch in zip(range(60), endless, strict=False)]
     assert all(cost(rows) <= BUDGET for rows in taken)
     assert endless.state_dict()["position"] == sum(map(len, taken))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"balance": "tokens"}])
+def test_a_staged_mix_resumes_past_a_stage(dataset, arguments):
+    def made(rank):
+        late = tl.mix({"b": (dataset[:50], 1)})
+        mixed = tl.mix({"a": (dataset, 1)}, stages=[(60, late)], stop="never")
+        return loader_of(mixed, columns=["_row"], rank=rank, world_size=2, **arguments)
+
+    passes = [iter(made(rank)) for rank in range(2)]
+    for one in passes:
+        for _ in range(8):
+            next(one)
+    first = made(0)
+    for _, _batch in zip(range(8), first, strict=False):
+        state = first.state_dict()
+    assert state["order"]["span"][0] == 60
+
+    resumed = [made(rank) for rank in range(2)]
+    for one in resumed:
+        one.load_state_dict(state)  # raised: place 0 is before the 60 that its state recorded
+
+    for one, again in zip(passes, map(iter, resumed), strict=True):
+        assert next(one)["_row"].tolist() == next(again)["_row"].tolist()
