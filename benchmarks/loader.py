@@ -177,7 +177,7 @@ def transformed_by_torch(workspace: Workspace) -> Measurement:
     from torch.utils.data import DataLoader
 
     loader = DataLoader(
-        TransformedRows(token_file(workspace)),  # pyright: ignore[reportArgumentType]
+        TransformedRows(token_file(workspace)),
         batch_size=TRANSFORMED_BATCH,
         shuffle=True,
         num_workers=THREADS,
