@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from tensorlake.quantities import human_nbytes, plural
 
-__all__ = ["GONE", "IngestReport", "SkippedItem"]
+__all__ = ["GONE", "RENAMED", "VANISHED", "IngestReport", "SkippedItem"]
 
+RENAMED, VANISHED = "renamed or moved", "no longer in the source"
 GONE = "changed by hand, and no longer in the source"
 """The conflict of a row that ``delete=True`` does not remove."""
 
 ITEMS_SHOWN = 10
-"""Items that the text of a report names."""
+"""Rejected and conflicting items that the text of a report names."""
+
+NAMES_SHOWN = 3
+"""Other items that it names, of each kind of change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class IngestReport:
         unit: Noun for an item: "image", "row".
         classes: The classes added, in words, for each tensor.
         tensors: Tensors that the source or the dataset no longer has, in words.
+        names: The first of the items that were "added" to a dataset with others, "updated",
+            "renamed or moved", or are "no longer in the source".
     """
 
     added: int = 0
@@ -82,6 +89,18 @@ class IngestReport:
     unit: str = "item"
     classes: list[str] = field(default_factory=list[str])
     tensors: list[str] = field(default_factory=list[str])
+    names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    def name(self, change: str, items: Iterable[str]) -> None:
+        """Keep the names of the first items of a change.
+
+        Args:
+            change: The change, as in the text.
+            items: Their names.
+        """
+        known = self.names.get(change, [])
+        if first := [*islice(items, NAMES_SHOWN - len(known))]:
+            self.names[change] = known + first
 
     @property
     def rejected(self) -> int:
@@ -98,9 +117,9 @@ class IngestReport:
         counts = f"{plural(self.added, self.unit)} added"
         also = {
             "updated": self.updated,
-            "renamed or moved": self.renamed,
+            RENAMED: self.renamed,
             "unchanged": self.unchanged,
-            "no longer in the source": self.vanished,
+            VANISHED: self.vanished,
             "rejected": self.rejected,
         }
         counts += "".join(f", {count:,} {what}" for what, count in also.items() if count)
@@ -117,7 +136,18 @@ class IngestReport:
 
     def _lines(self) -> list[str]:
         """Describe what a curator may have to decide."""
-        lines = [f"  {one}" for one in (*self.classes, *self.tensors)]
+        counts = {
+            "added": self.added if self.already_there else 0,
+            "updated": self.updated,
+            RENAMED: self.renamed,
+            VANISHED: self.vanished,
+        }
+        lines = [
+            f"  {change}: {', '.join(names)}{', …' if count > len(names) else ''}"
+            for change, count in counts.items()
+            if count and (names := self.names.get(change))
+        ]
+        lines += [f"  {one}" for one in (*self.classes, *self.tensors)]
         kept = len([one for one in self.conflicts if one.reason.startswith(GONE)])
         if self.deleted:
             lines.append(f"  {plural(self.deleted, 'row')} of vanished items deleted")

@@ -19,7 +19,7 @@ of the dataset, in place of its old ones.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +27,13 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.core.stored_columns import StoredColumn
-from tensorlake.dataset.history.ingest_report import GONE, IngestReport, SkippedItem
+from tensorlake.dataset.history.ingest_report import (
+    GONE,
+    RENAMED,
+    VANISHED,
+    IngestReport,
+    SkippedItem,
+)
 from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.digests import (
     CELL_GROUPS,
@@ -189,6 +195,7 @@ class Rows:
         if self._content:
             made.digests[:] = digests
         self.entries.append(made)
+        self._report.name("added", self._names_of(items))
         self._report.added += len(items)
         self._report.rows += count
         return count
@@ -215,6 +222,8 @@ class Rows:
                 new = sorted([*new, *places[~is_shown].tolist()])
             places, entries = places[is_shown], entries[is_shown]
             self._bring(stored, places, np.ones(len(places), np.int64), items[places], entries)
+            pairs = zip(entries.tolist(), self._names_of(items[places]), strict=True)
+            self._report.name(RENAMED, (f"{self._known.items[at]} → {new}" for at, new in pairs))
             self._report.renamed += len(places)
         if new:
             at = np.array(new, np.int64)
@@ -256,7 +265,8 @@ class Rows:
         entries = self._compared.entry_of[items]
         starts = np.cumsum(counts) - counts
         updated, unchanged = self._bring(stored, starts, counts, items, entries)
-        self._report.updated += updated
+        self._report.name("updated", self._names_of(updated))
+        self._report.updated += len(updated)
         self._report.unchanged += unchanged
 
     def forget_stamps(self, at: Int64Array) -> None:
@@ -288,6 +298,7 @@ class Rows:
             self.entries.append(known.take(lost).gone())
         at = at[self._is_shown[at]]
         self._report.vanished = len(at)
+        self._report.name(VANISHED, (known.items[one] for one in at.tolist()))
         if not delete or not len(at):
             return at
         gone = at
@@ -315,7 +326,7 @@ class Rows:
         counts: Int64Array,
         items: Int64Array,
         at: Int64Array,
-    ) -> tuple[int, int]:
+    ) -> tuple[Int64Array, int]:
         """Bring the rows of entries to their source.
 
         Args:
@@ -326,7 +337,7 @@ class Rows:
             at: The entries.
 
         Returns:
-            How many were updated, and how many agree with the source.
+            The items that were updated, and how many agree with the source.
         """
         known = self._known
         sums, digests = self._digests(stored)
@@ -343,7 +354,7 @@ class Rows:
             made.digests[:] = digests[starts]
         differs = (now != then).any(axis=1)
         changed = np.flatnonzero(differs)
-        num_updated = num_kept = 0
+        updated, num_kept = items[:0], 0
         if len(changed):
             here = self._here(at[changed], {**self._tensors, **self._beside})
             here[:, self._is_silent] = then[changed][:, self._is_silent]
@@ -358,7 +369,7 @@ class Rows:
             applied = wants if takes_source else wants & ~by_hand
             self._update(stored, starts, counts, at, changed, applied & ~is_resized[:, None])
             self._replace(stored, starts, counts, at, changed[applied[:, 0] & is_resized], made)
-            num_updated = int(np.count_nonzero(applied.any(axis=1)))
+            updated = items[changed[applied.any(axis=1)]]
             if not takes_source:
                 is_kept = is_conflict.any(axis=1)
                 num_kept = int(np.count_nonzero(is_kept & ~applied.any(axis=1)))
@@ -378,7 +389,10 @@ class Rows:
         noted = np.flatnonzero(is_noted)
         if len(noted):
             self.entries.append(made.take(noted))
-        return num_updated, len(at) - num_updated - num_kept
+        return updated, len(at) - len(updated) - num_kept
+
+    def _names_of(self, items: Int64Array) -> Iterator[str]:
+        return (self._listing.names[at] for at in items.tolist())
 
     def _update(
         self,
