@@ -48,6 +48,7 @@ def make_lake(root: Path) -> None:
     _make_rig(str(root / "rig"))
     _make_people(str(root / "people"))
     _make_looks(str(root / "looks"))
+    _make_scans(str(root / "scans"))
     growing = tl.create(str(root / "growing"), {"x": "int64"}, durability="none")
     growing.extend({"x": range(5)})
     growing.commit("five")
@@ -320,6 +321,21 @@ def _make_looks(url: str) -> None:
         row = {"image": GREY, "boxes": [[8, 8, 72, 112]], "labels": [code], "ground": ground}
         looks.append(row)
     looks.commit("fifty classes")
+
+
+def _make_scans(url: str) -> None:
+    """Ramps of 12 bits from left to right, as a 16-bit PNG, an array and real numbers."""
+    types = {
+        "scan": tl.Image("png", mode="L16"),
+        "depth": tl.Array("float32", (120, 160)),
+        "side": tl.Array("int16", (None, None), nullable=True),
+    }
+    scans = tl.create(url, types, durability="none")
+    ramp = np.tile(np.arange(160, dtype=np.uint16) * 25, (120, 1))  # 0 … 3,975
+    for i in range(3):
+        side = None if i == 2 else ramp.astype(np.int16) - 2000
+        scans.append({"scan": ramp[:, :, None], "depth": ramp / np.float32(3975), "side": side})
+    scans.commit("three scans")
 
 
 def _make_people(url: str) -> None:

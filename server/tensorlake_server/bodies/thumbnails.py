@@ -1,7 +1,7 @@
 """Thumbnails drawn last, and which sample each row of a version is.
 
     (version's digest, tensor, row)  →  the sample's name     rows stay what they are in a version
-    (the sample's name, size)        →  the image             the same in all versions that have it
+    (the sample's name, size, window) →  the image            the same in all versions that have it
 
 Both are look-ups in memory, so that a thumbnail that was drawn before is answered on the event
 loop. Access to the dataset is checked before.
@@ -31,16 +31,16 @@ class Thumbnails:
     """
 
     def __init__(self, budget_nbytes: int) -> None:
-        self._frames = LruCache[tuple[str, int], Frame](budget_nbytes)
+        self._frames = LruCache[tuple[str, int, str], Frame](budget_nbytes)
         self._names: LruCache[tuple[str, str, int], str] = LruCache(KEPT_NAMES)
 
-    def get(self, sample: str, size: int) -> Frame | None:
-        """Return what was drawn of a sample."""
-        return self._frames.get((sample, size))
+    def get(self, sample: str, size: int, window: str | None = None) -> Frame | None:
+        """Return what was drawn of a sample, through this window."""
+        return self._frames.get((sample, size, window or "auto"))
 
-    def put(self, sample: str, size: int, frame: Frame) -> None:
+    def put(self, sample: str, size: int, frame: Frame, window: str | None = None) -> None:
         """Keep what was drawn of a sample."""
-        self._frames.put((sample, size), frame, frame.nbytes)
+        self._frames.put((sample, size, window or "auto"), frame, frame.nbytes)
 
     def name_of(self, digest: str, tensor: str, row: int) -> str | None:
         """Return the name of a row's sample, if it was asked for before."""

@@ -21,11 +21,13 @@ from PIL import Image
 from tensorlake.errors import CorruptSampleError
 from tensorlake.types import Buffer
 from tensorlake_server.http.problems import ImageTooLargeError
+from tensorlake_server.media.windows import DEEP_DTYPES, Window, is_deep, to_greys
 
 __all__ = [
     "PASSIVE_IMAGES",
     "EncodedImage",
     "check_pixels",
+    "decode_deep",
     "is_drawable",
     "render_array",
     "render_sample",
@@ -44,7 +46,7 @@ HALF = "premature end"  # in libjpeg's warning
 GREY_NDIM = 2
 COLOUR_NDIM = 3
 SMALLEST_SIDE = 8  # less is a table of numbers
-DRAWN_DTYPES = frozenset({"uint8", "uint16", "bool"})
+DRAWN_DTYPES = frozenset({"uint8", "bool"}) | DEEP_DTYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +76,23 @@ def sniff(data: Buffer) -> str | None:
 
 
 def is_drawable(dtype: np.dtype | None, shape: tuple[int | None, ...]) -> bool:
-    """Whether arrays of a tensor are images: grey or colour, 8 or 16 bits, not a mere vector."""
+    """Whether arrays of a tensor are images: grey or colour, of any depth, not a mere vector."""
     if dtype is None or dtype.name not in DRAWN_DTYPES:
         return False
     if len(shape) == COLOUR_NDIM and shape[2] not in (1, 3, 4):
         return False
+    if dtype.kind == "f" and len(shape) == GREY_NDIM and (shape[0] is None) != (shape[1] is None):
+        return False  # vectors, one below the other
     sides = [length for length in shape[:2] if length is not None]
     return len(shape) in (GREY_NDIM, COLOUR_NDIM) and min(sides, default=SMALLEST_SIDE) >= (
         SMALLEST_SIDE
     )
 
 
-def render_sample(data: Buffer, *, size: int | None) -> EncodedImage:
+def render_sample(data: Buffer, *, size: int | None, window: Window | None = None) -> EncodedImage:
     """Make an image of a stored sample that fits into ``size`` × ``size``; None keeps its size.
+
+    A deep one is drawn through the window, or through its own.
 
     Raises:
         CorruptSampleError: It cannot be decoded.
@@ -99,18 +105,37 @@ def render_sample(data: Buffer, *, size: int | None) -> EncodedImage:
             if HALF in str(error):  # Pillow fills the rest with grey: half an image, shown as whole
                 raise _undecodable(data, error) from error
             # else CMYK and other rare kinds, or damage: Pillow decides which
-    return _render_by_pillow(bytes(data), size)
+    return _render_by_pillow(bytes(data), size, window)
 
 
-def render_array(array: np.ndarray, *, size: int | None) -> EncodedImage:
-    """Draw an array of grey or colour values.
+def decode_deep(data: Buffer) -> np.ndarray | None:
+    """Decode a stored image that has more values than a screen has greys; None for others.
+
+    Raises:
+        CorruptSampleError: It cannot be decoded.
+        ImageTooLargeError: It has more than MAX_PIXELS.
+    """
+    try:
+        with Image.open(io.BytesIO(bytes(data))) as image:
+            check_pixels(*image.size)
+            return _deep_values(image) if _is_deep_mode(image.mode) else None
+    except Image.DecompressionBombError as error:
+        raise ImageTooLargeError(f"{error}\n{READ_INSTEAD}") from error
+    except (OSError, ValueError, SyntaxError) as error:
+        raise _undecodable(data, error) from error
+
+
+def render_array(
+    array: np.ndarray, *, size: int | None, window: Window | None = None
+) -> EncodedImage:
+    """Draw an array of grey or colour values; deep ones through the window, or through their own.
 
     Raises:
         ImageTooLargeError: It has more than MAX_PIXELS.
     """
     height, width = array.shape[:2]
     check_pixels(width, height)
-    pixels = _to_bytes(array)
+    pixels = _to_bytes(array, window)
     if pixels.ndim == COLOUR_NDIM and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
     image = Image.fromarray(np.ascontiguousarray(pixels))
@@ -130,13 +155,13 @@ def _render_jpeg(data: bytes, size: int | None) -> EncodedImage:
     return _finish(Image.fromarray(pixels), size, width, height)
 
 
-def _render_by_pillow(data: bytes, size: int | None) -> EncodedImage:
+def _render_by_pillow(data: bytes, size: int | None, window: Window | None) -> EncodedImage:
     try:
         with Image.open(io.BytesIO(data)) as image:
             width, height = image.size
             check_pixels(width, height)
             image.load()
-            shown = _to_eight_bits(image)
+            shown = _to_eight_bits(image, window)
     except Image.DecompressionBombError as error:  # more than MAX_PIXELS: Pillow counts first
         raise ImageTooLargeError(f"{error}\n{READ_INSTEAD}") from error
     except (OSError, ValueError, SyntaxError) as error:
@@ -181,16 +206,24 @@ def _fit(width: int, height: int, size: int) -> tuple[int, int]:
     return max(1, round(width * scale)), max(1, round(height * scale))
 
 
-def _to_bytes(array: np.ndarray) -> np.ndarray:
+def _to_bytes(array: np.ndarray, window: Window | None) -> np.ndarray:
     if array.dtype == np.bool_:
         return array.astype(np.uint8) * np.uint8(255)
-    return (array >> 8).astype(np.uint8) if array.dtype == np.uint16 else array
+    return to_greys(array, window) if is_deep(array.dtype) else array
 
 
-def _to_eight_bits(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I;16") or image.mode == "I":
-        deep = np.asarray(image).astype(np.uint32)
-        return Image.fromarray((deep >> 8).clip(0, 255).astype(np.uint8))
+def _is_deep_mode(mode: str) -> bool:
+    return mode.startswith("I") or mode == "F"
+
+
+def _deep_values(image: Image.Image) -> np.ndarray:
+    values = np.asarray(image)
+    return values.astype(np.float64) if image.mode == "I" else values
+
+
+def _to_eight_bits(image: Image.Image, window: Window | None) -> Image.Image:
+    if _is_deep_mode(image.mode):
+        return Image.fromarray(to_greys(_deep_values(image), window))
     if "A" in image.mode or "transparency" in image.info:
         return image.convert("RGBA")
     return image.copy() if image.mode in ("L", "RGB") else image.convert("RGB")

@@ -375,8 +375,20 @@ class ThumbnailsRequest(Asked):
         list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_THUMBNAILS), Field(fail_fast=True)
     ]
     size: Annotated[int, Field(ge=16, le=MAX_THUMBNAIL_SIDE)] = 256
+    window: Annotated[
+        str | None, Field(description="values that are black and white: low,high, or auto")
+    ] = None
     version: str | None = None
     view: str | None = None
+
+
+class WindowInfo(Message):
+    """Which values of a deep image are black and white by default, and which it has."""
+
+    low: float
+    high: float
+    minimum: float
+    maximum: float
 
 
 class ClassCount(Message):

@@ -36,6 +36,7 @@ from tensorlake_server.media.images import (
     PASSIVE_IMAGES,
     EncodedImage,
     check_pixels,
+    decode_deep,
     is_drawable,
     render_array,
     render_sample,
@@ -43,7 +44,12 @@ from tensorlake_server.media.images import (
 )
 from tensorlake_server.media.masks import MASK_KINDS, render_mask
 from tensorlake_server.media.orientation import without_turn
-from tensorlake_server.messages.messages import MAX_THUMBNAIL_SIDE, ThumbnailsRequest
+from tensorlake_server.media.windows import Window, is_deep, parse_window, range_of, window_of
+from tensorlake_server.messages.messages import (
+    MAX_THUMBNAIL_SIDE,
+    ThumbnailsRequest,
+    WindowInfo,
+)
 from tensorlake_server.request.context import DatasetPath, TensorPath, lake_of, thumbnails_of
 
 if TYPE_CHECKING:
@@ -81,10 +87,16 @@ async def read_sample(
     digest: Annotated[str | None, Query(description="the version must have it")] = None,
     size: Annotated[int | None, Query(ge=16, le=MAX_THUMBNAIL_SIDE)] = None,
     frame: Annotated[int | None, Query(ge=0, description="one item of a sequence")] = None,
+    window: Annotated[
+        str | None, Query(description="of a deep image, which is then drawn: low,high, or auto")
+    ] = None,
     raw: Annotated[str | None, Query(description="the stored bytes, to download")] = None,
 ) -> Response:
     """Read one sample: an image for browsers, the stored bytes with ``?raw``."""
-    asked = _Asked(name, tensor, row, version, view, digest, size, frame, is_raw=raw is not None)
+    parse_window(window)
+    asked = _Asked(
+        name, tensor, row, version, view, digest, size, frame, window, is_raw=raw is not None
+    )
     drawn = _drawn_before(request, asked)
     return await run_in_threadpool(_answer, request, asked) if drawn is None else drawn
 
@@ -101,11 +113,12 @@ class _Asked:
     digest: str | None
     size: int | None
     frame: int | None
+    window: str | None
     is_raw: bool
 
     def headers(self, sample: str) -> dict[str, str]:
         """Headers of the answer with a sample of this name."""
-        etag = etag_of("sample", self.name, sample, self.size, self.frame, self.is_raw)
+        etag = etag_of("sample", self.name, sample, self.size, self.frame, self.window, self.is_raw)
         version = self.version if self.view is None else None
         return {**cache_headers(version, etag), **SAMPLE_HEADERS}
 
@@ -124,7 +137,7 @@ def _drawn_before(request: Request, asked: _Asked) -> Response | None:
         return None
     thumbnails = thumbnails_of(request)
     sample = thumbnails.name_of(digest, asked.tensor, asked.row)
-    frame = None if sample is None else thumbnails.get(sample, asked.size)
+    frame = None if sample is None else thumbnails.get(sample, asked.size, asked.window)
     if sample is None or frame is None or frame.media_type is None:
         return None
     headers = asked.headers(sample)
@@ -152,15 +165,45 @@ def _answer(request: Request, asked: _Asked) -> Response:
         read = _frame_of(read, asked, asked.frame)
     elif size is not None and not asked.is_raw:
         read = _first_frame(read, 0)
-    shown = _represent(read, size=size, is_raw=asked.is_raw)
+    shown = _represent(read, asked)
     if isinstance(shown, EncodedImage) and size is not None and asked.frame is None:
         thumbnails = thumbnails_of(request)
-        thumbnails.put(sample, size, Frame.of_image(shown))
+        thumbnails.put(sample, size, Frame.of_image(shown), asked.window)
         if asked.view is None:
             thumbnails.note(rowset_of(readable).selection.snapshot.digest, tensor, row, sample)
     if shown.media_type == OCTETS:
         headers |= ATTACHMENT
     return _ranged(request, shown.data, headers, shown.media_type)
+
+
+@router.get("/{name}/tensors/{tensor}/{row}/window", response_model=WindowInfo)
+def read_window(
+    request: Request,
+    name: DatasetPath,
+    tensor: TensorPath,
+    row: int,
+    version: Annotated[str | None, Query(description="main when left out")] = None,
+    view: Annotated[str | None, Query(description="`row` is a position in its result")] = None,
+    digest: Annotated[str | None, Query(description="the version must have it")] = None,
+) -> WindowInfo:
+    """Read the window that a deep image has of its own, and its range of values."""
+    readable = lake_of(request).readable(name, version=version, view=view, digest=digest)
+    read = read_column(readable, tensor, named_positions(readable, [row]))
+    if read.is_null(0):
+        raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
+    read = _first_frame(read, 0)
+    if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, 0):
+        array = decode_deep(read.column.samples[0])
+    else:
+        array = _decoded(read, 0)
+    if array is None or not (is_deep(array.dtype) and is_drawable(array.dtype, array.shape)):
+        raise InvalidInputError(
+            f"row {row} of {tensor!r} has no window: it is not a 16-bit or real image"
+            "\nread it without one: GET …/tensors/{tensor}/{row}",
+            tensor=tensor,
+        )
+    window, (least, most) = window_of(array), range_of(array)
+    return WindowInfo(low=window.low, high=window.high, minimum=least, maximum=most)
 
 
 @router.post(
@@ -174,6 +217,7 @@ def read_thumbnails(
     """Make many thumbnails in one framed body (`bodies/frames.py`), each sent when made."""
     readable = lake_of(request).readable(name, version=asked.version, view=asked.view)
     check_names(readable, [asked.tensor])
+    parse_window(asked.window)
     headers = {"Cache-Control": "private, no-store", **SAMPLE_HEADERS}
     frames = _frames(readable, asked, thumbnails_of(request))
     return StreamingResponse(frames, 200, headers, FRAMES_TYPE)
@@ -197,41 +241,42 @@ def _draw_rows(
 ) -> list[Frame]:
     """Draw what is not kept; samples are read together, and only those that must be."""
     samples = identify_samples(readable, asked.tensor, rows, view=asked.view)
-    found = {sample: kept.get(sample, asked.size) for sample in samples}
+    found = {sample: kept.get(sample, asked.size, asked.window) for sample in samples}
     missing = [i for i, sample in enumerate(samples) if found[sample] is None]
     if missing:
         read = read_column(readable, asked.tensor, rows[missing])
         for position, i in enumerate(missing):
-            frame = _frame(read, position, asked.size)
+            frame = _frame(read, position, asked)
             found[samples[i]] = frame
-            kept.put(samples[i], asked.size, frame)
+            kept.put(samples[i], asked.size, frame, asked.window)
     return [frame for sample in samples if (frame := found[sample]) is not None]
 
 
-def _frame(read: TypedColumn, position: int, size: int) -> Frame:
+def _frame(read: TypedColumn, position: int, asked: ThumbnailsRequest) -> Frame:
     if read.is_null(position):
         return Frame(FrameKind.NONE)
     try:
         if has_frames(read.type):
             read, position = _first_frame(read, position), 0
-        image = _draw(read, position, size)
+        image = _draw(read, position, asked.size, parse_window(asked.window))
     except (CorruptSampleError, ImageTooLargeError) as error:
         return Frame.of_error(error)
     return Frame.of_image(image)
 
 
-def _draw(read: TypedColumn, i: int, size: int) -> EncodedImage:
+def _draw(read: TypedColumn, i: int, size: int, window: Window | None) -> EncodedImage:
     if read.type.drawn_as in MASK_KINDS:
         return render_mask(read.type, _decoded_mask(read, i), size=size)
     if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, i):
-        return render_sample(read.column.samples[i], size=size)
+        return render_sample(read.column.samples[i], size=size, window=window)
     array = _decoded(read, i)
     if not is_drawable(array.dtype, array.shape):
         raise CorruptSampleError(
-            f"an array {array.dtype} {array.shape} is not an image (uint8 or uint16, h × w [× c])",
+            f"an array {array.dtype} {array.shape} is not an image (h × w [× c] of 8 or 16 bits"
+            " or real numbers)",
             actual=array.shape,
         )
-    return render_array(array, size=size)
+    return render_array(array, size=size, window=window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +287,9 @@ class _Stored:
     data: bytes
 
 
-def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> EncodedImage | _Stored:
+def _represent(read: TypedColumn, asked: _Asked) -> EncodedImage | _Stored:
     """Choose what a sample is sent as."""
+    size, is_raw, window = asked.size, asked.is_raw, parse_window(asked.window)
     kind = read.type.query_kind
     if read.type.drawn_as in MASK_KINDS and not is_raw:
         return render_mask(read.type, _decoded_mask(read, 0), size=size)
@@ -256,16 +302,17 @@ def _represent(read: TypedColumn, *, size: int | None, is_raw: bool) -> EncodedI
         if kind == "json":
             return _Stored("application/json", sample)
         actual = sniff(sample)
-        if size is None and actual in PASSIVE_IMAGES:
+        is_drawn = asked.window is not None and decode_deep(sample) is not None
+        if size is None and actual in PASSIVE_IMAGES and not is_drawn:
             shown = without_turn(sample) if actual == "image/jpeg" else sample
             return _Stored(str(actual), shown)
         if actual is not None:
-            return render_sample(sample, size=size)
+            return render_sample(sample, size=size, window=window)
         declared = read.type.media_type
         return _Stored(declared if _is_passive(declared) else OCTETS, sample)
     array = _decoded(read, 0)
     if not is_raw and is_drawable(array.dtype, array.shape):
-        return render_array(array, size=size)
+        return render_array(array, size=size, window=window)
     out = io.BytesIO()
     np.save(out, array, allow_pickle=False)
     return _Stored(OCTETS, out.getvalue())

@@ -25,6 +25,7 @@ export type SavedViews = Schemas["SavedViews"];
 export type Statistics = Schemas["Statistics"];
 export type Summary = Schemas["Summary"];
 export type TensorInfo = Schemas["TensorInfo"];
+export type WindowInfo = Schemas["WindowInfo"];
 
 /** RFC 9457, with tensorlake's stable `code` and, for queries, the position in the text. */
 export type Problem = Omit<Schemas["ProblemInfo"], "type">;
@@ -185,6 +186,13 @@ export class Api {
   /** The address of one sample, for `<img>` and downloads. */
   sampleUrl(name: string, tensor: string, row: number, options: Record<string, string | number>): string {
     return this.#url(`${path(name)}/tensors/${encodeName(tensor)}/${row}`, options).href;
+  }
+
+  /** The window of a deep image, from the address that `sampleUrl` gives. */
+  async window(address: string, signal: AbortSignal): Promise<WindowInfo> {
+    const url = new URL(address);
+    url.pathname += "/window";
+    return (await (await this.#request(url.href, { signal })).json()) as WindowInfo;
   }
 
   /** One sample, from the address that `sampleUrl` gives. */

@@ -372,6 +372,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/datasets/{name}/tensors/{tensor}/{row}/window": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Window
+         * @description Read the window that a deep image has of its own, and its range of values.
+         */
+        get: operations["read_window_v1_datasets__name__tensors__tensor___row__window_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/datasets/{name}/thumbnails": {
         parameters: {
             query?: never;
@@ -1408,6 +1428,11 @@ export interface components {
              * @default 256
              */
             size?: number;
+            /**
+             * Window
+             * @description values that are black and white: low,high, or auto
+             */
+            window?: string | null;
             /** Version */
             version?: string | null;
             /** View */
@@ -1436,6 +1461,20 @@ export interface components {
             versions: components["schemas"]["CommitInfo"][];
             /** Next */
             next: string | null;
+        };
+        /**
+         * WindowInfo
+         * @description Which values of a deep image are black and white by default, and which it has.
+         */
+        WindowInfo: {
+            /** Low */
+            low: number;
+            /** High */
+            high: number;
+            /** Minimum */
+            minimum: number;
+            /** Maximum */
+            maximum: number;
         };
         /**
          * AddNames
@@ -2732,6 +2771,8 @@ export interface operations {
                 size?: number | null;
                 /** @description one item of a sequence */
                 frame?: number | null;
+                /** @description of a deep image, which is then drawn: low,high, or auto */
+                window?: string | null;
                 /** @description the stored bytes, to download */
                 raw?: string | null;
             };
@@ -2753,6 +2794,57 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_window_v1_datasets__name__tensors__tensor___row__window_get: {
+        parameters: {
+            query?: {
+                /** @description main when left out */
+                version?: string | null;
+                /** @description `row` is a position in its result */
+                view?: string | null;
+                /** @description the version must have it */
+                digest?: string | null;
+            };
+            header?: never;
+            path: {
+                row: number;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                tensor: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WindowInfo"];
+                };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
             "4XX": {

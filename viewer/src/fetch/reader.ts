@@ -21,6 +21,8 @@ export interface ThumbnailSource {
   view: string | null;
   tensor: string;
   size: number;
+  /** Of deep images: "low,high"; null for each image's own. */
+  window: string | null;
 }
 
 export type ThumbnailRequest = ThumbnailSource & { rows: number[] };

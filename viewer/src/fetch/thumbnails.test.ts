@@ -4,7 +4,7 @@ import { HEADER_NBYTES } from "./frames";
 import { readFrom } from "./reader";
 import { ThumbnailLoader, thumbnailSize } from "./thumbnails";
 
-const source = { dataset: "pets", version: "main@1", view: null, tensor: "image", size: 256 };
+const source = { dataset: "pets", version: "main@1", view: null, tensor: "image", size: 256, window: null };
 
 /** An Api whose thumbnails answer when `respond` is called. */
 function fakeApi() {

@@ -26,6 +26,7 @@ function fakeWorkers() {
 const api = { base: new URL("http://here/v1/"), onReach: () => {} } as unknown as Api;
 const request = (count: number) => ({
   dataset: "pets", version: "main@1", view: null, tensor: "image", size: 256,
+  window: null,
   rows: Array.from({ length: count }, (_, i) => i),
 });
 

@@ -1,5 +1,5 @@
 /** Images: describes the stored bytes; the grid draws the thumbnail. */
-import { isSummary } from "../api/client";
+import { isSummary, type TensorInfo } from "../api/client";
 import { formatBytes } from "../format";
 import type { Lens } from "./lens";
 import { shortDtype, shortShape } from "./dtype";
@@ -19,6 +19,14 @@ export const imageLens: Lens = {
     return parts.join(", ");
   },
 };
+
+const DEEP = new Set(["uint16", "int16", "float16", "float32", "float64"]);
+
+/** Whether images have more values than a screen has greys (the server's windows.py); browsers show stored colours. */
+export function isDeep(tensor: TensorInfo): boolean {
+  const isGrey = tensor.shape?.length === 2 || tensor.shape?.[2] === 1;
+  return tensor.picture && DEEP.has(tensor.dtype ?? "") && (isGrey || tensor.media_type === null);
+}
 
 /** `image/jpeg` → jpeg; `image/*`, where rows differ, → any. */
 function codecOf(mediaType: string | null | undefined): string | undefined {

@@ -15,6 +15,7 @@ import { tagsLens, timestampLens, uuidLens } from "./words";
 
 export { imageOf } from "./belonging";
 export { frameCount, isFrames } from "./sequence";
+export { isDeep } from "./image";
 export type { DrawContext, Lens, Path, Pixel, Shape, Value } from "./lens";
 
 const LENSES: Record<string, Lens> = {

@@ -14,6 +14,7 @@ const place: Place = {
   off: [3],
   opacity: 0.8,
   zoom: 2,
+  windows: { "left/rgb": "-160,240.5", "a:b": "1e-7,2" },
   frame: 12,
   layout: "table",
   image: "left/rgb",
@@ -25,7 +26,7 @@ const place: Place = {
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, image: null, frame: 0, layout: null, look: false, side: false, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, look: false, side: false, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);
@@ -54,7 +55,7 @@ test("the page works behind a path prefix", () => {
 });
 
 test("an address made by hand cannot break the page", () => {
-  const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2"), root);
+  const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2&window=3&window=a:9,1&window=a:-,e&window=:1,2"), root);
 
   expect(odd).toEqual(defaults);
 });

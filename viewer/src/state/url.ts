@@ -29,6 +29,8 @@ export interface Place {
   /** Opacity of fills, 0 to 1. */
   opacity: number;
   zoom: number;
+  /** By deep image, the values that are black and white: "low,high"; others have the window of their own values. */
+  windows: Readonly<Record<string, string>>;
   /** The frame of the selected row's sequences. */
   frame: number;
   /** The image of a row that the detail view shows; null for the first. */
@@ -76,6 +78,7 @@ export function readPlace(url: URL, root: URL): Place {
     off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
     opacity: opacity >= 0 && opacity <= 1 ? opacity : OPACITY_DEFAULT,
     zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
+    windows: Object.fromEntries(url.searchParams.getAll("window").flatMap(readWindow)),
     compare,
     diff: compare !== null && (diff === "side" || diff === "swipe") ? diff : null,
     change: /^\d{1,9}$/.test(change) ? Number(change) : 0,
@@ -85,6 +88,12 @@ export function readPlace(url: URL, root: URL): Place {
     frame: /^\d{1,9}$/.test(frame) ? Number(frame) : 0,
     look: row !== null && url.searchParams.get("look") === "1",
   };
+}
+
+/** `image:low,high`, the smaller number first; nothing for other texts. */
+function readWindow(text: string): [string, string][] {
+  const [, name = "", low = "", high = ""] = /^(.+):(-?[\d.e+-]+),(-?[\d.e+-]+)$/.exec(text) ?? [];
+  return Number(low) < Number(high) ? [[name, `${low},${high}`]] : [];
 }
 
 /** Read what encodeName writes: `~~` stands for `~`, and `~` and `~!` for `/`. */
@@ -114,6 +123,7 @@ export function writePlace(place: Place, root: URL): URL {
   if (place.counted !== null) url.searchParams.set("count", place.counted.join(",")); // an empty choice is kept
   set("off", place.off.join(","));
   set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
+  for (const [name, window] of Object.entries(place.windows)) url.searchParams.append("window", `${name}:${window}`);
   set("image", place.image ?? "");
   set("frame", place.frame === 0 ? "" : String(place.frame));
   set("look", place.look ? "1" : "");

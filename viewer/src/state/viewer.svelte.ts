@@ -210,7 +210,7 @@ export class Viewer {
 
   /** Opens a dataset; null lists all of them. */
   openDataset(dataset: string | null): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], image: null, look: false, ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], windows: {}, image: null, look: false, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
@@ -281,9 +281,9 @@ export class Viewer {
     this.#put(place, look && !this.place.look ? "push" : "replace");
   }
 
-  /** Shows ground truth and predictions side by side or overlaid. */
-  splitSides(side: boolean): void {
-    this.#put({ ...this.place, side }, "replace");
+  /** Sets how images are drawn; all of them, so that they can be compared. */
+  draw(how: Partial<Pick<Place, "side" | "opacity" | "windows">>): void {
+    this.#put({ ...this.place, ...how }, "replace");
   }
 
   toggleTensor(name: string): void {
@@ -310,10 +310,6 @@ export class Viewer {
     const { off } = this.place;
     const next = off.includes(code) ? off.filter((other) => other !== code) : [...off, code];
     this.#put({ ...this.place, off: next }, "replace");
-  }
-
-  fillOverlays(opacity: number): void {
-    this.#put({ ...this.place, opacity }, "replace");
   }
 
   showAs(layout: "grid" | "table"): void {

@@ -11,6 +11,7 @@ import { workerPool } from "../../fetch/worker-pool";
 import { oncePerFrame } from "./paint-queue";
 import { RowPages } from "../../fetch/row-pages";
 import { CellUpdates, StableImages } from "./cell-updates";
+import { isDeep } from "../../lenses";
 import type { CellImage } from "./painter";
 import type { ReadThumbnails, Thumbnail } from "../../fetch/reader";
 import { ThumbnailLoader } from "../../fetch/thumbnails";
@@ -64,6 +65,7 @@ export class GridSources {
   #view = $derived.by(() => this.viewer.result?.view ?? null);
   #columns = $derived.by(() => JSON.stringify(this.wanted.columns()));
   #size = $derived.by(() => this.wanted.size());
+  #windows = $derived.by(() => JSON.stringify(this.viewer.place.windows));
   pages = $derived.by(() => {
     void [this.attempt, this.viewer.reconnects];
     const columns = JSON.parse(this.#columns) as string[];
@@ -184,7 +186,8 @@ export class GridSources {
   /** Stored images are requested by row of the version, so that all queries share them. */
   #loading(tensor: TensorInfo): Loading {
     const isComputed = this.viewer.result !== null && !(this.viewer.info?.tensors ?? []).some(({ name }) => name === tensor.name);
-    const source = { dataset: this.#dataset, version: this.#version, view: isComputed ? this.#view : null, tensor: tensor.name, size: this.#size };
+    const window = isDeep(tensor) ? ((JSON.parse(this.#windows) as Record<string, string>)[tensor.name] ?? null) : null;
+    const source = { dataset: this.#dataset, version: this.#version, view: isComputed ? this.#view : null, tensor: tensor.name, size: this.#size, window };
     return { tensor, isComputed, loader: new ThumbnailLoader(this.#read, source, this.#note) };
   }
 }

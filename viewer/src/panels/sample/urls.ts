@@ -2,18 +2,19 @@
 import type { Extent } from "../../canvas/geometry";
 import { isSummary, type Row, type TensorInfo } from "../../api/client";
 import type { Shown, Viewer } from "../../state/viewer.svelte";
-import { frameCount, isFrames } from "../../lenses";
+import { frameCount, isDeep, isFrames } from "../../lenses";
 import { isLarge, PREVIEW_SIDE } from "../../canvas/image-tile";
 
-/** The image to show first: for a large one, a smaller version made by the server. */
-export function previewUrl(viewer: Viewer, imageTensor: TensorInfo, shown: Shown): string {
+/** The image to show first: for a large one, a smaller version made by the server; for a deep one, through a window. */
+export function previewUrl(viewer: Viewer, imageTensor: TensorInfo, shown: Shown, window = viewer.place.windows[imageTensor.name]): string {
   if (isFrames(imageTensor)) {
     const last = Math.max(0, frameCount(shown.row[imageTensor.name]) - 1);
     return sampleUrlOf(viewer, imageTensor, shown, { frame: Math.min(viewer.playback.frame, last) });
   }
   const extent = storedExtent(shown.row, imageTensor);
   const isSmaller = extent !== null && isLarge(extent);
-  return sampleUrlOf(viewer, imageTensor, shown, isSmaller ? { size: PREVIEW_SIDE } : {});
+  const size = isSmaller ? { size: PREVIEW_SIDE } : {};
+  return sampleUrlOf(viewer, imageTensor, shown, isDeep(imageTensor) ? { ...size, window: window ?? "auto" } : size);
 }
 
 /** The size of an image according to its row, before decoding; null if unknown. */

@@ -1,7 +1,7 @@
 /** Which values can be expanded, and how they are shown. */
-import type { CellValue, Summary, TensorInfo } from "../../api/client";
-import { isSummary } from "../../api/client";
-import { isOverlay } from "../../lenses";
+import type { CellValue, Summary, TensorInfo } from "../../../api/client";
+import { isSummary } from "../../../api/client";
+import { isOverlay } from "../../../lenses";
 
 export type FullValueKind = "text" | "json" | "array";
 
