@@ -257,6 +257,39 @@ def test_a_state_of_another_framework_and_world_continues(samples):
     assert [*chain(*seen), *rest] == [*chain(*expected_rows(samples))]
 
 
+def test_a_state_alone_makes_the_loader_again(samples):
+    data = samples.tensorflow(**READ)
+    seen = rows_of(islice(data, 2))
+
+    again = tl.loader_from_state(data.state_dict(), batch_size=8, columns=["_row"])
+
+    assert seen + rows_of(again) == expected_rows(samples)
+
+
+def test_a_newer_iterator_ends_the_older(samples):
+    data = samples.tensorflow(**READ)
+    older, newer = iter(data), iter(data)
+    next(older)
+    next(newer)
+
+    with pytest.raises(tf.errors.OpError, match="by a newer iterator of its loader"):
+        next(older)
+
+
+def test_a_traced_function_reads_a_whole_epoch(samples):
+    @tf.function
+    def total(data):
+        found = tf.constant(0, tf.int64)
+        for batch in data:
+            found += tf.reduce_sum(batch["_row"])
+        return found
+
+    data = samples.tensorflow(**READ)
+
+    assert int(total(data)) == int(total(data)) == sum(range(40))
+    assert data.loader.epoch == 2
+
+
 def test_leaving_a_loop_ends_the_threads(samples):
     data = samples.tensorflow(**READ)
     for _ in data:
