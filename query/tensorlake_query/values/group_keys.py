@@ -4,7 +4,7 @@ NULL is a group of its own, and so is NaN. Without keys there is one group, also
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from msgspec import Struct
@@ -21,6 +21,8 @@ SORTED_NBYTES = 40
 TEXT_KEY_NBYTES = 120  # a place in a list and in a dict
 ARRAY_KEY_NBYTES = 320  # beside what is in it: a tuple of its shape and its bytes
 MANY_TEXTS = 4096  # from so many on pyarrow numbers them, which takes 0.1 s to import
+MANY_NUMBERS = 1 << 16  # the same; NumPy sorts fewer of them in 10 ms
+HASHED_NBYTES = 4  # of a number, at least: pyarrow does not number halves
 DENSE_MIN = 1 << 12  # so many numbers may be left unused where there are fewer rows
 
 
@@ -49,6 +51,8 @@ def group_rows(keys: Sequence[Vector], num_rows: int) -> Groups:
     codes, count = combined_codes(keys)
     first = np.full(count, -1)
     first[codes[::-1]] = np.arange(num_rows)[::-1]  # of rows with one code the last written stays
+    if count and first.min() >= 0 and (first[1:] > first[:-1]).all():  # numbered as they appear
+        return Groups(codes, first, count, tuple(take(key, first) for key in keys))
     taken = np.flatnonzero(first >= 0)
     by_appearance = taken[np.argsort(first[taken], kind="stable")]
     number_of = np.empty(count, np.int64)
@@ -69,16 +73,15 @@ def combined_codes(keys: Sequence[Vector]) -> tuple[IntArray, int]:
         ranks, distinct = codes_of(key)
         codes, count = codes * (distinct + 1) + ranks, count * (distinct + 1)
         if count > max(len(codes), DENSE_MIN):
-            found, codes = np.unique(codes, return_inverse=True)
-            codes, count = codes.reshape(-1), len(found)
+            codes, count = codes_of(UniformBatch(codes))
     return codes, count
 
 
 def codes_of(vector: Vector) -> tuple[IntArray, int]:
-    """Number the distinct values of a vector, of any type, in their order where they have one.
+    """Number the distinct values of a vector, of any type, in any order.
 
-    Integers that are close together are numbered by their distance from the least, so that
-    nothing is sorted.
+    Integers that are close together are numbered by their distance from the least, and many texts
+    and numbers by pyarrow's hash table, so that nothing is sorted.
 
     Returns:
         A number for each row, and a number above all of them: that of NULL.
@@ -98,6 +101,9 @@ def codes_of(vector: Vector) -> tuple[IntArray, int]:
         low, count = values.min(), _span(values)
         is_wide = values.dtype == np.uint64
         ranks = (values - low).astype(np.int64) if is_wide else values.astype(np.int64) - int(low)
+    elif len(values) >= MANY_NUMBERS and values.dtype.itemsize >= HASHED_NBYTES:
+        with working(2 * values.nbytes + len(values) * CODE_NBYTES):
+            ranks, count = numbered_numbers(values)
     else:
         with working(len(values) * SORTED_NBYTES):
             distinct, ranks = np.unique(values, return_inverse=True)
@@ -109,6 +115,21 @@ def by_group(codes: IntArray, count: int) -> IntArray:
     """Return the rows in the order of their codes, all below `count`; of one code as they came."""
     is_narrow = count <= np.iinfo(np.uint16).max  # which NumPy sorts without comparing
     return np.argsort(codes.astype(np.uint16) if is_narrow else codes, kind="stable")
+
+
+def numbered_numbers(values: AnyArray) -> tuple[IntArray, int]:
+    """Number the distinct numbers as they appear; −0.0 is 0.0, and every NaN the same."""
+    import pyarrow as pa
+
+    if values.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            values = values + values.dtype.type(0)
+        is_nan = np.isnan(values)
+        if is_nan.any():
+            values[is_nan] = np.nan
+    array = cast("Any", pa).array(np.ascontiguousarray(values))
+    encoded = array.dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 def _span(values: AnyArray) -> int:

@@ -150,9 +150,12 @@ def texts_of(values: AnyArray) -> Texts | None:
 
 def joined_texts(parts: Sequence[Texts]) -> Texts:
     """Return texts, one part after another."""
-    lengths = np.concatenate([part.lengths for part in parts])
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = np.zeros(sum(map(len, parts)) + 1, np.int64)
+    row = 0
+    for part in parts:
+        moved = offsets[row] - part.offsets[0]
+        np.add(part.offsets[1:], moved, out=offsets[row + 1 : row + 1 + len(part)])
+        row += len(part)
     return Texts(np.concatenate([part.own for part in parts]), offsets)
 
 

@@ -30,7 +30,8 @@ from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.syntax.printer import print_expr
 from tensorlake_query.values.bound import Bound, show
-from tensorlake_query.values.group_keys import DENSE_MIN, by_group, codes_of
+from tensorlake_query.values.group_keys import DENSE_MIN, by_group, codes_of, group_rows
+from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import (
     AnyArray,
     ColumnType,
@@ -46,6 +47,7 @@ from tensorlake_query.values.vectors import Vector, constant, object_array, take
 # (values of the rows or None, group of each row, number of groups) → one value a group
 Compute = Callable[[Vector | None, IntArray, int], Vector]
 
+SPARSE = 8  # places of a table of what each group has, a byte each, for each row
 WITHIN_SAMPLE = {
     "SUM": "ARRAY_SUM", "AVG": "ARRAY_MEAN", "MIN": "ARRAY_MIN", "MAX": "ARRAY_MAX",
     "STD": "ARRAY_STD",
@@ -213,9 +215,7 @@ def _of_distinct(compute: Compute) -> Compute:
 
     def of_distinct(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
         assert vector is not None, "DISTINCT has an argument"
-        codes, count = codes_of(vector)
-        _, first = np.unique(groups * (count + 1) + codes, return_index=True)
-        first = np.sort(first).astype(np.int64)
+        first = group_rows((UniformBatch(groups), vector), len(groups)).first
         return compute(take(vector, first), groups[first], num_groups)
 
     return of_distinct
@@ -227,12 +227,13 @@ def _count_distinct(vector: Vector | None, groups: IntArray, num_groups: int) ->
     groups, codes = (
         (groups, codes) if vector.valid is None else (groups[vector.valid], codes[vector.valid])
     )
-    if num_groups * count <= max(len(codes), DENSE_MIN):
+    if num_groups * count <= max(len(codes) * SPARSE, DENSE_MIN):
+        charge(num_groups * count)
         is_there = np.zeros((num_groups, count), np.bool_)
-        is_there[groups, codes] = True
+        is_there.reshape(-1)[groups * count + codes if num_groups > 1 else codes] = True
         return UniformBatch(np.count_nonzero(is_there, axis=1))
-    pairs = np.unique(groups * count + codes)
-    return UniformBatch(np.bincount(pairs // max(count, 1), minlength=num_groups))
+    first = group_rows((UniformBatch(groups * count + codes),), len(codes)).first
+    return UniformBatch(np.bincount(groups[first], minlength=num_groups))
 
 
 def _count(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:

@@ -1,0 +1,60 @@
+"""Numbers of keys: equal for equal values only, whichever way the number of rows chooses."""
+
+import numpy as np
+import pytest
+
+from tensorlake_query.values.group_keys import MANY_NUMBERS, codes_of, group_rows
+from tensorlake_query.values.source import UniformBatch
+
+NANS = np.array([0x7FF8000000000000, 0xFFF8000000000001, 0x7FF0000000000001], np.uint64)
+
+
+def values_of(dtype, count):
+    random = np.random.default_rng(3)
+    if dtype.startswith("float"):
+        values = np.round(random.random(count) * 50, 2).astype(dtype)
+        values[::11], values[1::11], values[2::11] = 0.0, -0.0, np.inf
+        if dtype == "float64":
+            values[3::11] = np.resize(NANS, len(values[3::11])).view(np.float64)
+        return values
+    limits = np.iinfo(dtype)
+    few = random.integers(limits.min, limits.max, 300, dtype, endpoint=True)
+    return few[random.integers(0, len(few), count)]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "uint64", "int32"])
+@pytest.mark.parametrize("count", [1000, MANY_NUMBERS + 5])
+@pytest.mark.parametrize("is_nullable", [False, True])
+def test_equal_values_have_one_number(dtype, count, is_nullable):
+    values = values_of(dtype, count)
+    valid = np.arange(count) % 5 != 0 if is_nullable else None
+
+    codes, above = codes_of(UniformBatch(values, valid))
+
+    expected = {}
+    for value, known, code in zip(
+        values.tolist(), [True] * count if valid is None else valid.tolist(), codes.tolist(),
+        strict=True,
+    ):  # fmt: skip
+        key = None if not known else "nan" if value != value else value  # noqa: PLR0124 NaN
+        assert expected.setdefault(key, code) == code
+    assert len(set(expected.values())) == len(expected)
+    assert codes.max() <= above
+    assert (codes >= 0).all()
+
+
+@pytest.mark.parametrize("count", [1000, MANY_NUMBERS + 5])
+def test_groups_are_numbered_as_they_appear(count):
+    values = values_of("float64", count)
+    texts = np.array([str(place % 7) for place in range(count)], object)
+
+    groups = group_rows((UniformBatch(values), UniformBatch(texts)), count)
+
+    seen = {}
+    for value, text in zip(values.tolist(), texts.tolist(), strict=True):
+        seen.setdefault(("nan" if value != value else value, text), len(seen))  # noqa: PLR0124 NaN
+    assert groups.count == len(seen)
+    assert groups.first.tolist() == sorted(groups.first.tolist())
+    assert groups.of_row[groups.first].tolist() == list(range(groups.count))
+    keys = zip(groups.keys[0].values.tolist(), groups.keys[1].values.tolist(), strict=True)
+    assert [("nan" if a != a else a, b) for a, b in keys] == list(seen)  # noqa: PLR0124 NaN
