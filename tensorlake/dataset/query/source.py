@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["SelectionSource", "column_type"]
 
 Int64Array = npt.NDArray[np.int64]
+PIECE_ROWS = 1 << 15  # whose shapes are found together: each chunk among them is sought in all
 
 
 def column_type(sample_type: SampleType) -> tql.ColumnType:
@@ -126,7 +127,11 @@ class SelectionSource:
         """Shapes of samples without decoding; −1 where NULL."""
         if column in self._computed:
             return _shapes_of(self._computed[column].take(rows).batch)
-        return self._reader.shapes(column, self._selection.physical(rows))
+        pieces = [
+            self._reader.shapes(column, self._selection.physical(rows[start : start + PIECE_ROWS]))
+            for start in range(0, max(len(rows), 1), PIECE_ROWS)
+        ]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def row_numbers(self, rows: Int64Array) -> Int64Array:
         """Places of rows in the version."""
