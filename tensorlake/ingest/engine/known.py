@@ -195,10 +195,12 @@ def _is_it(
         differs = count_same_pieces(cut_as_known(source, entries), entries)[1] is not None
         is_new = mode != CREATE and (differs or not source.has_identity)
         return not is_new and (known.where == wanted.where or not differs)
-    if known.where == wanted.where:
+    if known.where == wanted.where and (source.where or not len(entries)):
         return True
-    same = int(np.count_nonzero(Comparison.of(listing, entries).is_same))
-    return 2 * same >= max(1, len(entries))
+    compared = Comparison.of(listing, entries)
+    if known.where == wanted.where:  # in memory: a table of other keys is another table
+        return bool((compared.entry_of >= 0).any())
+    return 2 * int(np.count_nonzero(compared.is_same)) >= max(1, len(entries))
 
 
 def _check_first(dataset: Dataset, source: Source[Item], *, size: int) -> bool:

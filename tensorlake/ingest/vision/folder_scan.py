@@ -105,6 +105,14 @@ class NamePattern:
             wild.get(part, f"(?P<{part[1:-1]}>[^/]+)") if at % 2 else re.escape(part)
             for at, part in enumerate(parts)
         ]
+        rest = "".join(parts[::2])
+        if "{" in rest or "}" in rest:
+            raise InvalidInputError(
+                f"pattern={shown(text)} has braces that are not around a name"
+                "\nwrite the names of tensors in braces, without a format:"
+                ' pattern="{label}_{id}.jpg"',
+                actual=text,
+            )
         is_valid = self.fields and len({*self.fields}) == len(self.fields)
         if not is_valid or not all(one.isidentifier() for one in self.fields):
             raise InvalidInputError(

@@ -279,10 +279,11 @@ def _by_names(
     why = f"does not match the pattern {names.text!r}"
     if outside and (is_strict or not inside):
         few = f"{plural(len(outside), 'file')} of {len(images):,}"
+        advice = "match all names, with wildcards such as {label}_*.*"
+        if inside:
+            advice += ", or leave these out: on_error='skip'"
         raise InvalidInputError(
-            f"{_name(outside[0])!r} of {shown!r} {why} ({few})"
-            "\nmatch all names, with wildcards such as {label}_*.*, or leave these out:"
-            " on_error='skip'",
+            f"{_name(outside[0])!r} of {shown!r} {why} ({few})\n{advice}",
             src=shown,
             item=_name(outside[0]),
         )

@@ -267,3 +267,16 @@ Followed.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 TestFollowed = Followed.TestCase
+
+
+def test_a_table_in_memory_of_other_keys_is_another_source(tmp_path):
+    url = f"memory://{tmp_path.name}"
+    tl.ingest.arrow(pa.table({"id": [1, 2], "v": [1, 2]}), url, key="id")
+    other = pa.table({"id": [100], "v": [3]})
+
+    with pytest.raises(InvalidInputError, match=r"another source than that of(.|\n)*'append'"):
+        tl.ingest.arrow(other, url, key="id", delete=True)
+
+    assert len(tl.ingest.arrow(other, url, key="id", mode="append")) == 3
+    some = pa.table({"id": [2, 3], "v": [2, 3]})  # one of its rows is known: it is the same table
+    assert tl.ingest.arrow(some, url, key="id").ingest_report.added == 1

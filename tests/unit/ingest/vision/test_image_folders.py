@@ -223,6 +223,19 @@ def test_a_pattern_without_fields_is_refused(ingest, tmp_path, pattern):
         ingest(folder(tmp_path / "a", "1.jpg"), pattern=pattern)
 
 
+@pytest.mark.parametrize("pattern", ["{label:03d}_{id}.jpg", "{}_{id}.jpg", "{label", "{a b}.jpg"])
+def test_braces_that_are_not_around_a_name_are_refused(ingest, tmp_path, pattern):
+    with pytest.raises(InvalidInputError, match="braces that are not around a name"):
+        ingest(folder(tmp_path / "a", "cat_1.jpg"), pattern=pattern)
+
+
+def test_a_pattern_of_no_file_does_not_advise_to_leave_all_out(ingest, tmp_path):
+    with pytest.raises(InvalidInputError, match="2 files of 2") as caught:
+        ingest(folder(tmp_path / "a", "cat_1.jpg", "dog_2.jpg"), pattern="{label}-{id}.jpg")
+
+    assert "on_error" not in str(caught.value)
+
+
 def test_a_renamed_file_of_a_pattern_gets_its_new_class(tmp_path):
     root = folder(tmp_path / "a", "cat_1.jpg", "dog_2.jpg")
     dst = tmp_path / "d.tl"
