@@ -84,11 +84,16 @@ class TensorFlowLoader(Loader):
     """A loader that knows the ``tf.TypeSpec`` of each entry."""
 
     _converter: TensorFlowConverter
+    _given: Any = None  # the specs of what functions make
 
     def _plan_columns(self) -> None:
         super()._plan_columns()
-        specs = specs_of(self._rows, self._arguments, self._columns, self._channels_first)
-        self._converter = replace(self._converter, specs=specs)
+        known = specs_of(self._rows, self._arguments, self._columns, self._channels_first)
+        self._add_specs(known, self._given)
+
+    def _add_specs(self, known: Mapping[str, Any], given: Any) -> None:
+        of_functions = {} if given is None or self._is_last else given
+        self._converter = replace(self._converter, specs={**known, **of_functions})
 
     def element_spec(self, given: Any) -> Any:
         """Return the structure of a batch's specs.
@@ -100,7 +105,7 @@ class TensorFlowLoader(Loader):
         Raises:
             InvalidInputError: Functions make entries, and their specs are not given.
         """
-        arguments, functions = self._arguments, self._functions()
+        functions = self._functions()
         if given is None and functions:
             raise InvalidInputError(
                 f"TensorFlow needs the dtype and shape of every entry beforehand, and"
@@ -109,23 +114,19 @@ class TensorFlowLoader(Loader):
                 + (", as the structure that batch_transform returns" if self._is_last else ""),
                 argument="element_spec",
             )
-        if self._is_last and given is not None:
-            return given
-        if given is not None and not (
-            isinstance(given, Mapping)
-            and all(isinstance(one, tf.TypeSpec) for one in given.values())
-        ):
+        is_by_name = isinstance(given, Mapping) and all(
+            isinstance(one, tf.TypeSpec) for one in given.values()
+        )
+        if not (given is None or is_by_name or self._is_last):
             raise InvalidInputError(
                 f"element_spec= is a tf.TypeSpec by name of an entry, got {shown(given)}"
                 "\nwrite element_spec={'image': tf.TensorSpec((None, 224, 224, 3), tf.float32)}",
                 argument="element_spec",
                 actual=given,
             )
-        specs = dict(self._converter.specs) | dict(given or {})
-        if arguments.transform is not None:
-            specs = {**(given or {}), VALID: self._converter.specs[VALID]}
-        self._converter = replace(self._converter, specs=specs)
-        return specs
+        self._given = given
+        self._add_specs(self._converter.specs, given)
+        return given if self._is_last and given is not None else dict(self._converter.specs)
 
     @property
     def _is_last(self) -> bool:

@@ -176,7 +176,9 @@ def test_lists_of_a_transform_become_ragged_as_described(samples):
         element_spec={"head": tf.RaggedTensorSpec((None, None), tf.float32)},
     )
 
-    heads = [sample for batch in data for sample in batch["head"].to_list()]
+    heads = [sample for batch in islice(data, 3) for sample in batch["head"].to_list()]
+    data.load_state_dict(data.state_dict())
+    heads += [sample for batch in data for sample in batch["head"].to_list()]
 
     assert [len(one) for one in heads] == [int(x[0] * 3) for x in samples["x"][:]]
 
