@@ -38,7 +38,7 @@ from tensorlake.dataset import (
     stage_header,
 )
 from tensorlake.dataset import delete as delete_dataset
-from tensorlake.errors import DatasetNotFoundError, InvalidInputError, TensorlakeError, shown
+from tensorlake.errors import DatasetNotFoundError, InvalidInputError, shown
 from tensorlake.ingest.engine.classes import follow_classes
 from tensorlake.ingest.engine.known import (
     Start,
@@ -205,7 +205,7 @@ def run_ingest(
             if run.rows is not None:
                 run.rows.vanish(is_absent=_absence(source, report.skipped), delete=delete)
             run.commit(quarantine)
-        except TensorlakeError:
+        except InvalidInputError:
             if is_new and not report.commits:
                 _delete_unfilled(dataset, open_arguments)
             raise

@@ -59,6 +59,15 @@ def test_a_view_of_one_dataset_is_none_of_another(client: httpx.Client) -> None:
     assert answer.status_code == 404
 
 
+def test_the_source_of_rows_is_a_column_of_a_query(client: httpx.Client) -> None:
+    result = run(client, "SELECT score, _source WHERE _source IS NULL", limit=2)
+
+    rows = result["page"]["rows"]
+    assert [row["_source"] for row in rows] == [None, None]
+    params = {"view": result["view"], "columns": "_source,score", "limit": 2}
+    assert client.get(ROWS, params=params).json()["rows"] == rows
+
+
 def test_computed_columns_are_columns(client: httpx.Client) -> None:
     result = run(client, "SELECT caption, score * 2 AS twice ORDER BY score LIMIT 1")
 
