@@ -37,6 +37,7 @@ from tensorlake.dataset.sync.classes import class_codes, class_keys
 from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.digests import update_digest
 from tensorlake.dataset.sync.ledger import Entries, KnownSource, Ledger, stamp_of
+from tensorlake.dataset.sync.preview import RowsPreview
 from tensorlake.dataset.sync.rows import OnConflict, Rows
 from tensorlake.dataset.write.arrow.tables import as_table
 from tensorlake.dataset.write.arrow.types import huggingface_features, infer_types
@@ -97,6 +98,7 @@ __all__ = [
     "Row",
     "RowSet",
     "Rows",
+    "RowsPreview",
     "SkippedItem",
     "Tensor",
     "Updated",

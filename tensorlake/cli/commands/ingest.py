@@ -12,6 +12,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +21,9 @@ import typer
 
 import tensorlake as tl
 from tensorlake.cli.cells import as_cell, read_rows, row_document
-from tensorlake.cli.exits import wrong_usage
+from tensorlake.cli.exits import ingest_in_shell, wrong_usage
 from tensorlake.cli.options import AsJson
-from tensorlake.cli.output import print_json, print_report, print_table
+from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
 from tensorlake.errors import did_you_mean
 from tensorlake.types import from_json
@@ -107,6 +108,14 @@ def ingest(
         bool | None,
         typer.Option("--labels/--no-labels", help="Use folder names as class labels."),
     ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column that identifies a row of a table."),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="Fields of file names, such as '{label}_{id}.jpg'."),
+    ] = None,
     masks: Annotated[
         bool | None, typer.Option("--masks/--no-masks", help="Ingest COCO masks.")
     ] = None,
@@ -118,7 +127,10 @@ def ingest(
     ] = "8GiB",
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Write nothing; show the schema and the first 3 rows."),
+        typer.Option(
+            "--dry-run",
+            help="Write nothing; show the schema, the first 3 rows, and what would change.",
+        ),
     ] = False,
     split: Annotated[str | None, typer.Option(metavar="SHARES", hidden=True)] = None,
     as_json: AsJson = False,
@@ -157,6 +169,8 @@ def ingest(
         "encoding": encoding,
         "names": _listed(names),
         "columns": _listed(columns),
+        "key": key,
+        "pattern": pattern,
         "labels": labels,
         "masks": masks,
         "task": task,
@@ -167,21 +181,30 @@ def ingest(
         report = ds.ingest_report
         assert report is not None  # every dataset that tl.ingest returns has one
         if dry_run:
-            _show(ds, places[-1], as_json=as_json)
+            _show(ds, report, places[-1], as_json=as_json)
         else:
-            print_report(report, as_json=as_json, quiet=terms.quiet, rejected=report.rejected)
+            if as_json:
+                print_json({"rejected": report.rejected, **asdict(report)})
+            elif not terms.quiet:
+                print(ingest_in_shell(str(report)))
             is_told = on_error is not OnError.RAISE
             if (report.conflicts and on_conflict is None) or (report.rejected and not is_told):
                 raise typer.Exit(1)
 
 
-def _show(ds: tl.Dataset, url: str, *, as_json: bool) -> None:
+def _show(ds: tl.Dataset, report: tl.IngestReport, url: str, *, as_json: bool) -> None:
     types = {name: type_.describe() for name, type_ in ds.schema.items()}
     rows = list(read_rows(ds))
     if as_json:
-        print_json({"url": url, "schema": types, "rows": [row_document(row) for row in rows]})
+        documents = [row_document(row) for row in rows]
+        changes = {"rejected": report.rejected, **asdict(report)}
+        print_json({"url": url, "schema": types, "rows": documents, "changes": changes})
         return
-    print(f"{url} would have {len(types)} tensors")
+    if report.url:  # it exists
+        print(ingest_in_shell(str(report)))
+        print()
+    else:
+        print(f"{url} would be created, with {len(types)} tensors")
     print_table([(f"  {name}", described) for name, described in types.items()])
     print()
     print_table([[as_cell(row[name]) for name in types] for row in rows], header=list(types))

@@ -68,6 +68,7 @@ class IngestReport:
         tensors: Tensors that the source or the dataset no longer has, in words.
         names: The first of the items that were "added" to a dataset with others, "updated",
             "renamed or moved", or are "no longer in the source".
+        dry_run: Whether nothing was written; the counts are of what would be.
     """
 
     added: int = 0
@@ -90,6 +91,7 @@ class IngestReport:
     classes: list[str] = field(default_factory=list[str])
     tensors: list[str] = field(default_factory=list[str])
     names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    dry_run: bool = False
 
     def name(self, change: str, items: Iterable[str]) -> None:
         """Keep the names of the first items of a change.
@@ -132,6 +134,9 @@ class IngestReport:
             count = len(self.commits)
             committed = f"committed in {plural(count, 'commit')}" if count else "nothing to commit"
             text += f" → {self.url} {self.version} ({committed})"
+        if self.dry_run:
+            where = f" → {self.url} {self.version}" if self.url else ""
+            text = f"{counts}{where} (dry run: nothing was written)"
         return "\n".join((text, *self._lines()))
 
     def _lines(self) -> list[str]:

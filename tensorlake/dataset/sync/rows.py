@@ -83,6 +83,8 @@ class Rows:
         shown_item: Returns the name of an item in messages; None: its name in the ledger.
     """
 
+    rows_type = RowsById
+
     def __init__(
         self,
         session: Session,
@@ -119,7 +121,7 @@ class Rows:
         self._content = [name for name in content if name in tensors]
         self._units = _units_of(session, self._tensors)
         self._first = known.firsts
-        self.rows = RowsById(session, _ids_of(known))
+        self.rows = self.rows_type(session, _ids_of(known))
         shown = np.concatenate([[0], np.cumsum(self.rows.is_shown)])
         self._num_shown = shown[self._first + known.rows] - shown[self._first]
         self._is_shown = self._num_shown > 0

@@ -17,7 +17,15 @@ from typing import Any, Unpack, cast
 
 from xxhash import xxh3_64
 
-from tensorlake.dataset import Dataset, Lists, holds_lists, infer_types, lists_of, values_of
+from tensorlake.dataset import (
+    Dataset,
+    Lists,
+    exists,
+    holds_lists,
+    infer_types,
+    lists_of,
+    values_of,
+)
 from tensorlake.errors import InvalidInputError
 from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
@@ -109,7 +117,10 @@ def huggingface(
         >>> tl.ingest.huggingface(reviews, "memory://doc-huggingface")["stars"][:]
         array([5, 1])
     """
-    most = STREAM_ROWS if options.get("dry_run") else None
+    is_sample = options.get("dry_run") and not exists(
+        dst, storage_options=options.get("storage_options"), token=options.get("token")
+    )
+    most = STREAM_ROWS if is_sample else None
     with tempfile.TemporaryDirectory(prefix="tensorlake-") as folder:
         if isinstance(dataset, Mapping):
             given = cast("Mapping[Any, Any]", dataset)

@@ -47,7 +47,8 @@ class IngestOptions(TypedDict, total=False):
             out and lists it in the report; "quarantine" also puts it into ``<dst>-quarantine``.
         commit_every: Source bytes per commit, an integer or a string such as "8GiB" (default).
         workers: Threads that read ahead.
-        dry_run: Write nothing: the dataset returned is in memory, with the schema and three rows.
+        dry_run: Write nothing: the dataset returned is in memory, with the schema and three rows;
+            its report has what would be added, updated and deleted.
         progress: Whether to show progress on stderr; None (default): on a terminal.
         storage_options: As in ``tl.open``; of the source's store too, where it is a URL.
         durability: As in ``tl.open``.

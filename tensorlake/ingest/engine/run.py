@@ -30,6 +30,7 @@ from tensorlake.dataset import (
     Ledger,
     Progress,
     Rows,
+    RowsPreview,
     SkippedItem,
     create,
     exists,
@@ -56,7 +57,7 @@ from tensorlake.ingest.engine.listing import (
     runs_of,
 )
 from tensorlake.ingest.engine.options import IngestOptions, Mode, OnConflict, OnError
-from tensorlake.ingest.engine.pieces import Pieces
+from tensorlake.ingest.engine.pieces import Pieces, PiecesPreview
 from tensorlake.ingest.engine.quarantine import Quarantine
 from tensorlake.ingest.engine.readahead import LoadedItems, read_ahead
 from tensorlake.ingest.engine.source import Item, Source
@@ -105,7 +106,8 @@ def run_ingest(
         commit_every: Source bytes per commit.
         workers: Number of read-ahead threads.
         progress: Whether to show progress; None: only on a terminal.
-        dry_run: Write nothing, and return a dataset in memory: the schema, and the first rows.
+        dry_run: Write nothing, and return a dataset in memory: the schema, and the first rows. The
+            report counts what would change in the dataset, if it exists.
         **open_arguments: ``storage_options``, ``durability`` and ``token``, as in ``tl.open``.
 
     Raises:
@@ -126,11 +128,11 @@ def run_ingest(
         raise TypeError(message)
     threads = DEFAULT_WORKERS if workers is None else workers
     size = parse_nbytes(commit_every, name="commit_every", least=1)
-    if dry_run:
-        return _dry_run(source, on_error=on_error)
     url = place_text(url, what="dst")
+    if dry_run and mode == "create" and not exists(url, **_place(open_arguments)):
+        return _dry_run(source, on_error=on_error)
     unit = "row" if source.by_position else source.unit
-    report = IngestReport(unit=unit)
+    report = IngestReport(unit=unit, dry_run=dry_run)
     started = time.monotonic()
     what = f"ingest {source.place or source.kind} → {url}"
     rows_known = len(source.items) if source.row_name is None else None
@@ -160,7 +162,7 @@ def run_ingest(
             batches = iter(())
         elif listing is None:
             source = run.source = cut_as_known(source, start.entries)
-            pieces = Pieces(dataset, source, report)
+            pieces = (PiecesPreview if dry_run else Pieces)(dataset, source, report)
             run.stages = dict.fromkeys(Action, pieces.add)
             run.pieces = pieces
             reading = partial(reads, source)
@@ -170,7 +172,7 @@ def run_ingest(
         else:
             entries = with_rows_of_others(dataset, source, listing, start.entries)
             compared = Comparison.of(listing, entries)
-            rows = Rows(
+            rows = (RowsPreview if dry_run else Rows)(
                 session_of(dataset),
                 listing,
                 entries,
@@ -184,12 +186,13 @@ def run_ingest(
             run.rows, run.stages = rows, {Action.ADD: rows.add, Action.MOVE: rows.move}
             run.stages[Action.COMPARE] = rows.compare
             run.work = rows.work(verify=verify)
-            is_idle = run.work == Action.NOTHING
+            is_idle = (run.work == Action.NOTHING) & (compared.entry_of >= 0)
             is_idle[rows.deleted_by_hand()] = False
             report.unchanged = int(np.count_nonzero(is_idle))
             report.already_there = int(np.count_nonzero(rows.rows.is_shown))
             batches = batches_of(source, runs_of(run.work), size)
-        quarantine = Quarantine(url, open_arguments) if on_error == "quarantine" else None
+        is_quarantined = on_error == "quarantine" and not dry_run
+        quarantine = Quarantine(url, open_arguments) if is_quarantined else None
         try:
             waiting = next(batches, None)
             while waiting is not None:
@@ -216,11 +219,15 @@ def run_ingest(
         report.classes = [
             f"{tensor!r} has new classes: {', '.join(map(repr, names))}"
             for tensor, names in added.items()
-            if {*names} <= {*dataset[tensor].names}  # else none of their items was committed
+            # Otherwise none of their items was committed
+            if dry_run or {*names} <= {*dataset[tensor].names}
         ]
         report.seconds = time.monotonic() - started
         report.url, report.version = url, dataset.version
         bar.finish(str(report))
+    if dry_run:
+        dataset.close()
+        dataset = _dry_run(source, on_error=on_error)
     dataset.ingest_report = report
     return dataset
 
@@ -323,6 +330,8 @@ class _Run:
             self.report.quarantine = quarantine.commit() or self.report.quarantine
         if self.rows is not None:
             self.rows.flush()
+        if self.report.dry_run:
+            return
         stage = self.rows or self.pieces
         session = session_of(self.dataset)
         is_new_header = False
@@ -387,7 +396,8 @@ def _dry_run(source: Source[Item], *, on_error: OnError) -> Dataset:
         for name, values in loaded.columns.items()
         if name not in source.absent
     }
-    report = IngestReport(nbytes=source.nbytes(items))
+    report = IngestReport(nbytes=source.nbytes(items), unit=source.unit, dry_run=True)
+    report.added = 0 if source.by_position else len(source.items)
     refused, _ = stage_valid(
         dataset,
         source,

@@ -55,7 +55,7 @@ def test_a_source_that_changed_is_counted_and_brought_in(run, photos, tmp_path):
 
     assert again.code == 0
     assert again.out.startswith("1 image added, 1 updated, 1 unchanged, 1 no longer in the source;")
-    assert "its row stays in the dataset; to remove: delete=True" in again.out
+    assert "its row stays in the dataset; to remove: --delete" in again.out
     assert (deleted["vanished"], deleted["deleted"], deleted["rejected"]) == (1, 1, 0)
     assert len(tl.open(target)) == 3
 
@@ -76,7 +76,7 @@ def test_a_conflict_fails_unless_it_is_decided(run, photos, tmp_path):
 
     assert (kept.code, told.code, refused.code, taken.code) == (1, 0, 1, 0)
     assert f"conflict: cat/{first.name}, row 0, 'label': changed by hand" in kept.out
-    assert "on_conflict='source'" in refused.err
+    assert "--on-conflict source" in refused.err
     assert tl.open(target)["label"][0] == "cat"
 
 
@@ -175,7 +175,7 @@ def test_arguments_of_a_kind_are_flags(run, photos, tmp_path):
         (["imagez", "a", "b"], "unknown kind 'imagez'; did you mean 'images'?"),
         (
             ["images", "a", "b", "--task", "pose"],
-            "does not support --task; its own options: --labels",
+            "does not support --task; its own options: --pattern, --labels",
         ),
         (
             ["numpy", "a", "b", "--names", "x"],
@@ -227,3 +227,75 @@ def test_a_split_is_wrong_usage_and_says_how_rows_are_split(run, tmp_path):
     assert failed.code == 2
     assert "ds.split({'train': 0.9, 'val': 0.1})" in failed.err
     assert not (tmp_path / "x.tl").exists()
+
+
+def test_a_dry_run_counts_what_would_change(run, photos, tmp_path):
+    target = str(tmp_path / "pets.tl")
+    new = run("ingest", "images", str(photos), target, "--dry-run", "--json")
+    assert json.loads(new.out)["changes"]["added"] == 3
+    run("ingest", "images", str(photos), target)
+    first, second = sorted((photos / "cat").glob("*.jpg"))
+    (photos / "fox").mkdir()
+    (photos / "fox" / "new.jpg").write_bytes(next((photos / "dog").glob("*.jpg")).read_bytes())
+    first.write_bytes(second.read_bytes())
+    second.unlink()
+    dry = ("ingest", "images", str(photos), target, "--delete", "--dry-run")
+
+    shown = run(*dry)
+    changes = json.loads(run(*dry, "--json").out)["changes"]
+
+    assert shown.code == 0
+    counts = "1 image added, 1 updated, 1 unchanged, 1 no longer in the source"
+    assert shown.out.startswith(f"{counts} → {target} main@1 (dry run: nothing was written)")
+    assert "'label' has new classes: 'fox'" in shown.out
+    assert "added: fox/new.jpg" in shown.out
+    assert (changes["deleted"], changes["commits"], changes["dry_run"]) == (1, [], True)
+    ds = tl.open(target)
+    assert (ds.version, len(ds), ds["label"].names) == ("main@1", 3, ("cat", "dog"))
+    done = json.loads(run(*dry[:-1], "--json").out)
+    numbers = ("added", "updated", "unchanged", "vanished", "deleted", "renamed")
+    assert {name: done[name] for name in numbers} == {name: changes[name] for name in numbers}
+
+
+@pytest.mark.parametrize("key", [(), ("--key", "id")])
+def test_a_dry_run_of_a_table_counts_its_rows(run, tmp_path, key):
+    table, target = tmp_path / "t.csv", str(tmp_path / "t.tl")
+    table.write_text("id,x\na,1\nb,2\n")
+    run("ingest", "csv", str(table), target, *key)
+    table.write_text("id,x\na,1\nb,2\nc,3\n")
+
+    shown = json.loads(run("ingest", "csv", str(table), target, *key, "--dry-run", "--json").out)
+
+    assert (shown["changes"]["added"], shown["changes"]["unchanged"]) == (1, 2)
+    assert len(tl.open(target)) == 2
+
+
+def test_a_table_is_synced_by_its_key(run, tmp_path):
+    table, target = tmp_path / "t.csv", str(tmp_path / "t.tl")
+    table.write_text("id,x\na,1\nb,2\n")
+    by_position = str(tmp_path / "p.tl")
+    for url, key in ((target, ("--key", "id")), (by_position, ())):
+        assert run("ingest", "csv", str(table), url, *key).code == 0
+    table.write_text("id,x\nc,3\nb,5\na,1\n")
+
+    synced = run("ingest", "csv", str(table), target, "--key", "id")
+    refused = run("ingest", "csv", str(table), by_position)
+
+    assert synced.out.startswith("1 row added, 1 updated, 1 unchanged;")
+    assert refused.code == 1
+    assert "--key id" in refused.err
+    assert f"tensorlake rm {by_position}" in refused.err
+    assert run("rm", by_position, "--yes").code == 0
+    assert run("ingest", "csv", str(table), by_position, "--key", "id").code == 0
+
+
+def test_classes_come_from_names_of_files(run, photos, tmp_path):
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for at, image in enumerate(sorted(photos.rglob("*.jpg"))):
+        (flat / f"{image.parent.name}_{at}.jpg").write_bytes(image.read_bytes())
+
+    made = run("ingest", "images", str(flat), str(tmp_path / "f.tl"), "--pattern", "{label}_*.jpg")
+
+    assert made.code == 0
+    assert tl.open(str(tmp_path / "f.tl"))["label"].names == ("cat", "dog")
