@@ -1,4 +1,4 @@
-"""Language-model data: JSON lines → tokens in rows of one length → a weighted mix, resumed exactly.
+"""Language-model data: JSON lines → tokens → packed sequences of a weighted mix, resumed exactly.
 
 The text is that of this repository: pages of its documentation and files of its source, as bytes.
 Replace ``encode`` by the tokenizer of another library; two bytes per token allow vocabularies of up
@@ -19,7 +19,7 @@ END_OF_TEXT = 256
 
 
 def encode(texts: list[str]) -> list[list[int]]:
-    return [[*text.encode(), END_OF_TEXT] for text in texts]
+    return [[*text.encode()] for text in texts]
 
 
 def tokens_of(name: str, files: list[Path]) -> tl.Dataset:
@@ -28,34 +28,27 @@ def tokens_of(name: str, files: list[Path]) -> tl.Dataset:
         rows = (json.dumps({"text": file.read_text(encoding="utf-8")}) for file in files)
         lines.write_text("\n".join(rows), encoding="utf-8")
         schema = {"tokens": tl.Array("uint16", (None,))}
-        url = f"memory://job4/{name}"
-        documents = tl.ingest.jsonl(lines, url, schema=schema, tokenizer=encode)
-    stream = documents["tokens"][:].values
-    packed = stream[: len(stream) // CONTEXT * CONTEXT].reshape(-1, CONTEXT)
-    ds = tl.create(f"memory://job4/{name}-tokens", {"tokens": tl.Array("uint16", (CONTEXT,))})
-    ds.extend({"tokens": packed})
-    ds.commit(f"bytes of {len(documents)} documents")
-    return ds
+        return tl.ingest.jsonl(lines, f"memory://job4/{name}", schema=schema, tokenizer=encode)
 
 
 prose = tokens_of("prose", sorted((ROOT / "docs").rglob("*.md")))
-code = tokens_of("code", sorted((ROOT / "tensorlake" / "loader").glob("*.py")))
+code = tokens_of("code", sorted((ROOT / "tensorlake" / "loader").rglob("*.py")))
 
-mix = tl.mix({"prose": (prose, 0.7), "code": (code, 0.3)}, stop="never")
-print(mix)
+mix = tl.mix({"prose": (prose, 0.7), "code": (code, 0.3)}, by="tokens", stop="never")
+packed = mix.pack("tokens", CONTEXT + 1, eos=END_OF_TEXT)
+print(packed)
 
 
 def stream() -> Loader:
-    return mix.torch(
-        batch_size=50, shuffle=True, seed=1, decode={"tokens": tl.decode.Cast("int64")}
-    )
+    cast = {"tokens": tl.decode.Cast("int64")}
+    return packed.torch(batch_size=50, shuffle=True, seed=1, decode=cast)
 
 
 # Train for 20 steps; the state records the versions of both sources and their progress.
 train = stream()
 taken = [int(batch["_source"].sum()) for batch in islice(train, 20)]
 state = train.state_dict()
-print(f"{sum(taken)} of 1,000 rows were code; the state is {len(json.dumps(state))} bytes")
+print(f"{sum(taken)} of 1,000 sequences were code; the state is {len(json.dumps(state))} bytes")
 
 # A resumed run sees the same next batch as the uninterrupted one, to the byte.
 uninterrupted = next(iter(train))

@@ -273,7 +273,7 @@ class WholeSequences:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class WholeEpoch:
     """The sequences of one epoch (``EpochUnits``)."""
 
@@ -283,7 +283,7 @@ class WholeEpoch:
     def find(self, places: Int64Array) -> tuple[Int64Array, Parts]:
         """Return the documents that some sequences need, and their parts."""
         own = self.sequences
-        numbers = self.order.at(places)
+        numbers = self._numbers[places]
         first = own.starts[numbers]
         counts = own.starts[numbers + 1] - first
         unit = np.repeat(np.arange(len(places)), counts)
@@ -294,3 +294,8 @@ class WholeEpoch:
         start = (member >> PIECE_SHIFT) * own.length
         stop = np.minimum(start + own.length, whole)
         return Parts.of(unit, positions, (start, stop, whole), has_eos=own.has_eos)
+
+    @cached_property
+    def _numbers(self) -> Int64Array:
+        """The sequences in the order of the epoch: one permutation for all batches."""
+        return self.order.at(np.arange(self.sequences.count))
