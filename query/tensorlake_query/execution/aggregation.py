@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorlake_query.functions.aggregate.accumulators import Accumulator
 from tensorlake_query.planning.plan import Aggregate
-from tensorlake_query.values.bound import Bound, CodesRef, ColumnRef
+from tensorlake_query.values.bound import Bound, CodesRef, ColumnRef, show
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import ColumnType, IntArray, UniformBatch
 from tensorlake_query.values.vectors import Vector, concatenated, constant, take
@@ -55,7 +55,24 @@ def streamed_exprs(plan: Aggregate) -> tuple[Bound, ...]:
         else key
         for key in plan.keys
     )
-    return (*keys, *(call.argument for call in plan.calls if call.argument is not None))
+    return (*keys, *_arguments(plan)[0])
+
+
+def _arguments(plan: Aggregate) -> tuple[list[Bound], list[int]]:
+    """Return the arguments of the aggregates, equal ones once, and which of them each call has."""
+    places: dict[object, int] = {}
+    arguments: list[Bound] = []
+    of_call: list[int] = []
+    for call in plan.calls:
+        if call.argument is None:
+            of_call.append(-1)
+            continue
+        key = (show(call.argument), call.argument.type)
+        if key not in places:
+            places[key] = len(arguments)
+            arguments.append(call.argument)
+        of_call.append(places[key])
+    return arguments, of_call
 
 
 class Grouping:
@@ -70,6 +87,7 @@ class Grouping:
         self._accumulators: list[Accumulator] = [
             call.accumulate() for call in plan.calls if call.accumulate is not None
         ]
+        self._of_call = _arguments(plan)[1]
         self.count = 0 if plan.keys else 1
 
     def add(self, vectors: Sequence[Vector], num_rows: int) -> None:
@@ -78,11 +96,10 @@ class Grouping:
         Raises:
             TooSparseError: the keys have too many possible values.
         """
-        keys, arguments = vectors[: len(self._keys)], iter(vectors[len(self._keys) :])
+        keys, arguments = vectors[: len(self._keys)], vectors[len(self._keys) :]
         groups = self._groups(keys) if keys else np.zeros(num_rows, np.int64)
-        for call, accumulator in zip(self._plan.calls, self._accumulators, strict=True):
-            argument = None if call.argument is None else next(arguments)
-            accumulator.add(argument, groups, self.count)
+        for place, accumulator in zip(self._of_call, self._accumulators, strict=True):
+            accumulator.add(None if place < 0 else arguments[place], groups, self.count)
 
     def slots(self) -> list[Vector]:
         """Return the keys of each group, and the aggregates."""

@@ -31,6 +31,7 @@ from tensorlake_query.values.vectors import (
 )
 
 CORNERS = 4
+CORNER_FORMATS = frozenset({None, "xyxy"})
 PAIR_NBYTES = 240  # of two boxes: their corners, those they share, three areas, the answer
 
 Measure = Callable[[AnyArray, AnyArray], AnyArray]  # of shared areas and areas of both
@@ -42,8 +43,12 @@ def _bind_area(site: Site) -> Bound:
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         vector = as_ragged(vectors[0])
+        is_plain = boxes.type.box_format in CORNER_FORMATS
+        corners = vector.values.reshape(-1, CORNERS) if is_plain else None
+        if corners is None or corners.dtype.kind != "f":
+            corners = corners_of(vector, boxes.type.box_format)
         return shaped(
-            areas_of(corners_of(vector, boxes.type.box_format)),
+            areas_of(corners),
             vector.shapes[:, :-1],
             shape,
             vector,
@@ -100,7 +105,7 @@ def required_boxes(site: Site, expr: Bound) -> Bound:
 def corners_of(boxes: RaggedBatch, box_format: BoxFormat | None) -> AnyArray:
     """Return all boxes of a batch as corners, float64."""
     values = boxes.values.reshape(-1, CORNERS).astype(np.float64, copy=False)
-    if box_format in {None, "xyxy"}:
+    if box_format in CORNER_FORMATS:
         return values
     place, size = values[:, :2], values[:, 2:]
     low = place - size / 2 if box_format == "cxcywh" else place
@@ -108,9 +113,13 @@ def corners_of(boxes: RaggedBatch, box_format: BoxFormat | None) -> AnyArray:
 
 
 def areas_of(corners: AnyArray) -> AnyArray:
-    """Return the areas of boxes; of one turned inside out 0."""
-    sides = np.maximum(corners[:, 2:] - corners[:, :2], 0)
-    return sides[:, 0] * sides[:, 1]
+    """Return the areas of boxes, float64; of one turned inside out 0."""
+    sides = [
+        np.subtract(corners[:, axis + 2], corners[:, axis], dtype=np.float64) for axis in (0, 1)
+    ]
+    for side in sides:
+        np.maximum(side, 0, out=side)
+    return np.multiply(*sides, out=sides[0])
 
 
 def shared_areas(a: AnyArray, b: AnyArray) -> AnyArray:

@@ -24,7 +24,7 @@ from tensorlake_query.values.source import (
     RaggedBatch,
     UniformBatch,
 )
-from tensorlake_query.values.types import JSON, describe
+from tensorlake_query.values.types import JSON, Shape, describe
 from tensorlake_query.values.vectors import (
     Vector,
     as_ragged,
@@ -58,6 +58,7 @@ class _Range(Struct, frozen=True):
 
 
 _Dimension = _Point | _Range
+_ALL = _Range(_Bound(None, None), _Bound(None, None), 1)
 
 
 def bind_index(site: Site, syntax: ast.Index) -> Bound:
@@ -82,6 +83,15 @@ def bind_index(site: Site, syntax: ast.Index) -> Bound:
             return UniformBatch(vectors[0].values[selection])
 
         return site.apply(view, column_type)
+    fixed = operand.type.shape[1:]
+    if is_static and dimensions[0] == _ALL and None not in fixed and 0 not in fixed:
+        of_item = tuple(map(_numpy_item, dimensions[1:]))
+
+        def of_items(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+            found = _of_items(as_ragged(vectors[0]), fixed, of_item)
+            return _gathered(vectors, dimensions, column_type) if found is None else found
+
+        return site.apply(of_items, column_type, cost=4.0)
 
     def gather(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         return _gathered(vectors, dimensions, column_type)
@@ -176,6 +186,19 @@ def _result_shape(
             start, stop = dimension.start.value, dimension.stop.value
             shape.append(len(range(*slice(start, stop, dimension.step).indices(size))))
     return tuple(shape), may_miss
+
+
+def _of_items(
+    ragged: RaggedBatch, fixed: Shape, of_item: tuple[int | slice, ...]
+) -> RaggedBatch | None:
+    """Index all items of a batch at once, as in `boxes[:, 2]`; None where a NULL has items."""
+    counts = ragged.shapes[:, 0]
+    if ragged.valid is not None and counts[~ragged.valid].any():
+        return None
+    items = ragged.values.reshape(-1, *fixed)[(slice(None), *of_item)]
+    shapes = np.empty((len(counts), items.ndim), np.int64)
+    shapes[:, 0], shapes[:, 1:] = counts, items.shape[1:]
+    return RaggedBatch(np.ascontiguousarray(items).reshape(-1), shapes, ragged.valid)
 
 
 def _gathered(
