@@ -195,8 +195,8 @@ def check_state(
     """
     given: dict[str, tuple[Any, Any]] = dict(others or {})
     if recorded.selection != selection:
-        if recorded.version != version:
-            given["version"] = (recorded.version, version)
+        if (was := _versions_of(recorded)) != version:
+            given["version"] = (was, version)
         given["selection"] = (recorded.selection, selection)
     if recorded.num_rows != num_rows:
         given["num_rows"] = (recorded.num_rows, num_rows)
@@ -223,6 +223,13 @@ def check_state(
         expected={name: was for name, (was, _) in given.items()},
         actual={name: now for name, (_, now) in given.items()},
     )
+
+
+def _versions_of(recorded: LoaderState) -> str:
+    """Return the version that a state recorded; of a mix, those of its sources."""
+    if isinstance(recorded.order, MixOrder) and all(one.name for one in recorded.order.sources):
+        return ", ".join(f"{one.name} {one.version}" for one in recorded.order.sources)
+    return recorded.version  # of many sources, a state has no names
 
 
 def _order_fits(kind: str, shuffle: Shuffle) -> bool:

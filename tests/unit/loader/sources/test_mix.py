@@ -461,3 +461,17 @@ def test_the_state_of_a_mix_of_300_sources_has_less_than_4_kb_and_goes_on(web, s
     broken = state | {"order": state["order"] | {"packed": state["order"]["packed"][:-9]}}
     with pytest.raises(tl.InvalidInputError, match="is not a mix order"):
         again.load_state_dict(broken)
+
+
+def test_a_state_of_other_versions_of_sources_lists_them():
+    moved, other = numbers(0, 60), numbers(0, 60)
+    state = tl.mix({"a": (other[:50], 1), "b": (moved[:50], 1)}).loader(batch_size=4).state_dict()
+    moved.delete([3])
+    moved.commit("one less")
+    later = tl.mix({"a": (other[:50], 1), "b": (moved[:50], 1)}).loader(batch_size=4)
+
+    with pytest.raises(
+        StateMismatchError,
+        match=r"version +recorded 'a main@1, b main@1', given 'a main@1, b main@2'",
+    ):
+        later.load_state_dict(state)
