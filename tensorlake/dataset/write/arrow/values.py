@@ -86,7 +86,8 @@ def _values(column: Arrow, sample_type: SampleType, *, is_ours: bool) -> Any:
         return [None if one is None else json.loads(one) for one in column.to_pylist()]
     if isinstance(sample_type, Timestamp) and pa.types.is_timestamp(kind):
         return _moments(column, sample_type)
-    if pa.types.is_struct(kind) and isinstance(sample_type, Image | Bytes):
+    is_of_frames = isinstance(sample_type, Sequence) and sample_type.item.is_media
+    if pa.types.is_struct(kind) and (is_of_frames or isinstance(sample_type, Image | Bytes)):
         return [_bytes_of(value) for value in column.to_pylist()]
     if isinstance(sample_type, Sequence) and (
         pa.types.is_list(kind) or pa.types.is_large_list(kind)

@@ -1,8 +1,10 @@
 """Hugging Face datasets: class names at any depth, splits, and streams; `datasets` is the judge."""
 
+import io
 from collections.abc import Iterator
 
 import numpy as np
+import PIL.Image
 import pytest
 
 import tensorlake as tl
@@ -308,3 +310,20 @@ def test_stream_of_python_rows_may_begin_with_empty_lists(dst):
     assert (ds[599]["list"].tolist(), ds[599]["in"], ds[599]["y"]) == ([599], {"k": [599]}, 1198)
     again = tl.ingest.huggingface(stream.map(lambda row: {"y": 2 * row["x"]}), dst)
     assert not again.ingest_report.commits
+
+
+def test_animated_images_are_bytes_or_by_schema_their_frames(dst):
+    frames = [PIL.Image.new("RGB", (6, 4), color) for color in ("red", "lime", "blue")]
+    out = io.BytesIO()
+    frames[0].save(out, "GIF", save_all=True, append_images=frames[1:])
+    given = rows_of({"image": datasets.Image()}, {"image": {"bytes": out.getvalue(), "path": None}})
+
+    assert tl.ingest.huggingface(given, f"{dst}-bytes")["image"][0] == out.getvalue()
+    schema = {"image": tl.Sequence(tl.Image("png"))}
+    ds = tl.ingest.huggingface(given, dst, schema=schema)
+
+    back = ds.to_hf()
+    assert back.features["image"] == datasets.List(datasets.Image())
+    assert [np.asarray(one).tolist() for one in back[0]["image"]] == [
+        np.asarray(one).tolist() for one in frames
+    ]
