@@ -160,6 +160,8 @@ def _source(
     whole = unnested(first, given)
     is_whole = max(counts) <= ROWS_AT_ONCE
     lists = None if is_whole else _lists(splits, first, given)
+    if not whole.column_names:
+        raise InvalidInputError("the dataset has no columns to ingest")
     types = infer_types(whole, is_whole=is_whole, lists=lists) | given
     if has_splits:
         if SPLIT in whole.column_names:

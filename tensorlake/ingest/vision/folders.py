@@ -173,8 +173,9 @@ def _source(
     if archive is not None:
         images = _without_outer(images)
     if not images:
-        seen = IMAGE_ENDINGS if kind is IMAGES else sorted(kind.endings or ("any",))
-        message = f"no {kind.name} in {shown!r}\nsupported suffixes: {', '.join(seen)}"
+        seen = ", ".join(IMAGE_ENDINGS if kind is IMAGES else sorted(kind.endings or ("any",)))
+        others = "" if kind is IMAGES else "; for others: ending='.md', or '' for all files"
+        message = f"no {kind.name} in {shown!r}\nsupported suffixes: {seen}{others}"
         raise InvalidInputError(message, src=shown)
     has_frames = isinstance(as_type((schema or {}).get(kind.tensor, "int64")), FrameSequence)
     foreign = [p for p in images if not kind.stores(p.path, has_frames=has_frames)]

@@ -327,3 +327,8 @@ def test_animated_images_are_bytes_or_by_schema_their_frames(dst):
     assert [np.asarray(one).tolist() for one in back[0]["image"]] == [
         np.asarray(one).tolist() for one in frames
     ]
+
+
+def test_a_dataset_without_columns_is_refused_in_its_words(dst):
+    with pytest.raises(InvalidInputError, match="no columns to ingest"):
+        tl.ingest.huggingface(datasets.Dataset.from_dict({}), dst)

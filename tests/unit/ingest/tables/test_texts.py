@@ -90,3 +90,14 @@ def test_endings_patterns_and_encodings(tmp_path):
 def test_wrong_arguments_are_named(reviews, tmp_path, given, words):
     with pytest.raises(InvalidInputError, match=words):
         tl.ingest.texts(reviews, tmp_path / "a.tl", **given)
+
+
+def test_a_folder_without_texts_is_told_with_the_way_to_other_endings(tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("# A")
+    url = f"memory://{tmp_path.name}"
+
+    with pytest.raises(InvalidInputError, match=r"no texts in .*\n.*ending='\.md'"):
+        tl.ingest.texts(tmp_path / "notes", url)
+
+    assert tl.ingest.texts(tmp_path / "notes", url, ending=".md")["text"][:] == ["# A"]
