@@ -292,6 +292,9 @@ def _other(
 ) -> InvalidInputError:
     """Return the error for a source that is not the one of the dataset."""
     was = f" ({known.place!r})" if known.place else ""
+    name = source_text(source)
+    if source.where and known.place == source.place:  # another place of the same name
+        name, was = repr(source.where), f" (another {known.place!r})"
     why = "its items are others"
     if listing is not None:
         entries = ledger.entries(ledger.sources.index(known))
@@ -299,7 +302,7 @@ def _other(
         same = int(np.count_nonzero(of.is_same))
         why = f"{same:,} of its {plural(len(listing.names), source.unit)} are there"
     return InvalidInputError(
-        f"{source_text(source)} is another source than that of {dataset.url!r}{was}: {why}"
+        f"{name} is another source than that of {dataset.url!r}{was}: {why}"
         f"{_advice(dataset, source)}",
         dataset=dataset.url,
     )

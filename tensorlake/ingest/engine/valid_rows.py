@@ -19,7 +19,7 @@ from tensorlake.ingest.engine.known import class_additions
 from tensorlake.ingest.engine.options import OnError
 from tensorlake.ingest.engine.readahead import LoadedItems
 from tensorlake.ingest.engine.source import Item, Refused, Source
-from tensorlake.types import Image, SampleType, Scalar, as_type, is_widening
+from tensorlake.types import ClassLabel, Image, SampleType, Scalar, as_type, is_widening
 
 __all__ = ["Stage", "stage_valid"]
 
@@ -103,6 +103,9 @@ def _with_advice(dataset: Dataset, source: Source[Item], error: TensorlakeError,
         wanted = ANY_IMAGE.search(hint)
         if source.takes_schema and wanted is not None:
             hint = f"to store images of all kinds: schema={{{tensor!r}: tl.{wanted.group()}}}"
+        if isinstance(there, ClassLabel) and isinstance(error.facts.get("actual"), str):
+            names = [*there.known_names, error.facts["actual"]]
+            hint = f"to take it: schema={{{tensor!r}: tl.ClassLabel({names!r})}}"
         if source.takes_schema and (frames := FRAMES.search(told)) is not None:
             hint = f"to store the frames of each file: schema={{{tensor!r}: {frames.group()}}}"
         return f"{reason}\n{hint}{'; ' if hint else ''}{LEAVE_OUT}"

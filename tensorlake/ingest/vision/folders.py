@@ -336,10 +336,9 @@ def _is_outside(
 ) -> InvalidInputError:
     at = min(depth, len(images[0].parts) - 1)
     folders = ", ".join(repr(name) for name in sorted({p.parts[at] for p in images})[:3])
-    few = f"{plural(len(outside), kind.tensor)} of {len(outside) + len(images):,}"
+    few = f"{len(outside):,} of {plural(len(outside) + len(images), kind.tensor)}"
     return InvalidInputError(
-        f"{_name(outside[0])!r} of {shown!r} {_OUTSIDE} {kind.name} (such as {folders}); so do"
-        f" {few}"
+        f"{_name(outside[0])!r} of {shown!r} {_OUTSIDE} {kind.name} (such as {folders}): {few}"
         "\nput each into its folder, or leave them out: on_error='skip'; if folders are not"
         " classes: labels=False",
         src=shown,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tensorlake as tl
+from tensorlake.errors import InvalidInputError, UnknownClassError
 from tests.support.sources import make_folder, write
 from tests.unit.ingest.vision.test_annotations import jpeg
 
@@ -103,3 +104,54 @@ def test_a_dataset_made_by_hand_is_filled_only_while_it_is_empty(tmp_path, url):
         tl.ingest.images(tmp_path / "photos", url)
     assert len(tl.open(url)) == 1
     assert len(tl.ingest.images(tmp_path / "photos", url, mode="append")) == 11
+
+
+def test_a_class_that_the_schema_lacks_is_added_to_the_schema(tmp_path):
+    for number, name in enumerate(["cat", "dog"]):
+        write(tmp_path / "a" / name / "0.jpg", jpeg(number))
+    url = str(tmp_path / "a.tl")
+
+    with pytest.raises(UnknownClassError) as refused:
+        tl.ingest.images(tmp_path / "a", url, schema={"label": tl.ClassLabel(["cat"])})
+
+    advice = "to take it: schema={'label': tl.ClassLabel(['cat', 'dog'])}; to leave"
+    assert advice in refused.value.message
+    schema = {"label": tl.ClassLabel(["cat", "dog"])}
+    assert len(tl.ingest.images(tmp_path / "a", url, schema=schema)) == 2
+
+
+def test_another_source_of_the_same_name_is_named_by_its_whole_path(tmp_path):
+    for number, place in enumerate(["a", "b/a"]):
+        write(tmp_path / place / "cat" / "0.jpg", jpeg(number))
+    url = str(tmp_path / "a.tl")
+    tl.ingest.images(tmp_path / "a", url)
+
+    with pytest.raises(InvalidInputError, match=r"b/a' is another source .* \(another 'a'\): 0 of"):
+        tl.ingest.images(tmp_path / "b" / "a", url)
+
+
+def test_images_outside_the_folders_are_counted(tmp_path):
+    for number, place in enumerate(["cat/0.jpg", "dog/1.jpg", "loose.jpg"]):
+        write(tmp_path / "a" / place, jpeg(number))
+
+    with pytest.raises(InvalidInputError, match=r"\(such as 'cat', 'dog'\): 1 of 3 images\n"):
+        tl.ingest.images(tmp_path / "a", str(tmp_path / "a.tl"))
+
+
+def test_splits_that_a_folder_gets_later_are_followed_as_advised(tmp_path, url):
+    for number, name in enumerate(["cat", "dog"]):
+        write(tmp_path / "a" / name / f"{number}.jpg", jpeg(number))
+    tl.ingest.images(tmp_path / "a", url)
+    (tmp_path / "a" / "train").mkdir()
+    for name in ("cat", "dog"):
+        (tmp_path / "a" / name).rename(tmp_path / "a" / "train" / name)
+    write(tmp_path / "a" / "val" / "cat" / "9.jpg", jpeg(9))
+
+    with pytest.raises(tl.TensorNotFoundError) as refused:
+        tl.ingest.images(tmp_path / "a", url)
+    exec(code_between(refused.value.message, "to add it: ", "; then repeat"), {"tl": tl})
+    ds = tl.ingest.images(tmp_path / "a", url)
+
+    assert (ds.ingest_report.renamed, ds.ingest_report.added) == (2, 1)
+    assert ds["split"][:].as_names() == ["train", "train", "val"]
+    assert ds["label"][:].as_names() == ["cat", "dog", "cat"]
