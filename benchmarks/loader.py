@@ -212,7 +212,8 @@ def in_order(workspace: Workspace, *, order: str) -> Measurement:
     with tl.open(str(ordered_dataset(workspace)), read_only=True) as ds:
         rows, quarter = len(ds), len(ds) // 4
         weights = np.random.default_rng(0).random(rows)
-        source, wanted, arguments = ds, rows, dict[str, Any]()
+        arguments: dict[str, Any] = {}
+        source, wanted = ds, rows
         match order:
             case "weighted":
                 arguments = {"weights": weights}
@@ -229,8 +230,8 @@ def in_order(workspace: Workspace, *, order: str) -> Measurement:
                 wanted = len(source)
             case _:
                 pass
-        given = {"batch_size": TOKEN_BATCH, "shuffle": True, "seed": 7, "columns": ["tokens"]}
-        return two_epochs(source.torch(**given | arguments), count_tokens, wanted)
+        arguments = {"batch_size": TOKEN_BATCH, "shuffle": True, "seed": 7} | arguments
+        return two_epochs(source.torch(columns=["tokens"], **arguments), count_tokens, wanted)
 
 
 def over_network(workspace: Workspace, network: Network, *, what: str) -> Measurement:
