@@ -23,6 +23,8 @@ from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import ShortBatchWarning
 from tensorlake.loader.runtime.rng import takes_rng
+from tensorlake.loader.sources.mix.plan import MixPlan
+from tensorlake.loader.sources.mix.reader import MixReader
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
 from tensorlake.loader.sources.remote import RemotePass, RemoteSetup
 from tensorlake.loader.sources.windows import WindowReads
@@ -181,9 +183,14 @@ def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterat
 def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None) -> PipelineSetup:
     rows, arguments, sparse = opening.rows, opening.arguments, opening.sparse
     windows = None
-    if sparse and isinstance(plan, AccessPlan) and plan.key.order.reads_blocks:
-        sizes = dict(zip(sparse, rows.reader.row_nbytes(sparse), strict=True))
-        windows, sparse = WindowReads(plan, rows.selection, opening.cache, sizes), ()
+    if sparse and isinstance(plan, AccessPlan | MixPlan) and plan.reads_blocks:
+        readers = [rows.reader]
+        if isinstance(plan, MixPlan):
+            assert isinstance(rows.reader, MixReader), "of the same rows"
+            readers = [source.reader for source in rows.reader.sources]
+        sizes = zip(*(reader.row_nbytes(sparse) for reader in readers), strict=True)
+        by_tensor = dict(zip(sparse, sizes, strict=True))
+        windows, sparse = WindowReads(plan, rows.selection, opening.cache, by_tensor), ()
     row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
     if isinstance(plan, ComposedPlan):
         row_nbytes *= plan.form.growth

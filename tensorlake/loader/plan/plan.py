@@ -35,14 +35,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SEED_STOP",
+    "STREAM_SHIFT",
     "AccessPlan",
+    "BlockPlan",
     "Plan",
     "PlanKey",
     "build_access_plan",
     "check_places",
+    "deal_by_block",
 ]
 
 SEED_STOP = 1 << 64
+STREAM_SHIFT = 46  # windows, and blocks, of a source over all its epochs: fewer than 2⁴⁶
 
 
 class Plan(Protocol):
@@ -59,6 +63,27 @@ class Plan(Protocol):
 
     def deal(self, share: Share) -> NDArray[np.int64]:
         """Return the places of a rank's share of a global batch, ascending."""
+        ...
+
+
+class BlockPlan(Plan, Protocol):
+    """A plan of which some rows are read block by block.
+
+    Windows are numbered in streams, ``stream << STREAM_SHIFT`` and on, one for each source; the
+    places of a stream go through its windows in ascending order. Blocks have numbers of their own.
+    """
+
+    @property
+    def reads_blocks(self) -> bool:
+        """Whether any row is read with the others of its block."""
+        ...
+
+    def windows_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the window of each of some places."""
+        ...
+
+    def blocks_of(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the block of each of some places, and the row there."""
         ...
 
 
@@ -114,22 +139,16 @@ class AccessPlan:
         In a windowed order the places of a block are given to one rank, so that ranks do not read
         each other's blocks. Those that exceed a rank's part of the batch fill the others.
         """
-        count, world = share.next_place - share.batch_start, share.world_size
-        is_dealt = share.dealt is not None or world == 1 or count < world
-        if is_dealt or not self.key.order.reads_blocks:
-            return share.places
-        places = np.arange(share.batch_start, share.next_place)
-        home = self.blocks_of(places)[0] % world
-        ranks = np.arange(world + 1)
-        quotas = np.diff(ranks * count // world)
-        ranked = np.argsort(home, kind="stable")
-        starts = np.searchsorted(home[ranked], ranks[:-1])
-        in_rank = np.empty_like(places)
-        in_rank[ranked] = np.arange(count) - starts[home[ranked]]
-        extra = in_rank >= quotas[home]
-        room = quotas - np.bincount(home[~extra], minlength=world)
-        home[extra] = np.repeat(ranks[:-1], room)
-        return places[home == share.rank]
+        return deal_by_block(self, share)
+
+    @property
+    def reads_blocks(self) -> bool:
+        """Whether rows are read block by block."""
+        return self.key.order.reads_blocks
+
+    def windows_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the window of each of some places."""
+        return places // (self.key.order.block * self.key.order.window)
 
     def blocks_of(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the block of each place, numbered in the order of windows, and its row there."""
@@ -220,6 +239,26 @@ def build_access_plan(key: PlanKey, num_rows: int) -> AccessPlan:
     checked_integer(key.seed, name="seed", most=SEED_STOP - 1)
     checked_integer(key.epoch, name="epoch", most=SEED_STOP - 1)
     return AccessPlan(key, num_rows)
+
+
+def deal_by_block(plan: BlockPlan, share: Share) -> NDArray[np.int64]:
+    """Return the places of a rank's share of a global batch, those of a block to one rank."""
+    count, world = share.next_place - share.batch_start, share.world_size
+    is_dealt = share.dealt is not None or world == 1 or count < world
+    if is_dealt or not plan.reads_blocks:
+        return share.places
+    places = np.arange(share.batch_start, share.next_place)
+    home = plan.blocks_of(places)[0] % world
+    ranks = np.arange(world + 1)
+    quotas = np.diff(ranks * count // world)
+    ranked = np.argsort(home, kind="stable")
+    starts = np.searchsorted(home[ranked], ranks[:-1])
+    in_rank = np.empty_like(places)
+    in_rank[ranked] = np.arange(count) - starts[home[ranked]]
+    extra = in_rank >= quotas[home]
+    room = quotas - np.bincount(home[~extra], minlength=world)
+    home[extra] = np.repeat(ranks[:-1], room)
+    return places[home == share.rank]
 
 
 def check_places(places: NDArray[np.int64], num_rows: int) -> None:

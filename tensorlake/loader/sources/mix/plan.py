@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 
 from tensorlake.loader.plan.mix_order import Span
 from tensorlake.loader.plan.order import Order
-from tensorlake.loader.plan.plan import PlanKey, build_access_plan, check_places
+from tensorlake.loader.plan.plan import (
+    STREAM_SHIFT,
+    AccessPlan,
+    PlanKey,
+    build_access_plan,
+    check_places,
+    deal_by_block,
+)
 from tensorlake.loader.plan.sharding import Share
 from tensorlake.loader.plan.shuffle import derive_words
 from tensorlake.loader.plan.stretches import assign_in_stretches
@@ -39,6 +46,9 @@ __all__ = [
     "first_span",
     "source_seed",
 ]
+
+
+SINGLE_ROWS = 64  # of a source that is not windowed, whose reads are planned together
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +87,51 @@ class MixPlan:
         return positions
 
     def deal(self, share: Share) -> NDArray[np.int64]:
-        """Return the places of a rank's share of a global batch: they are contiguous."""
-        return share.places
+        """Return the places of a rank's share of a global batch.
+
+        They are contiguous, unless a source is read by block; then those of a block go to one rank.
+        """
+        return deal_by_block(self, share)
+
+    @property
+    def reads_blocks(self) -> bool:
+        """Whether the rows of some source are read block by block."""
+        return any(source.order.reads_blocks for source in self.sources)
+
+    def windows_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the window of each place; rows of other sources have windows of 64."""
+        source, given = self.assigned(places)
+        windows = given // SINGLE_ROWS
+        for number in np.unique(source).tolist():
+            order, rows = self.sources[number].order, self.sources[number].num_rows
+            if order.reads_blocks:
+                own = source == number
+                epochs, inside = np.divmod(given[own], rows)
+                span = order.block * order.window
+                windows[own] = epochs * -(-rows // span) + inside // span
+        return windows + (source << STREAM_SHIFT)
+
+    def blocks_of(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the block of each place, and the row there; rows of other sources are blocks."""
+        source, given = self.assigned(places)
+        blocks, offsets = given.copy(), np.zeros_like(given)
+        for number in np.unique(source).tolist():
+            own = self.sources[number]
+            if not own.order.reads_blocks:
+                continue
+            epochs, inside = np.divmod(given, own.num_rows)
+            for epoch in np.unique(epochs[source == number]).tolist():
+                here = np.flatnonzero((source == number) & (epochs == epoch))
+                slots, offsets[here] = self._epoch_of(number, epoch).blocks_of(inside[here])
+                blocks[here] = slots + epoch * -(-own.num_rows // own.order.block)
+        return blocks + (source << STREAM_SHIFT), offsets
+
+    def _epoch_of(self, number: int, epoch: int) -> AccessPlan:
+        """Return the order of an epoch of a source's own."""
+        source = self.sources[number]
+        seed = source_seed(self.seed, number, self.version)
+        key = PlanKey(source.digest, source.order, seed, epoch)
+        return build_access_plan(key, source.num_rows)
 
     def assigned(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the source of each place, and how many rows it has yielded before."""
@@ -110,10 +163,8 @@ class MixPlan:
         borders = np.flatnonzero(np.diff(epochs)) + 1
         stops = [*borders.tolist(), len(given)] if len(given) else []
         start = 0
-        seed = source_seed(self.seed, number, self.version)
         for stop in stops:
-            key = PlanKey(source.digest, source.order, seed, int(epochs[start]))
-            plan = build_access_plan(key, source.num_rows)
+            plan = self._epoch_of(number, int(epochs[start]))
             positions[start:stop] = plan.at(places[start:stop])
             start = stop
         return positions + source.first_position

@@ -99,7 +99,12 @@ class MixRows:
     def choose(
         self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
     ) -> MixOrder:
-        """Choose the order of each source by its own rows and bytes."""
+        """Choose the order of each source by its own rows and bytes.
+
+        Their windows are in memory together: each has a part of ``prefetch``, as large as its part
+        of all bytes, so that they last as long; the same part, if weights depend on the place.
+        """
+        parts = self._parts_of_bytes(tensors)
         sources = tuple(
             SourceOrder(
                 source.name,
@@ -109,10 +114,10 @@ class MixRows:
                     source.selection,
                     source.reader,
                     tensors,
-                    prefetch_nbytes=prefetch_nbytes,
+                    prefetch_nbytes=int(prefetch_nbytes * part),
                 ),
             )
-            for source in self.sources
+            for source, part in zip(self.sources, parts, strict=True)
         )
         return MixOrder(self.stop, sources, Span(0, (0,) * len(sources), self._first_weights))
 
@@ -188,6 +193,14 @@ class MixRows:
             "weights": (list(recorded.span.weights), list(weights)),
         }
         return {name: (was, now) for name, (was, now) in pairs.items() if was != now}
+
+    def _parts_of_bytes(self, tensors: tuple[str, ...]) -> list[float]:
+        if self._varies:
+            return [1 / len(self.sources)] * len(self.sources)
+        units = units_of(self._first_weights)
+        sizes = [max(1, sum(source.reader.row_nbytes(tensors))) for source in self.sources]
+        nbytes = [own * size for own, size in zip(units, sizes, strict=True)]
+        return [one / sum(nbytes) for one in nbytes]
 
     @cached_property
     def _first_weights(self) -> tuple[float, ...]:
