@@ -62,7 +62,7 @@ def prepare(workspace: Workspace) -> None:
 
 
 class PackedByHand:
-    """What packing has to do, over tokens in a memory map: no store, no plan, no state."""
+    """The copies and numbers of packing over tokens in a memory map: no store, plan or state."""
 
     def __init__(self, folder: Path) -> None:
         self.tokens = np.load(folder / "documents.npy", mmap_mode="r")

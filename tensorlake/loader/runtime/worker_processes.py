@@ -30,6 +30,7 @@ from tensorlake.loader.runtime.shutdown import closed
 __all__ = ["WorkerProcesses", "WorkerTraceback", "needs_main"]
 
 REPORT_NBYTES = 1 << 16
+END_TIMEOUT_S = 2.0  # for the fork server to end its workers and itself
 REPORT_TIMEOUT_S = 10.0  # for the fork server to say how a worker ended
 
 _running: Final[weakref.WeakSet[WorkerProcesses]] = weakref.WeakSet()
@@ -141,11 +142,15 @@ class WorkerProcesses:
                 self._control.shutdown(socket.SHUT_RDWR)
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the processes of a stopped pass; those that do not end in time are killed."""
+        """Wait for the processes of a stopped pass; those that do not end in time are killed.
+
+        The fork server ends workers wherever they are, so one that takes longer than a moment is
+        stopped itself, and a consumer may be waiting to raise its time-out.
+        """
         server = self._server
         if server is not None:
             try:
-                server.wait(timeout_s)
+                server.wait(min(timeout_s, END_TIMEOUT_S))
             except subprocess.TimeoutExpired:
                 server.kill()  # and with it the workers
                 server.wait()

@@ -6,8 +6,12 @@ made, with the path to it: ``transform.func.file (TextIOWrapper)``.
 
 from __future__ import annotations
 
+import ast
 import pickle
+import pickletools
 import sys
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
@@ -46,13 +50,51 @@ def check_transform(transform: Any) -> None:
             argument="transform",
             actual=path,
         )
-    if needs_main(pickle.dumps(transform)) and not hasattr(sys.modules["__main__"], "__file__"):
+    pickled = pickle.dumps(transform)
+    if not needs_main(pickled):
+        return
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    if path is None:
         raise InvalidInputError(
             "engine='processes': transform= is defined in an interactive session, which worker"
             " processes cannot import\nwrite it into a module and import it, or use"
             " engine='threads'",
             argument="transform",
         )
+    for name in names_of_main(pickled) & guarded_names(Path(path)):
+        raise InvalidInputError(
+            f"engine='processes': transform= needs {name!r}, which is defined under if __name__ =="
+            " '__main__': and so not in worker processes\ndefine it above that line",
+            argument="transform",
+            actual=name,
+        )
+
+
+def names_of_main(pickled: bytes) -> set[str]:
+    """Return the names that a pickle takes from the main module."""
+    texts = [value for _, value, _ in pickletools.genops(pickled) if isinstance(value, str)]
+    named = (name for module, name in pairwise(texts) if module == "__main__")
+    return {name.partition(".")[0] for name in named}
+
+
+def guarded_names(path: Path) -> set[str]:
+    """Return the names that a program defines under ``if __name__ == "__main__":`` alone."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):  # not a file of Python: workers report what fails
+        return set()
+    guards = [one for one in body if isinstance(one, ast.If) and _is_guard(one.test)]
+    outside = _defined([one for one in body if one not in guards])
+    return _defined([one for guard in guards for one in guard.body]) - outside
+
+
+def _is_guard(test: ast.expr) -> bool:
+    return ast.unparse(test) in ("__name__ == '__main__'", "'__main__' == __name__")
+
+
+def _defined(body: list[ast.stmt]) -> set[str]:
+    named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name for one in body for node in ast.walk(one) if isinstance(node, named)}
 
 
 def processes_of(call: TransformCall, count: int) -> WorkerProcesses:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import pickle
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +20,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import InvalidInputError, InvalidStateError, UnsupportedFeatureError
-from tensorlake.loader.runtime.worker_processes import WorkerTraceback
+from tensorlake.loader.runtime.worker_processes import WorkerProcesses, WorkerTraceback
 from tests.support import transforms
 from tests.unit.loader.conftest import ROWS, threads_left
 
@@ -223,6 +225,18 @@ def test_a_killed_fork_server_ends_its_workers_and_the_pass(pets):
         list(processes(pets, transforms.kills_its_server))
 
 
+def test_a_frozen_fork_server_is_killed_with_its_workers():
+    own = WorkerProcesses(1, pickle.dumps(os.getpid), what="transform=")
+    own.start()
+    server = own._server
+    os.kill(server.pid, signal.SIGSTOP)
+
+    own.stop()
+    own.join(LONG_S)
+
+    assert server.returncode == -signal.SIGKILL
+
+
 @pytest.mark.parametrize(
     ("make", "path"),
     [
@@ -354,6 +368,19 @@ def test_a_function_of_the_program_itself_is_found(tmp_path):
 
     assert errors == ""
     assert shown.split("\n") == ["[1, 2, 3, 4]", "[5, 6, 7, 8]", ""]
+
+
+def test_a_function_under_the_guard_is_refused_when_the_loader_is_made(tmp_path):
+    text = SCRIPT.replace("def own(row):\n    return", "def other(row):\n    return")
+    guard = 'if __name__ == "__main__":'
+    inside = f"{guard}\n    def own(row):\n        return row"
+    program = tmp_path / "train.py"
+    program.write_text(text.replace(guard, inside))
+    with run(program, "own") as ended:
+        _, errors = ended.communicate(timeout=LONG_S)
+
+    assert "InvalidInputError: engine='processes': transform= needs 'own', which is" in errors
+    assert "define it above that line" in errors
 
 
 @pytest.mark.slow
