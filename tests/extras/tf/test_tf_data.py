@@ -346,6 +346,38 @@ def test_packed_sequences_have_their_specs():
                 np.testing.assert_array_equal(other[name].numpy(), value)
 
 
+@pytest.mark.parametrize("tail", ["drop", "pad", "keep"])
+def test_windows_have_their_specs(samples, tail):
+    windows = samples.windows(columns=["x"], size=6, step=4, tail=tail)
+
+    for one, other in zip(
+        windows.loader(batch_size=3), windows.tensorflow(batch_size=3), strict=True
+    ):
+        assert one.keys() == other.keys() - {"_valid"}
+        if tail == "keep":
+            assert [row.tolist() for row in one.pop("x")] == other["x"].to_list()
+        for name, value in one.items():
+            np.testing.assert_array_equal(other[name].numpy(), value)
+
+
+def test_packed_documents_of_a_mix_have_their_specs():
+    sources = {}
+    for name, length in (("a", 3), ("b", 5)):
+        sources[name] = tl.create(
+            f"memory://tf-mix-{name}", {"tokens": tl.Array("uint16", (None,))}
+        )
+        sources[name].extend({"tokens": [np.full(length, length)] * 20})
+        sources[name].commit("documents")
+    mixed = tl.mix({name: (ds, 1.0) for name, ds in sources.items()}, by="tokens", stop="never")
+    packed = mixed.pack("tokens", 8, eos=0)
+
+    pairs = zip(packed.loader(batch_size=2), packed.tensorflow(batch_size=2).take(9), strict=False)
+    for one, other in pairs:
+        assert one.keys() == other.keys() - {"_valid"}
+        for name, value in one.items():
+            np.testing.assert_array_equal(other[name].numpy(), value)
+
+
 def test_batches_of_a_token_budget_have_any_number_of_rows():
     ds = tl.create("memory://tf-budget", {"tokens": tl.Array("uint16", (None,))})
     ds.extend({"tokens": [np.arange(1 + n % 7) for n in range(50)]})
