@@ -38,7 +38,7 @@ from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.column_values import column_values
 from tensorlake.loader.sources.mix.weights import units_of
 from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
-from tensorlake.quantities import human_nbytes, is_whole_number
+from tensorlake.quantities import human_nbytes, is_whole_number, plural
 from tensorlake.types import Bool, Scalar, unknown_class
 
 if TYPE_CHECKING:
@@ -255,6 +255,8 @@ class ArrangedRows:
         if order.rule == "rows":
             return order.describe()
         memory = f"{human_nbytes(ENTRY_NBYTES * rows)} of memory"
+        if self._read.starts is not None:
+            memory += f", for {plural(len(self._read.starts) - 1, 'distinct value')}"
         if by is None or by in self.virtual:
             return f"{order.describe()} (takes {memory})"
         (row_nbytes,) = self.reader.row_nbytes([by])

@@ -361,6 +361,38 @@ def test_the_mix_is_the_golden_one_and_the_reference_page_prints_it(case, expect
     assert f"| {' | '.join(cells)} |" in REFERENCE.read_text(encoding="utf-8")
 
 
+STAGES = {
+    # order, seed: the first positions of 6, 4 and 2 rows, weights 0.5 0.3 0.2, from 5 on 0 1 1
+    ("none", 0): [0, 1, 2, 6, 10, 11, 10, 7, 8, 9, 11, 6, 10, 11, 7, 8],
+    ("full", 7): [5, 3, 0, 10, 9, 7, 6, 11, 11, 8, 7, 8, 6, 9, 9, 10],
+}
+
+
+@pytest.mark.parametrize(("case", "expected"), STAGES.items())
+def test_a_staged_mix_is_the_golden_one_and_the_reference_page_prints_it(case, expected):
+    kind, seed = case
+    shares = shares_of((0.5, 0.3, 0.2), stages=((5, MixNode((1, 2), (1, 1))),))
+    starts, rows = (0, 6, 10), (6, 4, 2)
+    sources = tuple(
+        PlannedSource(str(number), Order(kind), count, starts[number])
+        for number, count in enumerate(rows)
+    )
+    plan = MixPlan(sources, Spans(shares, first_span(shares.at(0), 0, 0)), seed, 0, ENDLESS, 2)
+
+    assert plan.at(np.arange(16)).tolist() == expected
+    row = f"| {kind} | {seed} | {' '.join(map(str, expected))} |"
+    assert row in REFERENCE.read_text(encoding="utf-8")
+
+
+def test_a_mix_inside_has_the_golden_weights_and_the_reference_page_prints_them():
+    inner = MixNode((1, MixNode((2, 3), (0.2, 0.6))), (2, 3))
+
+    weights = Shares(MixNode((0, inner), (0.3, 0.7)), 4).at(0)
+
+    row = f"| 0.3 · 0.7 (2 · 3 (0.2 · 0.6)) | {' · '.join(map(str, weights))} |"
+    assert row in REFERENCE.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_source_has_the_seed_of_the_reference_page(version):
     first = source_seed(0, 0, version)

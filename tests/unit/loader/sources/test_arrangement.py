@@ -216,6 +216,8 @@ def test_the_pass_over_a_column_is_priced(dataset):
 
     assert "weighted by 'w', full shuffle (a first pass reads up to" in said
     assert "of 'w'; takes 9.6 kB of memory)" in said
+    said = loader_of(dataset, "stratified").explain()
+    assert "of 'label'; takes 9.6 kB of memory, for 3 distinct values)" in said
 
 
 def test_columns_of_a_query_are_taken_too(dataset):
