@@ -134,7 +134,8 @@ def _change(hint: str, here: SampleType, there: SampleType) -> str | None:
     """
     if "nullable=True" in hint and not there.nullable:
         return "nullable=True"
-    if isinstance(there, Image) and there.codec != "any" and ANY_IMAGE.search(hint):
+    wanted = ANY_IMAGE.search(hint)  # with a mode, which no tensor can be altered to
+    if isinstance(there, Image) and there.codec != "any" and wanted and "mode" not in wanted[0]:
         return 'codec="any"'
     if isinstance(here, Scalar) and isinstance(there, Scalar) and here.dtype != there.dtype:
         return f'dtype="{here.dtype}"' if is_widening(there.dtype, here.dtype) else None

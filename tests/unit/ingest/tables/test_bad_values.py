@@ -117,6 +117,25 @@ def test_an_image_of_another_format_is_taken_as_the_advice_tells(url, tmp_path):
     assert len(tl.ingest.images(tmp_path / "photos", url)) == 2
 
 
+def test_no_change_of_a_tensor_is_advised_for_an_image_of_another_mode(url, tmp_path):
+    write(tmp_path / "photos" / "a.jpg", jpeg(1))
+    tl.ingest.images(tmp_path / "photos", url)
+    write(
+        tmp_path / "photos" / "b.png", png(np.zeros((4, 4, 4), np.uint8))
+    )  # with an alpha channel
+
+    with pytest.raises(tl.InvalidInputError) as caught:
+        tl.ingest.images(tmp_path / "photos", url)
+    if "alter_tensor" in str(caught.value):  # it is PNG, too
+        follow(caught.value)
+        with pytest.raises(tl.InvalidInputError, match="on_error='skip'") as caught:
+            tl.ingest.images(tmp_path / "photos", url)
+
+    assert "alter_tensor" not in str(caught.value)
+    ds = tl.ingest.images(tmp_path / "photos", url, on_error="skip")
+    assert (len(ds), ds.ingest_report.rejected) == (1, 1)
+
+
 def test_a_first_call_that_fails_leaves_no_dataset_so_that_its_advice_works(url, tmp_path):
     write(tmp_path / "photos" / "a.jpg", jpeg(1))
     write(tmp_path / "photos" / "b.jpg", png(PIXELS))
