@@ -56,6 +56,16 @@ TASKS = (
     Task("engine-join", "Join 10⁶ rows with 10⁴ and average a column", PAIRS,
          "SELECT COUNT(*) AS n, AVG(w) AS m FROM this JOIN $other AS o ON this.k = o.k",
          "SELECT COUNT(*), AVG(w) FROM t JOIN o ON t.k = o.k", 1.0),
+    Task("engine-join-group", "Join 10⁶ rows with 10⁴ and group them by 10 texts of these", PAIRS,
+         "SELECT name, COUNT(*) AS n FROM this JOIN $other AS o ON this.k = o.k GROUP BY name",
+         "SELECT name, COUNT(*) FROM t JOIN o ON t.k = o.k GROUP BY name", 1.0),
+    Task("engine-group-float", "Group 10⁶ rows by 10⁵ floats", TEXTS,
+         "SELECT price, COUNT(*) AS n GROUP BY price",
+         "SELECT price, COUNT(*) FROM t GROUP BY price", 1.0),
+    Task("engine-distinct", "Find the 10⁵ distinct texts of 10⁶", TEXTS,
+         "SELECT DISTINCT word", "SELECT DISTINCT word FROM t", 1.0),
+    Task("engine-count-distinct", "Count the 10⁵ distinct floats of 10⁶", TEXTS,
+         "SELECT COUNT(DISTINCT price) AS n", "SELECT COUNT(DISTINCT price) FROM t", 1.0),
     Task("engine-like", "Find 1 in 1,000 of 10⁶ texts by LIKE", TEXTS,
          "WHERE text LIKE '%abc%'", "SELECT id FROM t WHERE text LIKE '%abc%'", 1.0),
     Task("engine-like-most", "Find most of 10⁶ texts by LIKE", TEXTS,
@@ -86,18 +96,21 @@ def columns(table: str, workspace: Workspace) -> Columns:
     texts = [" ".join(f"w{word}" for word in row) for row in words]
     texts[::1000] = [f"{text} abc" for text in texts[::1000]]
     keys = [f"key {number}" for number in random.integers(0, 100_000, count).tolist()]
-    return {"id": np.arange(count), "text": texts, "word": keys}
+    prices = np.round(random.random(count) * 1000, 2)
+    return {"id": np.arange(count), "text": texts, "word": keys, "price": prices}
 
 
 def other() -> Columns:
-    return {"k": np.arange(10_000), "w": np.linspace(0, 1, 10_000, dtype=np.float32)}
+    keys = np.arange(10_000)
+    names = [f"name {number}" for number in (keys % 10).tolist()]
+    return {"k": keys, "w": np.linspace(0, 1, len(keys), dtype=np.float32), "name": names}
 
 
 def ours(workspace: Workspace, task: Task) -> Measurement:
     import tensorlake as tl
 
     warm_up()
-    kinds = {"label": tl.ClassLabel(NAMES), "text": "text", "word": "text"}
+    kinds = {"label": tl.ClassLabel(NAMES), "text": "text", "word": "text", "name": "text"}
 
     def stored(name: str, values: Columns) -> Any:
         schema = {key: kinds.get(key) or str(each.dtype) for key, each in values.items()}

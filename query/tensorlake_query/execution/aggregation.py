@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tensorlake_query.execution.columns import Reader
+from tensorlake_query.execution.evaluate import Scope
 from tensorlake_query.functions.aggregate.accumulators import Accumulator
 from tensorlake_query.planning.plan import Aggregate
 from tensorlake_query.values.bound import Bound, CodesRef, ColumnRef, show
@@ -26,19 +28,26 @@ class TooSparseError(Exception):
     """The keys have more possible values than a table takes."""
 
 
-def is_streamed(plan: Aggregate, needed: frozenset[str] | None) -> bool:
-    """Tell whether an aggregation can be made batch by batch.
+def is_streamed(
+    plan: Aggregate, needed: frozenset[str] | None, numbered: frozenset[str] = frozenset()
+) -> bool:
+    """Return whether an aggregation can be made batch by batch.
 
     Args:
         plan: the aggregation.
         needed: columns that later steps use; None: perhaps all.
+        numbered: columns whose texts the source numbers.
     """
     return (
         needed is not None
         and all(name.startswith("#") for name in needed)  # others are stacks of the groups' rows
         and all(call.accumulate is not None for call in plan.calls)
-        and all(_has_table(key.type) for key in plan.keys)
+        and all(_has_table(key.type) or _is_one_of(key, numbered) for key in plan.keys)
     )
+
+
+def _is_one_of(key: Bound, names: frozenset[str]) -> bool:
+    return isinstance(key, ColumnRef) and key.name in names
 
 
 def _has_table(column_type: ColumnType) -> bool:
@@ -47,11 +56,11 @@ def _has_table(column_type: ColumnType) -> bool:
     return np.dtype(column_type.dtype).kind in "iub" and column_type.dtype != "uint64"
 
 
-def streamed_exprs(plan: Aggregate) -> tuple[Bound, ...]:
-    """Return what is computed of each row; labels as narrow as they are kept."""
+def streamed_exprs(plan: Aggregate, numbered: frozenset[str] = frozenset()) -> tuple[Bound, ...]:
+    """Return what is computed of each row; labels as narrow as they are kept, texts as numbers."""
     keys = (
         CodesRef(key.name, key.type, key.syntax)
-        if isinstance(key, ColumnRef) and key.type.kind == "label"
+        if isinstance(key, ColumnRef) and (key.type.kind == "label" or key.name in numbered)
         else key
         for key in plan.keys
     )
@@ -78,8 +87,9 @@ def _arguments(plan: Aggregate) -> tuple[list[Bound], list[int]]:
 class Grouping:
     """The groups of an aggregation, and its aggregates so far."""
 
-    def __init__(self, plan: Aggregate) -> None:
+    def __init__(self, plan: Aggregate, numbered: frozenset[str] = frozenset()) -> None:
         self._plan = plan
+        self._numbered = [_is_one_of(key, numbered) for key in plan.keys]
         self._columns = [_Codes() for _ in plan.keys]
         self._numbers = np.full(1, -1)  # the group of each combination of codes
         self._capacities = [1] * len(plan.keys)
@@ -90,32 +100,37 @@ class Grouping:
         self._of_call = _arguments(plan)[1]
         self.count = 0 if plan.keys else 1
 
-    def add(self, vectors: Sequence[Vector], num_rows: int) -> None:
-        """Add a batch: the values of `streamed_exprs`.
+    def add(self, vectors: Sequence[Vector], scope: Scope) -> None:
+        """Add a batch: the values of `streamed_exprs`, and the rows that they are of.
 
         Raises:
             TooSparseError: the keys have too many possible values.
         """
         keys, arguments = vectors[: len(self._keys)], vectors[len(self._keys) :]
-        groups = self._groups(keys) if keys else np.zeros(num_rows, np.int64)
+        groups = self._groups(keys, scope) if keys else np.zeros(len(scope), np.int64)
         for place, accumulator in zip(self._of_call, self._accumulators, strict=True):
             accumulator.add(None if place < 0 else arguments[place], groups, self.count)
 
-    def slots(self) -> list[Vector]:
-        """Return the keys of each group, and the aggregates."""
+    def slots(self, reader: Reader) -> list[Vector]:
+        """Return the keys of each group, and the aggregates; texts are read, one a group."""
         if not self._plan.keys:
             nothing = np.zeros(0, np.int64)
             for call, accumulator in zip(self._plan.calls, self._accumulators, strict=True):
                 none = None if call.argument is None else constant(None, call.argument.type, 0)
                 accumulator.add(none, nothing, 1)
         keys: list[Vector] = []
-        for key, parts in zip(self._plan.keys, self._keys, strict=True):
+        for key, parts, is_numbered in zip(
+            self._plan.keys, self._keys, self._numbered, strict=True
+        ):
             made = concatenated(parts) if parts else constant(None, key.type, 0)
+            if isinstance(key, ColumnRef) and is_numbered:
+                keys.append(reader.column(key.name, made.values) if parts else made)
+                continue
             dtype = np.dtype(key.type.dtype)
             keys.append(UniformBatch(made.values.astype(dtype, copy=False), made.valid))
         return [*keys, *(each.result() for each in self._accumulators)]
 
-    def _groups(self, keys: Sequence[Vector]) -> IntArray:
+    def _groups(self, keys: Sequence[Vector], scope: Scope) -> IntArray:
         """Return the group of each row; new ones are numbered as they appear."""
         codes = [column.of(key) for column, key in zip(self._columns, keys, strict=True)]
         self._make_room([column.count for column in self._columns])
@@ -132,8 +147,8 @@ class Grouping:
         self._numbers[places[by_appearance]] = self.count + np.arange(len(places))
         self.count += len(places)
         rows = fresh[first[by_appearance]]
-        for parts, key in zip(self._keys, keys, strict=True):
-            parts.append(take(key, rows))
+        for parts, key, is_numbered in zip(self._keys, keys, self._numbered, strict=True):
+            parts.append(UniformBatch(scope.numbers(rows)) if is_numbered else take(key, rows))
         return self._numbers[place]
 
     def _make_room(self, counts: Sequence[int]) -> None:

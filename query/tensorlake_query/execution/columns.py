@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -95,6 +95,19 @@ class Reader(Protocol):
         ...
 
 
+@runtime_checkable
+class NumberedSource(Protocol):
+    """A source that numbers the texts of some columns, instead of handing them out."""
+
+    def is_numbered(self, column: str) -> bool:
+        """Return whether `numbers` may be asked."""
+        ...
+
+    def numbers(self, column: str, rows: IntArray) -> Vector:
+        """Return a number for the text of each row, equal for equal ones."""
+        ...
+
+
 class SourceReader:
     """Reads a `ColumnSource`, and counts what it reads. Thread-safe where the source is."""
 
@@ -114,6 +127,7 @@ class SourceReader:
         # asked here, once: looking a source's methods up takes as long as a small batch
         self._by_run = source if isinstance(source, RunSource) else None
         self._by_code = source if isinstance(source, CodedSource) else None
+        self._by_number = source if isinstance(source, NumberedSource) else None
 
     @property
     def base(self) -> "SourceReader":
@@ -157,6 +171,9 @@ class SourceReader:
 
     def codes(self, name: str, start: int, stop: int) -> Vector:
         """Return the class codes of rows `start` … `stop` − 1, as narrow as the source has them."""
+        numbers = self.numbers(name, partial(np.arange, start, stop))
+        if numbers is not None:
+            return numbers
         if self._by_code is None:
             return self.run(name, start, stop)
         codes = self._by_code.read_codes(name, start, stop)
@@ -201,6 +218,15 @@ class SourceReader:
         if column_type.kind == "json" and isinstance(batch, ObjectBatch) and batch.nbytes:
             return vector, nbytes_of(vector) + batch.nbytes * JSON_FACTOR
         return vector, deep_nbytes_of(vector)
+
+    def numbers(self, name: str, rows: Callable[[], IntArray]) -> Vector | None:
+        """Return a number for each text, equal for equal ones; None where the source has none."""
+        if self._by_number is None or not self._by_number.is_numbered(name):
+            return None
+        vector = self._by_number.numbers(name, rows())
+        self._meter.count(vector.values.nbytes)
+        charge(nbytes_of(vector))
+        return vector
 
     def shapes(self, name: str, rows: IntArray) -> Vector:
         """Return the sample shapes of `rows`; NULL where the source gives −1."""

@@ -123,7 +123,7 @@ class Scope:
     def codes(self, name: str) -> Vector:
         """Return a label column's class codes, of whatever integer dtype costs least."""
         known = self._known
-        if name in known.columns:
+        if name in known.columns and known.columns[name].values.dtype != object:
             return known.columns[name]
         if name not in known.codes:
             with collecting(known.held):
@@ -171,14 +171,20 @@ class Scope:
         return self._part(start, stop, known)
 
     def _read(self, name: str) -> Vector:
-        if name in self._known.codes:
-            codes = self._known.codes[name]
-            dtype = self.reader.base.source.schema[name].dtype
-            return UniformBatch(codes.values.astype(dtype), codes.valid)
-        return self.reader.column(name, self.rows)
+        return self._of_codes(name) or self.reader.column(name, self.rows)
+
+    def _of_codes(self, name: str) -> Vector | None:
+        """Return a column by its codes, if these were read; None for those of texts."""
+        dtype = self.reader.base.source.schema[name].dtype if name in self._known.codes else None
+        if dtype is None:
+            return None
+        codes = self._known.codes[name]
+        return UniformBatch(codes.values.astype(dtype), codes.valid)
 
     def _read_codes(self, name: str) -> Vector:
-        return self.column(name)
+        base = self.reader.base
+        numbers = base.numbers(name, lambda: self.rows) if self.reader is base else None
+        return self.column(name) if numbers is None else numbers
 
     def _part(self, start: int, stop: int, known: Known) -> "Scope":
         return Scope(self.reader, self.rows[start:stop], self.text, known)
@@ -210,9 +216,7 @@ class RunScope(Scope):
         return positions + self._start
 
     def _read(self, name: str) -> Vector:
-        if name in self._known.codes:
-            return super()._read(name)
-        return self._source.run(name, self._start, self._stop)
+        return self._of_codes(name) or self._source.run(name, self._start, self._stop)
 
     def _read_codes(self, name: str) -> Vector:
         return self._source.codes(name, self._start, self._stop)

@@ -76,7 +76,7 @@ from tensorlake_query.planning.plan import (
 )
 from tensorlake_query.planning.zone_maps import ZonesByBound, best_first, candidate_ranges
 from tensorlake_query.syntax.errors import QueryTypeError
-from tensorlake_query.values.bound import Bound, CorpusRef, QueryRef
+from tensorlake_query.values.bound import Bound, ColumnRef, CorpusRef, QueryRef
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.order import Ordering
 from tensorlake_query.values.source import ColumnSource, IntArray
@@ -193,7 +193,7 @@ class Executor:
         with self._run.step("JOIN"):
             pairs = pairing.pairs()
         self._run.keep(len(pairs[0]) * PAIR_NBYTES)
-        return JoinSource(joined, sources, pairs)
+        return JoinSource(joined, sources, pairs, pairing.numbers)
 
     def _passing(self, source: ColumnSource, condition: Bound) -> IntArray:
         """Return the rows of a source that meet a condition."""
@@ -283,26 +283,49 @@ class _Block:
                 yield from self.stream(step)
             case Sort() | TopK():
                 yield self._checked(self._sorted(plan))
-            case Aggregate() if is_streamed(plan, self._needed.get(id(plan))):
-                yield self._checked(self._aggregated(plan))
+            case Aggregate() if (numbered := self._numbered(plan)) is not None:
+                yield self._checked(self._aggregated(plan, numbered))
             case _:
                 scope = self.joined(plan.input)
                 with np.errstate(all="ignore"):  # as in `evaluate`: what NumPy gives is the answer
                     made = self._held_of_all(plan, scope)
                 yield self._checked(made)
 
-    def _aggregated(self, plan: Aggregate) -> Scope:
+    def _numbered(self, plan: Aggregate) -> frozenset[str] | None:
+        """Return the keys of a join whose texts are numbered, so that no pair reads its text.
+
+        None where an aggregation is not made batch by batch.
+        """
+        source, names = self._reader.source, frozenset[str]()
+        if isinstance(source, JoinSource) and all(
+            isinstance(step, Filter | Scan) for step in chain(plan.input)
+        ):
+            names = frozenset(
+                key.name
+                for key in plan.keys
+                if isinstance(key, ColumnRef) and key.type.kind == "text" and not key.type.shape
+            )
+        if not is_streamed(plan, self._needed.get(id(plan)), names):
+            return None
+        with self._run.step(OPERATORS[Aggregate]):
+            are_numbered = all(
+                isinstance(source, JoinSource) and source.number(name) for name in names
+            )
+        return names if are_numbered else None
+
+    def _aggregated(self, plan: Aggregate, numbered: frozenset[str]) -> Scope:
         """Return one row a group, made batch by batch."""
-        grouping = Grouping(plan)
-        exprs = streamed_exprs(plan)
+        grouping = Grouping(plan, numbered)
+        exprs = streamed_exprs(plan, numbered)
         parts = self._parts(plan.input, exprs)
         work = partial(values_of, exprs, check=self._run.deadline.check)
         try:
             with self._run.step(OPERATORS[Aggregate]), np.errstate(all="ignore"):
                 for piece, values in self._run.workers.mapped(work, parts, exprs):
-                    grouping.add(values.vectors, len(piece))
+                    grouping.add(values.vectors, piece)
                     values.held.drop()
-                slots = {f"#{number}": each for number, each in enumerate(grouping.slots())}
+                made = grouping.slots(self._reader)
+                slots = {f"#{number}": each for number, each in enumerate(made)}
         except TooSparseError:
             slots = None
         if slots is None:

@@ -26,8 +26,10 @@ from tensorlake_query.execution.joins import (
 from tensorlake_query.execution.run import Run
 from tensorlake_query.execution.subqueries import JoinSource
 from tensorlake_query.planning.plan import Joined
-from tensorlake_query.values.bound import Bound
-from tensorlake_query.values.source import ColumnSource, ColumnType, IntArray
+from tensorlake_query.syntax import ast
+from tensorlake_query.values.bound import Bound, ColumnRef
+from tensorlake_query.values.group_keys import codes_of
+from tensorlake_query.values.source import ColumnSource, ColumnType, IntArray, UniformBatch
 from tensorlake_query.values.vectors import Vector
 
 PROBED_ROWS = 1 << 16  # of integers: what is made of them stays in the caches of a core
@@ -61,6 +63,15 @@ class Pairing:
             return pairs
         work = partial(with_unmatched, pairs, joined.kind, sizes)
         return self._run.watched(len(pairs[0]) + sum(sizes), work)
+
+    def numbers(self, side: int, name: str) -> Vector:
+        """Return a number for each text of a column of a side, equal for equal ones."""
+        column = ColumnRef(name, self._sources[side].schema[name], ast.Column(name))
+        texts = self._columns(side, [column])[0]
+        codes, count = self._run.watched(self._sizes[side], partial(codes_of, texts))
+        dtype = np.dtype(np.int32 if count < MAX_NARROW else np.int64)
+        self._run.keep(len(codes) * dtype.itemsize)
+        return UniformBatch(codes.astype(dtype), texts.valid)
 
     def _keyed(self) -> Pairs:
         left, right = ([pair[side] for pair in self._joined.keys] for side in (0, 1))

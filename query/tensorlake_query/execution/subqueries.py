@@ -4,7 +4,7 @@ Each reads what it is asked for from the sources beneath, and no more: a column 
 nothing names is never read. Where its rows are rows of a plain source, `lineage` tells which.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from tensorlake_query.execution.batches import values_of
 from tensorlake_query.execution.evaluate import Scope, evaluate
 from tensorlake_query.planning.plan import Joined, Output
 from tensorlake_query.values.bound import ColumnRef
+from tensorlake_query.values.group_keys import DENSE_MIN
 from tensorlake_query.values.lineage import Lineage, lineage_of
 from tensorlake_query.values.source import (
     Batch,
@@ -124,11 +125,13 @@ class JoinSource:
 
     def __init__(
         self, joined: Joined, sources: tuple[ColumnSource, ColumnSource],
-        rows: tuple[IntArray, IntArray],
+        rows: tuple[IntArray, IntArray], number: Callable[[int, str], Vector] | None = None,
     ) -> None:  # fmt: skip
         self._joined = joined
         self._sources = sources
         self._rows = rows
+        self._number = number  # of a side, and a column of it: equal texts have equal numbers
+        self._numbered: dict[str, tuple[int, Vector]] = {}
 
     @property
     def schema(self) -> Mapping[str, ColumnType]:
@@ -151,6 +154,43 @@ class JoinSource:
         second = self._vector(1, right, rows, kind)
         picks = np.where(self._rows[0][rows] >= 0, 0, len(rows)) + np.arange(len(rows))
         return to_batch(take(concatenated([first, second]), picks))
+
+    def number(self, column: str) -> bool:
+        """Number the texts of a column, for `numbers`; False where that costs more than reading.
+
+        A side that is longer than the join is not numbered, nor is a column that both sides share
+        in an outer join.
+        """
+        if column in self._numbered:
+            return True
+        if self._number is None:
+            return False
+        if column not in self._joined.merged:
+            side, name = self._joined.sides[column]
+        elif self._joined.kind == "INNER":
+            side, name = 0, self._joined.merged[column][0]
+        else:
+            return False
+        if self._sources[side].num_rows > max(self.num_rows, DENSE_MIN):
+            return False
+        self._numbered[column] = side, self._number(side, name)
+        return True
+
+    def is_numbered(self, column: str) -> bool:
+        """Return whether `numbers` may be asked."""
+        return column in self._numbered
+
+    def numbers(self, column: str, rows: IntArray) -> Vector:
+        """Return a number for the text of each row, equal for equal ones."""
+        side, vector = self._numbered[column]
+        there = self._there(side, rows)
+        known = there >= 0
+        if known.all():
+            return take(vector, there)
+        padded = concatenated(
+            [vector, UniformBatch(np.zeros(1, vector.values.dtype), np.array([False]))]
+        )
+        return take(padded, np.where(known, there, len(vector.values)))
 
     def shapes(self, column: str, rows: IntArray) -> IntArray:
         """Return sample shapes; −1s where there is no row."""

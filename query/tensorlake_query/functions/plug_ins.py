@@ -17,7 +17,7 @@ GROUP = "tensorlake.functions"
 
 
 class PlugInError(Exception):
-    """An installed function cannot be used; `hint` says what to do."""
+    """An installed function cannot be used; `hint` is the remedy."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)

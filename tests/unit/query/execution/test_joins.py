@@ -81,3 +81,65 @@ def test_a_join_of_many_rows_reads_each_key_once():
 
     assert samples(result.columns["n"]) == [count]
     assert result.rows_read == {"k": count + 1000}
+
+
+@pytest.mark.parametrize("kind", ["INNER", "LEFT", "RIGHT", "FULL"])
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_of_texts_of_a_join_are_those_of_its_pairs(kind, seed):
+    random = Random(seed)
+
+    def texts(count):
+        return [random.choice([None, "", "a", "ä", "bb", "a"]) for _ in range(count)]
+
+    sizes = [random.choice([0, 1, 9, 40]) for _ in range(2)]
+    number, text = key("int64"), ColumnType("text", None, (), nullable=True)
+    left, right = (
+        ArraySource(
+            {
+                "k": (number, [random.randrange(6) for _ in range(size)]),
+                "t": (text, texts(size)),
+                side: (text, texts(size)),
+            }
+        )
+        for side, size in zip("xy", sizes, strict=True)
+    )
+    on = random.choice(["ON this.k = o.k", "USING (t)", "ON this.k = o.k AND this.k != 2"])
+    where = random.choice(["", " WHERE y LIKE '%a%'", " WHERE x != y OR this.k > 2"])
+    keys = random.choice(["x", "y", "x, y", "y, this.k"] + ["t"] * (on == "USING (t)"))
+    joined = f"FROM this {kind} JOIN o {on}{where}"
+
+    def columns(query):
+        result = compile_query(query, left.schema, tables=Tables(o=right)).run(left)
+        named = [*result.columns, *result.passthrough]
+        found = {name: samples(batch) for name, batch in result.columns.items()}
+        for name, column in result.passthrough.items():
+            found[name] = samples(result.source.read(column, result.rows))
+        return [found[name] for name in sorted(named)]
+
+    aliases = {name: f"{name} AS k{place}" for place, name in enumerate(keys.split(", "))}
+    outputs = ", ".join(aliases.values())
+    pairs = columns(f"SELECT {outputs}, this.k AS v {joined}")
+    groups = columns(f"SELECT {outputs}, COUNT(*) AS n, SUM(this.k) AS s {joined} GROUP BY {keys}")
+
+    expected = {}
+    for *group, value in zip(*pairs, strict=True):
+        members = expected.setdefault(tuple(group), [])
+        members.append(value)
+    assert list(zip(*groups, strict=True)) == [
+        (*group, len(values), sum(v for v in values if v is not None) if set(values) - {None}
+         else None)
+        for group, values in expected.items()
+    ]  # fmt: skip
+
+
+def test_texts_of_a_join_are_not_read_for_each_pair():
+    text = ColumnType("text", None, ())
+    left = ArraySource({"k": (key("int64"), [row % 5 for row in range(500)])})
+    right = ArraySource({"k": (key("int64"), list(range(5))), "name": (text, list("abcab"))})
+    query = "SELECT name, COUNT(*) AS n FROM this JOIN o ON this.k = o.k GROUP BY name"
+
+    result = compile_query(query, left.schema, tables=Tables(o=right)).run(left)
+
+    assert samples(result.columns["name"]) == ["a", "b", "c"]
+    assert samples(result.columns["n"]) == [200, 200, 100]
+    assert result.rows_read["name"] < 20
