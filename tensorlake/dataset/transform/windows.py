@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WindowForm", "checked_windows", "window_arguments"]
 
+MOST = (1 << 31) - 1  # size and stride are multiplied in 64 bits
 WindowForm: TypeAlias = RowWindows | AxisWindows
 
 
@@ -39,9 +40,9 @@ def checked_windows(
         TensorNotFoundError: A column does not exist.
         InvalidInputError: A value is impossible, or no column has elements.
     """
-    size = checked_integer(size, name="size", least=1)
-    stride = checked_integer(stride, name="stride", least=1)
-    step = size if step is None else checked_integer(step, name="step", least=1)
+    size = checked_integer(size, name="size", least=1, most=MOST)
+    stride = checked_integer(stride, name="stride", least=1, most=MOST)
+    step = size if step is None else checked_integer(step, name="step", least=1, most=MOST)
     if tail not in get_args(Tail):
         raise InvalidInputError(
             f"tail is 'drop', 'pad' or 'keep', got {shown(tail)}", argument="tail", actual=tail

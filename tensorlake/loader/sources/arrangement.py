@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -52,6 +52,15 @@ PLACES_LIMIT = 1 << 62  # of an epoch
 NUMBERS = "iufb"  # kinds of NumPy dtypes
 
 
+@runtime_checkable
+class LimitedRows(Protocol):
+    """Rows in an order of their own, of which an epoch may give the first places alone."""
+
+    def limited(self, limit: int | None) -> OrderedRows:
+        """Return the same rows with at most ``limit`` places per epoch."""
+        ...
+
+
 def arranged(rows: OrderedRows, arguments: LoaderArguments) -> OrderedRows:
     """Return the rows in the order that a loader's arguments ask for.
 
@@ -64,11 +73,14 @@ def arranged(rows: OrderedRows, arguments: LoaderArguments) -> OrderedRows:
     own = arrangement_of(*given, arguments.repeat)
     if own.is_plain:
         return rows
+    if isinstance(rows, LimitedRows) and own == Arrangement(limit=own.limit):
+        return rows.limited(own.limit)
     if not isinstance(rows, SelectedRows):
         raise InvalidInputError(
-            "weights=, stratify=, group=, limit= and repeat= are for the rows of a dataset or a"
-            " view, and a mix or packed sequences have an order of their own\ngive the sources of a"
-            " mix weights and stop=; pack a view of the documents: view.where(…).pack(…)",
+            "weights=, stratify=, group= and repeat=, of a mix also limit=, are for the rows of a"
+            " dataset or a view: a mix, packed sequences and windows have an order of their own"
+            "\ngive the sources of a mix weights and stop=; pack a view of some rows:"
+            " view.where(…).pack(…)",
         )
     if arguments.decode_on == "server":
         raise InvalidInputError(

@@ -259,6 +259,7 @@ class ComposedRows:
 
     rows: SelectedRows
     form: Form
+    limit: int | None = None  # of places of an epoch
     source: None = None
     server: None = None
     is_endless: bool = False
@@ -281,7 +282,12 @@ class ComposedRows:
     @property
     def num_places(self) -> int:
         """Number of units."""
-        return self.units.count
+        count = self.units.count
+        return count if self.limit is None else min(count, self.limit)
+
+    def limited(self, limit: int | None) -> ComposedRows:
+        """Return the same units with at most ``limit`` of them per epoch."""
+        return replace(self, limit=limit)
 
     @cached_property
     def units(self) -> Units:
@@ -317,7 +323,7 @@ class ComposedRows:
         """
         of_rows = replace(state, selection=inner_digest(state, self.form))
         moved = self.rows.of_version(of_rows)
-        composed = self if moved is self.rows else ComposedRows(moved, self.form)
+        composed = self if moved is self.rows else replace(self, rows=moved)
         check_state(
             of_rows,
             version=moved.selection.snapshot.version,

@@ -260,7 +260,7 @@ def test_what_is_impossible_is_refused_by_name(dataset, arguments, said):
 
 def test_a_mix_has_an_order_of_its_own(dataset):
     with pytest.raises(
-        InvalidInputError, match="a mix or packed sequences have an order of their own"
+        InvalidInputError, match="packed sequences and windows have an order of their own"
     ):
         tl.mix({"a": (dataset, 1)}).loader(batch_size=4, limit=3)
 

@@ -107,6 +107,17 @@ def test_a_computed_column_groups_rows_and_is_cut(steps):
     assert batch["part"].tolist() == [[0] * 3, [2] * 3, [1] * 3]
 
 
+def test_an_epoch_may_give_the_first_windows_of_its_order_alone(steps):
+    windows = steps.windows("x", by="episode", size=2, step=1)
+    whole = windows.loader(batch_size=1, shuffle="full", seed=3)
+    loader = windows.loader(batch_size=2, shuffle="full", seed=3, limit=3)
+
+    epochs = [[x for batch in loader for x in batch["x"].tolist()] for _ in range(2)]
+
+    assert len(loader) == 2
+    assert epochs == [[batch["x"][0].tolist() for batch in whole][:3] for _ in range(2)]
+
+
 def test_a_pickled_loader_goes_on_where_it_is(steps):
     loader = steps.windows("x", by="episode", size=2, step=1).loader(batch_size=3, shuffle="full")
     batches = iter(loader)
@@ -133,7 +144,8 @@ def test_a_state_of_other_windows_is_refused(steps):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"size": 0}, "size must be an integer >= 1"),
+        ({"size": 0}, "size must be an integer from 1"),
+        ({"size": 3, "stride": 1 << 62}, "stride must be an integer from 1"),
         ({"stride": 0}, "stride must be"),
         ({"step": -1}, "step must be"),
         ({"size": (96, 96)}, "size must be an integer"),
@@ -162,6 +174,8 @@ def test_impossible_windows_are_refused(steps, arguments, words):
         ({"decode": {"frame": tl.decode.RandomResizedCrop(4, 4)}}, "draws random numbers"),
         ({"decode": {"frame": [tl.decode.Resize(4, 4), tl.decode.Flip()]}}, "draws random numbers"),
         ({"batch_by": "tokens"}, "windows have one length"),
+        ({"group": "episode"}, "windows have an order of their own"),
+        ({"limit": 3, "repeat": 2}, "windows have an order of their own"),
     ],
 )
 def test_arguments_that_would_break_windows_are_refused(steps, arguments, words):
