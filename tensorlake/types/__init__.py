@@ -78,7 +78,13 @@ from tensorlake.types.vision.instance_mask import InstanceMask, store_masks
 from tensorlake.types.vision.keypoints import Keypoints
 from tensorlake.types.vision.polygon import Polygon
 from tensorlake.types.vision.raster import fill_polygons, polygon_runs
-from tensorlake.types.vision.rle import RunTable, decode_run_lengths, encode_run_lengths, run_table
+from tensorlake.types.vision.rle import (
+    RunTable,
+    decode_run_lengths,
+    encode_run_lengths,
+    pack_runs,
+    run_table,
+)
 from tensorlake.types.vision.segment_mask import SegmentMask
 from tensorlake.types.vision.segmentations import segmentation_runs
 from tensorlake.types.widening import is_widening, widened
@@ -153,6 +159,7 @@ __all__ = [
     "offsets_of",
     "only_regular",
     "opened_at_once",
+    "pack_runs",
     "parse_dtype",
     "parse_jpeg_header",
     "parse_png_header",

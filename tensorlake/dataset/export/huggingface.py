@@ -4,11 +4,14 @@
     ClassLabel                      ClassLabel, its codes; of many a list of them, at any depth
     Image                           Image, the bytes that are stored
     Bytes                           Value("binary")
-    InstanceMask                    {"size": …, "counts": …}, the RLE of each object
+    InstanceMask                    a list of {"size", "counts"}, COCO's RLE of each object
     Json of an Arrow type           dicts, lists and Values of that type
     arrays of one axis              lists, of a length where it is fixed
     arrays of fixed shape           Array2D … Array5D
     ragged arrays, Tags, Sequence, Polygon     lists (of lists)
+
+Columns have the tensors' types in their metadata, which `datasets` keeps until it makes a column
+again: in selections, filters and streams, but not in `map`, nor on disk.
 
 The features are made first and cast to last, so ``datasets`` itself checks that the values are
 theirs. Labels of classes that were dropped close up, as in `write/arrow/columns.py`.
@@ -62,7 +65,9 @@ def to_hf(view: RowSet, columns: Sequence[str] | None) -> Any:
             for name in names
         }
     )
-    target = features.arrow_schema
+    written = features.arrow_schema
+    typed = [written.field(name).with_metadata(schema.field(name).metadata) for name in names]
+    target = pa.schema(typed, metadata=written.metadata)
     batches = [
         pa.RecordBatch.from_arrays(
             [
@@ -98,8 +103,7 @@ def _feature(sample_type: SampleType) -> Feature:
             return datasets.Sequence(datasets.Sequence(point))
         case InstanceMask():
             size = datasets.Sequence(datasets.Value("int32"), length=2)
-            counts = datasets.Sequence(datasets.Sequence(datasets.Value("uint32")))
-            return {"size": size, "counts": counts}
+            return [{"size": size, "counts": datasets.Value("string")}]
         case _:
             pass
     if sample_type.layout == "encoded":

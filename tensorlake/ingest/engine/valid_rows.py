@@ -103,8 +103,13 @@ def _with_advice(dataset: Dataset, source: Source[Item], error: TensorlakeError,
         wanted = ANY_IMAGE.search(hint)
         if source.takes_schema and wanted is not None:
             hint = f"to store images of all kinds: schema={{{tensor!r}: tl.{wanted.group()}}}"
-        if isinstance(there, ClassLabel) and isinstance(error.facts.get("actual"), str):
-            names = [*there.known_names, error.facts["actual"]]
+        new = error.facts.get("actual")
+        if (
+            isinstance(error, UnknownClassError)
+            and isinstance(there, ClassLabel)
+            and isinstance(new, str)
+        ):
+            names = [*there.known_names, new]
             hint = f"to take it: schema={{{tensor!r}: tl.ClassLabel({names!r})}}"
         if source.takes_schema and (frames := FRAMES.search(told)) is not None:
             hint = f"to store the frames of each file: schema={{{tensor!r}: {frames.group()}}}"

@@ -24,6 +24,7 @@ __all__ = [
     "RunTable",
     "decode_run_lengths",
     "encode_run_lengths",
+    "pack_runs",
     "parse_run_lengths",
     "run_table",
     "runs_of",
@@ -86,7 +87,9 @@ def encode_run_lengths(mask: np.ndarray) -> dict[str, Any]:
     {'size': [2, 2], 'counts': '121'}
     """
     height, width = mask.shape
-    return {"size": [height, width], "counts": _pack(runs_of(mask).tolist())}
+    runs = runs_of(mask)
+    characters, _ = pack_runs(runs, np.array([len(runs)]))
+    return {"size": [height, width], "counts": characters.tobytes().decode()}
 
 
 def parse_run_lengths(runs: Mapping[str, Any]) -> tuple[tuple[int, int], np.ndarray]:
@@ -202,14 +205,31 @@ def _summed(numbers: Int64Array, counts: Int64Array) -> Int64Array:
     return numbers
 
 
-def _pack(numbers: Sequence[int]) -> str:
-    packed = bytearray()
-    for position, number in enumerate(numbers):
-        rest = number - numbers[position - 2] if position >= _PLAIN_NUMBERS else number
-        while True:
-            bits, rest = rest & _VALUE, rest >> _BITS
-            is_last = rest == (-1 if bits & _SIGN else 0)
-            packed.append(_FIRST + (bits if is_last else bits | _MORE))
-            if is_last:
-                break
-    return packed.decode()
+def pack_runs(runs: Int64Array, counts: Int64Array) -> tuple[npt.NDArray[np.uint8], Int64Array]:
+    """Pack the runs of many masks into strings.
+
+    Args:
+        runs: Their lengths, one mask after another.
+        counts: The number of runs of each mask.
+
+    Returns:
+        The characters, one string after another, and the length of each string.
+    """
+    starts = np.cumsum(counts) - counts
+    within = np.arange(len(runs)) - np.repeat(starts, counts)
+    rest, compared = runs.copy(), np.flatnonzero(within >= _PLAIN_NUMBERS)
+    rest[compared] -= runs[compared - 2]
+    characters = np.zeros((len(runs), _MAX_PLACES), np.uint8)
+    is_used = np.zeros(characters.shape, np.bool_)
+    is_open = np.ones(len(runs), np.bool_)
+    for place in range(_MAX_PLACES):
+        if not bool(is_open.any()):
+            break
+        bits = rest & _VALUE
+        rest = rest >> _BITS
+        is_last = rest == np.where(bits & _SIGN, -1, 0)
+        characters[:, place] = _FIRST + np.where(is_last, bits, bits | _MORE)
+        is_used[:, place] = is_open
+        is_open &= ~is_last
+    stops = np.append(0, np.cumsum(is_used.sum(axis=1)))
+    return characters[is_used], stops[starts + counts] - stops[starts]

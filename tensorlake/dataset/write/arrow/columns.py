@@ -8,8 +8,8 @@
     Json of an Arrow type                    that type
     Timestamp of dates                       date32
     Tags, Sequence, Polygon                  list of the items
-    InstanceMask                             struct of size (height, width) and counts, the RLE of
-                                             each object: a list of lists
+    InstanceMask                             list of structs of size (height, width) and counts:
+                                             COCO's RLE of each object, packed
     images, Bytes                            binary, as stored
     arrays of one axis and fixed length      fixed-size list
     arrays of fixed shape                    fixed-shape tensor (an extension over such a list)
@@ -47,6 +47,7 @@ from tensorlake.types import (
     concat,
     decode_rows,
     offsets_of,
+    pack_runs,
     widened_column,
     widened_dtype,
 )
@@ -108,8 +109,8 @@ def arrow_type(sample_type: SampleType) -> Arrow:
         case Polygon():
             return pa.list_(pa.list_(pa.list_(pa.float32(), 2)))
         case InstanceMask():
-            counts = pa.list_(pa.list_(pa.uint32()))
-            return pa.struct([("size", pa.list_(pa.int32(), 2)), ("counts", counts)])
+            size = pa.list_(pa.int32(), 2)
+            return pa.list_(pa.struct([("size", size), ("counts", pa.string())]))
         case _ if sample_type.layout == "encoded":
             is_text = sample_type.query_kind in ("text", "json")
             return pa.string() if is_text else pa.binary()
@@ -293,7 +294,7 @@ def _items(kind: Sequence, column: EncodedColumn) -> Arrow:
 
 
 def _masks(sample_type: InstanceMask, column: EncodedColumn) -> Arrow:
-    """Runs as stored, in lists: no mask is filled."""
+    """Runs as stored, packed into strings: no mask is filled."""
     import pyarrow as pa
 
     valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
@@ -306,14 +307,14 @@ def _masks(sample_type: InstanceMask, column: EncodedColumn) -> Arrow:
         objects[row] = len(own)
         counts.append(own)
         runs.append(lengths)
-    numbers = _elements(np.concatenate(runs).astype(np.uint32))
-    each = pa.ListArray.from_arrays(_offsets(np.concatenate(counts)), numbers)
+    characters, lengths = pack_runs(np.concatenate(runs), np.concatenate(counts))
+    offsets = _offsets(lengths)
+    content = pa.py_buffer(np.ascontiguousarray(characters))
+    packed = pa.StringArray.from_buffers(len(lengths), offsets.buffers()[1], content)
     kind = arrow_type(sample_type)
-    parts = [
-        pa.FixedSizeListArray.from_arrays(_elements(sizes), 2),
-        pa.ListArray.from_arrays(_offsets(objects), each),
-    ]
-    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=_arrow_mask(_mask(column)))
+    of_each = pa.FixedSizeListArray.from_arrays(_elements(np.repeat(sizes, objects, axis=0)), 2)
+    masks = pa.StructArray.from_arrays([of_each, packed], fields=list(kind.value_type))
+    return pa.ListArray.from_arrays(_offsets(objects), masks, mask=_arrow_mask(_mask(column)))
 
 
 def _offsets(lengths: np.ndarray) -> Arrow:

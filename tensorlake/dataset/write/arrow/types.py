@@ -163,10 +163,11 @@ def _plain_type(kind: Arrow) -> Arrow:
         return _plain_type(kind.value_type)
     if types.is_struct(kind) or types.is_map(kind):
         return arrow_type_text(kind)
-    if types.is_list(kind) or types.is_large_list(kind):
-        return pa.list_(_plain_type(kind.value_type))
-    if types.is_fixed_size_list(kind):
-        return pa.list_(_plain_type(kind.value_type), kind.list_size)
+    if is_list(kind):
+        item = _plain_type(kind.value_type)
+        if isinstance(item, str):  # of structs
+            return arrow_type_text(kind)
+        return pa.list_(item, kind.list_size if types.is_fixed_size_list(kind) else -1)
     if types.is_large_string(kind):
         return pa.string()
     return pa.binary() if types.is_large_binary(kind) else kind

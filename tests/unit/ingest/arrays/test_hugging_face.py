@@ -332,3 +332,28 @@ def test_animated_images_are_bytes_or_by_schema_their_frames(dst):
 def test_a_dataset_without_columns_is_refused_in_its_words(dst):
     with pytest.raises(InvalidInputError, match="no columns to ingest"):
         tl.ingest.huggingface(datasets.Dataset.from_dict({}), dst)
+
+
+def test_tensors_of_any_type_come_back_from_a_dataset_that_went_out(dst):
+    masks = np.random.default_rng(0).random((2, 4, 5)) > 0.5
+    rows = {
+        "embedding": (tl.Embedding(3), [1.0, 2.0, 3.0]),
+        "json": (tl.Json(), {"a": [1, None]}),
+        "uuid": (tl.Uuid(), "0" * 32),
+        "tags": (tl.Tags(), ["a", "b"]),
+        "boxes": (tl.BBox(), [[0, 1, 2, 3]]),
+        "points": (tl.Keypoints(), np.zeros((1, 2, 3), np.float32)),
+        "classes": (tl.SegmentMask(), np.ones((4, 5), np.uint8)),
+        "objects": (tl.InstanceMask(), masks),
+        "label": (tl.ClassLabel(["a"]), "a"),
+    }
+    with tl.create(f"{dst}-out", {name: kind for name, (kind, _) in rows.items()}) as ds:
+        ds.extend([{name: value for name, (_, value) in rows.items()}] * 2)
+        ds.commit("rows")
+        out = ds.to_hf()
+        selected = out.filter(lambda row: row["label"] == 0).select([1])
+        for number, one in enumerate((out, selected, out.to_iterable_dataset())):
+            again = tl.ingest.huggingface(one, f"{dst}-{number}")
+            assert dict(again.schema) == dict(ds.schema)
+            assert again.to_arrow().slice(0, 1) == ds.to_arrow().slice(0, 1)
+            assert np.array_equal(again[0]["objects"], masks)
