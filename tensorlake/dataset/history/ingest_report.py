@@ -65,7 +65,7 @@ class IngestReport:
         commits: The versions that this call committed, oldest first; none if nothing changed.
         unit: Noun for an item: "image", "row".
         classes: The classes added, in words, for each tensor.
-        tensors: Tensors that the source or the dataset no longer has, in words.
+        tensors: Tensors that the source or the dataset no longer has, and other notes, in words.
         names: The first of the items that were "added" to a dataset with others, "updated",
             "renamed or moved", or are "no longer in the source".
         dry_run: Whether nothing was written; the counts are of what would be.

@@ -1,8 +1,8 @@
 """Digests of rows as they are stored, by which a sync knows what changed.
 
-A row has a digest of 32 bits for each of eight groups of its tensors; most sources have at most
-eight tensors, and then a group is a tensor. The ledger numbers the tensors of a source, so a tensor
-stays in its group whatever becomes of the others. A NULL adds nothing to its group: a tensor that a
+A row has a digest of 32 bits for each of twelve groups of its tensors; most sources have no more
+tensors, and then a group is a tensor. The ledger numbers the tensors of a source, so a tensor stays
+in its group whatever becomes of the others. A NULL adds nothing to its group: a tensor that a
 source gets later is, in rows from before, as if it had been NULL.
 
 Digests are computed from columns after conversion, so the values of a source and the values read
@@ -34,8 +34,8 @@ __all__ = [
     "update_digest",
 ]
 
-CELL_GROUPS = 8
-"""Digests per row: 32 bytes of the 100 that an item of the ledger may take."""
+CELL_GROUPS = 12
+"""Digests per row: as many as annotations have tensors. Groups without one compress to nothing."""
 
 CONFLICT = 0
 """In place of a digest: the group has a conflict. No digest has this value."""
@@ -64,7 +64,7 @@ def column_digests(column: Column) -> np.ndarray:
 def cell_sums(
     columns: Mapping[int, Column], digests: Mapping[int, np.ndarray], rows: int
 ) -> np.ndarray:
-    """Return sums of digests of cells, uint64 (rows, 8), of which `cells_of` makes digests.
+    """Return sums of digests of cells, uint64 (rows, 12), of which `cells_of` makes digests.
 
     Args:
         columns: The columns by the numbers of their tensors.
@@ -84,12 +84,12 @@ def cell_sums(
 
 
 def cells_of(sums: np.ndarray) -> np.ndarray:
-    """Return the digests of rows, uint32 (rows, 8); 1 where a group has nothing but NULL."""
+    """Return the digests of rows, uint32 (rows, 12); 1 where a group has nothing but NULL."""
     return _halved(_mixed(sums))
 
 
 def folded(cells: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the digests of runs of rows, uint32 (runs, 8); a run of one row has those of the row.
+    """Return the digests of runs of rows, uint32 (runs, 12); a run of one row has those of the row.
 
     Args:
         cells: Digests of rows.

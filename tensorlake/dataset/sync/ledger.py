@@ -180,6 +180,15 @@ class Entries:
         """The position of the first row of each, among the rows of all."""
         return np.cumsum(self.rows) - self.rows
 
+    @property
+    def row_ids(self) -> npt.NDArray[Any]:
+        """The ids of the rows of all, one entry after the other."""
+        if bool((self.rows == 1).all()):
+            return self.ids
+        ids = np.repeat(self.ids, self.rows)
+        ids["offset"] += (np.arange(len(ids)) - np.repeat(self.firsts, self.rows)).astype(np.uint64)
+        return ids
+
     def take(self, at: npt.NDArray[np.int64]) -> Entries:
         """Return copies of some entries."""
         return Entries(

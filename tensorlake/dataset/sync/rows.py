@@ -38,12 +38,11 @@ from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.digests import (
     CELL_GROUPS,
     CONFLICT,
-    cell_sums,
     cells_of,
-    column_digests,
     folded,
     places_of,
 )
+from tensorlake.dataset.sync.groups import CellGroups
 from tensorlake.dataset.sync.ledger import Entries
 from tensorlake.dataset.write.by_row_id import RowsById, converted_rows, next_row_ids
 from tensorlake.dataset.write.staging import extend
@@ -103,25 +102,9 @@ class Rows:
         self._listing, self._known, self._compared = listing, known, compared
         self._on_conflict, self._report, self._shown_item = on_conflict, report, shown_item
         schema = session.snapshot().schema
-        number_of = {id_: number for number, id_ in enumerate(numbers)}
-        self._tensors = {name: number_of[schema[name].id] for name in tensors}
-        groups = {number % CELL_GROUPS for number in self._tensors.values()}
-        absent = {
-            spec.name: number_of[spec.id]
-            for spec in schema.tensors
-            if spec.id in number_of and spec.name not in self._tensors
-        }
-        self._beside = {name: at for name, at in absent.items() if at % CELL_GROUPS in groups}
-        """Tensors that the source no longer fills, in a group with one that it does."""
-        self._absent = {name: at for name, at in absent.items() if name not in self._beside}
-        self._is_silent = np.array([at not in groups for at in range(CELL_GROUPS)])
-        """Groups of which the source has no values: they stay as they are."""
-        self._is_gone = self._is_silent.copy()
-        self._is_gone[[at % CELL_GROUPS for at in self._absent.values()]] = False
-        self._content = [name for name in content if name in tensors]
-        self._units = _units_of(session, self._tensors)
+        self._groups = CellGroups(schema, tensors=tensors, ids=numbers, content=content)
         self._first = known.firsts
-        self.rows = self.rows_type(session, _ids_of(known))
+        self.rows = self.rows_type(session, known.row_ids)
         shown = np.concatenate([[0], np.cumsum(self.rows.is_shown)])
         self._num_shown = shown[self._first + known.rows] - shown[self._first]
         self._is_shown = self._num_shown > 0
@@ -159,6 +142,11 @@ class Rows:
         work[deleted] = Action.ADD if self._on_conflict == "source" else Action.NOTHING
         return work
 
+    @property
+    def num_unlisted(self) -> int:
+        """Number of items in the dataset that the listing does not have."""
+        return int(np.count_nonzero(self._is_shown[self._compared.vanished]))
+
     def deleted_by_hand(self) -> BoolArray:
         """Return which items have an entry whose rows a hand deleted."""
         at = self._compared.entry_of
@@ -182,19 +170,19 @@ class Rows:
 
         def note(stored: Mapping[str, Column]) -> None:
             nonlocal done
-            some = self._digests({spec: stored[id_] for spec, id_ in ids})
+            some = self._groups.digests({spec: stored[id_] for spec, id_ in ids})
             stop = done + len(some[0])
             sums[done:stop], digests[done:stop] = some
             done = stop
 
         with self._session.lock:
             schema = self._session.staging().schema
-            ids = [(name, schema[name].id) for name in self._tensors]
+            ids = [(name, schema[name].id) for name in self._groups.filled]
             self._give_ids(made, np.arange(len(items)))
             if count:
                 extend(self._session, columns, note=note)
         made.cells[:] = folded(cells_of(sums), made.firsts, made.rows)
-        if self._content:
+        if self._groups.content:
             made.digests[:] = digests
         self.entries.append(made)
         self._report.name("added", self._names_of(items))
@@ -205,7 +193,7 @@ class Rows:
     def move(self, columns: Columns, items: Int64Array) -> int:
         """Stage new rows, but for items that vanished under another name; return the new ones."""
         stored = converted_rows(self._session, columns)
-        _, digests = self._digests(stored)
+        _, digests = self._groups.digests(stored)
         taken: dict[int, int] = {}
         for place, (at, digest) in enumerate(zip(items.tolist(), digests.tolist(), strict=True)):
             waiting = self._vanished.get((digest, int(self._listing.sizes[at])))
@@ -261,7 +249,9 @@ class Rows:
         if not self._waiting:
             return
         waiting, self._waiting, self._waiting_nbytes = self._waiting, [], 0
-        stored = {name: concat([one[name] for one, _, _ in waiting]) for name in self._tensors}
+        stored = {
+            name: concat([one[name] for one, _, _ in waiting]) for name in self._groups.filled
+        }
         items = np.concatenate([some for _, some, _ in waiting])
         counts = np.concatenate([some for _, _, some in waiting])
         entries = self._compared.entry_of[items]
@@ -304,12 +294,12 @@ class Rows:
         if not delete or not len(at):
             return at
         gone = at
-        here = self._here(at, {**self._tensors, **self._beside, **self._absent})
-        by_hand = (here != known.cells[at]) & ~self._is_gone
+        here = self._here(at, {**self._groups.filled, **self._groups.beside, **self._groups.absent})
+        by_hand = (here != known.cells[at]) & ~self._groups.is_gone
         is_by_hand = by_hand.any(axis=1)
         for place in np.flatnonzero(is_by_hand).tolist():
             entry = int(at[place])
-            tensors = self._names(by_hand[place])
+            tensors = self._groups.names(by_hand[place])
             self._conflict(known.items[entry], GONE, ", ".join(tensors), self._row(entry))
         if self._on_conflict != "source":
             at = at[~is_by_hand]
@@ -342,25 +332,27 @@ class Rows:
             The items that were updated, and how many agree with the source.
         """
         known = self._known
-        sums, digests = self._digests(stored)
+        sums, digests = self._groups.digests(stored)
         then = known.cells[at]
-        if self._beside:
-            sums = sums[starts] + self._sums(self._beside, self._shown(at))
+        if self._groups.beside:
+            sums = sums[starts] + self._groups.sums_here(
+                self.rows, self._shown(at), self._groups.beside
+            )
             now = cells_of(sums)
         else:
             now = folded(cells_of(sums), starts, counts)
-        now[:, self._is_silent] = then[:, self._is_silent]
+        now[:, self._groups.is_silent] = then[:, self._groups.is_silent]
         made = self._entries_of(items, known.rows[at])
         made.cells[:], made.ids[:] = now, known.ids[at]
-        if self._content:
+        if self._groups.content:
             made.digests[:] = digests[starts]
         differs = (now != then).any(axis=1)
         changed = np.flatnonzero(differs)
         updated, num_kept = items[:0], 0
         if len(changed):
-            here = self._here(at[changed], {**self._tensors, **self._beside})
-            here[:, self._is_silent] = then[changed][:, self._is_silent]
-            by_hand = self._in_units(here != then[changed])
+            here = self._here(at[changed], {**self._groups.filled, **self._groups.beside})
+            here[:, self._groups.is_silent] = then[changed][:, self._groups.is_silent]
+            by_hand = self._groups.in_units(here != then[changed])
             wants = here != now[changed]
             is_resized = counts[changed] != self._num_shown[at[changed]]
             by_hand[is_resized] = by_hand[is_resized].any(axis=1, keepdims=True)
@@ -407,7 +399,7 @@ class Rows:
     ) -> None:
         """Stage values of items in the rows that they have."""
         values: dict[str, tuple[Int64Array, Int64Array, Column]] = {}
-        for name, number in self._tensors.items():
+        for name, number in self._groups.filled.items():
             some = changed[applied[:, number % CELL_GROUPS]]
             if len(some):
                 places = places_of(starts[some], counts[some])
@@ -435,7 +427,7 @@ class Rows:
                 types = self._session.staging().schema
                 columns = {
                     name: StoredColumn(types[name].type, take(stored[name], places))
-                    for name in self._tensors
+                    for name in self._groups.filled
                 }
                 extend(self._session, columns)
         self._report.rows += len(places)
@@ -443,7 +435,7 @@ class Rows:
     def _report_conflicts(self, items: Int64Array, at: Int64Array, conflicts: BoolArray) -> None:
         for place in np.flatnonzero(conflicts.any(axis=1)).tolist():
             row = self._row(int(at[place]))
-            for tensor in self._names(conflicts[place]):
+            for tensor in self._groups.names(conflicts[place]):
                 self._conflict(self._listing.names[items[place]], BY_HAND, tensor, row)
 
     def _conflict(self, item: str, what: str, tensor: str | None, row: int | None) -> None:
@@ -484,60 +476,11 @@ class Rows:
         shown = self._shown(np.array([entry]))
         return int(self.rows.rows(shown[:1])[0]) if len(shown) else None
 
-    def _digests(
-        self, stored: Mapping[str, Column]
-    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Return sums of digests of cells, and digests of the content, of each row."""
-        known = {name: column_digests(stored[name]) for name in self._content}
-        columns = {number: stored[name] for name, number in self._tensors.items()}
-        rows = len(next(iter(columns.values()), ()))
-        digests = {self._tensors[name]: one for name, one in known.items()}
-        sums = cell_sums(columns, digests, rows)
-        content = np.zeros(rows, np.uint64)
-        for one in known.values():
-            content = content * np.uint64(31) + one
-        return sums, content
-
     def _here(self, at: Int64Array, tensors: Mapping[str, int]) -> npt.NDArray[np.uint32]:
         """Return the digests of entries as the dataset has them."""
         shown, counts = self._shown(at), self._num_shown[at]
-        cells = cells_of(self._sums(tensors, shown))
+        cells = cells_of(self._groups.sums_here(self.rows, shown, tensors))
         return folded(cells, np.cumsum(counts) - counts, counts)
-
-    def _sums(self, tensors: Mapping[str, int], rows: Int64Array) -> npt.NDArray[np.uint64]:
-        """Return sums of digests of tensors of rows, as the dataset has them."""
-        columns = {number: self.rows.read(name, rows) for name, number in tensors.items()}
-        return cell_sums(columns, {}, len(rows))
-
-    def _in_units(self, flags: BoolArray) -> BoolArray:
-        """Extend flags of cells to those of tensors ``per`` one another."""
-        for unit in self._units:
-            flags[:, unit] = flags[:, unit].any(axis=1, keepdims=True)
-        return flags
-
-    def _names(self, groups: BoolArray) -> list[str]:
-        tensors = {**self._tensors, **self._absent}
-        return [name for name, number in tensors.items() if groups[number % CELL_GROUPS]]
-
-
-def _ids_of(entries: Entries) -> npt.NDArray[Any]:
-    """Return the ids of all rows of entries, one entry after the other."""
-    if bool((entries.rows == 1).all()):
-        return entries.ids
-    ids = np.repeat(entries.ids, entries.rows)
-    within = np.arange(len(ids)) - np.repeat(entries.firsts, entries.rows)
-    ids["offset"] += within.astype(np.uint64)
-    return ids
-
-
-def _units_of(session: Session, tensors: Mapping[str, int]) -> list[list[int]]:
-    """Return the groups of digests of tensors that have one value for each item of another."""
-    schema = session.snapshot().schema
-    units: dict[str, set[int]] = defaultdict(set)
-    for name, number in tensors.items():
-        per = getattr(schema[name].type, "per", None)
-        units[per or name].add(number % CELL_GROUPS)
-    return [sorted(unit) for unit in units.values() if len(unit) > 1]
 
 
 def _taken(values: Any, places: list[int]) -> Any:

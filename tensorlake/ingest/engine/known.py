@@ -249,8 +249,10 @@ def _explained_by_keys(dataset: Dataset, source: Source[Item], size: int) -> tup
         for key in commit.keys
         if key.startswith(source.key_start)
     }
+    if not keys:  # what they would be costs a pass over all items
+        return True, False
     wanted = {source.first_key(batch) for batch in source.cut(range(len(source.items)), size)}
-    return not keys - wanted, bool(keys) and keys == wanted
+    return not keys - wanted, keys == wanted
 
 
 def _foreign(dataset: Dataset, source: Source[Item], commit: str) -> InvalidInputError:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from functools import wraps
 from os import PathLike
 from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
@@ -19,6 +21,7 @@ __all__ = [
     "Mode",
     "OnConflict",
     "OnError",
+    "began_at",
     "shows_options",
     "types_there",
 ]
@@ -97,9 +100,23 @@ def shows_options(importer: Importer) -> Importer:
     @wraps(importer)
     def checked(*args: Any, **given: Any) -> Any:
         _check(given)
-        return importer(*args, **given)
+        began = _began.set(time.monotonic())
+        try:
+            return importer(*args, **given)
+        finally:
+            _began.reset(began)
 
     return with_options(IngestOptions, DEFAULTS)(cast("Importer", checked))
+
+
+_began: ContextVar[float | None] = ContextVar("began", default=None)
+"""The start of an importer's call: listing and inference are part of its time."""
+
+
+def began_at() -> float:
+    """Return when the importer in progress was called, by ``time.monotonic``; else now."""
+    began = _began.get()
+    return time.monotonic() if began is None else began
 
 
 def types_there(url: str | PathLike[str], options: IngestOptions) -> dict[str, SampleType]:

@@ -56,7 +56,13 @@ from tensorlake.ingest.engine.listing import (
     listing_of,
     runs_of,
 )
-from tensorlake.ingest.engine.options import IngestOptions, Mode, OnConflict, OnError
+from tensorlake.ingest.engine.options import (
+    IngestOptions,
+    Mode,
+    OnConflict,
+    OnError,
+    began_at,
+)
 from tensorlake.ingest.engine.pieces import Pieces, PiecesPreview
 from tensorlake.ingest.engine.quarantine import Quarantine
 from tensorlake.ingest.engine.readahead import LoadedItems, read_ahead
@@ -133,7 +139,7 @@ def run_ingest(
         return _dry_run(source, on_error=on_error)
     unit = "row" if source.by_position else source.unit
     report = IngestReport(unit=unit, dry_run=dry_run)
-    started = time.monotonic()
+    started = began_at()
     what = f"ingest {source.place or source.kind} → {url}"
     rows_known = len(source.items) if source.row_name is None else None
     with (
@@ -205,7 +211,13 @@ def run_ingest(
                 if waiting is not None:
                     run.commit(quarantine)
             report.skipped += source.left_out  # now: reading may have added some
-            if run.rows is not None:
+            if run.rows is not None and source.hides_names:
+                if unread := run.rows.num_unlisted:
+                    report.tensors.append(
+                        f"{plural(unread, 'row')} of the dataset {'is' if unread == 1 else 'are'}"
+                        " not among the items that could be read: rejected, or gone"
+                    )
+            elif run.rows is not None:
                 run.rows.vanish(is_absent=_absence(source, report.skipped), delete=delete)
             run.commit(quarantine)
         except InvalidInputError:

@@ -101,6 +101,8 @@ class Source(Generic[Item]):
         content: Tensors by which an item is recognised under another name.
         names_classes: Whether ``load`` gives classes by name, not by code.
         key_advice: By position: how to ingest items by name, for errors.
+        hides_names: Whether some items could not be read, and so have no names: no item is known to
+            have left the source then.
         key: The column whose value is an item's name, as ``key=value``.
         parts: By position: the tensor that names the part of each row, such as a split.
         in_order: By position: returns the source with its parts in the order of an earlier run, new
@@ -137,6 +139,7 @@ class Source(Generic[Item]):
     content: Sequence[str] = ("image",)
     names_classes: bool = False
     key_advice: str = ""
+    hides_names: bool = False
     key: str | None = None
     parts: str = ""
     in_order: Callable[[Sequence[str]], Source[Item]] | None = None

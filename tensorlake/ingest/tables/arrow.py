@@ -292,6 +292,7 @@ def ingest_pieces(
             where=full_place(src) if isinstance(src, str | PathLike) else "",
             content=(),
             names_classes=names_classes,
+            hides_names=bool(records.refused),
             key=key,
         )
         return run_ingest(keyed, dst, **options)

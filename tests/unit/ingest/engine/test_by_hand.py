@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 import tensorlake as tl
+from tensorlake.ingest.engine import options
 from tests.support.sources import write
 from tests.unit.ingest.vision.test_annotations import jpeg
 
@@ -163,3 +166,25 @@ def test_a_key_given_later_is_refused_with_advice_that_works(tmp_path, url):
         assert "mode='append'" not in str(refused.value)
     tl.delete(url, confirm=url)
     assert tl.ingest.csv(file, url, key="id")["v"][:].tolist() == [5, 2]
+
+
+def test_a_row_that_cannot_be_read_is_not_called_gone(tmp_path, url):
+    file = tmp_path / "rows.csv"
+    file.write_text("id,v\na,1\nb,2\nc,3\n")
+    tl.ingest.csv(file, url, key="id", schema={"v": "int64"})
+    file.write_text("id,v\na,1\nb,zz\nc,3\n")
+
+    ds = tl.ingest.csv(file, url, key="id", schema={"v": "int64"}, on_error="skip")
+    report = ds.ingest_report
+
+    assert (report.vanished, report.rejected, report.unchanged) == (0, 1, 2)
+    assert "1 row of the dataset is not among the items that could be read" in str(report)
+    assert "delete=True" not in str(report)
+
+
+def test_the_time_of_a_report_begins_with_the_call(photos, url, monkeypatch):
+    """Listing and inference are part of it."""
+    early = SimpleNamespace(monotonic=lambda: time.monotonic() - 1000)
+    monkeypatch.setattr(options, "time", early)
+
+    assert tl.ingest.images(photos, url).ingest_report.seconds >= 1000
