@@ -177,11 +177,10 @@ def test_an_array_without_a_dtype_of_the_framework_is_refused_by_name(
     if framework == "loader":
         assert next(iter(loader))["at"].dtype == np.asarray(value).dtype
         return
-    with pytest.raises(
-        tl.InvalidInputError, match=f"'at' of a batch is an array of {value.dtype}"
-    ) as caught:
+    with pytest.raises(tl.InvalidInputError, match="'at' of a batch is an array of") as caught:
         next(iter(loader))
 
+    assert str(value.dtype) in str(caught.value)
     assert str(caught.value).splitlines()[-1] == advice
 
 
