@@ -119,7 +119,7 @@ def to_coco(
                 one = {**made, "image_id": number}
                 if recorded is not None:
                     one = describe_object(recorded, one, masks.get(id(recorded)))
-                if math.isnan(one.get("area", 0.0)):  # which JSON cannot hold
+                if math.isnan(one.get("area") or 0.0):  # which JSON cannot hold
                     del one["area"]
                 content["annotations"].append({"id": None, **one})
         _number(content["annotations"])

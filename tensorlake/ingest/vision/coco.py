@@ -208,7 +208,7 @@ def _objects(file: CocoFile, *, masks: bool) -> tuple[dict[str, Any], Columns, S
         "boxes": _when_read(file.boxes),
         "label": lambda rows: [file.class_names(row) for row in rows],
         "iscrowd": _when_read(lambda: file.column("iscrowd", "uint8")),
-        "area": _when_read(lambda: file.column("area", "float32")),
+        "area": _when_read(file.areas),
         "annotation_id": _when_read(lambda: file.column("id", "int64")),
     }
     absent: list[str] = []

@@ -9,6 +9,7 @@ The file is parsed into typed values; errors name the position in the file.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -75,6 +76,12 @@ class _Wrong:
     images: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     places: tuple[list[int], list[int]] | None = None
 
+    @property
+    def first(self) -> str | None:
+        """The first of them, in words."""
+        images = (f"image {name!r} is {reason}" for name, reason in self.images)
+        return next(images, None) or next(iter(self.annotations.values()), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -131,6 +138,11 @@ class CocoFile:
         numbers = map(attrgetter(member), self.annotations)
         return self.table(np.fromiter(numbers, dtype, len(self.annotations)))
 
+    def areas(self) -> Table:
+        """Return the areas; NaN where they are missing or null."""
+        each = [math.nan if one.area is None else one.area for one in self.annotations]
+        return self.table(np.array(each, np.float32))
+
     def check_numbers(self) -> None:
         """Refuse annotations without a box or with an impossible one, and numbers too large.
 
@@ -151,7 +163,7 @@ class CocoFile:
         if msgspec.UNSET in boxes or any(one.keypoints for one in self.annotations):
             return False
         xywh = np.array(boxes, np.float64).reshape(-1, 4)
-        areas = np.fromiter(map(attrgetter("area"), self.annotations), np.float64, len(boxes))
+        areas = np.array([one.area or 0 for one in self.annotations], np.float64)
         corners = np.concatenate((xywh[:, :2], xywh[:, :2] + xywh[:, 2:]), axis=1)
         sizes = np.array([(one.width, one.height) for one in self.images], np.int64)
         is_large = np.abs(areas) > FLOAT32_MAX
@@ -360,7 +372,7 @@ def _number_problem(one: Annotation, image: CocoImage) -> tuple[str, str] | None
     problem = box_problem((x, y, x + width, y + height), (image.width, image.height))
     if problem is not None:
         return f"the bbox {[*one.bbox]}, {problem}", "boxes"
-    if abs(one.area) > FLOAT32_MAX:
+    if one.area is not None and abs(one.area) > FLOAT32_MAX:
         return f"the area {one.area}, which float32 cannot hold", "area"
     if not all(abs(number) <= FLOAT32_MAX for number in one.keypoints or ()):
         return "keypoints that float32 cannot hold", "keypoints"
@@ -403,9 +415,15 @@ def _parsed(content: bytes, described: str, *, is_strict: bool) -> tuple[_Docume
     try:
         return _decoded(content), _Wrong()
     except msgspec.ValidationError as error:
-        parts = None if is_strict else _parts(content)
-        if parts is not None:
-            return _decoded_singly(parts)
+        parts = _parts(content)
+        found = None if parts is None else _decoded_singly(parts)
+        if found is not None and not is_strict:
+            return found
+        if found is not None and (reason := found[1].first):
+            raise InvalidInputError(
+                f"{described!r}: {reason}\ncorrect it, or leave its image out: on_error='skip'",
+                src=described,
+            ) from error
         raise InvalidInputError(
             f"{described!r} is not a COCO file: {error}", src=described
         ) from error
@@ -458,6 +476,7 @@ def _decoded_singly(parts: _Parts) -> tuple[_Document, _Wrong]:
             named = _named(raw)
             told = f"annotation {at if named.id is None else named.id} is wrong: {error}"
             if isinstance(named.image_id, int):
+                told = told.replace(" is wrong", f" of image {named.image_id} is wrong")
                 wrong.annotations.setdefault(named.image_id, told)
             else:
                 wrong.images.append((f"annotations[{at}]", told))

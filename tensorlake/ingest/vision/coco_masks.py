@@ -44,6 +44,15 @@ class CocoMasks:
         # Two threads that fill would spend their time on handing the interpreter to each other.
         with self._one_at_a_time:
             table = self._runs(start, self._file.segmentations(start, stop), sizes)
+        differs = (table.sizes != sizes) & (sizes > 0)
+        if bool(differs.any()):
+            at = int(np.argmax(differs.any(axis=1)))
+            (height, width), (own_height, own_width) = sizes[at].tolist(), table.sizes[at].tolist()
+            what = (
+                f"a mask of {own_width} × {own_height}, in an image of {width} × {height}"
+                " (width × height)"
+            )
+            raise self._file.wrong(self._file.annotations[start + at], what)
         owners = np.repeat(np.arange(len(counts)), counts)
         differ = (np.diff(table.sizes, axis=0) != 0).any(axis=1) & (np.diff(owners) == 0)
         if bool(differ.any()):  # which the type refuses, naming the row

@@ -47,13 +47,13 @@ class CocoImage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Annotation(msgspec.Struct, frozen=True, gc=False):
-    """An object of an image, or a caption; missing members are UNSET, None, 0, an area NaN."""
+    """An object of an image, or a caption; missing members are UNSET, None or 0."""
 
     image_id: Int64
     id: Int64 = 0
     category_id: Int64 | None = None
     bbox: Box | msgspec.UnsetType = msgspec.UNSET
-    area: float = math.nan  # never guessed from the box
+    area: float | None = None  # unknown; never guessed from the box
     iscrowd: UInt8 | bool = 0
     segmentation: msgspec.Raw = NOTHING  # JSON that is parsed where masks are filled
     keypoints: list[float] | None = None

@@ -142,8 +142,13 @@ def coco(folder: Path, **changes: Any) -> Path:
             "mask",
         ),
         ({"segmentation": {"size": [12, 10], "counts": [1, 2]}}, "1.jpg", "annotation 11", "mask"),
-        ({"bbox": [1, 2, 3]}, "1.jpg", "annotation 11 is wrong: Expected `array` of len", None),
-        ({"area": None}, "1.jpg", "annotation 11 is wrong: Expected `float`, got `null`", None),
+        (
+            {"bbox": [1, 2, 3]},
+            "1.jpg",
+            "annotation 11 of image 1 is wrong: Expected `array` of len",
+            None,
+        ),
+        ({"area": "x"}, "1.jpg", "annotation 11 of image 1 is wrong: Expected `float", None),
         ({"image": {"file_name": None}}, "images[1]", "not an image of COCO: Expected `str`", None),
     ],
 )

@@ -86,3 +86,37 @@ def test_images_without_a_size_in_the_file_are_ingested(tmp_path, dst):
     ds = tl.ingest.coco(coco_file(tmp_path, {"width": 0, "height": 0}), tmp_path, dst)
 
     assert ds[0]["image"].shape == (6, 8, 3)
+
+
+@pytest.mark.parametrize("members", [{"iscrowd": None}, {"bbox": None}, {"area": "large"}])
+def test_an_annotation_that_is_wrong_is_named_and_can_be_left_out(tmp_path, dst, members):
+    file = coco_file(tmp_path, {}, **members)
+
+    with pytest.raises(
+        InvalidInputError, match=r"annotation 9 of image 1 is wrong: .*\n"
+    ) as refused:
+        tl.ingest.coco(file, tmp_path, dst)
+
+    assert "is not a COCO file" not in refused.value.message
+    assert refused.value.message.endswith("leave its image out: on_error='skip'")
+    ds = tl.ingest.coco(file, tmp_path, dst, on_error="skip")
+    (skipped,) = ds.ingest_report.skipped
+    assert "annotation 9 of image 1 is wrong" in skipped.reason
+    assert len(ds) == 1
+
+
+def test_an_area_of_null_is_unknown_and_stays_null(tmp_path, dst):
+    ds = tl.ingest.coco(coco_file(tmp_path, {}, area=None), tmp_path, dst)
+
+    assert np.isnan(ds[0]["area"]).all()
+    ds.to_coco(tmp_path / "out")
+    written = json.loads((tmp_path / "out" / "annotations.json").read_text())
+    assert written["annotations"][0]["area"] is None
+
+
+def test_a_mask_of_another_size_is_named_by_its_annotation(tmp_path, dst):
+    file = coco_file(tmp_path, {}, segmentation={"size": [2, 2], "counts": [1, 2, 1]})
+
+    with pytest.raises(InvalidInputError, match=r"annotation 9 of 'a.png' has a mask of 2 × 2, in"):
+        tl.ingest.coco(file, tmp_path, dst)
+    assert len(tl.ingest.coco(file, tmp_path, dst, on_error="skip")) == 1
