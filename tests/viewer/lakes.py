@@ -48,6 +48,7 @@ def make_lake(root: Path) -> None:
     _make_rig(str(root / "rig"))
     _make_people(str(root / "people"))
     _make_looks(str(root / "looks"))
+    _make_unlabelled(str(root / "unlabelled"))
     _make_scans(str(root / "scans"))
     growing = tl.create(str(root / "growing"), {"x": "int64"}, durability="none")
     growing.extend({"x": range(5)})
@@ -321,6 +322,16 @@ def _make_looks(url: str) -> None:
         row = {"image": GREY, "boxes": [[8, 8, 72, 112]], "labels": [code], "ground": ground}
         looks.append(row)
     looks.commit("fifty classes")
+
+
+def _make_unlabelled(url: str) -> None:
+    """Twenty images; the first two and the sixth are cats, the others have no label yet."""
+    names = ["cat", "dog", "owl", *(f"breed {code:02}" for code in range(20))]
+    types = {"image": tl.Image("jpeg"), "label": tl.ClassLabel(names, nullable=True)}
+    unlabelled = tl.create(url, types, durability="none")
+    labels = ["cat" if i in (0, 1, 5) else None for i in range(20)]
+    unlabelled.extend({"image": [GREY] * 20, "label": labels})
+    unlabelled.commit("three of twenty")
 
 
 def _make_scans(url: str) -> None:

@@ -19,6 +19,7 @@ export type Offer = Schemas["Offer"];
 export type Ref = Schemas["Ref"];
 export type QueryResult = Schemas["QueryResult"];
 export type Row = Schemas["Row"];
+export type Transaction = Schemas["TransactionRequest"];
 export type RowsPage = Schemas["RowsPage"];
 export type SavedView = Schemas["SavedViewInfo"];
 export type SavedViews = Schemas["SavedViews"];
@@ -129,6 +130,18 @@ export class Api {
 
   async tags(name: string): Promise<Ref[]> {
     return (await this.#json<Schemas["Tags"]>(`${path(name)}/tags`)).tags;
+  }
+
+  /** Starts a branch at a version, and returns its first version. */
+  async startBranch(name: string, branch: string, at: string): Promise<string> {
+    const answer = await this.#request(`${path(name)}/branches`, posted<"BranchRequest">({ name: branch, at }));
+    return ((await answer.json()) as Ref).version;
+  }
+
+  /** Publishes changes as one commit, and returns its version; with the same `key` again, that of the first time. */
+  async commit(name: string, transaction: Transaction): Promise<string> {
+    const answer = await this.#request(`${path(name)}/transactions`, posted<"TransactionRequest">(transaction));
+    return ((await answer.json()) as Schemas["Committed"]).version;
   }
 
   diff(name: string, a: string, b: string): Promise<Diff> {

@@ -20,13 +20,14 @@ const place: Place = {
   image: "left/rgb",
   look: true,
   side: true,
+  label: "label",
   compare: "v1.0",
   diff: "swipe",
   change: 7,
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, look: false, side: false, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, look: false, side: false, label: null, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);

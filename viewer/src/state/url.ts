@@ -39,6 +39,8 @@ export interface Place {
   look: boolean;
   /** Whether it shows ground truth and predictions side by side. */
   side: boolean;
+  /** The tensor whose labels are set by keys; null for none. */
+  label: string | null;
   /** A version to compare with. */
   compare: string | null;
   /** How differences are shown: side by side or swiped; null shows the rows. */
@@ -85,6 +87,7 @@ export function readPlace(url: URL, root: URL): Place {
     only: only === "added" || only === "removed" || only === "changed" ? only : null,
     side: url.searchParams.get("side") === "1",
     image: url.searchParams.get("image") || null,
+    label: url.searchParams.get("label") || null,
     frame: /^\d{1,9}$/.test(frame) ? Number(frame) : 0,
     look: row !== null && url.searchParams.get("look") === "1",
   };
@@ -126,6 +129,7 @@ export function writePlace(place: Place, root: URL): URL {
   for (const [name, window] of Object.entries(place.windows)) url.searchParams.append("window", `${name}:${window}`);
   set("image", place.image ?? "");
   set("frame", place.frame === 0 ? "" : String(place.frame));
+  set("label", place.label ?? "");
   set("look", place.look ? "1" : "");
   set("side", place.side ? "1" : "");
   set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));

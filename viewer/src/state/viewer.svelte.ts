@@ -30,7 +30,8 @@ import { Connection, isAbort, unreachable } from "./connection.svelte";
 import { FirstPaint } from "./page-load";
 import { News } from "./news.svelte";
 import { Playback } from "./playback.svelte";
-import { RowSelection } from "./selection.svelte";
+import { LabelEdits } from "./rows/labels.svelte";
+import { RowSelection } from "./rows/selection.svelte";
 import { Refs } from "./refs.svelte";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
@@ -46,13 +47,14 @@ export interface Shown {
 const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as const;
 
 export class Viewer {
+  /** Labels that are set by hand and not committed yet. */
+  readonly edits = new LabelEdits(localStorage);
   readonly root = findRoot(new URL(location.href));
   readonly api = new Api(new URL("v1/", this.root), (reach) => this.connection.note(reach));
-  /** Whether the server responds to this browser; repeats failed requests once it does again. */
   readonly connection = new Connection(
     (from) => (from === "signed-out" ? this.api.isSignedIn() : this.api.isAlive()),
     () => void this.reconnect(),
-  );
+  ); // repeats failed requests once the server responds again
 
   place = $state.raw<Place>(readPlace(new URL(location.href), this.root));
   phase = $state<Phase>("loading");
@@ -70,14 +72,14 @@ export class Viewer {
   /** Incremented when the server is reachable again, to repeat failed requests. */
   reconnects = $state(0);
   comparison = $state.raw<Comparison | null>(null);
-  /** The differences from the compared version, and that version. */
   difference = $state.raw<{ diff: Diff; before: DatasetInfo } | null>(null);
   allChanges: Change[] = $derived(this.difference === null ? [] : listChanges(this.difference.diff));
   changes: Change[] = $derived(
     this.place.only === null ? this.allChanges : this.allChanges.filter(({ kind }) => kind === this.place.only),
   );
-  /** The selected row, once loaded. */
-  shown = $state.raw<Shown | null>(null);
+  /** The selected row as it is stored, once loaded; and with the labels that are not committed yet. */
+  loaded = $state.raw<Shown | null>(null);
+  shown: Shown | null = $derived(this.loaded === null ? null : { ...this.loaded, row: this.edits.apply(this.loaded.row) });
   overlays = $state(true);
   /** The masks of the selected row by tensor, as images of codes. */
   shownMasks = $state.raw<ReadonlyMap<string, ImageBitmap>>(new Map());
@@ -118,9 +120,7 @@ export class Viewer {
     return this.result?.tensors ?? this.info?.tensors ?? [];
   }
 
-  get imageTensors(): TensorInfo[] {
-    return chooseImageTensors(this.tensors, this.hidden);
-  }
+  readonly imageTensors: TensorInfo[] = $derived(chooseImageTensors(this.tensors, this.hidden));
 
   /** The image of the detail view and of differences: the chosen one, else the first. */
   get imageTensor(): TensorInfo | null {
@@ -137,13 +137,9 @@ export class Viewer {
     return this.place.layout ?? chooseLayout(this.tensors);
   }
 
-  get labels(): TensorInfo | null {
-    return chooseLabels(this.info?.tensors ?? []);
-  }
-
   /** Tensors whose statistics are shown, in the order they were chosen. */
   get counted(): TensorInfo[] {
-    const labels = this.result?.is_computed === true ? null : this.labels;
+    const labels = this.result?.is_computed === true ? null : chooseLabels(this.info?.tensors ?? []);
     const names = this.place.counted ?? chooseCounted(this.tensors, labels);
     return names.flatMap((name) => this.tensors.find((tensor) => tensor.name === name) ?? []);
   }
@@ -210,7 +206,7 @@ export class Viewer {
 
   /** Opens a dataset; null lists all of them. */
   openDataset(dataset: string | null): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], windows: {}, image: null, look: false, ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], windows: {}, label: null, image: null, look: false, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
@@ -281,6 +277,11 @@ export class Viewer {
     this.#put(place, look && !this.place.look ? "push" : "replace");
   }
 
+  /** Sets labels of a tensor by keys, or of none. */
+  labelTensor(label: string | null): void {
+    this.#put({ ...this.place, label }, "push");
+  }
+
   /** Sets how images are drawn; all of them, so that they can be compared. */
   draw(how: Partial<Pick<Place, "side" | "opacity" | "windows">>): void {
     this.#put({ ...this.place, ...how }, "replace");
@@ -314,6 +315,12 @@ export class Viewer {
 
   showAs(layout: "grid" | "table"): void {
     this.#put({ ...this.place, layout: layout === chooseLayout(this.tensors) ? null : layout }, "replace");
+  }
+
+  /** Shows the newest version of a branch, at the same place. */
+  async showBranch(branch: string): Promise<void> {
+    this.#put({ ...this.place, at: branch === "main" ? null : branch, saved: null }, "push");
+    await this.refresh();
   }
 
   /** Shows the newest version of the branch, at the same place. */

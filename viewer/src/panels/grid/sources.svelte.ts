@@ -112,7 +112,8 @@ export class GridSources {
 
   rowAt(position: number): Row | undefined {
     this.#signal(position)?.follow(); // pages and thumbnails are not signals
-    return this.pages.get(position);
+    const row = this.pages.get(position);
+    return row === undefined ? undefined : this.viewer.edits.apply(row);
   }
 
   imagesAt(position: number): CellImage[] {
@@ -137,6 +138,14 @@ export class GridSources {
     if (event.shiftKey) selection.extend(position, (at) => this.storedRow(at));
     else if ((event.ctrlKey || event.metaKey) && row !== null) selection.toggle(position, row);
     else this.viewer.selectRow(position);
+  }
+
+  /** A word about a cell: "added" since the compared version, "edited" and not committed. */
+  badgeOf(position: number): string {
+    const row = this.storedRow(position);
+    if (row === null) return "";
+    if (this.viewer.edits.changes.has(row)) return "edited";
+    return this.viewer.comparison?.added.has(row) === true ? "added" : "";
   }
 
   isChosen(position: number): boolean {
