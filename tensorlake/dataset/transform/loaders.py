@@ -44,6 +44,7 @@ from tensorlake.loader import (
     Framework,
     Loader,
     LoaderState,
+    MixOrder,
     Order,
     SelectedRows,
     VirtualValues,
@@ -300,7 +301,8 @@ def loader_from_state(
         storage_options: Credentials and endpoint, by fsspec's key names.
 
     Raises:
-        InvalidInputError: The state is of rows that were chosen by hand, or of a mix.
+        InvalidInputError: The state is of rows that were chosen by hand, of a mix, of packed
+            sequences or windows, or of weights that are an array or long.
         ViewNotFoundError: The saved view was deleted.
         StateMismatchError: The version has other rows than were recorded.
 
@@ -319,19 +321,7 @@ def loader_from_state(
     recorded = LoaderState.from_json(state)
     source = recorded.source
     if source is None or not isinstance(recorded.order, Order | ArrangedOrder):
-        order = recorded.order
-        has_long_weights = isinstance(order, ArrangedOrder) and order.rule in (
-            "weighted",
-            "classes",
-        )
-        raise InvalidInputError(
-            f"the state of a loader of {recorded.version} has its position, but does not identify"
-            " its rows: they were chosen by hand (a slice, a list, a mask, a sample), mixed, or"
-            " by a query too long for a state"
-            + (", or weights= is an array or long" if has_long_weights else "")
-            + "\nmake the same view and its loader again, then loader.load_state_dict(state); or"
-            " save the rows before the loader is made: view.save(name).loader(…)"
-        )
+        raise _needs_its_view(recorded)
     session = connect(
         str(source["url"]), recorded.version, read_only=True, storage_options=storage_options
     )
@@ -346,3 +336,24 @@ def loader_from_state(
     loader = stream(rows, source["framework"], {**own, **arguments})
     loader.load_state_dict(dict(state))
     return loader
+
+
+def _needs_its_view(state: LoaderState) -> InvalidInputError:
+    """Return the error of a state that does not say how its loader is made."""
+    order, form = state.order, state.selection.partition("+")[2].split(" ")[0]
+    if form or isinstance(order, MixOrder):
+        units = {"pack": "packed sequences", "windows": "windows"}.get(form, form)
+        mixed, call = ("a mix", "tl.mix(…)") if isinstance(order, MixOrder) else ("a view", "view")
+        return InvalidInputError(
+            f"the state of a loader of {f'{units} of {mixed}' if form else mixed} has its position,"
+            f" but not how it was made\nmake the same loader again,"
+            f" {call}{f'.{form}(…)' if form else ''}.loader(…), then loader.load_state_dict(state)"
+        )
+    has_weights = isinstance(order, ArrangedOrder) and order.rule in ("weighted", "classes")
+    return InvalidInputError(
+        f"the state of a loader of {state.version} has its position, but does not identify its"
+        " rows: they were chosen by hand (a slice, a list, a mask, a sample), or by a query too"
+        f" long for a state{', or weights= is an array or long' if has_weights else ''}"
+        "\nmake the same view and its loader again, then loader.load_state_dict(state); or"
+        " save the rows before the loader is made: view.save(name).loader(…)"
+    )

@@ -69,6 +69,37 @@ def test_a_loader_of_rows_chosen_by_hand_is_not_made_again():
     assert "view.save(name).loader(…)" in str(raised.value)
 
 
+MADE = {
+    "a mix": (lambda ds: tl.mix({"a": (ds, 1)}), "tl.mix(…).loader(…)"),
+    "packed sequences of a view": (lambda ds: ds.pack("tokens", 4), "view.pack(…).loader(…)"),
+    "packed sequences of a mix": (
+        lambda ds: tl.mix({"a": (ds, 1), "b": (ds, 1)}, by="tokens").pack("tokens", 4),
+        "tl.mix(…).pack(…).loader(…)",
+    ),
+    "windows of a view": (
+        lambda ds: ds.windows(["x"], by="x", size=1),
+        "view.windows(…).loader(…)",
+    ),
+}
+
+
+@pytest.mark.parametrize("of", MADE)
+def test_a_state_of_what_is_made_of_rows_names_what_makes_it(of):
+    make, call = MADE[of]
+    schema = {"x": "int64", "tokens": tl.Array("uint16", (None,))}
+    ds = tl.create(f"memory://resuming-{next(_names)}", schema)
+    ds.extend({"x": range(9), "tokens": [[1, 2, 3]] * 9})
+    ds.commit("nine")
+    state = make(ds).loader(batch_size=2).state_dict()
+
+    with pytest.raises(tl.InvalidInputError) as raised:
+        tl.loader_from_state(state)
+
+    assert f"a loader of {of} has its position" in str(raised.value)
+    assert call in str(raised.value)
+    assert "by hand" not in str(raised.value)
+
+
 @pytest.mark.parametrize("choose", [lambda ds, some: ds[some], lambda ds, some: ds.where(some)])
 def test_a_predicate_that_tql_cannot_write_is_as_a_choice_by_hand(choose):
     ds = new()
