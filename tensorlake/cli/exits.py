@@ -125,7 +125,7 @@ def in_shell(text: str) -> str:
     text = _INGEST.sub(r"tensorlake ingest \1 \2 URL", text)
     text = text.replace("tl.create(url, schema)", "tensorlake ingest KIND SRC URL")
     text = _CODE.sub(
-        lambda found: f"python -c {_quoted('import tensorlake as tl; ' + found[0])}", text
+        lambda found: f"python -c {_quoted(f'import {tl.__name__} as tl; ' + found[0])}", text
     )
     for call, command in _CALLS:
         text = call.sub(lambda found, command=command: command.format(_argument(found)), text)
