@@ -4,6 +4,7 @@ from tensorlake_query.functions.aggregate.aggregates import AGGREGATES
 from tensorlake_query.functions.array import (
     elements,
     geometry,
+    polygons,
     reductions,
     shape,
     similarity,
@@ -17,8 +18,8 @@ from tensorlake_query.functions.text import strings as text
 from tensorlake_query.functions.window.windows import WINDOWS
 
 _GROUPS = (
-    shape, rows, reductions, elements, math, text, search, similarity, tokens, geometry, places,
-    conditional, choices, dates,
+    shape, rows, reductions, elements, math, text, search, similarity, tokens, geometry, polygons,
+    places, conditional, choices, dates,
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {
     function.name: function for group in _GROUPS for function in group.FUNCTIONS

@@ -40,6 +40,7 @@ class ColumnType:
     timestamp_unit: TimeUnit | None = None  # numbers are moments: units since 1970, UTC
     duration_unit: TimeUnit | None = None  # numbers are lengths of time
     box_format: BoxFormat | None = None  # what four numbers of a box mean; None: corners
+    has_polygons: bool = False  # a sample is a list of polygons, arrays (n, 2)
     element: "ColumnType | None" = None  # of a stack made by GROUP BY: what each sample in it is
     timezone: str | None = field(default=None, compare=False)  # in which moments are shown
 

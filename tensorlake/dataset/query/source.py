@@ -21,6 +21,7 @@ from tensorlake.types import (
     Column,
     EncodedColumn,
     PackedSamples,
+    Polygon,
     RaggedColumn,
     SampleType,
     Text,
@@ -49,6 +50,7 @@ def column_type(sample_type: SampleType) -> tql.ColumnType:
         nullable=sample_type.nullable,
         timestamp_unit=sample_type.unit if isinstance(sample_type, Timestamp) else None,
         box_format=sample_type.format if isinstance(sample_type, BBox) else None,
+        has_polygons=isinstance(sample_type, Polygon),
         timezone=sample_type.tz if isinstance(sample_type, Timestamp) else None,
     )
 

@@ -1,4 +1,4 @@
-"""Boxes and masks: AREA, IOU, INTERSECTS.
+"""Boxes and masks: IOU, INTERSECTS, and what AREA and INTERSECTION make of them.
 
 Four numbers are corners `[x1, y1, x2, y2]` unless the column specifies otherwise (`box_format`:
 corner and size, or centre and size); indexing whole boxes keeps the format, arithmetic does not.
@@ -37,7 +37,8 @@ PAIR_NBYTES = 240  # of two boxes: their corners, those they share, three areas,
 Measure = Callable[[AnyArray, AnyArray], AnyArray]  # of shared areas and areas of both
 
 
-def _bind_area(site: Site) -> Bound:
+def bind_area(site: Site) -> Bound:
+    """Bind the area of each box."""
     boxes = required_boxes(site, site.args[0])
     shape = boxes.type.shape[:-1]
 
@@ -60,12 +61,13 @@ def _bind_area(site: Site) -> Bound:
 
 def _bind_pairs(measure: Measure, dtype: str) -> Callable[[Site], Bound]:
     def bind(site: Site) -> Bound:
-        return _bind_pair(site, measure, dtype)
+        return bind_pairs(site, measure, dtype)
 
     return bind
 
 
-def _bind_pair(site: Site, measure: Measure, dtype: str) -> Bound:
+def bind_pairs(site: Site, measure: Measure, dtype: str) -> Bound:
+    """Bind a comparison of every box, or mask, of one argument with every one of the other."""
     if any(is_mask(arg.type) for arg in site.args):
         return bind_mask_pairs(site, measure, dtype)
     boxes = [required_boxes(site, arg) for arg in site.args]
@@ -156,7 +158,6 @@ def shaped(values: AnyArray, shapes: IntArray, shape: Shape, like: RaggedBatch) 
 
 
 FUNCTIONS = (
-    Function("AREA", "AREA(boxes)", "Area of each box.", (1, 1), _bind_area),
     Function(
         "IOU",
         "IOU(a, b)",

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from tensorlake_query.functions.array.geometry import corners_of, picked, required_boxes, shaped
+from tensorlake_query.functions.array.polygons import Outlines, of_known, paired
 from tensorlake_query.functions.array.reductions import runs_along, shaped_as
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.functions.scalar.operators import required_number
@@ -91,6 +92,8 @@ def _bind_unit(site: Site) -> Bound:
 
 
 def _bind_polygon_contains(site: Site) -> Bound:
+    if site.args[0].type.has_polygons:
+        return _bind_outlines_contain(site)
     polygon, points = (required_number(site, arg) for arg in site.args)
     if len(polygon.type.shape) != XY or polygon.type.shape[-1] != XY:
         raise site.fail(
@@ -98,9 +101,7 @@ def _bind_polygon_contains(site: Site) -> Bound:
             f"{describe(polygon.type)}",
             at=polygon,
         )
-    if points.type.shape[-1:] != (XY,):
-        shown = f"{show(points)} is {describe(points.type)}"
-        raise site.fail(f"points [x, y] are needed, and {shown}", at=points)
+    _check_points(site, points)
     rest = points.type.shape[:-1]
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
@@ -127,15 +128,50 @@ def _bind_polygon_contains(site: Site) -> Bound:
     return site.apply(kernel, column_type, args=(polygon, points), cost=64.0)
 
 
+def _check_points(site: Site, points: Bound) -> None:
+    if points.type.shape[-1:] != (XY,):
+        shown = f"{show(points)} is {describe(points.type)}"
+        raise site.fail(f"points [x, y] are needed, and {shown}", at=points)
+
+
+def _bind_outlines_contain(site: Site) -> Bound:
+    """Bind it for a column of polygons: each polygon of a row meets each point."""
+    polygons, points = site.args[0], required_number(site, site.args[1])
+    _check_points(site, points)
+    shape = (None, *points.type.shape[:-1])
+
+    def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
+        valid = all_valid(vectors)
+        outlines, places = Outlines.of(vectors[0], polygons.type), as_ragged(vectors[1])
+        corners, in_row = outlines.corners_in_row(), counts_of(places.shapes[:, :-1])
+        pairs = outlines.in_row * in_row
+        charge(int((corners * in_row).sum()) * CROSSED_NBYTES)
+        row, edge, point = paired(corners, in_row)
+        start, stop = outlines.points[edge], outlines.following()[edge]
+        crossed = _crossed(start, stop, places.values.reshape(-1, XY)[point])
+        within = point - starts_of(in_row)[row]
+        cell = starts_of(pairs)[row] + outlines.place_of(edge, row) * in_row[row] + within
+        odd = np.bincount(cell, crossed, int(pairs.sum())) % 2 == 1
+        shapes = np.concatenate([outlines.in_row[:, None], places.shapes[:, :-1]], axis=1)
+        return of_known(odd, shapes, shape, valid)
+
+    nullable = polygons.type.nullable or points.type.nullable
+    column_type = number("bool", shape, nullable=nullable)
+    return site.apply(kernel, column_type, args=(polygons, points), cost=64.0)
+
+
 def _crosses(corners: RaggedBatch, edge: AnyArray, point: AnyArray) -> AnyArray:
-    """Tell which edges a ray from a point to the right crosses."""
     counts = corners.shapes[:, 0]
     flat = corners.values.reshape(-1, XY).astype(np.float64)
     following = np.arange(len(flat)) + 1
     stops = np.cumsum(counts)
     filled = counts > 0
     following[stops[filled] - 1] = (stops - counts)[filled]  # the last corner joins the first
-    start, stop = flat[edge], flat[following[edge]]
+    return _crossed(flat[edge], flat[following[edge]], point)
+
+
+def _crossed(start: AnyArray, stop: AnyArray, point: AnyArray) -> AnyArray:
+    """Return which edges a ray from a point to the right crosses."""
     x, y = point[:, 0], point[:, 1]
     spans = (start[:, 1] > y) != (stop[:, 1] > y)
     rise = np.where(spans, stop[:, 1] - start[:, 1], 1.0)

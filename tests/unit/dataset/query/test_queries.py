@@ -515,3 +515,26 @@ def test_a_vectorized_function_receives_no_row_with_null():
     assert len(ds.query("WHERE DOUBLED_OF_KNOWN(NULLIF(x, x)) IS NULL")) == 4
     with pytest.raises(tl.QueryTypeError, match="row 3: worded_of_known gave int where text"):
         ds.query("WHERE WORDED_OF_KNOWN(x) = ''")
+
+
+def test_polygons_of_a_tensor_are_measured():
+    ds = tl.create(
+        "memory://polygons",
+        {"outline": tl.Polygon(nullable=True), "room": tl.Array("float32", (None, 2))},
+    )
+    square = [[0, 0], [4, 0], [4, 4], [0, 4]]
+    ds.extend({"outline": [[square, [[9, 9], [9, 11], [11, 9]]], None, []], "room": [square] * 3})
+    ds.commit("three")
+
+    assert ds.query("WHERE ANY(AREA(outline) > 10)").rows.tolist() == [0]
+    shared = ds.query("SELECT INTERSECTION(outline, room) / AREA(outline) part")["part"][:]
+    assert [None if each is None else np.ravel(each).tolist() for each in shared] == [
+        [1, 0],
+        None,
+        [],
+    ]
+    assert len(ds.query("WHERE ANY(POLYGON_CONTAINS(outline, [1, 1]))")) == 1
+    sizes = ds.query("SELECT AVG(ARRAY_SUM(AREA(outline))) AS mean")
+    assert list(sizes["mean"][:]) == [9.0]
+    with pytest.raises(tl.QueryTypeError, match="polygons meet polygons"):
+        ds.query("SELECT INTERSECTION(outline, [0, 0, 1, 1])")
