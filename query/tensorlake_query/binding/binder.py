@@ -45,14 +45,7 @@ from tensorlake_query.syntax.errors import (
     nearest,
     unknown_function,
 )
-from tensorlake_query.values.bound import (
-    Bound,
-    ColumnRef,
-    Constant,
-    QueryRef,
-    show,
-    span_of,
-)
+from tensorlake_query.values.bound import Bound, ColumnRef, Constant, QueryRef, show, span_of
 from tensorlake_query.values.conversions import as_condition
 from tensorlake_query.values.order import SortKey
 from tensorlake_query.values.parameters import parameter_value, plain_values, scalar_type
