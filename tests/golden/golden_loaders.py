@@ -72,9 +72,10 @@ def take_batch(passes: list[Iterator[Any]]) -> list[list[Any]] | None:
         return None
     rows: list[list[Any]] = []
     for batch in batches:
-        valid = np.asarray(batch.pop("_valid"))
+        valid = np.asarray(batch.pop("_valid", True))  # a loader of windows has none
         names = sorted(batch)
-        columns = [np.asarray(batch[name])[valid].tolist() for name in names]
+        columns = [np.asarray(batch[name]) for name in names]
+        columns = [(column[valid] if valid.ndim else column).tolist() for column in columns]
         rows += [list(row) for row in zip(*columns, strict=True)]
     return rows
 
