@@ -176,6 +176,8 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
 
 def _of_uniform(values: np.ndarray) -> np.ndarray:
     rows = len(values)
+    if not rows:
+        return np.empty(0, np.uint64)
     if values.ndim == 1 and values.dtype.kind in "iuf" and values.dtype != np.uint64:
         # A number has the same digest after its tensor was altered to a wider dtype.
         values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)

@@ -11,7 +11,8 @@
     txid_high, txid_low, offset                 id of its row, or of the first of its rows
     rows     rows of the item, whose ids follow each other
     span     items that the row stands for: more than one where items are known by position; 0: the
-             item left the source, or its rows the dataset, and it counts no more
+             item left the source, or its rows the dataset, and it counts no more; -1: a file, known
+             by position, of which the row before has rows
 
 Importers write it, and ``ds.map(to=)``. The newest row of an item counts, so a commit of a few
 changes adds a few rows; the group is rewritten when fewer than half of its rows count, or when
@@ -34,6 +35,7 @@ from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.ingest_report import SkippedItem
 from tensorlake.dataset.sync.classes import ClassKeys
 from tensorlake.dataset.sync.digests import CELL_GROUPS
+from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.format import ROW_ID, Schema
 from tensorlake.reading import Reader
 from tensorlake.types import (
@@ -58,6 +60,9 @@ FEW_ROWS = 4096
 """Superseded rows that are not worth a rewrite of the group."""
 
 DIGEST_NBYTES = 16
+
+FILE = -1
+"""The span of an entry that notes a file."""
 
 SHOWN_MAX = 60
 """Characters of a setting, or of a source's name, that are stored as text."""
@@ -212,6 +217,14 @@ class Entries:
         arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
         return cls(items, *arrays)
 
+    @classmethod
+    def of_files(cls, stamps: Mapping[str, int]) -> Entries:
+        """Return entries that note files, by name, without rows of their own."""
+        noted = cls.blank([*stamps])
+        noted.stamps[:] = [*stamps.values()]
+        noted.rows[:], noted.spans[:] = 0, FILE
+        return noted
+
     def gone(self) -> Entries:
         """Return entries that say that these items count no more."""
         blank = Entries.blank(self.items)
@@ -242,10 +255,15 @@ class Ledger:
 
     Args:
         session: The session of the dataset.
+
+    Raises:
+        UnsupportedFeatureError: A version of tensorlake with another ledger wrote it.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        for group, types in ((SOURCES, _SOURCE_TYPES), (ITEMS, _ITEM_TYPES)):
+            _check_types(session, group, types)
         self.sources = read_sources(session.group(SOURCES))
         self.rejections: list[SkippedItem] = []
         """Rows left out of pieces, for the next commit."""
@@ -286,7 +304,12 @@ class Ledger:
         newest = self._newest(number)
         if number is not None:
             self._superseded += int(np.count_nonzero(self._of == number)) - len(newest)
+        newest = newest[self._log.spans[newest] > 0]
         return self._log if len(newest) == len(self._log) else self._log.take(newest)
+
+    def file_stamps(self, number: int) -> set[int]:
+        """Return the stamps of the files that rows of a source, known by position, are from."""
+        return {*self._log.stamps[(self._of == number) & (self._log.spans == FILE)].tolist()}
 
     def describe(self, number: int, known: KnownSource) -> None:
         """Stage the description of a source: of the next one, or of one that changed."""
@@ -357,7 +380,7 @@ class Ledger:
         self.rejections = []
 
     def _newest(self, number: int | None) -> npt.NDArray[np.int64]:
-        """Return the positions of the entries that count."""
+        """Return the positions of the entries that count, with those of files."""
         is_of = np.ones(len(self._log), np.bool_) if number is None else self._of == number
         at = np.flatnonzero(is_of)
         items = self._log.items
@@ -369,7 +392,7 @@ class Ledger:
             last = dict(zip(mine, at.tolist(), strict=True))
         if len(last) < len(at):
             at = np.sort(np.fromiter(last.values(), np.int64, len(last)))
-        return at[self._log.spans[at] > 0]
+        return at[self._log.spans[at] != 0]
 
 
 def stamp_of(state: str) -> int:
@@ -381,7 +404,9 @@ def read_sources(reader: Reader | None) -> list[KnownSource]:
     """Return the sources of a ledger, given a reader of their group."""
     if reader is None:
         return []
-    texts = {name: _read_texts(reader, name) for name in _SOURCE_TYPES}
+    known = reader.snapshot.schema.names
+    none = ["{}"] * reader.snapshot.num_rows
+    texts = {name: _read_texts(reader, name) if name in known else none for name in _SOURCE_TYPES}
     return [
         KnownSource(
             what,
@@ -397,6 +422,21 @@ def read_sources(reader: Reader | None) -> list[KnownSource]:
             *texts.values(), strict=True
         )
     ]
+
+
+def _check_types(session: Session, group: str, types: Mapping[str, SampleType]) -> None:
+    reader = session.group(group)
+    if reader is None:
+        return
+    if {spec.name: spec.type for spec in reader.snapshot.schema.tensors} != types:
+        url = session.store.url
+        raise UnsupportedFeatureError(
+            f"{url!r} records what its rows were made from in the form of another version of"
+            " tensorlake: its rows can be read and changed, and not be brought to their source"
+            f"\nuse that version, or make the dataset again: tl.delete({url!r}, confirm={url!r}),"
+            " and the same call",
+            dataset=url,
+        )
 
 
 def _read_texts(reader: Reader, name: str) -> list[str]:

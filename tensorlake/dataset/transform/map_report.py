@@ -79,7 +79,8 @@ class MapReport:
             text += f"; {plural(self.already_there, 'row')} were processed before"
         if self.vanished:
             what = "deleted" if self.deleted else "kept; to remove: delete=True"
-            text += f"; {plural(self.vanished, 'row')} are gone, their outputs {what}"
+            are = "is" if self.vanished == 1 else "are"
+            text += f"; {plural(self.vanished, 'row')} {are} gone, their outputs {what}"
         if self.conflicts:
             text += f"; {plural(len(self.conflicts), 'conflict')}: ds.map_report.conflicts"
         if count := len(self.skipped_rows):

@@ -371,7 +371,7 @@ def _check_same_rows(
     url = target.store.url
     raise InvalidInputError(
         f"{url!r} was made from other rows than {view.url} {view.version}: none of them is there"
-        f"\nto replace them by these rows: delete=True;{_anew(url)[1:]}",
+        f"\nto replace them by these rows: delete=True; {_anew(url)[1:]}",
         dataset=url,
     )
 

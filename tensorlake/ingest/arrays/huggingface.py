@@ -233,6 +233,7 @@ def _source(
         in_order=in_order if has_splits and key is None else None,
         content=(),
         key_advice=KEY_ADVICE,
+        key=key,
         has_identity=all(one.mark for one in splits),
     )
     return made

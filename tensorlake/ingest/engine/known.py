@@ -27,18 +27,25 @@ from tensorlake.dataset import (
     Ledger,
     Listing,
     SkippedItem,
+    class_codes,
     row_ids_of,
     session_of,
 )
 from tensorlake.errors import InvalidInputError, SchemaError, shown
-from tensorlake.ingest.engine.listing import count_same_pieces, cut_as_known
-from tensorlake.ingest.engine.options import Mode
+from tensorlake.format import TensorSpec
+from tensorlake.ingest.engine.listing import (
+    count_same_pieces,
+    cut_as_known,
+    file_stamps,
+)
+from tensorlake.ingest.engine.options import Mode, OnConflict
 from tensorlake.ingest.engine.source import Item, Source
 from tensorlake.quantities import plural
 from tensorlake.types import ClassLabel, SampleType, as_type
 
 __all__ = [
     "Start",
+    "check_new_files",
     "check_rejected",
     "class_additions",
     "find_source",
@@ -273,10 +280,14 @@ def _check_settings(
         return
     advice = _advice(dataset, source)
     if "key" in differing:  # the rows that are there would be added again
+        was = known.settings.get("key")
+        same = f"with key={was[0]}; to use it" if was is not None else "To use the dataset"
+        again = f"to ingest the rows again by this key: {_deletion(dataset)}, and the same call"
         advice = (
-            f"\nnothing was ingested. To use the dataset as it is: tl.open({dataset.url!r}); to"
-            f" ingest the rows again by this key: {_deletion(dataset)}, and the same call"
+            f"\nnothing was ingested. {'Repeat the call ' if was is not None else ''}{same} as it"
+            f" is: tl.open({dataset.url!r})"
         )
+        advice += f"; {again}" if "key" in wanted.settings else ""
     raise InvalidInputError(
         f"{dataset.url!r} was ingested with other arguments: {'; '.join(differing.values())}"
         f"{advice}",
@@ -321,15 +332,21 @@ def _check_not_there(
     there: list[str] = []
     if source.key is not None and listing is not None:
         listed = listing.names
-        is_there = {*keyed_rows(dataset, source.key)}
+        is_there = {*_keyed_rows(dataset, source, None)}
         there = [name for name in listed if name in is_there]
     elif listing is None:
         for number, one in enumerate(ledger.sources):
+            if one.what != wanted.what:
+                continue
             entries = ledger.entries(number)
             cut = cut_as_known(in_order_of(source, one), entries)
             start, differs = count_same_pieces(cut, entries)
-            if one.what == wanted.what and differs is None and start:
-                there = list(dict.fromkeys(cut.file_of(at) for at in range(start)))
+            if differs is None and start:
+                there += [cut.file_of(at) for at in range(start)]
+            files = file_stamps(source, range(len(source.items)))
+            known_files = ledger.file_stamps(number)
+            there += [file for file, stamp in files.items() if stamp in known_files]
+        there = list(dict.fromkeys(there))
         listed = list(dict.fromkeys(source.file_of(at) for at in range(len(source.items))))
     else:
         known: set[tuple[str, int]] = set()
@@ -340,8 +357,36 @@ def _check_not_there(
         pairs = zip(listing.names, listing.stamps.tolist(), strict=True)
         there = [name for name, stamp in pairs if (_own_name(name), stamp) in known]
         listed = listing.names
-    if not there:
-        return
+    if there:
+        raise _already_there(dataset, source, there, listed)
+
+
+def check_new_files(
+    dataset: Dataset, source: Source[Item], ledger: Ledger, number: int, done: int
+) -> None:
+    """Refuse files that follow the ``done`` known pieces of a source, and are those of another.
+
+    Raises:
+        InvalidInputError: There are such files.
+    """
+    what, others = ledger.sources[number].what, enumerate(ledger.sources)
+    known = [ledger.file_stamps(at) for at, one in others if at != number and one.what == what]
+    stamps = set[int]().union(*known)
+    files = file_stamps(source, range(done, len(source.items)))
+    there = [file for file, stamp in files.items() if stamp in stamps]
+    if there:
+        raise InvalidInputError(
+            f"{_named(there)} of {source_text(source)} {'is' if len(there) == 1 else 'are'} already"
+            f" in {dataset.url!r}, from another source\nnothing was ingested: pass the source"
+            f" without {'it' if len(there) == 1 else 'them'}",
+            dataset=dataset.url,
+            items=there,
+        )
+
+
+def _already_there(
+    dataset: Dataset, source: Source[Item], there: Sequence[str], listed: Sequence[str]
+) -> InvalidInputError:
     is_there = set(there)
     new = [name for name in listed if name not in is_there]
     count = f"{len(there):,} of {plural(len(listed), source.unit)}, " if len(listed) > 1 else ""
@@ -350,42 +395,79 @@ def _check_not_there(
         if new
         else "the source has no new items"
     )
-    raise InvalidInputError(
+    return InvalidInputError(
         f"{count}{_named(there)} of {source_text(source)} {'is' if len(there) == 1 else 'are'}"
         f" already in {dataset.url!r}\nnothing was appended: {advice}; to bring the dataset to its"
         " source: mode='create'",
         dataset=dataset.url,
-        items=there,
+        items=[*there],
     )
 
 
-def keyed_rows(dataset: Dataset, key: str) -> list[str]:
-    """Return the names that the rows of a dataset have by a key; none if it lacks the tensor."""
-    if key not in dataset.schema or not len(dataset):
-        return []
-    values = dataset[key].to_list()
-    return [f"{key}={one}" for one in values]
-
-
 def with_rows_of_others(
-    dataset: Dataset, source: Source[Item], listing: Listing, known: Entries
+    dataset: Dataset,
+    source: Source[Item],
+    listing: Listing,
+    start: Start,
+    known: KnownSource,
+    on_conflict: OnConflict,
 ) -> Entries:
-    """Add entries for rows that a hand, or another source, made for items of a keyed source.
+    """Add entries for rows to which a hand, or another source, gave the key of a new item.
 
-    They are in conflict with their items, unless they are equal.
+    They are in conflict with their items, unless they are equal. Where the source is taken, a row
+    that was another item's becomes that of the new one, and the other item gets a row again.
+
+    Args:
+        dataset: The dataset.
+        source: The source.
+        listing: Its items.
+        start: What the ledger has of it.
+        known: The source, as the ledger has it.
+        on_conflict: The outcome of conflicts.
     """
-    if source.key is None or source.key not in dataset.schema:
-        return known
-    is_known = {*known.items}
-    new = {name for name in listing.names if name not in is_known}
-    if not new or len(dataset) <= int(known.rows.sum()):
-        return known
-    rows = {name: row for row, name in enumerate(keyed_rows(dataset, source.key)) if name in new}
-    if not rows:
-        return known
+    entries = start.entries
+    if source.key is None:
+        return entries
+    wanted = new = {*listing.names}.difference(entries.items)
+    if on_conflict == "source":
+        _, of, counts = np.unique(entries.ids, return_inverse=True, return_counts=True)
+        wanted = new.union(entries.items[at] for at in np.flatnonzero(counts[of] > 1).tolist())
+    if not wanted:
+        return entries
+    named = enumerate(_keyed_rows(dataset, source, known))
+    rows = {name: row for row, name in named if name in wanted}
+    numbers = np.fromiter(rows.values(), np.int64, len(rows))
     made = Entries.blank([*rows])
-    made.ids[:] = row_ids_of(session_of(dataset), np.fromiter(rows.values(), np.int64, len(rows)))
-    return Entries.concat([known, made]) if len(known) else made
+    made.ids[:] = row_ids_of(session_of(dataset), numbers)
+    if on_conflict == "source":
+        is_row_of_other = np.isin(entries.ids, made.ids)
+        is_row_of_other &= [item not in rows for item in entries.items]
+        entries = entries.take(np.flatnonzero(~is_row_of_other))
+    made = made.take(np.flatnonzero([item in new for item in made.items]))
+    return Entries.concat([entries, made]) if len(made) else entries
+
+
+def _keyed_rows(dataset: Dataset, source: Source[Item], known: KnownSource | None) -> list[str]:
+    """Return the names that the rows of a dataset have by a key; none if it lacks the tensor."""
+    schema = session_of(dataset).snapshot().schema
+    ids = dict(known.tensors) if known is not None else {}
+
+    def spec_of(tensor: str) -> TensorSpec | None:
+        same = (one for one in schema.tensors if one.name == tensor)
+        return schema.by_id(ids[tensor]) if tensor in ids else next(same, None)
+
+    key = spec_of(source.key or "")
+    if key is None or not len(dataset):
+        return []
+    names = [f"{source.key}={one}" for one in dataset[key.name].to_list()]
+    part = spec_of(source.parts) if source.parts else None
+    if part is None or not isinstance(part.type, ClassLabel):
+        return names
+    texts = dict(enumerate(part.type.names))
+    renamed = known.classes.get(part.id, {}) if known is not None else {}
+    texts |= {code: text for text, code in class_codes(part, renamed).items()}
+    codes = dataset[part.name].to_list()
+    return [f"{texts.get(code)}/{name}" for code, name in zip(codes, names, strict=True)]
 
 
 def _own_name(name: str) -> str:

@@ -6,6 +6,7 @@ pieces with any number of rows: those that were ingested must be the first, and 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -17,7 +18,14 @@ from tensorlake.dataset import Action, Entries, Listing, stamp_of
 from tensorlake.ingest.engine.row_cuts import cut_at_rows
 from tensorlake.ingest.engine.source import Item, Source
 
-__all__ = ["batches_of", "count_same_pieces", "cut_as_known", "listing_of", "runs_of"]
+__all__ = [
+    "batches_of",
+    "count_same_pieces",
+    "cut_as_known",
+    "file_stamps",
+    "listing_of",
+    "runs_of",
+]
 
 
 def listing_of(source: Source[Item]) -> Listing:
@@ -70,6 +78,27 @@ def cut_as_known(source: Source[Item], known: Entries) -> Source[Item]:
         items[stop - 1 : stop] = [first, rest]
         sizes[stop - 1 : stop] = [nbytes, rest_nbytes]
     return replace(source, items=items, sizes=sizes)
+
+
+def file_stamps(source: Source[Item], items: range) -> dict[str, int]:
+    """Return the stamps of the files of some items by position, by which they are known anywhere.
+
+    There are none where the content of items identifies them, or nothing does.
+    """
+    stamps: dict[str, int] = {}
+    if source.file is None or source.fingerprint is not None or not source.has_identity:
+        return stamps
+    at = items.start
+    while at < items.stop:
+        file = source.file_of(at)
+        own = source.name(source.items[at]).rpartition("[")[0]
+        stamps[file] = stamp_of(f"{own}\0{source.state_of(at)}")
+
+        def is_next(one: int, file: str = file) -> int:
+            return source.file_of(one) != file
+
+        at = bisect_left(range(items.stop), 1, lo=at, key=is_next)
+    return stamps
 
 
 def runs_of(work: npt.NDArray[np.uint8]) -> Iterator[range]:

@@ -22,6 +22,7 @@ from tensorlake.dataset import (
     update_digest,
 )
 from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.listing import file_stamps
 from tensorlake.ingest.engine.readahead import LoadedItems
 from tensorlake.ingest.engine.row_cuts import cut_at_row, first_nbytes, num_rows
 from tensorlake.ingest.engine.source import Source
@@ -73,7 +74,7 @@ class Pieces:
         made.rows[:], made.spans[:] = max(1, rows), len(items)
         made.ids[:] = next_row_ids(session_of(self.dataset), 1)
         made.ids["offset"] -= np.uint64(rows)
-        self.entries.append(made)
+        self.entries += [made, Entries.of_files(file_stamps(self.source, items))]
 
     def digest_of(self, parts: Iterable[Columns]) -> int:
         """Return the digest that a piece with these rows has in the ledger."""
@@ -145,7 +146,8 @@ class Pieces:
         runs = [range(start, stop) for start, stop in pairwise([0, *stops])]
         made.sizes[:] = [self.source.nbytes(items) for items in runs]
         made.stamps[:] = [self.source.stamp_of_pieces(items) for items in runs]
-        self.entries.append(made)
+        files = file_stamps(self.source, range(stops[-1]))
+        self.entries += [made, Entries.of_files(files)]
 
     def _note(self, stored: Mapping[str, Column]) -> None:
         for id_, column in stored.items():

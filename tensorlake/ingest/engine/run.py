@@ -43,6 +43,7 @@ from tensorlake.errors import DatasetNotFoundError, InvalidInputError, shown
 from tensorlake.ingest.engine.classes import follow_classes
 from tensorlake.ingest.engine.known import (
     Start,
+    check_new_files,
     check_rejected,
     find_source,
     in_order_of,
@@ -174,9 +175,11 @@ def run_ingest(
             reading = partial(reads, source)
             done = run.skip_pieces(pieces, verify=verify, reading=reading, on_error=on_error)
             source = run.source
+            if start.new is None:
+                check_new_files(dataset, source, ledger, start.number, done)
             batches = batches_of(source, iter([range(done, len(source.items))]), size)
         else:
-            entries = with_rows_of_others(dataset, source, listing, start.entries)
+            entries = with_rows_of_others(dataset, source, listing, start, known, on_conflict)
             compared = Comparison.of(listing, entries)
             rows = (RowsPreview if dry_run else Rows)(
                 session_of(dataset),
@@ -361,7 +364,9 @@ class _Run:
         stage.entries.clear()
         key = self.ledger.key_of(self.number, self.source.key_start, entries)
         self.ledger.stage(self.number, entries, self.described)
-        message = f"ingest {self.source.kind}: {self._counts(len(entries))}"
+        message = (
+            f"ingest {self.source.kind}: {self._counts(int(np.count_nonzero(entries.spans >= 0)))}"
+        )
         session.commit(CommitRequest(message, key=key))
         self.report.commits.append(self.dataset.version)
 

@@ -312,3 +312,15 @@ def test_killed_anywhere_and_run_again_it_ends_as_undisturbed(ds, monkeypatch, b
         made = bring(f"{ds.url}-killed-{kill_at}", kill_at)
         assert made["y"][:].tolist() == undisturbed, kill_at
         assert made.map_report.rows == 0
+
+
+def test_rows_that_get_their_first_output_or_lose_their_last_are_followed(ds):
+    def repeated(row):
+        return [{"y": number} for number in range(int(row["x"]) % 3)]
+
+    made = mapped(ds, repeated)
+    assert made["y"][:].tolist() == [0, 0, 1] * 3
+    for x, wanted in ((3, [0, 0, 1, 0, 0, 1, 0]), (4, [0, 0, 1, 0, 0, 1, 0, 0])):
+        ds["x"][8] = x
+        ds.commit("changed")
+        assert mapped(ds, repeated)["y"][:].tolist() == wanted

@@ -175,6 +175,32 @@ def test_splits_that_are_there_are_not_appended_in_another_order(dst, key):
     assert len(tl.open(dst)) == 3
 
 
+def test_splits_that_are_there_are_not_appended_in_any_company(dst):
+    parts = datasets.DatasetDict
+    train, test, valid = numbers(1, 2), numbers(3), numbers(4)
+    tl.ingest.huggingface(parts(train=train, test=test), dst)
+    tl.ingest.huggingface(parts(train=train, test=test, valid=valid), dst)
+
+    for some in (parts(test=test, train=train), parts(train=train, test=test), test, valid):
+        with pytest.raises(InvalidInputError, match="already in"):
+            tl.ingest.huggingface(some, dst, mode="append")
+    assert len(tl.open(dst)) == 4
+
+
+def test_a_row_that_a_hand_added_is_in_conflict_with_the_item_of_its_split(dst):
+    parts = datasets.DatasetDict
+    tl.ingest.huggingface(parts(train=numbers(1), test=numbers(1)), dst, key="id")
+    with tl.open(dst) as ds:
+        ds["split"].rename("test", "held out")
+        ds.extend({"id": [2], "split": ["held out"]})
+        ds.commit("by hand")
+
+    ds = tl.ingest.huggingface(parts(train=numbers(1, 2), test=numbers(1, 2)), dst, key="id")
+
+    assert ds["id"][:].tolist() == [1, 1, 2, 2]
+    assert ds["split"][:].as_names() == ["train", "held out", "held out", "train"]
+
+
 def test_rows_inserted_before_another_split_are_refused_without_a_key(dst):
     parts = datasets.DatasetDict
     tl.ingest.huggingface(parts(train=numbers(1, 2), test=numbers(3)), dst)

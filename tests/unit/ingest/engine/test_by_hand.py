@@ -188,3 +188,46 @@ def test_the_time_of_a_report_begins_with_the_call(photos, url, monkeypatch):
     monkeypatch.setattr(options, "time", early)
 
     assert tl.ingest.images(photos, url).ingest_report.seconds >= 1000
+
+
+def test_a_key_that_a_hand_changed_is_in_conflict_with_the_item_that_gets_it(url):
+    tl.ingest.arrow(table(id=[1, 2], v=[1, 2]), url, key="id")
+    by_hand(url, lambda ds: ds["id"].__setitem__(0, 100))
+    now = table(id=[1, 2, 100], v=[1, 2, 7])
+
+    for _ in range(2):
+        ds = tl.ingest.arrow(now, url, key="id")
+        assert ds["id"][:].tolist() == [100, 2]
+        assert ds["v"][:].tolist() == [1, 2]
+        assert [(one.item, one.tensor) for one in ds.ingest_report.conflicts] == [("id=100", "v")]
+    taken = tl.ingest.arrow(now, url, key="id", on_conflict="source")
+
+    assert dict(zip(taken["id"][:].tolist(), taken["v"][:].tolist(), strict=True)) == {
+        100: 7,
+        2: 2,
+        1: 1,
+    }
+    again = tl.ingest.arrow(now, url, key="id").ingest_report
+    assert (again.unchanged, again.conflicts, again.commits) == (3, [], [])
+
+
+def test_a_key_that_a_hand_changed_in_a_renamed_tensor_is_seen(url):
+    tl.ingest.arrow(table(id=[1, 2], v=[1, 2]), url, key="id")
+
+    def change(ds):
+        ds["id"][0] = 100
+        ds.rename_tensor("id", "number")
+
+    by_hand(url, change)
+
+    ds = tl.ingest.arrow(table(id=[1, 2, 100], v=[1, 2, 7]), url, key="id")
+
+    assert ds["number"][:].tolist() == [100, 2]
+    assert [one.item for one in ds.ingest_report.conflicts] == ["id=100"]
+
+
+def test_a_call_without_the_key_says_to_repeat_it_with_the_key(url):
+    tl.ingest.arrow(table(id=[1, 2], v=[1, 2]), url, key="id")
+
+    with pytest.raises(tl.InvalidInputError, match="Repeat the call with key='id'; to use it"):
+        tl.ingest.arrow(table(id=[1, 2], v=[1, 3]), url)

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset.sync import ledger
 from tensorlake.errors import InvalidInputError
 
 _clock = itertools.count(1_700_000_000)
@@ -217,3 +218,57 @@ def test_a_piece_that_grew_is_brought_in_after_a_kill(tmp_path):
     gz_csv(path, [0, 1, 2, 3])
 
     assert tl.ingest.csv(path, dst)["x"][:].tolist() == [0, 1, 2, 3]
+
+
+@pytest.fixture
+def url(tmp_path):
+    return str(tmp_path / "d.tl")
+
+
+@pytest.fixture
+def three_files(tmp_path):
+    files = [tmp_path / f"{name}.csv" for name in "abc"]
+    for number, file in enumerate(files):
+        file.write_text(f"x\n{number}\n")
+    return files
+
+
+def test_files_that_are_there_are_not_appended_in_any_company(three_files, url):
+    a, b, c = three_files
+    tl.ingest.csv([a, b], url)
+
+    for some in ([b], [b, c], [c, a], [b, a]):
+        with pytest.raises(InvalidInputError, match="already in"):
+            tl.ingest.csv(some, url, mode="append")
+    ds = tl.ingest.csv([c], url, mode="append")
+
+    assert ds["x"][:].tolist() == [0, 1, 2]
+
+
+def test_a_file_that_another_source_has_is_not_added_to_the_first(three_files, url, tmp_path):
+    a, b, c = three_files
+    tl.ingest.csv([a, b], url)
+    tl.ingest.csv([c], url, mode="append")
+    d = tmp_path / "d.csv"
+    d.write_text("x\n3\n")
+
+    with pytest.raises(InvalidInputError, match=r"'c\.csv' .* from another source\n.*without it"):
+        tl.ingest.csv([a, b, c, d], url)
+
+    assert tl.ingest.csv([a, b, d], url)["x"][:].tolist() == [0, 1, 2, 3]
+
+
+def test_files_are_known_after_they_grew_and_after_the_ledger_was_rewritten(
+    three_files, url, monkeypatch
+):
+    monkeypatch.setattr(ledger, "MAX_CHUNKS", 2)
+    a, b, _ = three_files
+    tl.ingest.csv([a, b], url)
+    for number in range(5):
+        with b.open("a") as file:
+            file.write(f"{number}\n")
+        tl.ingest.csv([a, b], url)
+
+    with pytest.raises(InvalidInputError, match="already in"):
+        tl.ingest.csv([b], url, mode="append")
+    assert tl.open(url)["x"][:].tolist() == [0, 1, *range(5)]
