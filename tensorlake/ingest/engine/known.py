@@ -13,7 +13,7 @@ Datasets of tensorlake 0.1.0 have no ledger: their commits have keys, made of na
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -85,6 +85,7 @@ def find_source(
     *,
     listing: Listing | None,
     size: int,
+    begins_with: Callable[[KnownSource, Entries], bool],
 ) -> Start:
     """Find the source of a call in the ledger.
 
@@ -95,6 +96,7 @@ def find_source(
         mode: The call's mode.
         listing: The items by name; None for those by position.
         size: Source bytes per commit.
+        begins_with: By position: reads whether the call's source begins with the rows of entries.
 
     Raises:
         InvalidInputError: The dataset has another source, or its items already.
@@ -115,6 +117,10 @@ def find_source(
         known = ledger.sources[number]
         if _is_it(known, wanted, in_order_of(source, known), listing, entries, mode):
             return Start(number, None, entries)
+    is_read = listing is None and mode != CREATE and source.has_identity
+    for number, entries in found if is_read else ():
+        if begins_with(ledger.sources[number], entries):  # rows were added
+            return Start(number, None, entries)
     new = Start(len(ledger.sources), wanted, Entries.empty())
     if mode == CREATE:
         first = next((one for one in ledger.sources if one.mode == CREATE), None)
@@ -126,7 +132,7 @@ def find_source(
         _check_settings(dataset, source, first, wanted)
         raise _other(dataset, source, first, listing, ledger)
     if source.has_identity and (ledger.sources or source.key is not None):
-        _check_not_there(dataset, source, ledger, wanted, listing)
+        _check_not_there(dataset, source, ledger, wanted, listing, begins_with)
     if _explained_by_keys(dataset, source, size)[1]:
         return Start(new.number, wanted, new.entries, is_complete=True)
     return new
@@ -327,6 +333,7 @@ def _check_not_there(
     ledger: Ledger,
     wanted: KnownSource,
     listing: Listing | None,
+    begins_with: Callable[[KnownSource, Entries], bool],
 ) -> None:
     """Refuse to append items that are there already, under this path or another."""
     there: list[str] = []
@@ -346,6 +353,8 @@ def _check_not_there(
             files = file_stamps(source, range(len(source.items)))
             known_files = ledger.file_stamps(number)
             there += [file for file, stamp in files.items() if stamp in known_files]
+            if not there and begins_with(one, entries):
+                there = [cut.file_of(at) for at in range(int(entries.spans.sum()))]
         there = list(dict.fromkeys(there))
         listed = list(dict.fromkeys(source.file_of(at) for at in range(len(source.items))))
     else:

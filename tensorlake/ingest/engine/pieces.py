@@ -64,8 +64,7 @@ class Pieces:
 
     def close(self, items: range, rows: int) -> None:
         """Note a piece whose last ``rows`` rows are all staged."""
-        # Files in several folders may have one name: its position makes it the piece's own.
-        made = Entries.blank([f"{self.source.name(self.source.items[items.start])} {items.start}"])
+        made = Entries.blank([self._name(items.start)])
         made.sizes[:], made.stamps[:] = (
             self.source.nbytes(items),
             self.source.stamp_of_pieces(items),
@@ -125,6 +124,22 @@ class Pieces:
                 return start
             start = stop
         return None
+
+    def begin_with(
+        self, known: Entries, reading: Callable[[list[range]], Iterator[LoadedItems]]
+    ) -> bool:
+        """Whether the source begins with these pieces: their names, and then their rows."""
+        start = 0
+        for name, span in zip(known.items, known.spans.tolist(), strict=True):
+            stop = start + span
+            if stop > len(self.source.items) or name != self._name(start):
+                return False
+            start = stop
+        return start > 0 and self.first_changed(known, reading, is_known=False) is None
+
+    def _name(self, start: int) -> str:
+        # Files in several folders may have one name: its position makes it the piece's own.
+        return f"{self.source.name(self.source.items[start])} {start}"
 
     def _cut_last(
         self,

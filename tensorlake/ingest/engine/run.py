@@ -39,7 +39,13 @@ from tensorlake.dataset import (
     stage_header,
 )
 from tensorlake.dataset import delete as delete_dataset
-from tensorlake.errors import DatasetNotFoundError, InvalidInputError, shown
+from tensorlake.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    TensorNotFoundError,
+    UnknownClassError,
+    shown,
+)
 from tensorlake.ingest.engine.classes import follow_classes
 from tensorlake.ingest.engine.known import (
     Start,
@@ -157,7 +163,15 @@ def run_ingest(
         begun = reads(source, first) if first else None
         dataset = _destination(source, url, mode, open_arguments, is_new=is_new)
         ledger = Ledger(session_of(dataset))
-        start = find_source(dataset, ledger, source, mode, listing=listing, size=size)
+        start = find_source(
+            dataset,
+            ledger,
+            source,
+            mode,
+            listing=listing,
+            size=size,
+            begins_with=partial(_begins_with, dataset, source, reads),
+        )
         known = start.new or ledger.sources[start.number]
         source, report.tensors = follow_tensors(
             dataset, in_order_of(source, known), None if start.new else known
@@ -259,6 +273,24 @@ def _absence(source: Source[Any], skipped: Sequence[SkippedItem]) -> Callable[[s
         return may_be_there is None or not may_be_there(item)
 
     return is_absent
+
+
+def _begins_with(
+    dataset: Dataset,
+    source: Source[Any],
+    reads: Callable[[Source[Any], list[range]], Iterator[LoadedItems]],
+    known: KnownSource,
+    entries: Entries,
+) -> bool:
+    """Whether a source by position begins with pieces of the ledger, as `Pieces.begin_with`."""
+    try:
+        source, _ = follow_tensors(dataset, in_order_of(source, known), known)
+        source, _, _ = follow_classes(dataset, source, known, adds=False)
+    except (TensorNotFoundError, UnknownClassError):
+        return False
+    source = cut_as_known(source, entries)
+    pieces = Pieces(dataset, source, IngestReport())
+    return pieces.begin_with(entries, partial(reads, source))
 
 
 class _Run:

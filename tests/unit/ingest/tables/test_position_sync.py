@@ -272,3 +272,33 @@ def test_files_are_known_after_they_grew_and_after_the_ledger_was_rewritten(
     with pytest.raises(InvalidInputError, match="already in"):
         tl.ingest.csv([b], url, mode="append")
     assert tl.open(url)["x"][:].tolist() == [0, 1, *range(5)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet", "arrow"])
+def test_an_appended_source_that_grew_is_brought_up_to_date(tmp_path, url, kind):
+    def ingest(name, rows, **options):
+        path = tmp_path / f"{name}.{kind}"
+        if kind == "arrow":
+            return tl.ingest.arrow(pa.table({"x": rows}), url, **options)
+        if kind == "parquet":
+            pq.write_table(pa.table({"x": rows}), path)
+        elif kind == "csv.gz":
+            write(path, gzip.compress("\n".join(["x", *map(str, rows), ""]).encode()))
+        elif kind == "csv":
+            write(path, "\n".join(["x", *map(str, rows), ""]))
+        else:
+            write(path, "".join(f'{{"x": {row}}}\n' for row in rows))
+        method = getattr(tl.ingest, kind.removesuffix(".gz"))
+        return method(path, url, **options)
+
+    ingest("first", [1, 2])
+    with pytest.raises(InvalidInputError, match="already in"):
+        ingest("first", [1, 2, 3], mode="append")
+    ingest("second", [7, 8], mode="append")
+    for last, added in ((9, 1), (9, 0), (11, 2)):
+        ds = ingest("second", range(7, last + 1), mode="append")
+        assert ds["x"][:].tolist() == [1, 2, *range(7, last + 1)]
+        assert counts(ds) == (added, 0, last - 6 - added)
+    daily = ingest("second", [4, 5, 6], mode="append")  # another file of the same name
+
+    assert daily["x"][:].tolist() == [1, 2, *range(7, 12), 4, 5, 6]
