@@ -294,7 +294,8 @@ def loader_from_state(
 ) -> Loader:
     """Create the loader of a state again, which resumes at the recorded position.
 
-    The other arguments are those of ``view.torch(…)``; seed and shuffle are the state's.
+    The other arguments are those of ``view.torch(…)``; seed, order, ``batch_by`` and ``balance``
+    are the state's.
 
     Args:
         state: Result of ``loader.state_dict()``.
@@ -333,9 +334,17 @@ def loader_from_state(
     own = {"seed": recorded.seed, "shuffle": recorded.order.kind != "none"}
     given: Mapping[str, Any] = source.get("order", {})
     own |= {name: given[name] for name in ORDER_ARGUMENTS if name in given}
+    own |= _batches_of(recorded)
     loader = stream(rows, source["framework"], {**own, **arguments})
     loader.load_state_dict(dict(state))
     return loader
+
+
+def _batches_of(state: LoaderState) -> dict[str, Any]:
+    """Return the arguments by which a state's batches were divided; their size is not restored."""
+    recorded = state.batches or {}
+    arguments = {"batch_by": recorded["column"]} if "tokens" in recorded else {}
+    return arguments | ({"balance": recorded["balance"]} if "balance" in recorded else {})
 
 
 def _needs_its_view(state: LoaderState) -> InvalidInputError:

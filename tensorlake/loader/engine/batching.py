@@ -179,11 +179,16 @@ class Batching:
         if most > budget:
             (row,) = self.rows.selection.row_numbers(np.array([longest])).tolist()
             padded = "" if self.padding is None else ", with padding"
+            fitting = budget if self.padding is None else self.padding.longest_within(budget)
             raise InvalidInputError(
                 f"row {row} has {most:,} tokens of {self.column!r}{padded}, and a batch of all"
                 f" ranks holds {budget:,}\nraise batch_size or global_batch_size to at least"
-                f" {most:,} tokens, or leave longer rows out: view.where('LENGTH({self.column})"
-                f" <= {budget}')",
+                f" {most:,} tokens"
+                + (
+                    f", or leave longer rows out: view.where('LENGTH({self.column}) <= {fitting}')"
+                    if fitting
+                    else ": padding leaves room for no row"
+                ),
                 argument="batch_size",
                 expected=budget,
                 actual=most,

@@ -36,6 +36,11 @@ class TensorSpec(Protocol):
     """A tensor of the schema."""
 
     @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
     def type(self) -> SampleType:
         """Type of its samples."""
         ...

@@ -39,6 +39,7 @@ __all__ = [
 
 Balance = Literal["tokens", "squares"]
 BLOCK_PLACES = 1 << 16  # looked up together
+FIRST_PLACES = 1 << 12  # of the first block; each of the next ones ends at twice as many
 BLOCKS_KEPT = 4
 FIRST_GUESS = 64  # rows of a batch
 
@@ -57,15 +58,33 @@ class PlaceLengths:
 
     def between(self, start: int, stop: int) -> Int64Array:
         """Return those of places start … stop - 1."""
-        start, stop = start - self._first, stop - self._first
-        blocks = range(start // BLOCK_PLACES, -(-stop // BLOCK_PLACES))
-        found = np.concatenate([np.empty(0, np.int64), *map(self._block, blocks)])
-        return found[start - blocks.start * BLOCK_PLACES :][: stop - start]
+        if start == stop:
+            return np.empty(0, np.int64)
+        begin = block = _block_start(start - self._first)
+        found: list[Int64Array] = []
+        while block < stop - self._first:
+            found.append(self._block(block))
+            block += _block_places(block)
+        return np.concatenate(found)[start - self._first - begin :][: stop - start]
 
     def _found(self, block: int) -> Int64Array:
-        start = self._first + block * BLOCK_PLACES
-        places = np.arange(start, min(start + BLOCK_PLACES, self._plan.num_rows))
+        start = self._first + block
+        places = np.arange(start, min(start + _block_places(block), self._plan.num_rows))
         return self._lengths[self._plan.at(places)]
+
+
+def _block_start(place: int) -> int:
+    """Return where the block of a place begins, both counted from the first place."""
+    if place < FIRST_PLACES:
+        return 0
+    if place < BLOCK_PLACES:
+        return 1 << (place.bit_length() - 1)
+    return place // BLOCK_PLACES * BLOCK_PLACES
+
+
+def _block_places(start: int) -> int:
+    """Return the places of the block that begins at one."""
+    return min(start or FIRST_PLACES, BLOCK_PLACES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +99,12 @@ class Padding:
         if self.to is not None:
             return np.full_like(lengths, self.to)
         return -(-lengths // self.multiple_of) * self.multiple_of
+
+    def longest_within(self, budget: int) -> int:
+        """Return the longest row that costs at most a budget by itself; 0 if none does."""
+        if self.to is not None:
+            return self.to if self.to <= budget else 0
+        return budget // self.multiple_of * self.multiple_of
 
 
 @dataclass(eq=False)

@@ -79,8 +79,8 @@ def arranged(rows: OrderedRows, arguments: LoaderArguments) -> OrderedRows:
         raise InvalidInputError(
             "weights=, stratify=, group= and repeat=, of a mix also limit=, are for the rows of a"
             " dataset or a view: a mix, packed sequences and windows have an order of their own"
-            "\ngive the sources of a mix weights and stop=; pack a view of some rows:"
-            " view.where(…).pack(…)",
+            "\ngive the sources of a mix weights and stop=; pack a view of some rows, or cut"
+            " windows of it: view.where(…).pack(…), view.where(…).windows(…)",
         )
     if arguments.decode_on == "server":
         raise InvalidInputError(

@@ -51,6 +51,8 @@ def token_column(selection: Selection, what: str, named: str = TOKENS) -> str:
         InvalidInputError: There is no such column, or more than one.
     """
     if named != TOKENS:
+        if named not in selection.columns and named in _stored_lists(selection, "iufb"):
+            raise _not_selected(f"{what}: the view does not have {named!r}", named)
         if named not in selection.columns or not _is_list(selection, named, "iufb"):
             raise InvalidInputError(
                 f"{what}: {named!r} is not a tensor of lists of numbers, such as"
@@ -63,11 +65,17 @@ def token_column(selection: Selection, what: str, named: str = TOKENS) -> str:
         return TOKENS
     if len(found) != 1:
         listed = ", ".join(map(repr, found)) or "none"
-        one = found[0] if found else "ids"
+        needs = f"{what} needs a column 'tokens', or one column of lists of integers, found"
+        if not found and (stored := _stored_lists(selection, "iu")):
+            raise _not_selected(f"{needs} none", TOKENS if TOKENS in stored else stored[0])
+        if not found:
+            raise InvalidInputError(
+                f"{needs} none\nstore tokens as tl.Array('uint16', (None,))", actual=found
+            )
+        one = found[0]
         names_it = f"give batch_by={one!r}, or " if what.startswith("batch_by") else ""
         raise InvalidInputError(
-            f"{what} needs a column 'tokens', or one column of lists of integers, found {listed}"
-            f"\n{names_it}rename it: ds.rename_tensor({one!r}, 'tokens')",
+            f"{needs} {listed}\n{names_it}rename it: ds.rename_tensor({one!r}, 'tokens')",
             actual=found,
         )
     return found[0]
@@ -84,6 +92,20 @@ def row_lengths(selection: Selection, reader: Reader, name: str) -> Int64Array:
         shapes = reader.shapes(name, selection.physical(positions))
         lengths[positions] = np.maximum(shapes[:, 0], 0)  # −1 where NULL
     return lengths
+
+
+def _stored_lists(selection: Selection, kinds: str) -> list[str]:
+    """Return the lists of numbers of the version, whether they are selected or not."""
+    names = (one.name for one in selection.snapshot.schema.tensors)
+    return [name for name in names if _is_list(selection, name, kinds)]
+
+
+def _not_selected(what: str, name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{what}; lengths are read of stored columns, under the names that they are stored by"
+        f"\nselect {name!r} too: ds.query('SELECT *, …'), or ds.query('SELECT {name}, …')",
+        actual=name,
+    )
 
 
 def _is_list(selection: Selection, name: str, kinds: str) -> bool:

@@ -69,6 +69,26 @@ def test_a_loader_of_rows_chosen_by_hand_is_not_made_again():
     assert "view.save(name).loader(…)" in str(raised.value)
 
 
+@pytest.mark.parametrize("column", ["tokens", "ids"])
+def test_batches_by_tokens_are_made_again(column):
+    ds = tl.create(f"memory://resuming-{next(_names)}", {column: tl.Array("uint16", (None,))})
+    ds.extend({column: [[number] * (number % 4 + 1) for number in range(30)]})
+    ds.commit("thirty")
+    own = {"batch_size": 8, "shuffle": True, "rank": 0, "world_size": 2}
+    own["drop_last"] = True
+    loader = ds.loader(batch_by="tokens", balance="squares", **own)
+    passed = iter(loader)
+    next(passed)
+    state = json.loads(json.dumps(loader.state_dict()))
+    rest = [[row.tolist() for row in batch[column]] for batch in passed]
+
+    again = tl.loader_from_state(state, batch_size=8, rank=0, world_size=2, drop_last=True)
+    by_rows = tl.loader_from_state(state, batch_size=8, batch_by=None, balance=None)
+
+    assert [[row.tolist() for row in batch[column]] for batch in again] == rest
+    assert len(next(iter(by_rows))[column]) == 8
+
+
 MADE = {
     "a mix": (lambda ds: tl.mix({"a": (ds, 1)}), "tl.mix(…).loader(…)"),
     "packed sequences of a view": (lambda ds: ds.pack("tokens", 4), "view.pack(…).loader(…)"),

@@ -175,6 +175,21 @@ def test_a_row_beyond_the_budget_is_refused_with_what_helps(dataset):
     assert sum(map(len, rows_of(loader_of(dataset, batch_size=longest)))) == ROWS
 
 
+@pytest.mark.parametrize(("pad", "fits"), [({"multiple_of": 16}, 96), ({"to": 64}, 0)])
+def test_what_helps_a_padded_row_beyond_the_budget_helps(dataset, pad, fits):
+    collate = {"tokens": tl.collate.Pad(**pad)}
+    view = dataset.where("LENGTH(tokens) <= 64") if "to" in pad else dataset
+    budget = 60 if "to" in pad else 100
+    with pytest.raises(InvalidInputError, match="with padding") as caught:
+        next(iter(loader_of(view, batch_size=budget, collate=collate)))
+
+    assert (f"<= {fits}')" in str(caught.value)) == bool(fits)
+    assert ("leaves room for no row" in str(caught.value)) == (not fits)
+    if fits:
+        fitting = dataset.where(f"LENGTH(tokens) <= {fits}")
+        assert sum(map(len, rows_of(loader_of(fitting, batch_size=budget, collate=collate))))
+
+
 def test_the_last_batch_is_left_out_if_it_is_not_full(dataset):
     loader = loader_of(dataset, drop_last=True)
     order = loader.plan.rows_at(np.arange(ROWS))
@@ -220,6 +235,23 @@ def test_any_column_of_lists_may_be_counted():
         sizes = {by: len(made.loader(batch_size=10, batch_by=by)) for by in ("ids", "mask")}
 
     assert sizes == {"ids": 3, "mask": 2}
+
+
+@pytest.mark.parametrize("by", ["tokens", "ids"])
+def test_a_column_that_is_not_selected_is_named_as_such(by):
+    with tl.create(
+        f"memory://batching-{next(NAMES)}", {"ids": tl.Array("uint16", (None,))}
+    ) as made:
+        made.extend({"ids": [np.ones(5, np.uint16)] * 6})
+        made.commit("six")
+        renamed = made.query("SELECT ids AS tokens")
+
+        with pytest.raises(InvalidInputError, match=r"SELECT ids, …") as caught:
+            renamed.loader(batch_size=10, batch_by=by)
+        chosen = made.query("SELECT ids, ids AS tokens")
+
+        assert "rename_tensor" not in str(caught.value)
+        assert len(chosen.loader(batch_size=10, batch_by=by)) == 3
 
 
 def test_rows_that_have_one_length_or_none_make_no_batches_by_tokens(dataset):

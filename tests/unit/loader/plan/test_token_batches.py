@@ -123,6 +123,17 @@ def test_the_ranks_shares_are_the_batch(lengths, budget, world, equal_rows):
         assert all(part.valid for part in parts) or whole < world
 
 
+@given(st.lists(st.integers(0, 300_000), min_size=2, max_size=2).map(sorted), st.integers(0, 9999))
+def test_lengths_between_places_are_those_of_the_rows(between, first):
+    lengths = np.arange(1, 300_001 + first)
+    plan = build_access_plan(PlanKey("any", Order("none"), 0, 0), len(lengths))
+    start, stop = (first + place for place in between)
+
+    found = PlaceLengths(plan, lengths, first).between(start, min(stop, len(lengths)))
+
+    assert np.array_equal(found, lengths[start:stop])
+
+
 def test_no_batch_is_counted_twice_where_the_short_one_is_dropped():
     sharding = Sharding(0, 1, 20, drop_last=True)
 
