@@ -24,6 +24,8 @@ __all__ = ["checked_packing", "packed_arguments"]
 
 MAX_TOKENS = (1 << 31) - 1  # positions and cu_seqlens are int32
 ONE, ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
+ENTRIES = ("segments", "positions", "cu_seqlens", "_source")
+"""What a batch has beside the tokens and their mask."""
 OF_ROWS = ("columns", "transform", "null")
 """Arguments about rows, which a batch of sequences does not have."""
 
@@ -41,6 +43,12 @@ def checked_packing(
     length = checked_integer(length, name="length", least=1, most=MAX_TOKENS)
     for name in (tokens, mask):
         if name is not None:
+            if name in ENTRIES:
+                raise InvalidInputError(
+                    f"pack() of {name!r}: batches of sequences have an entry of this name"
+                    f"\nrename it: ds.rename_tensor({name!r}, …)",
+                    tensor=name,
+                )
             _check_column(view, name)
     dtype = np.dtype(view.selection.snapshot.spec(tokens).type.dtype)
     if eos is not None:

@@ -57,6 +57,13 @@ def checked_windows(
                 tensor=str(name),
             )
     names = tuple(name for name in names if name != "_row")
+    for name in names:
+        if name == "_start" or (name == "_mask" and tail == "pad"):
+            raise InvalidInputError(
+                f"windows() of {name!r}: batches of windows have an entry of this name"
+                "\nselect the column under another name",
+                tensor=name,
+            )
     if not names:
         raise InvalidInputError(
             "windows() has no columns\ngive columns=[…], or leave it out for all"

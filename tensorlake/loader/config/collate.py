@@ -255,6 +255,15 @@ def parse_collate(collate: Mapping[str, Any] | None, columns: Sequence[str]) -> 
                 "\nadd it to columns=, or leave it out of collate",
                 tensor=name,
             )
+    for name, how in given.items():
+        is_pad = isinstance(how, Pad) or (isinstance(how, str) and how == "pad")
+        made = f"{name}_mask" if is_pad else f"{name}_offsets"
+        if (is_pad or (isinstance(how, str) and how == "concat")) and made in columns:
+            raise InvalidInputError(
+                f"collate={{{name!r}: {shown(how)}}} makes the entry {made!r}, which is also a"
+                f" column\nleave {made!r} out of columns=, or select it under another name",
+                tensor=made,
+            )
     return given
 
 
