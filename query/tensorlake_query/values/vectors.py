@@ -122,10 +122,8 @@ def _texts(batch: ObjectBatch) -> RaggedBatch:
 
 
 def object_array(values: Sequence[object]) -> AnyArray:
-    """Return a one-dimensional object array, also where the values are lists of one length."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
+    """Return a one-dimensional object array of the values themselves, lists and arrays too."""
+    return np.fromiter(values, object, len(values))
 
 
 def made_texts(

@@ -392,3 +392,15 @@ def test_polygons_of_a_tensor_are_measured():
     assert list(sizes["mean"][:]) == [9.0]
     with pytest.raises(tl.QueryTypeError, match="polygons meet polygons"):
         ds.query("SELECT INTERSECTION(outline, [0, 0, 1, 1])")
+
+
+def test_the_length_of_sequences_counts_items_of_any_sizes():
+    url = "memory://queries-lengths"
+    pages = [np.zeros(shape, np.uint8) for shape in ((4, 6, 3), (9, 3, 3), (1, 1, 3))]
+    with tl.create(url, {"pages": tl.Sequence(tl.Image("png"), nullable=True)}) as ds:
+        ds.extend({"pages": [pages, [pages[0]] * 2, [], None, pages[:1]]})
+        ds.commit("rows")
+
+        found = ds.query("SELECT LENGTH(pages) AS n").to_pandas()["n"]
+        assert found.astype(object).where(found.notna(), None).tolist() == [3, 2, 0, None, 1]
+        assert [len(row["pages"]) for row in ds.query("WHERE LENGTH(pages) > 1")] == [3, 2]
