@@ -137,7 +137,9 @@ class KnownSource:
         """Return the arguments that differ from those of an earlier call, with words for them."""
         now, then, nothing = self.settings, earlier.settings, ("nothing", "")
         return {
-            name: f"{name}={now.get(name, nothing)[0]} here, {then.get(name, nothing)[0]} then"
+            name: f"{name}={now[name][0]} here, {then.get(name, nothing)[0]} then"
+            if name in now
+            else f"{name}={then[name][0]} then, nothing here"
             for name in {**now, **then}
             if now.get(name) != then.get(name)
         }

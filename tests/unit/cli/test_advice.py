@@ -21,6 +21,7 @@ from tensorlake.cli.exits import in_shell, ingest_in_shell
             "name the column of their ids: key='id', or",
             "name the column of their ids: --key id, or",
         ),
+        ("arguments: key='id' then, nothing here", "arguments: --key id then, nothing here"),
         ("name another column: key=…, or none", "name another column: --key …, or none"),
         ('pattern="{label}_{id}.jpg"', "--pattern '{label}_{id}.jpg'"),
         ("columns=['image', 'boxes']", "--columns image,boxes"),
