@@ -423,7 +423,10 @@ def _changed_piece(
     where = source.file_of(at) if at < count else "its end"
     is_shorter = int(known.spans.sum()) > count
     place = "" if where == source.place else f" in {where!r}"
-    what = "ends earlier than before" if is_shorter else f"changed{place} before its end"
+    what = f"changed{place} before its end"
+    if is_shorter:
+        what = "ends earlier than before"
+        what += ", or has other files or row groups" if source.unit == "file" else ""
     return InvalidInputError(
         f"{source_text(source)} {what}: rows without a key are known by position, so that rows can"
         " be added at its end and nothing else may change\nnothing was ingested; to ingest all of"

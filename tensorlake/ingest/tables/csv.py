@@ -50,6 +50,7 @@ _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 _INFINITE = re.compile(r"\s*[+-]?inf(inity)?\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*[+-]?[0-9.,]+([eE][+-]?[0-9]+)?\s*")
 _MARK = b"\xef\xbb\xbf"
+_XZ = b"\xfd7zXZ\0"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -400,6 +401,9 @@ def of_another_encoding(path: str, encoding: str, text: bytes) -> InvalidInputEr
     except UnicodeDecodeError as error:
         text = text[error.start :]
     shown = public_url(path)
+    if text.startswith(_XZ):
+        message = f"{shown!r} is compressed with xz\ndecompress it, or use gzip, zstd or bzip2"
+        return InvalidInputError(message, src=shown)
     if text.startswith(_UTF16):
         return InvalidInputError(f"{shown!r} is UTF-16\nwrite it as UTF-8 first", src=shown)
     return InvalidInputError(

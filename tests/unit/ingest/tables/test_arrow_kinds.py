@@ -183,7 +183,7 @@ def values(depth=2):
     return leaves | lists | structs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_values_of_any_nested_type_survive(data):
     kind, one = data.draw(values())

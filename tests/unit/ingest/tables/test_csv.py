@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import lzma
 
 import duckdb
 import numpy as np
@@ -471,3 +472,11 @@ def test_numbers_written_by_to_csv_come_back_without_a_schema(ingest, tmp_path):
 
         assert [row[name] for row in again] == values
         assert again.schema[name] == made
+
+
+def test_compression_that_is_not_known_is_named(tmp_path):
+    path = tmp_path / "x.csv.xz"
+    path.write_bytes(lzma.compress(b"x\n1\n"))
+
+    with pytest.raises(InvalidInputError, match=r"is compressed with xz\ndecompress it"):
+        tl.ingest.csv(path, tmp_path / "d.tl")

@@ -261,7 +261,7 @@ class Followed(RuleBasedStateMachine):
 
 
 Followed.TestCase.settings = settings(
-    max_examples=20,
+    max_examples=10,
     stateful_step_count=8,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

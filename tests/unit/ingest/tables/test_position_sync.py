@@ -302,3 +302,13 @@ def test_an_appended_source_that_grew_is_brought_up_to_date(tmp_path, url, kind)
     daily = ingest("second", [4, 5, 6], mode="append")  # another file of the same name
 
     assert daily["x"][:].tolist() == [1, 2, *range(7, 12), 4, 5, 6]
+
+
+def test_other_row_groups_of_the_same_rows_are_named(tmp_path, url):
+    path, rows = tmp_path / "x.parquet", pa.table({"x": range(5)})
+    pq.write_table(rows, path, row_group_size=3)
+    tl.ingest.parquet(path, url)
+    pq.write_table(rows, path)
+
+    with pytest.raises(InvalidInputError, match="or has other files or row groups: rows without"):
+        tl.ingest.parquet(path, url)

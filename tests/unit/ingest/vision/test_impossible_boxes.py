@@ -117,7 +117,7 @@ def test_a_number_that_float32_cannot_hold_is_refused(made, tmp_path, dst):
 edges = st.one_of(st.integers(-9, 30), st.sampled_from([1e39, -1e39, float("inf")]))
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.differing_executors])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.differing_executors])
 @given(st.lists(st.tuples(edges, edges, edges, edges), max_size=4), st.sampled_from([0, 20]))
 def test_many_boxes_are_judged_as_each_of_them(boxes: list[Any], side: int):
     corners = np.array(boxes, np.float64).reshape(-1, 4)
