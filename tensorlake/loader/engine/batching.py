@@ -11,7 +11,8 @@ not depend on their number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from tensorlake.loader.engine.composed.rows import form_of
 from tensorlake.loader.plan.sharding import Batches, RowBatches
 from tensorlake.loader.plan.token_batches import (
     Balance,
+    Borders,
     Padding,
     PlaceLengths,
     TokenBatches,
@@ -32,17 +34,40 @@ from tensorlake.loader.plan.token_batches import (
 from tensorlake.loader.sources.column_values import row_lengths, token_column
 from tensorlake.loader.sources.mix import MixRows
 from tensorlake.quantities import human_nbytes
+from tensorlake.storage.concurrency.fork_lock import ForkLock
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array
-    from tensorlake.loader.plan.sharding import Sharding
+    from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.sources.rows import OrderedRows
 
 __all__ = ["Batching", "batching_of"]
 
 LENGTH_NBYTES = 8
+KEPT_BORDERS = 2  # len() counts from the first place, a pass from the place of a state
+
+
+class _KeptBorders:
+    """The borders of an epoch's batches: from its first place on, and from a state's."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[Hashable, Borders, int]] = deque(maxlen=KEPT_BORDERS)
+        self._lock = ForkLock()
+
+    def of(
+        self, key: Hashable, start: int, make: Callable[[], tuple[Borders, int]]
+    ) -> tuple[Borders, int, int]:
+        """Return borders of which a place is one, its number, and the rows that batches have."""
+        with self._lock:
+            for kept, borders, least_rows in self._kept:
+                index = borders.index(start) if kept == key else None
+                if index is not None:
+                    return borders, index, least_rows
+            made, least_rows = make()
+            self._kept.append((key, made, least_rows))
+        return made, 0, least_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,32 +88,53 @@ class Batching:
     column: str | None = None
     padding: Padding | None = None
 
-    def batches(self, sharding: Sharding, start: int, plan: Callable[[], Plan]) -> Batches:
+    def batches(
+        self, sharding: Sharding, start: int, epoch: Hashable, plan: Callable[[], Plan]
+    ) -> Batches:
         """Return the batches from a place of an epoch on.
+
+        Args:
+            sharding: The ranks.
+            start: The place.
+            epoch: What the plan follows from; the borders of batches by tokens are kept by it.
+            plan: Makes the plan of the epoch.
 
         Raises:
             InvalidInputError: A row has more tokens than the budget.
         """
         rows, deal = self.rows, None
-        needs_lengths = self.by_tokens or (self.balance is not None and sharding.world_size > 1)
-        if not needs_lengths:
-            return RowBatches(sharding, rows.num_places, start, rows.is_endless)
-        lengths = PlaceLengths(plan(), self.lengths, start)
-        if self.balance is not None:
-            deal = partial(
-                balanced, lengths=lengths, balance=self.balance, equal_rows=not self.by_tokens
-            )
-        if not self.by_tokens:
-            return RowBatches(sharding, rows.num_places, start, rows.is_endless, deal)
-        return TokenBatches(
-            sharding,
-            lengths,
-            rows.num_places,
+        if self.by_tokens:
+            return self._token_batches(sharding, start, epoch, plan)
+        if self.balance is not None and sharding.world_size > 1:
+            deal = self._deal(PlaceLengths(plan(), self.lengths, start))
+        return RowBatches(sharding, rows.num_places, start, rows.is_endless, deal)
+
+    def _token_batches(
+        self, sharding: Sharding, start: int, epoch: Hashable, plan: Callable[[], Plan]
+    ) -> TokenBatches:
+        budget = sharding.global_batch_size
+        borders, first, least_rows = self._borders.of(
+            (epoch, budget, sharding.drop_last),
             start,
-            self.padding,
-            rows.is_endless,
-            self._least_rows(sharding.global_batch_size),
-            deal,
+            lambda: (
+                Borders(
+                    PlaceLengths(plan(), self.lengths, start),
+                    start,
+                    self.rows.num_places,
+                    budget=budget,
+                    padding=self.padding,
+                    drop_last=sharding.drop_last,
+                ),
+                self._least_rows(budget),
+            ),
+        )
+        deal = None if self.balance is None else self._deal(borders.lengths)
+        return TokenBatches(sharding, borders, first, self.rows.is_endless, least_rows, deal)
+
+    def _deal(self, lengths: PlaceLengths) -> Callable[[Share], Share]:
+        assert self.balance is not None, "only then"
+        return partial(
+            balanced, lengths=lengths, balance=self.balance, equal_rows=not self.by_tokens
         )
 
     @property
@@ -157,6 +203,10 @@ class Batching:
                 " memory)"
             )
         return described
+
+    @cached_property
+    def _borders(self) -> _KeptBorders:
+        return _KeptBorders()
 
     @cached_property
     def lengths(self) -> Int64Array:

@@ -344,8 +344,7 @@ class Loader:
         reader = self._rows.reader
         if reader.store.is_local or not self._counters.has_rows:
             return 0
-        stored = stored_nbytes_of(reader, tuple(self._cache.tensors))
-        return max(0, stored - self._cache.capacity)
+        return max(0, stored_nbytes_of(reader, tuple(self._cache.tensors)) - self._cache.capacity)
 
     @property
     def _sharding(self) -> Sharding:
@@ -399,7 +398,8 @@ class Loader:
     def _batches(self, sharding: Sharding, start: int | None = None) -> Batches:
         """Return the batches of the epoch from a place on, by default the current one."""
         start = self._place.position if start is None else start
-        return self._batching.batches(sharding, start, self._plan)
+        epoch = self.order, self._seed, self._place.epoch
+        return self._batching.batches(sharding, start, epoch, self._plan)
 
     def _numbers(self, batches: Batches) -> range:
         """List the batches that this process makes."""

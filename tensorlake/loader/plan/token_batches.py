@@ -1,6 +1,7 @@
 """Global batches of a budget of tokens, and ranks that have as many of them.
 
-    TokenBatches   as many places as the budget holds: a batch ends before the first that exceeds it
+    Borders        as many places as the budget holds: a batch ends before the first that exceeds it
+    TokenBatches   those from a place on, and the places of a rank
     balanced       a rank gets places of its batch by their cost, so that all ranks have as much
 
 Where batches begin and end follows from the order, the start and the budget of all ranks together;
@@ -10,10 +11,10 @@ in the order of places, found block by block.
 
 from __future__ import annotations
 
-import threading
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tensorlake.loader.plan.sharding import Sharding, Share
+from tensorlake.storage.concurrency.fork_lock import ForkLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Balance",
+    "Borders",
     "Padding",
     "PlaceLengths",
     "TokenBatches",
@@ -41,7 +44,6 @@ Balance = Literal["tokens", "squares"]
 BLOCK_PLACES = 1 << 16  # looked up together
 FIRST_PLACES = 1 << 12  # of the first block; each of the next ones ends at twice as many
 BLOCKS_KEPT = 4
-FIRST_GUESS = 64  # rows of a batch
 
 
 class PlaceLengths:
@@ -107,96 +109,130 @@ class Padding:
         return budget // self.multiple_of * self.multiple_of
 
 
-@dataclass(eq=False)
+class Borders:
+    """Where the batches of an epoch begin and end, from a place on, each within a budget of tokens.
+
+    They are found in one pass over the places, block by block, as far as they are asked for.
+    """
+
+    def __init__(
+        self,
+        lengths: PlaceLengths,
+        start: int,
+        num_rows: int,
+        *,
+        budget: int,
+        padding: Padding | None = None,
+        drop_last: bool = False,
+    ) -> None:
+        self.lengths = lengths
+        self.num_rows = num_rows  # places of the epoch
+        self._budget = budget
+        self._padding = padding
+        self._drop_last = drop_last
+        self._found = array("q", [start])
+        self._passed = start  # the places before it are in batches, or in the one that is open
+        self._tokens = self._longest = 0  # of the open batch
+        self._lock = ForkLock()
+
+    def index(self, start: int) -> int | None:
+        """Return the number of the batch that begins at a place; None if none is known to."""
+        with self._lock:
+            index = bisect_left(self._found, start)
+            return index if index < len(self._found) and self._found[index] == start else None
+
+    def until(self, number: int) -> Sequence[int]:
+        """Return where the first ``number`` batches begin, and where the last of them ends."""
+        with self._lock:
+            while len(self._found) <= number and self._found[-1] < self.num_rows:
+                self._pass_block()
+            return self._found
+
+    def _pass_block(self) -> None:
+        start, stop = self._passed, min(self._passed + BLOCK_PLACES, self.num_rows)
+        lengths = self.lengths.between(start, stop)
+        if self._padding is None:
+            self._add(start, lengths.tolist())
+        else:
+            self._add_padded(start, self._padding.padded(lengths).tolist())
+        self._passed = stop
+        if stop < self.num_rows:
+            return
+        rows = stop - self._found[-1]
+        held = self._tokens if self._padding is None else self._longest * rows
+        if self._drop_last and held < self._budget:
+            self.num_rows = self._found[-1]  # the dropped batch is not in the epoch
+        else:
+            self._found.append(stop)
+
+    def _add(self, start: int, costs: list[int]) -> None:
+        budget, tokens = self._budget, self._tokens
+        for place, cost in enumerate(costs, start):
+            tokens += cost
+            if tokens > budget:
+                self._found.append(place)
+                tokens = cost
+        self._tokens = tokens
+
+    def _add_padded(self, start: int, costs: list[int]) -> None:
+        budget, first, longest = self._budget, self._found[-1] - 1, self._longest
+        for place, cost in enumerate(costs, start):
+            longest = max(longest, cost)
+            if longest * (place - first) > budget:
+                self._found.append(place)
+                first, longest = place - 1, cost
+        self._longest = longest
+
+
+@dataclass(frozen=True, eq=False)
 class TokenBatches:
     """Batches of as many rows as a budget of tokens holds; each row is within it.
 
     Attributes:
         sharding: The ranks; its size of a global batch is the budget.
-        lengths: The tokens of places.
-        num_rows: Places of the epoch.
-        start: The first place.
-        padding: Rows cost what the longest of their batch does, if they are padded.
+        borders: The borders of batches.
+        first: The number among them of the first batch.
         is_endless: Whether the epoch never ends.
         least_rows: Rows that every batch has, except the last.
         deal: Divides a batch by balance.
     """
 
     sharding: Sharding
-    lengths: PlaceLengths
-    num_rows: int
-    start: int = 0
-    padding: Padding | None = None
+    borders: Borders
+    first: int = 0
     is_endless: bool = False
     least_rows: int = 1
     deal: Callable[[Share], Share] | None = None
-    _borders: array[int] = field(init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-
-    def __post_init__(self) -> None:
-        self._borders = array("q", [self.start])
 
     @property
     def count(self) -> int:
         """Number of batches: found by a pass over the rest of the epoch."""
+        num_rows = self.borders.num_rows
         if self.is_endless:
-            return self.num_rows  # more than will be requested
-        return len(self._until(self.num_rows)) - 1
+            return num_rows  # more than will be requested
+        return len(self.borders.until(num_rows)) - 1 - self.first
 
     @property
     def needs_padding(self) -> bool:
         """Whether a batch has, or in an endless epoch may have, fewer rows than ranks."""
-        if self.least_rows >= self.sharding.world_size and self.is_endless:
-            return False
+        world_size = self.sharding.world_size
         if self.is_endless:
-            return True
-        borders = self._until(self.num_rows)
-        return bool((np.diff(borders) < self.sharding.world_size).any())
+            return self.least_rows < world_size
+        borders = self.borders.until(self.borders.num_rows)[self.first :]
+        return bool((np.diff(borders) < world_size).any())
 
     def share(self, number: int) -> Share:
         """Return the rank's part of a batch."""
-        start, stop = self._until(number + 1)[number : number + 2]
-        share = self.sharding.part(number, start, stop)
+        index = self.first + number
+        borders = self.borders.until(index + 1)
+        share = self.sharding.part(number, borders[index], borders[index + 1])
         return share if self.deal is None else self.deal(share)
 
     def stop(self, number: int) -> int:
         """Return the place after a batch; the end of the epoch if there are fewer batches."""
-        borders = self._until(number + 1)
-        return borders[number + 1] if number + 1 < len(borders) else self.num_rows
-
-    def _until(self, number: int) -> Sequence[int]:
-        """Return where the first ``number`` batches begin, and where the last of them ends."""
-        borders = self._borders
-        with self._lock:
-            while len(borders) <= number and borders[-1] < self.num_rows:
-                guess = 2 * (borders[-1] - borders[-2]) if len(borders) > 1 else FIRST_GUESS
-                stop = self._next(borders[-1], guess)
-                if stop is None:
-                    self.num_rows = borders[-1]  # the dropped batch is not in the epoch
-                    break
-                borders.append(stop)
-        return borders
-
-    def _next(self, start: int, guess: int) -> int | None:
-        """Return where the batch from a place on ends; None if it is short and dropped."""
-        while True:
-            stop = min(start + guess, self.num_rows)
-            costs = self._costs(self.lengths.between(start, stop))
-            budget = self.sharding.global_batch_size
-            rows = int(np.searchsorted(costs, budget, "right"))
-            if rows < len(costs):
-                return start + rows
-            if stop == self.num_rows:
-                is_short = costs[-1] < budget
-                return None if is_short and self.sharding.drop_last else stop
-            guess *= 2
-
-    def _costs(self, lengths: Int64Array) -> Int64Array:
-        """Return what the first row costs, the first two, and so on: ascending."""
-        if self.padding is None:
-            return np.cumsum(lengths)
-        longest = np.maximum.accumulate(self.padding.padded(lengths))
-        return longest * np.arange(1, len(lengths) + 1)
+        index = self.first + number + 1
+        borders = self.borders.until(index)
+        return borders[index] if index < len(borders) else self.borders.num_rows
 
 
 def deal_evenly(costs: Int64Array, world_size: int, *, equal_rows: bool) -> Int64Array:

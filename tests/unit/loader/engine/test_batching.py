@@ -10,6 +10,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.errors import InvalidInputError, ShortBatchWarning
+from tensorlake.loader.plan import token_batches
 
 NAMES = itertools.count()
 ROWS, BUDGET = 700, 900
@@ -212,6 +213,57 @@ def test_len_remaining_and_skip_count_the_batches_of_the_epoch(dataset):
     assert [rows.tolist() for rows in rows_of(loader)] == [rows.tolist() for rows in batches[3:]]
     loader.skip(10_000)
     assert loader.remaining == 0
+
+
+def test_batches_that_cross_blocks_of_places_have_the_same_borders(dataset, monkeypatch):
+    monkeypatch.setattr(token_batches, "BLOCK_PLACES", 7)
+    for collate in ("list", "pad"):
+        for drop_last in (False, True):
+            loader = loader_of(dataset, collate={"tokens": collate}, drop_last=drop_last)
+            order = loader.plan.rows_at(np.arange(ROWS))
+            expected = greedy(order, BUDGET, padded=collate == "pad")
+            expected = expected[: len(expected) - drop_last]
+
+            assert len(loader) == len(expected)
+            assert [rows.tolist() for rows in rows_of(loader)] == expected
+
+
+@pytest.mark.parametrize("order", [{"shuffle": True}, {"stratify": "label"}])
+def test_the_borders_of_an_epoch_are_found_once(dataset, order):
+    loader = loader_of(dataset, **order)
+    whole = len(loader)
+    borders = loader._batches(loader._sharding, 0).borders
+    left = []
+    for _ in loader:
+        left.append(loader.remaining)
+        loader.progress()
+        assert len(loader) == whole
+        assert loader._batches(loader._sharding).borders is borders  # raised: found by each call
+
+    assert left == [*range(whole - 1, -1, -1)]
+
+
+def test_borders_are_those_of_the_epoch_the_budget_and_the_state(dataset):
+    loader = loader_of(dataset)
+    state = loader_of(dataset, batch_size=300)
+    for _, _batch in zip(range(5), state, strict=False):
+        recorded = state.state_dict()
+    expected = {epoch: len(rows_of_epoch(dataset, epoch)) for epoch in (0, 1, 2)}
+
+    for epoch in (2, 0, 1, 0, 2):
+        loader.set_epoch(epoch)
+        assert len(loader) == loader.remaining == expected[epoch]
+    loader.load_state_dict(recorded)
+    order = loader.plan.rows_at(np.arange(recorded["position"], ROWS))
+    after = greedy(order, BUDGET)
+    assert (len(loader), loader.remaining) == (expected[0], len(after))
+    assert [rows.tolist() for rows in rows_of(loader)] == after
+
+
+def rows_of_epoch(dataset, epoch):
+    loader = loader_of(dataset)
+    loader.set_epoch(epoch)
+    return rows_of(loader)
 
 
 def test_explain_and_repr_read_no_lengths(dataset):
