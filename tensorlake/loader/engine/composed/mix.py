@@ -19,7 +19,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.engine.composed.rows import ComposedPlan, ComposedSelection, inner_digest
-from tensorlake.loader.engine.composed.sequences import Parts
+from tensorlake.loader.engine.composed.sequences import Parts, WholeSequences
 from tensorlake.loader.plan.mix_order import MixOrder, SourceOrder
 from tensorlake.loader.plan.order import Order
 from tensorlake.loader.sources.mix import MixNode, MixRows, MixSource, source_seed
@@ -143,7 +143,11 @@ class ComposedMix:
         """List the sources, their weights and orders."""
         form = self.form
         packed = f"packed into sequences of {form.length:,} tokens of {form.tokens!r}"
-        return f"{self.sequences.describe(order)}; {packed}"
+        counts: list[str] = []
+        for source, units in zip(self.documents.sources, self.units, strict=True):
+            filled = f", {units.filled}" if isinstance(units, WholeSequences) else ""
+            counts.append(f"{units.count:,} of {source.name}{filled}")
+        return f"{self.sequences.describe(order)}; {packed}: {'; '.join(counts)}"
 
     def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> ComposedMix:
         """Return to the versions that a state recorded, even if branches have moved on."""

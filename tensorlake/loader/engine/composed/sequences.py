@@ -264,13 +264,17 @@ class WholeSequences:
 
     def describe(self, order: AnyOrder) -> str:
         """Describe the order of sequences, their padding, and documents that are cut."""
-        cut = int((self.lengths > self.length).sum())
-        longer = f", {cut:,} longer ones cut" if cut else ""
         ordered = self.rows.describe(order)
         return (
             f"whole documents packed into {self.count:,} sequences of {self.length:,} tokens of"
-            f" {self.tokens!r}, {self.fill:.1%} filled{longer}; sequences {ordered}"
+            f" {self.tokens!r}, {self.filled}; sequences {ordered}"
         )
+
+    @property
+    def filled(self) -> str:
+        """How full the sequences are, and how many documents are cut, in words."""
+        cut = int((self.lengths > self.length).sum())
+        return f"{self.fill:.1%} filled{f', {cut:,} longer ones cut' if cut else ''}"
 
 
 @dataclass(frozen=True, eq=False)

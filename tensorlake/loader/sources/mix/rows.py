@@ -154,7 +154,17 @@ class MixRows:
         ]
         until = {"first": "the first", "all": "every one", "never": "none"}[self.stop]
         by = "" if self.tokens is None else f" by elements of {self.tokens!r}, in rows"
-        return f"mixed{by} until {until} is used up: {'; '.join(parts)}"
+        later = [self._stage(one) for one, _ in self.root.stages if one > order.span.start]
+        return f"mixed{by} until {until} is used up: {'; '.join([*parts, *later])}"
+
+    def _stage(self, place: int) -> str:
+        """Describe the weights from a place on; functions are asked when it is reached."""
+        if any(node.has_functions for node in self.root.all()):
+            return f"from place {place:,} other weights"
+        units = units_of(self._shares.at(place))
+        shares = zip(self.sources, units, strict=True)
+        listed = (f"{one.name} {own / sum(units):.1%}" for one, own in shares if own)
+        return f"from place {place:,} {', '.join(listed)}"
 
     @property
     def source(self) -> None:

@@ -169,7 +169,15 @@ def _end(node: MixNode, units: Sequence[int], rows: Sequence[int]) -> int | None
 
 
 def _asked(weight: Callable[[int], float], place: int) -> float:
-    value = weight(place)
+    try:
+        value = weight(place)
+    except Exception as error:
+        raise InvalidInputError(
+            f"the weight function {getattr(weight, '__name__', weight)} raised"
+            f" {type(error).__name__} at place {place}: {error}"
+            "\ngive a function of the position that returns a number >= 0",
+            actual=place,
+        ) from error
     if not isinstance(value, Real) or not 0 <= value < math.inf:
         raise InvalidInputError(
             "a weight must be a number >= 0, but its function returned"

@@ -247,3 +247,31 @@ def test_huge_weights_are_weights(sets):
     source = taken(mixed.loader(batch_size=100), 1)["_source"]
     assert np.allclose(np.bincount(source), [50, 50], atol=2)
     assert "a 50.0%" in mixed.loader(batch_size=4).explain()
+
+
+def test_explain_lists_the_stages_that_are_to_come(sets):
+    loader = staged(sets).loader(batch_size=100, columns=["x"])
+    before = loader.explain()
+    passed = iter(loader)
+    for _ in range(7):
+        next(passed)
+    state = loader.state_dict()
+    passed.close()
+    resumed = staged(sets).loader(batch_size=100, columns=["x"])
+    resumed.load_state_dict(state)
+
+    assert "from place 500 " in before
+    assert "from place 1,200 " in before
+    assert "from place 500 " not in resumed.explain()
+    assert "from place 1,200 " in resumed.explain()
+
+
+@pytest.mark.parametrize("weight", [lambda: 1, lambda place: 1 / place])
+def test_a_weight_function_that_raises_is_named_with_the_place(sets, weight):
+    mixed = tl.mix({"a": (sets["web"], weight)}, stop="never")
+
+    with pytest.raises(
+        InvalidInputError, match=r"function .*lambda.* raised .* at place 0"
+    ) as told:
+        next(iter(mixed.loader(batch_size=4)))
+    assert isinstance(told.value.__cause__, TypeError | ZeroDivisionError)

@@ -134,3 +134,15 @@ def test_impossible_mixes_are_refused(sources):
         mixed(sources, weights=(0.5, 0.5)).pack("tokens", 16).loader(batch_size=2).load_state_dict(
             state
         )
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_explain_counts_the_sequences_of_each_source(sources, split):
+    packed = mixed(sources).pack("tokens", 16, split=split)
+    counts = [len(one.pack("tokens", 16, split=split).loader(batch_size=1)) for one in sources]
+
+    explained = packed.loader(batch_size=4).explain()
+
+    for count, name in zip(counts, mixed(sources).names, strict=True):
+        assert f"{count:,} of {name}" in explained
+    assert ("% filled" in explained) == (not split)
