@@ -22,13 +22,14 @@ from tensorlake.dataset import (
     update_digest,
 )
 from tensorlake.errors import InvalidInputError
+from tensorlake.ingest.engine.known import source_text
 from tensorlake.ingest.engine.listing import file_stamps
 from tensorlake.ingest.engine.readahead import LoadedItems
 from tensorlake.ingest.engine.row_cuts import cut_at_row, first_nbytes, num_rows
 from tensorlake.ingest.engine.source import Source
 from tensorlake.types import Column
 
-__all__ = ["Pieces", "PiecesPreview"]
+__all__ = ["Pieces", "PiecesPreview", "changed_piece"]
 
 Int64Array = npt.NDArray[np.int64]
 Columns = Mapping[str, Any]
@@ -190,6 +191,29 @@ class PiecesPreview(Pieces):
 
     def close(self, items: range, rows: int) -> None:
         """Note nothing."""
+
+
+def changed_piece(
+    dataset: Dataset, source: Source[Any], known: Entries, at: int
+) -> InvalidInputError:
+    """Return the error for a source by position that changed elsewhere than at its end."""
+    count = len(source.items)
+    where = source.file_of(at) if at < count else "its end"
+    is_shorter = int(known.spans.sum()) > count
+    place = "" if where == source.place else f" in {where!r}"
+    what = f"changed{place} before its end"
+    if is_shorter:
+        what = "ends earlier than before"
+        what += ", or has other files or row groups" if source.unit == "file" else ""
+    return InvalidInputError(
+        f"{source_text(source)} {what}: rows without a key are known by position, so that rows can"
+        " be added at its end and nothing else may change\nnothing was ingested; to ingest all of"
+        f" it again: tl.delete({dataset.url!r}, confirm={dataset.url!r}), and the same"
+        f" call{source.key_advice}",
+        dataset=dataset.url,
+        item=where,
+        rows=int(known.rows.sum()),
+    )
 
 
 def _first_rows(parts: Sequence[Columns], rows: int) -> Iterator[Columns]:

@@ -53,7 +53,6 @@ from tensorlake.ingest.engine.known import (
     check_rejected,
     find_source,
     in_order_of,
-    source_text,
     with_rows_of_others,
 )
 from tensorlake.ingest.engine.listing import (
@@ -70,7 +69,7 @@ from tensorlake.ingest.engine.options import (
     OnError,
     began_at,
 )
-from tensorlake.ingest.engine.pieces import Pieces, PiecesPreview
+from tensorlake.ingest.engine.pieces import Pieces, PiecesPreview, changed_piece
 from tensorlake.ingest.engine.quarantine import Quarantine
 from tensorlake.ingest.engine.readahead import LoadedItems, read_ahead
 from tensorlake.ingest.engine.source import Item, Source
@@ -318,6 +317,7 @@ class _Run:
         self.work: npt.NDArray[np.uint8] | None = None
         self.stages: Mapping[Action, Callable[[Mapping[str, Any], Any], int]] = {}
         self._counted = (0, 0, 0, 0)
+        self._published = replace(report, names={})
 
     def skip_pieces(
         self,
@@ -336,7 +336,7 @@ class _Run:
         if differs is not None or verify:
             changed = pieces.first_changed(self.entries, reading, is_known=differs is None)
             if changed is not None:
-                raise _changed_piece(self.dataset, self.source, self.entries, changed)
+                raise changed_piece(self.dataset, self.source, self.entries, changed)
             self.source = pieces.source
         if differs is not None:
             pieces.renew(self.entries)
@@ -399,8 +399,23 @@ class _Run:
         message = (
             f"ingest {self.source.kind}: {self._counts(int(np.count_nonzero(entries.spans >= 0)))}"
         )
-        session.commit(CommitRequest(message, key=key))
+        transaction = session.transaction
+        entry = session.commit(CommitRequest(message, key=key))
+        if transaction is not None and entry.txid != transaction.txid:
+            self._leave_to_other_call()
+            return
         self.report.commits.append(self.dataset.version)
+        self._published = replace(self.report, names={**self.report.names})
+
+    def _leave_to_other_call(self) -> None:
+        """Count what another call has published meanwhile as there already."""
+        report, then = self.report, self._published
+        changed = (report.added, report.updated, report.renamed)
+        report.unchanged += sum(changed) - then.added - then.updated - then.renamed
+        report.already_there += report.rows - then.rows
+        report.rows, report.names = then.rows, {**then.names}
+        report.added, report.updated = then.added, then.updated
+        report.renamed, report.deleted = then.renamed, then.deleted
 
     def _counts(self, noted: int) -> str:
         """Return the counts of a commit."""
@@ -413,29 +428,6 @@ class _Run:
         if rows or not (noted or told):
             told.insert(0, plural(rows, "row"))
         return ", ".join(told) or f"{plural(noted, self.source.unit)} compared, no row changed"
-
-
-def _changed_piece(
-    dataset: Dataset, source: Source[Item], known: Entries, at: int
-) -> InvalidInputError:
-    """Return the error for a source by position that changed elsewhere than at its end."""
-    count = len(source.items)
-    where = source.file_of(at) if at < count else "its end"
-    is_shorter = int(known.spans.sum()) > count
-    place = "" if where == source.place else f" in {where!r}"
-    what = f"changed{place} before its end"
-    if is_shorter:
-        what = "ends earlier than before"
-        what += ", or has other files or row groups" if source.unit == "file" else ""
-    return InvalidInputError(
-        f"{source_text(source)} {what}: rows without a key are known by position, so that rows can"
-        " be added at its end and nothing else may change\nnothing was ingested; to ingest all of"
-        f" it again: tl.delete({dataset.url!r}, confirm={dataset.url!r}), and the same"
-        f" call{source.key_advice}",
-        dataset=dataset.url,
-        item=where,
-        rows=int(known.rows.sum()),
-    )
 
 
 def _dry_run(source: Source[Item], *, on_error: OnError) -> Dataset:
@@ -488,8 +480,8 @@ def _destination(
         return open_dataset(url, **open_arguments)
     if mode != "create":
         raise InvalidInputError(f"mode must be 'create' or 'append', got {shown(mode)}")
-    if is_new:
-        return create(url, source.schema_to_create, **open_arguments)
+    if is_new:  # unless another call has made it meanwhile
+        return create(url, source.schema_to_create, exist_ok=True, **open_arguments)
     try:
         return open_dataset(url, **open_arguments)
     except DatasetNotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,26 @@ def extents(ds: tl.Dataset, tensor: str) -> set[int]:
     """The checksums of a tensor's chunks."""
     snapshot = session_of(ds).snapshot()
     return {*snapshot.extents(snapshot.spec(tensor).id).checksum.tolist()}
+
+
+def test_a_call_counts_only_what_it_published_itself(url):
+    items = {"a": {"x": 0}}
+    run_ingest(source(items), url)
+    items |= {"b": {"x": 1}, "c": {"x": 2}}
+    mine = source(items)
+    others: list[Any] = []
+
+    def load(some: Sequence[str]) -> Any:
+        if not others:
+            others.append(run_ingest(source(items), url).ingest_report)
+        return mine.load(some)
+
+    report = run_ingest(replace(mine, load=load), url).ingest_report
+
+    assert (others[0].added, others[0].unchanged, others[0].rows) == (2, 1, 2)
+    assert (report.added, report.unchanged, report.rows) == (0, 3, 0)
+    assert (report.commits, report.already_there) == ([], 3)
+    assert np.asarray(tl.open(url)["x"][:]).tolist() == [0, 1, 2]
 
 
 def test_the_ledger_is_written_anew_when_it_has_many_chunks(url, monkeypatch):
