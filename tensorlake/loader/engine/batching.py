@@ -80,6 +80,7 @@ class Batching:
         balance: The quantity that ranks get equal sums of; None: they get equal numbers of rows.
         column: The column of tokens; None if only rows count.
         padding: How batches are padded by it; None: they are not.
+        null_tokens: Tokens of a row that is NULL.
     """
 
     rows: OrderedRows
@@ -87,6 +88,7 @@ class Batching:
     balance: Balance | None = None
     column: str | None = None
     padding: Padding | None = None
+    null_tokens: int = 0
 
     def batches(
         self, sharding: Sharding, start: int, epoch: Hashable, plan: Callable[[], Plan]
@@ -212,7 +214,8 @@ class Batching:
     def lengths(self) -> Int64Array:
         """The tokens of each row, by position, at least 1."""
         assert self.column is not None, "batching_of() has chosen it"
-        return np.maximum(row_lengths(self.rows.selection, self.rows.reader, self.column), 1)
+        rows, null = self.rows, self.null_tokens
+        return np.maximum(row_lengths(rows.selection, rows.reader, self.column, null=null), 1)
 
     def _least_rows(self, budget: int) -> int:
         """Return the rows that fit a batch in any case.
@@ -227,11 +230,11 @@ class Batching:
         longest = int(np.argmax(costs))
         most = int(costs[longest])
         if most > budget:
-            (row,) = self.rows.selection.row_numbers(np.array([longest])).tolist()
+            row = self._named(longest)
             padded = "" if self.padding is None else ", with padding"
             fitting = budget if self.padding is None else self.padding.longest_within(budget)
             raise InvalidInputError(
-                f"row {row} has {most:,} tokens of {self.column!r}{padded}, and a batch of all"
+                f"{row} has {most:,} tokens of {self.column!r}{padded}, and a batch of all"
                 f" ranks holds {budget:,}\nraise batch_size or global_batch_size to at least"
                 f" {most:,} tokens"
                 + (
@@ -244,6 +247,15 @@ class Batching:
                 actual=most,
             )
         return budget // most
+
+    def _named(self, position: int) -> str:
+        """Name a row for an error."""
+        selection, at = self.rows.selection, np.array([position])
+        (row,) = selection.row_numbers(at).tolist()
+        if not isinstance(self.rows, MixRows):
+            return f"row {row}"
+        (number,) = self.rows.selection.source_of(at).tolist()
+        return f"row {row} of source {self.rows.sources[number].name!r}"
 
 
 def batching_of(
@@ -283,8 +295,12 @@ def batching_of(
             argument="batch_by",
         )
     column = token_column(rows.selection, f"{name}={value}", arguments.batch_by or "tokens")
-    padding = _padding((arguments.collate or {}).get(column)) if column in columns else None
-    return Batching(rows, arguments.batch_by is not None, arguments.balance, column, padding)
+    by_tokens, padding, null_tokens = arguments.batch_by is not None, None, 0
+    if column in columns:
+        padding = _padding((arguments.collate or {}).get(column))
+        null = (arguments.null or {}).get(column, 0)
+        null_tokens = len(null) if np.ndim(null) else 0  # a number fills an empty row
+    return Batching(rows, by_tokens, arguments.balance, column, padding, null_tokens)
 
 
 def _padding(collate: object) -> Padding | None:

@@ -81,8 +81,8 @@ def token_column(selection: Selection, what: str, named: str = TOKENS) -> str:
     return found[0]
 
 
-def row_lengths(selection: Selection, reader: Reader, name: str) -> Int64Array:
-    """Return the number of elements of each row of a column of lists; 0 where NULL."""
+def row_lengths(selection: Selection, reader: Reader, name: str, *, null: int = 0) -> Int64Array:
+    """Return the number of elements of each row of a column of lists; ``null`` where NULL."""
     sample_type: Any = selection.snapshot.spec(name).type
     if sample_type.shape[0] is not None:
         return np.full(selection.num_rows, sample_type.shape[0], dtype=np.int64)
@@ -90,7 +90,7 @@ def row_lengths(selection: Selection, reader: Reader, name: str) -> Int64Array:
     for start in range(0, selection.num_rows, PART_ROWS):
         positions = np.arange(start, min(start + PART_ROWS, selection.num_rows))
         shapes = reader.shapes(name, selection.physical(positions))
-        lengths[positions] = np.maximum(shapes[:, 0], 0)  # −1 where NULL
+        lengths[positions] = np.where(shapes[:, 0] < 0, null, shapes[:, 0])
     return lengths
 
 

@@ -191,6 +191,34 @@ def test_what_helps_a_padded_row_beyond_the_budget_helps(dataset, pad, fits):
         assert sum(map(len, rows_of(loader_of(fitting, batch_size=budget, collate=collate))))
 
 
+def test_a_row_beyond_the_budget_names_its_source(dataset):
+    mixed = tl.mix({"a": (dataset.where("LENGTH(tokens) < 50"), 1), "b": (dataset, 1)})
+    row = int(np.argmax(LENGTHS))
+    with pytest.raises(InvalidInputError, match=f"row {row} of source 'b' has {LENGTHS.max()} "):
+        next(iter(loader_of(mixed, batch_size=100)))
+
+
+@pytest.mark.parametrize("null", [np.ones(9, np.uint16), [1] * 9])
+@pytest.mark.parametrize("collate", ["pad", "list"])
+def test_a_null_row_counts_the_tokens_that_null_gives_it(collate, null):
+    schema = {"tokens": tl.Array("uint16", (None,), nullable=True)}
+    with tl.create(f"memory://batching-{next(NAMES)}", schema) as made:
+        made.extend({"tokens": [[1] * 3, None, [1] * 4, None, None, [1] * 2]})
+        made.commit("three are NULL")
+        given = {"batch_by": "tokens", "null": {"tokens": null}, "collate": {"tokens": collate}}
+
+        with pytest.raises(InvalidInputError, match="row 1 has 9 tokens"):
+            next(iter(made.loader(batch_size=8, **given)))
+        batches = [*made.loader(batch_size=13, **given)]
+        fill = made.loader(batch_size=100, batch_by="tokens", null={"tokens": 0})
+        assert [len(row) for batch in fill for row in batch["tokens"]] == [3, 0, 4, 0, 0, 2]
+
+    held = [[len(row) for row in batch["tokens"]] for batch in batches]
+    padded = [[3], [9], [4], [9], [9], [2]]
+    assert held == (padded if collate == "pad" else [[3, 9], [4, 9], [9, 2]])
+    assert all(sum(map(len, batch["tokens"])) <= 13 for batch in batches)
+
+
 def test_the_last_batch_is_left_out_if_it_is_not_full(dataset):
     loader = loader_of(dataset, drop_last=True)
     order = loader.plan.rows_at(np.arange(ROWS))
