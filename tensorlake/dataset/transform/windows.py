@@ -135,6 +135,15 @@ def window_arguments(
             actual=given["on_error"],
         )
     for name, how in (given.get("collate") or {}).items():
+        is_listed = how == "list" or (how == "pad" and name not in getattr(form, "shapes", ()))
+        if form.steps.tail == "keep" and not is_listed:
+            raise InvalidInputError(
+                f"collate={{{name!r}: {shown(how)}}}: with tail='keep' the windows of a batch have"
+                f" different lengths, and {name!r} is a list of them\nleave {name!r} out of"
+                " collate; windows(…, tail='pad') makes one array, and '_mask'",
+                argument="collate",
+                actual=how,
+            )
         if how not in ("list", "pad") or name in getattr(form, "shapes", ()):
             raise InvalidInputError(
                 f"collate={{{name!r}: {shown(how)}}}: windows are stacked; samples of different"
@@ -143,6 +152,13 @@ def window_arguments(
                 actual=how,
             )
     for name, steps in (given.get("decode") or {}).items():
+        if name in getattr(form, "shapes", ()):
+            raise InvalidInputError(
+                f"decode of {name!r}: without by=, windows are cut from the stored arrays"
+                "\nconvert batches of windows: batch_transform=",
+                argument="decode",
+                actual=steps,
+            )
         listed = steps if isinstance(steps, Sequence) and not isinstance(steps, str) else [steps]
         for one in listed:
             if getattr(one, "is_random", False):

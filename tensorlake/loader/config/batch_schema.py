@@ -319,7 +319,7 @@ def _plan_column(
         if spec is not None and spec.values:
             raise UnsupportedFeatureError(
                 f"decode of {name!r}: its samples differ in shape, {sample_type.shape}"
-                "\ndo it in transform=, which sees each sample",
+                "\ndo it in transform=, which sees each sample, or in batch_transform=",
                 tensor=name,
             )
         form = check_collate(name, sample_type.shape, collate, is_image=False, framework=framework)

@@ -183,3 +183,35 @@ def test_arguments_that_would_break_windows_are_refused(steps, arguments, words)
 
     with pytest.raises(InvalidInputError, match=words):
         windows.loader(batch_size=2, **arguments)
+
+
+@pytest.mark.parametrize("collate", ["pad", "concat", tl.collate.Pad(1)])
+def test_windows_of_different_lengths_are_not_collated(steps, collate):
+    windows = steps.windows(["signal"], size=2, tail="keep")
+
+    with pytest.raises(InvalidInputError, match=r"different lengths.*\n.*tail='pad'"):
+        windows.loader(batch_size=2, collate={"signal": collate})
+
+    padded = steps.windows(["signal"], size=2, tail="pad").loader(batch_size=2)
+    assert next(iter(padded))["_mask"].shape == (2, 2)
+
+
+def test_rows_of_windows_of_different_lengths_are_padded(steps):
+    windows = steps.windows("signal", by="episode", size=2, step=2, tail="keep")
+
+    batch = next(iter(windows.loader(batch_size=9, collate={"signal": "pad"})))
+
+    assert all(one.ndim == 2 for one in batch["signal"])
+
+
+def test_arrays_that_are_cut_are_not_converted_first():
+    with tl.create("memory://windows-cast", {"f": tl.Array("int16", (6,))}) as ds:
+        ds.extend({"f": np.zeros((4, 6), np.int16)})
+        ds.commit("four")
+        windows = ds.windows(["f"], size=3)
+
+        with pytest.raises(InvalidInputError, match=r"stored arrays\n.*batch_transform="):
+            windows.loader(batch_size=2, decode={"f": tl.decode.Cast("float32")})
+
+        half = windows.loader(batch_size=2, batch_transform=lambda one: one["f"] / np.float32(2))
+        assert next(iter(half)).dtype == np.float32
