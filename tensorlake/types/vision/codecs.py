@@ -81,7 +81,8 @@ class PixelCodec:
             bytes at any size.
         has_alpha: Whether it supports an alpha channel.
         has_gray: Whether it supports a single channel.
-        check_end: Raises ValueError for a truncated file that ``parse_header`` accepts.
+        check_end: Raises ValueError for a file that ``parse_header`` accepts, and that is truncated
+            or has several images.
     """
 
     format: ImageFormat | Literal["image"]

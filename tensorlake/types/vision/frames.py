@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.errors import missing_extra
-from tensorlake.types.vision.headers.encoded import image_format
+from tensorlake.types.vision.headers.encoded import image_format, png_frames
 from tensorlake.types.vision.headers.tiff import tiff_pages
 from tensorlake.types.vision.rle import MAX_PIXELS
 
@@ -45,7 +45,7 @@ def has_frames(content: Buffer) -> bool:
         case "WebP":
             return bytes(content[12:16]) == b"VP8X" and bool(content[20] & _ANIMATED_WEBP)
         case "PNG":
-            return b"acTL" in bytes(content[: bytes(content).find(b"IDAT")])
+            return png_frames(content) > 0
         case _:
             return False
 

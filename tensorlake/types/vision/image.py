@@ -329,6 +329,8 @@ class Image(SampleType):
             and (codec is not ANY_CODEC or self.codec_of(content) is None)
         ):
             raise self._foreign(actual, sample, place, position)
+        if not len(content):
+            raise _not_whole(content, codec, sample, place, position, ValueError("it is empty"))
         try:
             header = codec.parse_header(content)
         except ValueError as error:

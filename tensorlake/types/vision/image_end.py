@@ -1,8 +1,8 @@
-"""Check that an encoded image is complete, by its last bytes, without decoding it.
+"""Check that an encoded image is complete, by its last bytes, and one, without decoding it.
 
     JPEG       FF D9 after the scans. In scans FF is followed by 00 or a restart marker, and other
                segments, such as EXIF with a thumbnail of its own, record their lengths
-    PNG        the chunk IEND
+    PNG        the chunk IEND; no chunk acTL of several frames
     TIFF       each strip or tile ends inside the file
     JPEG 2000  the box of the code stream ends inside the file, or the stream ends with FF D9
 
@@ -17,6 +17,8 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from tensorlake.types.vision.headers.encoded import png_frames
 
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
@@ -53,11 +55,13 @@ def check_jpeg_end(data: Buffer) -> None:
 
 
 def check_png_end(data: Buffer) -> None:
-    """Look for the last chunk of a PNG.
+    """Look for the last chunk of a PNG of one image.
 
     Raises:
-        ValueError: It is missing.
+        ValueError: It is missing, or there are several images.
     """
+    if png_frames(data) > 1:
+        raise ValueError('it is an animation, use tl.Sequence(tl.Image("png"))')
     if data[-len(_IEND) :] == _IEND:
         return
     position = _SIGNATURE_NBYTES

@@ -24,7 +24,7 @@ from tensorlake.types.vision.headers.tiff import exif_orientation
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["image_format", "parse_jpeg_header", "parse_png_header"]
+__all__ = ["image_format", "parse_jpeg_header", "parse_png_header", "png_frames"]
 
 _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"\xff\xd8\xff", 0, "JPEG"),
@@ -156,6 +156,17 @@ def parse_png_header(data: Buffer) -> ImageHeader:
     is_transparent, orientation = _parse_png_chunks(data)
     has_alpha = colour in (_PNG_GRAY_ALPHA, _PNG_RGBA) or is_transparent
     return ImageHeader("PNG", height, width, channels, depth, has_alpha, orientation)
+
+
+def png_frames(data: Buffer) -> int:
+    """Return the number of frames that a PNG says it has before its pixels; 0: it is one image."""
+    position, chunk = _IHDR_END, b""
+    while position + 12 <= len(data) and chunk != b"IDAT":
+        chunk = bytes(data[position + 4 : position + 8])
+        if chunk == b"acTL":
+            return int.from_bytes(data[position + 8 : position + 12], "big")
+        position += 12 + int.from_bytes(data[position : position + 4], "big")
+    return 0
 
 
 def _parse_frame(data: Buffer, start: int, stop: int) -> ImageHeader:

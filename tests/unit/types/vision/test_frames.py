@@ -123,6 +123,23 @@ def test_files_that_end_early_or_would_lose_pixels_are_refused():
         read(content, tl.Sequence(tl.Image("jpeg")))
 
 
+def test_an_animation_is_no_image_and_of_one_frame_it_is():
+    content = saved(pictures(), "PNG")
+    for codec in ("png", "any"):
+        with pytest.raises(InvalidInputError, match="it is an animation, use"):
+            tl.Image(codec).convert([content], tensor="f")
+    control = content.index(b"acTL") + 4
+    one = content[:control] + bytes([0, 0, 0, 1]) + content[control + 4 :]
+    assert len(tl.Image("png").convert([one], tensor="f")) == 1
+
+
+@pytest.mark.parametrize("kind", [PNG, tl.Image("png"), tl.Image("any")])
+def test_an_empty_file_is_called_empty(kind, tmp_path):
+    write(tmp_path / "1.gif", b"")
+    with pytest.raises(InvalidInputError, match=r"not a whole (PNG|image): it is empty"):
+        kind.convert([tl.File(tmp_path / "1.gif")], tensor="f")
+
+
 def test_a_small_file_of_large_frames_is_refused_before_it_is_decoded():
     screen = bytearray(ANIMATIONS["gif 0"])
     screen[6:10] = b"\xff\xff\xff\xff"
@@ -133,7 +150,7 @@ def test_a_small_file_of_large_frames_is_refused_before_it_is_decoded():
         read(bytes(screen))
 
 
-@pytest.mark.parametrize("kind", ["GIF", "TIFF", "WEBP"])
+@pytest.mark.parametrize("kind", ["GIF", "TIFF", "WEBP", "PNG"])
 def test_a_folder_is_ingested_as_its_error_tells(kind, tmp_path):
     content = saved(pictures(), kind, **({"lossless": True} if kind == "WEBP" else {}))
     still = saved(pictures(1), kind, **({"lossless": True} if kind == "WEBP" else {}))

@@ -121,7 +121,7 @@ def test_a_palette_with_transparency_has_an_alpha_channel():
         ("png", jpeg(), r'is JPEG\nuse Image\(codec="jpeg"\)'),
         ("jpeg", saved(PIL.Image.new("RGB", (4, 4)), "GIF"), "is GIF\ngive its pixels"),
         ("jpeg", saved(PIL.Image.new("RGB", (4, 4)), "WEBP"), "is WebP"),
-        ("jpeg", b"", "does not begin with a JPEG"),
+        ("jpeg", b"", "not a whole JPEG: it is empty"),
         ("jpeg", b"hello", "does not begin with a JPEG"),
         ("jpeg", jpeg()[:50], "data end"),
         ("png", png()[:20], "data end"),
