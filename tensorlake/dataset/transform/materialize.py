@@ -18,7 +18,7 @@ from tensorlake.dataset.core.connect import connect_new
 from tensorlake.dataset.core.rowset import BATCH_ROWS, RowSet
 from tensorlake.dataset.write import schema as schema_changes
 from tensorlake.dataset.write import staging
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError
 from tensorlake.quantities import plural
 from tensorlake.types import Array, Bool, Bytes, ClassLabel, Json, SampleType, Scalar, Text
 from tensorlake.versions import CommitRequest
@@ -43,6 +43,13 @@ def materialize(
             "read its values: view['name'], or view.to_pandas()"
         )
     view.selection.snapshot.check_alive()
+    virtual = next((name for name in view.computed if name.startswith("_")), None)
+    if virtual is not None:
+        raise SchemaError(
+            f'the view has {virtual!r}, and the name of a tensor does not begin with "_"'
+            f"\ngive it another in the query: SELECT …, {virtual} AS {virtual.strip('_') or 'x'}",
+            tensor=virtual,
+        )
     schema: dict[str, SampleType] = dict(view.schema)
     schema |= {name: _type_of(name, column.type) for name, column in view.computed.items()}
     if not schema:

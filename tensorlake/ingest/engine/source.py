@@ -24,6 +24,7 @@ from typing import Any, Generic, TypeVar
 from xxhash import xxh3_64_intdigest
 
 from tensorlake.dataset import SkippedItem
+from tensorlake.errors import SchemaError
 from tensorlake.types import as_type
 
 __all__ = ["Item", "LoadedRows", "Refused", "Source", "given_settings", "part_of"]
@@ -147,8 +148,31 @@ class Source(Generic[Item]):
 
     @property
     def schema_to_create(self) -> dict[str, Any]:
-        """Types of the tensors that a new dataset gets."""
+        """Types of the tensors that a new dataset gets.
+
+        Raises:
+            SchemaError: A column has the name of a virtual one.
+        """
+        for name in self.schema:
+            self.refuse_virtual(name)
         return {name: kind for name, kind in self.schema.items() if name not in self.absent}
+
+    def refuse_virtual(self, column: str) -> None:
+        """Refuse a column that no tensor can be named after.
+
+        Raises:
+            SchemaError: Its name begins with "_".
+        """
+        if column.startswith("_"):
+            names = [name for name in self.schema if not name.startswith("_")]
+            advice = "rename it in the source, or leave it out there"
+            if self.kind == "parquet":
+                advice = f"to ingest the others: columns={names}; to have it, too: rename it there"
+            raise SchemaError(
+                f'the source has {column!r}, and the name of a tensor does not begin with "_"'
+                f"\n{advice}",
+                tensor=column,
+            )
 
     @property
     def key_start(self) -> str:

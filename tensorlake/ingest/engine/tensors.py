@@ -39,6 +39,7 @@ def follow_tensors(
 
     Raises:
         TensorNotFoundError: The source has a column that the dataset never had.
+        SchemaError: That column has the name of a virtual one.
     """
     schema = session_of(dataset).snapshot().schema
     ids = dict(known.tensors) if known is not None else {}
@@ -53,6 +54,7 @@ def follow_tensors(
         elif any(_is_in(one, name) for one in ids):
             dropped.append(name)
         else:
+            source.refuse_virtual(name)
             raise _new_column(dataset, source, name)
     words = [
         f"{name!r} was dropped from the dataset: the values of the source are left out"

@@ -102,3 +102,25 @@ def test_unknown_columns_are_named_with_those_there_are(url, tmp_path):
 
     with pytest.raises(tl.InvalidInputError, match=r"'widht'.*'width'.*\n.*length, width"):
         tl.ingest.parquet(tmp_path / "x.parquet", url, columns=["length", "widht"])
+
+
+def test_an_export_with_the_source_of_its_rows_comes_back_as_its_error_tells(url, tmp_path):
+    write(tmp_path / "rows.csv", "id,v\na,1\nb,2\n")
+    ds = tl.ingest.csv(tmp_path / "rows.csv", url, key="id")
+    exported = tmp_path / "rows.parquet"
+    ds.to_parquet(exported, columns=["id", "v", "_source"])
+
+    with pytest.raises(tl.SchemaError, match=r"columns=\['id', 'v'\]"):
+        tl.ingest.parquet(exported, f"{url}-2", key="id")
+    again = tl.ingest.parquet(exported, f"{url}-2", key="id", columns=["id", "v"])
+    assert rows(again) == rows(ds)
+    with pytest.raises(tl.SchemaError, match="rename it in the source, or leave it out"):
+        tl.ingest.arrow(pq.read_table(exported), f"{url}-3")
+    tl.ingest.arrow(pa.table({"id": [1]}), f"{url}-4")
+    with pytest.raises(tl.SchemaError, match="rename it in the source, or leave it out"):
+        tl.ingest.arrow(pa.table({"id": [1, 2], "_x": [1, 2]}), f"{url}-4")
+
+    with pytest.raises(tl.SchemaError, match="SELECT …, _source AS source"):
+        ds.query("SELECT id, _source").materialize(f"{url}-5")
+    view = ds.query("SELECT id, _source AS source")
+    assert view.materialize(f"{url}-5")["source"][:] == ["rows.csv/id=a", "rows.csv/id=b"]
