@@ -25,7 +25,7 @@ __all__ = ["checked_packing", "packed_arguments"]
 MAX_TOKENS = (1 << 31) - 1  # positions and cu_seqlens are int32
 ONE, ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
 ENTRIES = ("segments", "positions", "cu_seqlens", "_source")
-"""What a batch has beside the tokens and their mask."""
+"""Entries of a batch beside the tokens and their mask."""
 OF_ROWS = ("columns", "transform", "null")
 """Arguments about rows, which a batch of sequences does not have."""
 

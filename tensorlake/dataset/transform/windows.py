@@ -151,6 +151,14 @@ def window_arguments(
                 argument="collate",
                 actual=how,
             )
+    for name, value in (given.get("null") or {}).items():
+        if name in getattr(form, "shapes", ()):
+            raise InvalidInputError(
+                f"null of {name!r}: without by=, a row of NULL has no windows\nleave {name!r} out"
+                " of null=, or store the value: ds.map(…)",
+                argument="null",
+                actual=value,
+            )
     for name, steps in (given.get("decode") or {}).items():
         if name in getattr(form, "shapes", ()):
             raise InvalidInputError(

@@ -213,5 +213,8 @@ def test_arrays_that_are_cut_are_not_converted_first():
         with pytest.raises(InvalidInputError, match=r"stored arrays\n.*batch_transform="):
             windows.loader(batch_size=2, decode={"f": tl.decode.Cast("float32")})
 
+        with pytest.raises(InvalidInputError, match=r"NULL has no windows"):
+            windows.loader(batch_size=2, null={"f": 0})
+
         half = windows.loader(batch_size=2, batch_transform=lambda one: one["f"] / np.float32(2))
         assert next(iter(half)).dtype == np.float32
