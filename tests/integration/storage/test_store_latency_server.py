@@ -168,8 +168,11 @@ def test_listing_goes_on_where_a_page_failed(server, folder):
     async def listed() -> list[str]:
         return [meta.path async for meta in store.list("")]
 
-    assert run(listed()) == names
-    assert server.counters().errors > 0
+    for _ in range(20):  # half of five requests fail, each by itself: one time in 32 none does
+        assert run(listed()) == names
+        if server.counters().errors > 0:
+            return
+    pytest.fail("none of a hundred requests failed, of which half should")
 
 
 def test_path_out_of_the_folder_is_refused(server):
