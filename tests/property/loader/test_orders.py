@@ -95,7 +95,7 @@ def taken(loaders, batches):
     ]
 
 
-@examples(15)
+@examples(6)
 @pytest.mark.filterwarnings("ignore::tensorlake.errors.ShortBatchWarning")
 @given(
     st.sampled_from([*SOURCES]),
