@@ -159,7 +159,7 @@ def parse_png_header(data: Buffer) -> ImageHeader:
 
 
 def png_frames(data: Buffer) -> int:
-    """Return the number of frames that a PNG says it has before its pixels; 0: it is one image."""
+    """Return the number of frames that the chunk acTL of a PNG records; 0 without one."""
     position, chunk = _IHDR_END, b""
     while position + 12 <= len(data) and chunk != b"IDAT":
         chunk = bytes(data[position + 4 : position + 8])

@@ -231,3 +231,15 @@ def test_a_call_without_the_key_says_to_repeat_it_with_the_key(url):
 
     with pytest.raises(tl.InvalidInputError, match="Repeat the call with key='id'; to use it"):
         tl.ingest.arrow(table(id=[1, 2], v=[1, 3]), url)
+
+
+def test_a_row_that_gets_the_key_of_an_item_with_a_row_stays_beside_it(url):
+    tl.ingest.arrow(table(id=[1, 2], v=[1, 2]), url, key="id")
+    by_hand(url, lambda ds: ds.append({"id": 1, "v": 7}))
+
+    ds = tl.ingest.arrow(table(id=[1, 2], v=[5, 2]), url, key="id")
+
+    assert ds.to_arrow().to_pydict() == {"id": [1, 2, 1], "v": [5, 2, 7]}
+    assert ds.ingest_report.conflicts == []
+    twice = ds.query("SELECT id, COUNT(*) AS n GROUP BY id HAVING n > 1")
+    assert (twice["id"].tolist(), twice["n"].tolist()) == ([1], [2])
