@@ -141,7 +141,9 @@ class Mix:
         """Pack the documents of each source into sequences of one length, and mix the sequences.
 
         A sequence has documents of one source, whose number is in ``_source`` of a batch. Weights
-        are shares of tokens, exactly: the mix is ``by="tokens"``.
+        are shares of sequences, exactly. These are shares of tokens if sequences are full, so the
+        mix, and each mix inside it, is ``by="tokens"``; with ``split=False`` a source whose
+        documents fill its sequences less gives that many fewer tokens.
 
         Args:
             tokens: The column of tokens, one array per row.
@@ -151,7 +153,7 @@ class Mix:
             mask: A column of one number per token, such as which turns to learn from, packed alike.
 
         Raises:
-            InvalidInputError: A mix is by rows, or an argument is impossible.
+            InvalidInputError: A mix, or one inside it, is by rows; or an argument is impossible.
 
         Example:
             >>> import tensorlake as tl
@@ -168,11 +170,15 @@ class Mix:
         """
         from tensorlake.dataset.transform.pack import checked_packing
 
-        for node in self.__mixture__.root.all():
+        root = self.__mixture__.root
+        for node in root.all():
             if not node.by_tokens and len(node.parts) > 1:
+                kind, there = "by rows", ""
+                if node is not root:
+                    kind, there = f"that has {self._listed(node)} in it by rows", " there too"
                 raise InvalidInputError(
-                    "pack() of a mix by rows: sequences have equal numbers of tokens, so they are"
-                    " mixed by shares of tokens\ngive tl.mix(…, by='tokens')",
+                    f"pack() of a mix {kind}: sequences have equal numbers of tokens, so they are"
+                    f" mixed by shares of tokens\ngive tl.mix(…, by='tokens'){there}",
                     argument="by",
                     actual="rows",
                 )
@@ -195,6 +201,11 @@ class Mix:
             composed = ComposedMix(rows, form)
             return make_loader(composed, framework=framework, remake=remake, **arguments)
         return make_loader(rows, framework=framework, remake=remake, **arguments)
+
+    def _listed(self, node: MixNode) -> str:
+        numbers = {part for one in node.all() for part in one.parts if isinstance(part, int)}
+        names = ", ".join(repr(self.names[number]) for number in sorted(numbers))
+        return f"the mix of {names}"
 
     def _rows(self) -> MixRows:
         given, root = self.__mixture__.given, self.__mixture__.root

@@ -3,8 +3,8 @@
     place ─► the source, and how many of its sequences came before (``MixPlan.assigned``)
           ─► its own epoch and sequence ─► the documents of the source
 
-A sequence has documents of one source. All sequences have one length, so shares of sequences are
-shares of tokens, exactly, and a place of any epoch is found without the lengths before it.
+A sequence has documents of one source. Weights are shares of sequences: of tokens too, if
+sequences are full. A place of any epoch is found without the lengths before it.
 """
 
 from __future__ import annotations

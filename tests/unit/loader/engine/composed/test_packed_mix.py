@@ -123,6 +123,15 @@ def test_impossible_mixes_are_refused(sources):
     by_rows = tl.mix({"a": (sources[0], 0.5), "b": (sources[1], 0.5)})
     with pytest.raises(InvalidInputError, match=r"by rows.*\ngive tl.mix.*by='tokens'"):
         by_rows.pack("tokens", 16)
+    ends = {"c": (sources[0], 1)}
+    nested = tl.mix(ends | {"n": (by_rows, 0.5)}, by="tokens")
+    staged = tl.mix(ends, by="tokens", stages=[(9, by_rows)], stop="never")
+    for one, names in ((nested, "'n/a', 'n/b'"), (staged, "'a', 'b'")):
+        with pytest.raises(
+            InvalidInputError,
+            match=rf"has the mix of {names} in it by rows:.*\n.*by='tokens'\) there",
+        ):
+            one.pack("tokens", 16)
     empty = tl.create("memory://packed-mix-empty", SCHEMA)
     empty.extend({"tokens": [[]], "mask": [[]]})
     with pytest.raises(InvalidInputError, match="'long' of the mix has no tokens"):
@@ -146,3 +155,19 @@ def test_explain_counts_the_sequences_of_each_source(sources, split):
     for count, name in zip(counts, mixed(sources).names, strict=True):
         assert f"{count:,} of {name}" in explained
     assert ("% filled" in explained) == (not split)
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_weights_are_shares_of_sequences_and_of_tokens_if_these_are_full(split):
+    four, five = (tl.create(f"memory://packed-mix-{next(NAMES)}", SCHEMA) for _ in range(2))
+    for ds, length in ((four, 4), (five, 5)):
+        ds.extend({"tokens": [[1] * length] * 40, "mask": [[True] * length] * 40})
+        ds.commit("documents of one length")
+    packed = mixed((four, five), "never", (1, 1)).pack("tokens", 8, split=split)
+
+    batch = next(iter(packed.loader(batch_size=800)))
+
+    assert np.bincount(batch["_source"]).tolist() == [400, 400]
+    filled = (batch["segments"] >= 0).sum(axis=1)
+    tokens = [int(filled[batch["_source"] == source].sum()) for source in (0, 1)]
+    assert tokens == ([3200, 3200] if split else [3200, 2000])
