@@ -76,7 +76,8 @@ class MapReport:
         if self.updated:
             text += f"; {plural(self.updated, 'row')} had changed"
         if self.already_there:
-            text += f"; {plural(self.already_there, 'row')} were processed before"
+            were = "was" if self.already_there == 1 else "were"
+            text += f"; {plural(self.already_there, 'row')} {were} processed before"
         if self.vanished:
             what = "deleted" if self.deleted else "kept; to remove: delete=True"
             are = "is" if self.vanished == 1 else "are"

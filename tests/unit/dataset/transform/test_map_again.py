@@ -324,3 +324,9 @@ def test_rows_that_get_their_first_output_or_lose_their_last_are_followed(ds):
         ds["x"][8] = x
         ds.commit("changed")
         assert mapped(ds, repeated)["y"][:].tolist() == wanted
+
+
+def test_one_row_is_counted_in_the_singular(ds):
+    call = {"where": "x = 3"}
+    mapped(ds, Function(), **call)
+    assert "; 1 row was processed before" in str(mapped(ds, Function(), **call).map_report)
