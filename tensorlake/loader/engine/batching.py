@@ -98,7 +98,7 @@ class Batching:
         Args:
             sharding: The ranks.
             start: The place.
-            epoch: What the plan follows from; the borders of batches by tokens are kept by it.
+            epoch: Identifies the plan; the borders of batches by tokens are kept by it.
             plan: Makes the plan of the epoch.
 
         Raises:
