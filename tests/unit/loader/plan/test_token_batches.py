@@ -14,6 +14,7 @@ from tensorlake.loader.plan.order import Order
 from tensorlake.loader.plan.plan import PlanKey, build_access_plan
 from tensorlake.loader.plan.sharding import Sharding
 from tensorlake.loader.plan.token_batches import (
+    Borders,
     Padding,
     PlaceLengths,
     TokenBatches,
@@ -40,11 +41,20 @@ def batches_of(lengths, budget, *, start=0, padding=None, sharding=None, deal=No
     plan = build_access_plan(PlanKey("any", Order("none"), 0, 0), len(lengths))
     places = PlaceLengths(plan, np.asarray(lengths))
     sharding = sharding or Sharding(0, 1, budget)
-    return TokenBatches(sharding, places, len(lengths), start, padding, deal=deal)
+    borders = Borders(
+        places,
+        start,
+        len(lengths),
+        budget=sharding.global_batch_size,
+        padding=padding,
+        drop_last=sharding.drop_last,
+    )
+    return TokenBatches(sharding, borders, deal=deal)
 
 
 def borders_of(batches):
-    return [batches.start, *(batches.stop(number) for number in range(batches.count))]
+    start = batches.borders.until(0)[batches.first]
+    return [start, *(batches.stop(number) for number in range(batches.count))]
 
 
 @pytest.mark.parametrize("name", BORDERS)
@@ -73,12 +83,16 @@ lengths_of = st.lists(st.integers(1, 40), min_size=1, max_size=120)
 def test_batches_from_any_border_on_are_the_same(lengths, budget, is_padded, data):
     padding = Padding(data.draw(st.integers(1, 9))) if is_padded else None
     budget += 9  # that the longest takes when it is rounded up
-    borders = borders_of(batches_of(lengths, budget, padding=padding))
+    whole = batches_of(lengths, budget, padding=padding)
+    borders = borders_of(whole)
 
     start = data.draw(st.sampled_from(borders))
     rest = borders_of(batches_of(lengths, budget, start=start, padding=padding))
 
     assert rest == [place for place in borders if place >= start]
+    first = whole.borders.index(start)
+    assert rest == borders_of(TokenBatches(whole.sharding, whole.borders, first))
+    assert {whole.borders.index(place) for place in {*range(start)} - {*borders}} <= {None}
     for begin, end in itertools.pairwise(borders):
         rows = np.array(lengths[begin:end])
         more = np.array(lengths[begin : end + 1])
@@ -107,7 +121,7 @@ def test_every_row_has_a_rank_and_sums_are_close(lengths, world, equal_rows):
 @given(lengths_of, st.integers(40, 200), st.integers(1, 5), st.booleans())
 def test_the_ranks_shares_are_the_batch(lengths, budget, world, equal_rows):
     def deal(share):
-        return balanced(share, batches.lengths, "squares", equal_rows=equal_rows)
+        return balanced(share, batches.borders.lengths, "squares", equal_rows=equal_rows)
 
     shares = []
     for rank in range(world):
