@@ -34,7 +34,7 @@ from tensorlake.loader.plan.token_batches import (
 from tensorlake.loader.sources.column_values import row_lengths, token_column
 from tensorlake.loader.sources.mix import MixRows
 from tensorlake.quantities import human_nbytes
-from tensorlake.storage.concurrency.fork_lock import ForkLock
+from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments

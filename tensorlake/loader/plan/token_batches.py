@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tensorlake.loader.plan.sharding import Sharding, Share
-from tensorlake.storage.concurrency.fork_lock import ForkLock
+from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
