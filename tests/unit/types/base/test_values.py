@@ -198,7 +198,7 @@ def test_identifiers_are_found_as_text_and_added_with_a_fill():
 
 
 def test_words_keep_their_order_and_are_found():
-    ds = tl.create("memory://words", {"tags": tl.Tags(default=["new"])})
+    ds = tl.create("memory://tags-in-order", {"tags": tl.Tags(default=["new"])})
     ds.extend({"tags": [["night", "räin"], [], ("a",), {"b", "a"}, np.array(["z"])]})
 
     assert ds["tags"][:] == [["night", "räin"], [], ["a"], ["a", "b"], ["z"]]
