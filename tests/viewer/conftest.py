@@ -1,7 +1,7 @@
 """A real server over a lake made here, and the browser tests of viewer/e2e run against it once.
 
-Each ``test("…")`` of viewer/e2e is one test of pytest; vitest runs them all in one Chromium, and
-what it reports is asked for one by one.
+Each ``test("…")`` of viewer/e2e is one test of pytest; vitest runs the files of those that were
+selected in one Chromium, and what it reports is asked for one by one.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ import pytest
 from tests.viewer.lakes import make_lake
 
 ROOT = Path(__file__).parents[2]
+SPEC_OF = {
+    claim: spec.name
+    for spec in sorted((ROOT / "viewer/e2e").glob("*.spec.ts"))
+    for claim in re.findall(r'^test\("([^"]+)"', spec.read_text(), re.MULTILINE)
+}
+TOUR = "tour.spec.ts"  # it takes the pictures that other tests compare
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 START_S = 60
 SLOWNESS = float(os.environ.get("VIEWER_SLOW", "1"))  # see viewer/e2e/browser.ts
@@ -75,8 +81,14 @@ def browser_results(
     subprocess.run(["make", "--no-print-directory", "viewer"], cwd=ROOT, check=True)
     report = tmp_path_factory.mktemp("browser") / "report.json"
     link = str(request.getfixturevalue("link"))
+    asked = (getattr(item, "callspec", None) for item in request.session.items)
+    claims = {one.params["claim"] for one in asked if one is not None and "claim" in one.params}
+    specs = sorted({TOUR, *(SPEC_OF[claim] for claim in claims if claim in SPEC_OF)})
     run = subprocess.run(
-        ["npm", "run", "--silent", "e2e", "--", "--reporter=json", f"--outputFile={report}"],
+        [
+            *("npm", "run", "--silent", "e2e", "--", "--reporter=json", f"--outputFile={report}"),
+            *(f"e2e/{spec}" for spec in specs),
+        ],
         cwd=ROOT / "viewer",
         env={**os.environ, "VIEWER_LINK": link, "CHROMIUM": chromium, "SHOTS": str(shots)},
         capture_output=True,

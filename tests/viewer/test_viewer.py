@@ -11,21 +11,19 @@ panel that is gone or a colour that changed is. To take them anew:
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.viewer.conftest import SLOWNESS
+from tests.viewer.conftest import SLOWNESS, SPEC_OF
 
 ROOT = Path(__file__).parents[2]
-SPECS = ROOT / "viewer/e2e"
+SLOW = {"widths.spec.ts"}  # every room at every width: a sixth of the time of all
 CLAIMS = [
-    claim
-    for spec in sorted(SPECS.glob("*.spec.ts"))
-    for claim in re.findall(r'^test\("([^"]+)"', spec.read_text(), re.MULTILINE)
+    pytest.param(claim, marks=[pytest.mark.slow] if spec in SLOW else [], id=claim)
+    for claim, spec in SPEC_OF.items()
 ]
 TOUR = ROOT / "docs/tutorial/look-at-data"
 BLOCK = 16

@@ -90,15 +90,18 @@ test("labels are reviewed and committed on a branch, and main is as it was", asy
 });
 
 test("a commit that meets another one says so and keeps the labels, for a branch of their own", async () => {
-  const page = await open("unlabelled?at=by-conflict&row=10", { expected: ["status of 409", "status of 404"] });
-  await page.request.post(new URL("/v1/datasets/unlabelled/branches", page.url()).href, { data: { name: "by-conflict", at: "main@1" } });
+  const page = await open("unlabelled?row=10", { expected: ["status of 409"] });
+  await page.getByTestId("row-panel").getByText("Load this row").waitFor(); // the page has its session
+  const branch = await page.request.post(new URL("/v1/datasets/unlabelled/branches", page.url()).href, { data: { name: "by-conflict", at: "main@1" } });
+  expect(branch.ok()).toBe(true);
   await page.goto(addressOf("unlabelled?at=by-conflict&row=10&label=label"));
   await page.getByTestId("row-panel").getByText("Load this row").waitFor();
   await page.getByTestId("grid").focus();
   await page.keyboard.press("2");
   await expect.poll(() => review(page).innerText()).toBe("Review 1 change");
   const other = { branch: "by-conflict", message: "another hand", operations: [{ op: "update", tensor: "label", rows: [10], value: "owl" }] };
-  await page.request.post(new URL("/v1/datasets/unlabelled/transactions", page.url()).href, { data: other });
+  const published = await page.request.post(new URL("/v1/datasets/unlabelled/transactions", page.url()).href, { data: other });
+  expect(published.ok()).toBe(true);
 
   await review(page).click();
   const dialog = page.getByRole("dialog", { name: "Review of labels" });

@@ -194,7 +194,8 @@ test("the rows of a link whose query is refused do not look like its result", as
 
 test("the example in the empty query bar is a query of this dataset", async () => {
   const page = await open("odd");
-  const example = await page.locator("textarea").first().getAttribute("placeholder").catch(() => null) ?? (await page.locator(".cm-placeholder").innerText());
+  const hint = page.locator("textarea, .cm-placeholder").first(); // the editor replaces the plain field when it is loaded
+  const example = await hint.evaluate((element) => element.getAttribute("placeholder") ?? element.textContent);
   await expect.poll(() => count(page)).toBe("2 rows");
 
   await query(page, example);

@@ -220,6 +220,7 @@ def train(loader, stop, end):
             break
 
 
+@pytest.mark.slow
 def test_ten_epochs_of_one_loader_end_each_in_another_way_and_leave_nothing(stored):
     loader = stored.loader(batch_size=4, shuffle=True, columns=COLUMNS, decode=RESIZE)
     ends = [int, fail, interrupt]  # int: only the loop is left
