@@ -80,6 +80,7 @@ ORDERS = (
     *("a mix of four", "batches by tokens"),
 )
 CLASSES = 1000
+COUNTED = 3  # epochs of an order, of 0.2 s each
 NO_OPENCV = Measurement(0, 0, note="OpenCV does not install")
 
 
@@ -206,7 +207,7 @@ def ordered_dataset(workspace: Workspace) -> Path:
 
 
 def in_order(workspace: Workspace, *, order: str) -> Measurement:
-    """Two epochs of rows of tokens in one of the orders; the second counts."""
+    """Epochs of rows of tokens in one of the orders; all but the first count."""
     import tensorlake as tl
 
     with tl.open(str(ordered_dataset(workspace)), read_only=True) as ds:
@@ -231,7 +232,8 @@ def in_order(workspace: Workspace, *, order: str) -> Measurement:
             case _:
                 pass
         arguments = {"batch_size": TOKEN_BATCH, "shuffle": True, "seed": 7} | arguments
-        return two_epochs(source.torch(columns=["tokens"], **arguments), count_tokens, wanted)
+        loader = source.torch(columns=["tokens"], **arguments)
+        return two_epochs(loader, count_tokens, wanted, counted=COUNTED)
 
 
 def over_network(workspace: Workspace, network: Network, *, what: str) -> Measurement:
@@ -419,7 +421,7 @@ BENCHMARKS = (
         question=f"an epoch of rows of 512 tokens from a folder, in {len(ORDERS)} orders",
         unit="rows/s",
         contenders=tuple(Contender(order, partial(in_order, order=order)) for order in ORDERS),
-        goals=(Goal("weighted", "shuffled", at_least=0.9),),
+        goals=(Goal("weighted", "shuffled", at_least=0.9, per="CPU second"),),
         prepare=ordered_dataset,
     ),
     Benchmark(

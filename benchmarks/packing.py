@@ -1,15 +1,17 @@
-"""Packing and windows beside plain loaders of the same bytes, from a folder.
+"""Packing, windows and balanced ranks beside plain loaders of the same bytes, from a folder.
 
 packing    documents of 544 tokens in the mean (log-normal), as sequences of 1,024 with segments
            and positions: ten bytes a token where plain batches have two
 limits     rows of one length, which one gather copies; and the packing itself, written by hand
            over a memory map: a copy for each document, two ``np.repeat`` for each batch
 windows    16 adjacent rows of 512 tokens, one window a row: each row is read once a batch
+balance    the first of four ranks, which get as many tokens: each works out the rows of all
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,9 @@ SEED, EOS = 7, 0
 EPISODE, SIZE, WINDOWS_A_BATCH = 200, 16, 256
 BY_ROWS, PLAIN, BY_HAND = "rows of one length", "documents, concatenated", "packed by hand"
 CUT, WHOLE = "tensorlake, pack", "tensorlake, pack(split=False)"
+WORLD_SIZE = 4
+COUNTED = 5  # of 0.1 s each
+SHUFFLED, BALANCED = "shuffled", {"tokens": "balanced by tokens", "squares": "by their squares"}
 STEPS, WINDOWS = "tensorlake, rows", "tensorlake, windows"
 
 
@@ -162,6 +167,26 @@ def windows(workspace: Workspace) -> Measurement:
         return two_epochs(loader, lambda batch: batch["tokens"].shape[0] * SIZE, len(made) * SIZE)
 
 
+def rank_of_four(workspace: Workspace, *, balance: str | None) -> Measurement:
+    with _documents(workspace) as ds:
+        loader = ds.loader(
+            batch_size=DOCUMENTS_A_BATCH,
+            shuffle=True,
+            seed=SEED,
+            collate={"tokens": "concat"},
+            drop_last=True,
+            balance=balance,
+            rank=0,
+            world_size=WORLD_SIZE,
+        )
+        rows = len(ds) // (WORLD_SIZE * DOCUMENTS_A_BATCH) * DOCUMENTS_A_BATCH
+        return two_epochs(loader, _count_documents, rows, counted=COUNTED)
+
+
+def _count_documents(batch: dict[str, Any]) -> int:
+    return len(batch["tokens_offsets"]) - 1
+
+
 def _count(batch: dict[str, Any]) -> int:
     return batch["tokens"].size
 
@@ -191,6 +216,19 @@ BENCHMARKS = (
         unit="rows/s",
         contenders=(Contender(STEPS, steps), Contender(WINDOWS, windows)),
         goals=(Goal(WINDOWS, STEPS, at_least=0.5, per="CPU second"),),
+        prepare=prepare,
+    ),
+    Benchmark(
+        name="loader-balance",
+        question=f"a rank of {WORLD_SIZE}: a shuffled epoch of documents, balanced or not",
+        unit="documents/s",
+        contenders=(
+            Contender(SHUFFLED, partial(rank_of_four, balance=None)),
+            *(Contender(name, partial(rank_of_four, balance=by)) for by, name in BALANCED.items()),
+        ),
+        goals=tuple(
+            Goal(name, SHUFFLED, at_least=0.8, per="CPU second") for name in BALANCED.values()
+        ),
         prepare=prepare,
     ),
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -172,10 +173,9 @@ def stopwatch() -> Generator[Stopwatch]:
 def _cpu_seconds() -> float:
     import psutil
 
-    own = psutil.Process()
-    spent = own.cpu_times()
-    total = spent.user + spent.system + spent.children_user + spent.children_system
-    for child in own.children(recursive=True):  # workers that still live
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = time.process_time() + ended.ru_utime + ended.ru_stime
+    for child in psutil.Process().children(recursive=True):  # workers that still live, in ticks
         times = child.cpu_times()
         total += times.user + times.system
     return float(total)

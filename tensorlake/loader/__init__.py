@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from tensorlake.loader.frameworks.server import served_loader, written_batches
     from tensorlake.loader.frameworks.tensorflow import LoaderDataset, tf_dataset
     from tensorlake.loader.plan.arrangement import ArrangedOrder
+    from tensorlake.loader.plan.balance import Balance
     from tensorlake.loader.plan.mix_order import MIX_STOPS, MixOrder, MixStop, Weight
     from tensorlake.loader.plan.order import Order, Shuffle, choose_order
     from tensorlake.loader.plan.plan import AccessPlan, PlanKey, build_access_plan
     from tensorlake.loader.plan.sharding import Sharding, Share, ShortBatchWarning
     from tensorlake.loader.plan.shuffle import PLAN_VERSION
     from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning
-    from tensorlake.loader.plan.token_batches import Balance
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
     from tensorlake.loader.runtime.stats import LoaderStats
     from tensorlake.loader.sources.column_values import token_column
@@ -132,7 +132,7 @@ _PLACES: Final = {
     "tensorlake.loader.plan.sharding": "Sharding Share ShortBatchWarning",
     "tensorlake.loader.plan.shuffle": "PLAN_VERSION",
     "tensorlake.loader.plan.state": "LoaderState NewerVersionWarning",
-    "tensorlake.loader.plan.token_batches": "Balance",
+    "tensorlake.loader.plan.balance": "Balance",
     "tensorlake.loader.plan.virtual_columns": "VirtualColumn VirtualValues",
     "tensorlake.loader.runtime.stats": "LoaderStats",
     "tensorlake.loader.sources.column_values": "token_column",

@@ -16,9 +16,9 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean, shown
 from tensorlake.loader.config.batch_schema import VALID
+from tensorlake.loader.plan.balance import Balance
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.plan import SEED_STOP
-from tensorlake.loader.plan.token_batches import Balance
 from tensorlake.loader.runtime.memory import memory_nbytes
 from tensorlake.quantities import checked_integer, seconds_of
 from tensorlake.storage import usable_cores

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,15 +22,9 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.config.collate import Pad
 from tensorlake.loader.engine.composed.rows import form_of
+from tensorlake.loader.plan.balance import Balance, BalancedShares
 from tensorlake.loader.plan.sharding import Batches, RowBatches
-from tensorlake.loader.plan.token_batches import (
-    Balance,
-    Borders,
-    Padding,
-    PlaceLengths,
-    TokenBatches,
-    balanced,
-)
+from tensorlake.loader.plan.token_batches import Borders, Padding, PlaceLengths, TokenBatches
 from tensorlake.loader.sources.column_values import row_lengths, token_column
 from tensorlake.loader.sources.mix import MixRows
 from tensorlake.quantities import human_nbytes
@@ -40,7 +34,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array
-    from tensorlake.loader.plan.sharding import Sharding, Share
+    from tensorlake.loader.plan.sharding import Sharding
     from tensorlake.loader.sources.rows import OrderedRows
 
 __all__ = ["Batching", "batching_of"]
@@ -104,12 +98,17 @@ class Batching:
         Raises:
             InvalidInputError: A row has more tokens than the budget.
         """
-        rows, deal = self.rows, None
+        rows, balanced = self.rows, None
         if self.by_tokens:
             return self._token_batches(sharding, start, epoch, plan)
         if self.balance is not None and sharding.world_size > 1:
-            deal = self._deal(PlaceLengths(plan(), self.lengths, start))
-        return RowBatches(sharding, rows.num_places, start, rows.is_endless, deal)
+            balanced = BalancedShares(
+                PlaceLengths(plan(), self.lengths, start),
+                self.balance,
+                equal_rows=True,
+                rows_per_batch=sharding.global_batch_size,
+            )
+        return RowBatches(sharding, rows.num_places, start, rows.is_endless, balanced)
 
     def _token_batches(
         self, sharding: Sharding, start: int, epoch: Hashable, plan: Callable[[], Plan]
@@ -130,14 +129,13 @@ class Batching:
                 self._least_rows(budget),
             ),
         )
-        deal = None if self.balance is None else self._deal(borders.lengths)
-        return TokenBatches(sharding, borders, first, self.rows.is_endless, least_rows, deal)
-
-    def _deal(self, lengths: PlaceLengths) -> Callable[[Share], Share]:
-        assert self.balance is not None, "only then"
-        return partial(
-            balanced, lengths=lengths, balance=self.balance, equal_rows=not self.by_tokens
-        )
+        balanced = None
+        if self.balance is not None and sharding.world_size > 1:
+            rows = max(budget // max(int(self.lengths.mean()), 1), 1) if len(self.lengths) else 1
+            balanced = BalancedShares(
+                borders.lengths, self.balance, equal_rows=False, rows_per_batch=rows
+            )
+        return TokenBatches(sharding, borders, first, self.rows.is_endless, least_rows, balanced)
 
     @property
     def num_drawn(self) -> int:

@@ -11,15 +11,17 @@ is smaller than the world, empty ranks repeat one of its rows, marked as not val
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import InvalidInputError, ShortBatchWarning, shown
 from tensorlake.quantities import checked_integer
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.balance import BalancedShares
 
 __all__ = [
     "Batches",
@@ -170,7 +172,7 @@ class RowBatches:
     num_rows: int
     start: int = 0
     is_endless: bool = False
-    deal: Callable[[Share], Share] | None = None  # by balance
+    balanced: BalancedShares | None = None
 
     @property
     def count(self) -> int:
@@ -185,11 +187,16 @@ class RowBatches:
     def share(self, number: int) -> Share:
         """Return the rank's part of a batch."""
         share = self.sharding.share(number, self.num_rows, self.start)
-        return share if self.deal is None else self.deal(share)
+        return share if self.balanced is None else self.balanced.of(share, self._between)
 
     def stop(self, number: int) -> int:
         """Return the place after a batch."""
         return min(self.start + (number + 1) * self.sharding.global_batch_size, self.num_rows)
+
+    def _between(self, first: int, stop: int) -> NDArray[np.int64]:
+        starts = self.start + np.arange(first, stop + 1) * self.sharding.global_batch_size
+        count = int(np.searchsorted(starts, self.num_rows))
+        return np.append(starts[:count], self.num_rows) if count <= stop - first else starts
 
 
 def check_batch_size(batch_size: int | None, global_batch_size: int | None) -> None:

@@ -2,7 +2,6 @@
 
     Borders        as many places as the budget holds: a batch ends before the first that exceeds it
     TokenBatches   those from a place on, and the places of a rank
-    balanced       a rank gets places of its batch by their cost, so that all ranks have as much
 
 Where batches begin and end follows from the order, the start and the budget of all ranks together;
 which of its places a rank gets also follows from the number of ranks. Costs are the lengths of rows
@@ -14,10 +13,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from heapq import heapify, heapreplace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,22 +23,17 @@ from tensorlake.loader.plan.sharding import Sharding, Share
 from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from tensorlake.loader.plan.balance import BalancedShares
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array
 
 __all__ = [
-    "Balance",
     "Borders",
     "Padding",
     "PlaceLengths",
     "TokenBatches",
-    "balanced",
-    "deal_evenly",
 ]
 
-Balance = Literal["tokens", "squares"]
 BLOCK_PLACES = 1 << 16  # looked up together
 FIRST_PLACES = 1 << 12  # of the first block; each of the next ones ends at twice as many
 BLOCKS_KEPT = 4
@@ -57,6 +50,11 @@ class PlaceLengths:
         self._lengths = lengths  # by position
         self._first = first
         self._block = lru_cache(BLOCKS_KEPT)(self._found)
+
+    @cached_property
+    def are_equal(self) -> bool:
+        """Whether all rows have as many tokens."""
+        return not len(self._lengths) or bool((self._lengths == self._lengths[0]).all())
 
     def between(self, start: int, stop: int) -> Int64Array:
         """Return those of places start … stop - 1."""
@@ -194,7 +192,7 @@ class TokenBatches:
         first: The number among them of the first batch.
         is_endless: Whether the epoch never ends.
         least_rows: Rows that every batch has, except the last.
-        deal: Divides a batch by balance.
+        balanced: Divides a batch by the costs of its rows; None: by their number.
     """
 
     sharding: Sharding
@@ -202,7 +200,7 @@ class TokenBatches:
     first: int = 0
     is_endless: bool = False
     least_rows: int = 1
-    deal: Callable[[Share], Share] | None = None
+    balanced: BalancedShares | None = None
 
     @property
     def count(self) -> int:
@@ -226,54 +224,14 @@ class TokenBatches:
         index = self.first + number
         borders = self.borders.until(index + 1)
         share = self.sharding.part(number, borders[index], borders[index + 1])
-        return share if self.deal is None else self.deal(share)
+        return share if self.balanced is None else self.balanced.of(share, self._between)
+
+    def _between(self, first: int, stop: int) -> Int64Array:
+        borders = self.borders.until(self.first + stop)
+        return np.array(borders[self.first + first : self.first + stop + 1])
 
     def stop(self, number: int) -> int:
         """Return the place after a batch; the end of the epoch if there are fewer batches."""
         index = self.first + number + 1
         borders = self.borders.until(index)
         return borders[index] if index < len(borders) else self.borders.num_rows
-
-
-def deal_evenly(costs: Int64Array, world_size: int, *, equal_rows: bool) -> Int64Array:
-    """Return the rank of each of some rows, so that the ranks' sums of costs are close.
-
-    With equal rows each rank gets one of the most expensive, then one of the next ones, and so on,
-    the more expensive the less it has: two sums differ by at most the difference of the largest and
-    the smallest cost. Otherwise the next most expensive row goes to the rank that has least.
-
-    Args:
-        costs: The costs of at least ``world_size`` rows, each at least 1.
-        world_size: Number of ranks.
-        equal_rows: Whether the ranks' numbers of rows differ by at most one.
-    """
-    ranked = np.argsort(-costs, kind="stable")
-    ranks = np.empty(len(costs), dtype=np.int64)
-    if equal_rows:
-        sums = np.zeros(world_size, dtype=np.int64)
-        for start in range(0, len(costs), world_size):
-            rows = ranked[start : start + world_size]
-            least = np.argsort(sums, kind="stable")[: len(rows)]
-            ranks[rows] = least
-            sums[least] += costs[rows]
-        return ranks
-    heap = [(0, rank) for rank in range(world_size)]
-    heapify(heap)
-    for row, cost in zip(ranked.tolist(), costs[ranked].tolist(), strict=True):
-        had, rank = heap[0]
-        ranks[row] = rank
-        heapreplace(heap, (had + cost, rank))
-    return ranks
-
-
-def balanced(share: Share, lengths: PlaceLengths, balance: Balance, *, equal_rows: bool) -> Share:
-    """Return the share of the same batch that balances the costs of all ranks."""
-    count = share.next_place - share.batch_start
-    if share.world_size == 1 or count < share.world_size:
-        return share
-    costs = lengths.between(share.batch_start, share.next_place)
-    if balance == "squares":
-        costs = costs * costs
-    ranks = deal_evenly(costs, share.world_size, equal_rows=equal_rows)
-    places = share.batch_start + np.flatnonzero(ranks == share.rank)
-    return replace(share, valid=len(places), dealt=places)

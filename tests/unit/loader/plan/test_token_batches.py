@@ -10,17 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorlake.loader.plan.balance import BalancedShares, deal_evenly
 from tensorlake.loader.plan.order import Order
 from tensorlake.loader.plan.plan import PlanKey, build_access_plan
-from tensorlake.loader.plan.sharding import Sharding
-from tensorlake.loader.plan.token_batches import (
-    Borders,
-    Padding,
-    PlaceLengths,
-    TokenBatches,
-    balanced,
-    deal_evenly,
-)
+from tensorlake.loader.plan.sharding import RowBatches, Sharding
+from tensorlake.loader.plan.token_batches import Borders, Padding, PlaceLengths, TokenBatches
 
 REFERENCE = (Path(__file__).parents[4] / "docs" / "reference" / "plan.md").read_text("utf-8")
 LENGTHS = np.maximum(np.tile([5, 3, 0, 9, 4, 4, 1, 2, 6, 8], 2), 1)
@@ -37,7 +31,7 @@ RANKS = {
 }
 
 
-def batches_of(lengths, budget, *, start=0, padding=None, sharding=None, deal=None):
+def batches_of(lengths, budget, *, start=0, padding=None, sharding=None, squares=None):
     plan = build_access_plan(PlanKey("any", Order("none"), 0, 0), len(lengths))
     places = PlaceLengths(plan, np.asarray(lengths))
     sharding = sharding or Sharding(0, 1, budget)
@@ -49,7 +43,28 @@ def batches_of(lengths, budget, *, start=0, padding=None, sharding=None, deal=No
         padding=padding,
         drop_last=sharding.drop_last,
     )
-    return TokenBatches(sharding, borders, deal=deal)
+    balanced = None
+    if squares is not None:
+        balanced = balanced_by(places, squares=squares, equal_rows=False)
+    return TokenBatches(sharding, borders, balanced=balanced)
+
+
+def balanced_by(places, *, squares, equal_rows, rows_per_batch=10):
+    balance = "squares" if squares else "tokens"
+    return BalancedShares(places, balance, equal_rows=equal_rows, rows_per_batch=rows_per_batch)
+
+
+def dealt_one_by_one(costs, world, *, equal_rows):
+    """The rank of each row of a batch, as docs/reference/plan.md says it."""
+    ranked = sorted(range(len(costs)), key=lambda row: -costs[row])
+    sums, ranks = [0] * world, [0] * len(costs)
+    for start in range(0, len(costs), world if equal_rows else 1):
+        by_sum = sorted(range(world), key=sums.__getitem__)
+        rows = ranked[start : start + world] if equal_rows else [ranked[start]]
+        for row, rank in zip(rows, by_sum, strict=False):
+            ranks[row] = rank
+            sums[rank] += costs[row]
+    return ranks
 
 
 def borders_of(batches):
@@ -67,9 +82,9 @@ def test_the_batches_are_the_golden_ones_and_the_reference_page_prints_them(name
 
 @pytest.mark.parametrize("name", RANKS)
 def test_the_ranks_are_the_golden_ones_and_the_reference_page_prints_them(name):
-    costs = COSTS**2 if name == "squares" else COSTS
+    costs = COSTS[None] ** (2 if name == "squares" else 1)
 
-    dealt = [deal_evenly(costs, 3, equal_rows=equal).tolist() for equal in (True, False)]
+    dealt = [deal_evenly(costs, 3, equal_rows=equal)[0].tolist() for equal in (True, False)]
 
     assert dealt == [*RANKS[name]]
     by_rows, by_tokens = (" ".join(map(str, ranks)) for ranks in dealt)
@@ -104,37 +119,79 @@ def test_batches_from_any_border_on_are_the_same(lengths, budget, is_padded, dat
         assert end == len(lengths) or costs[1] > budget
 
 
-@given(lengths_of, st.integers(1, 6), st.booleans())
-def test_every_row_has_a_rank_and_sums_are_close(lengths, world, equal_rows):
-    lengths = [*lengths, *[1] * world]
-    costs = np.array(lengths)
-
-    ranks = deal_evenly(costs, world, equal_rows=equal_rows)
-
-    sums = np.bincount(ranks, costs, minlength=world)
-    rows = np.bincount(ranks, minlength=world)
-    assert np.ptp(sums) <= costs.max()
-    assert rows.min() >= 1
-    assert not equal_rows or np.ptp(rows) <= 1
+costs_of_batches = st.lists(
+    st.lists(st.integers(1, 40) | st.integers(1, 1 << 61), min_size=1, max_size=60),
+    min_size=1,
+    max_size=6,
+)
 
 
-@given(lengths_of, st.integers(40, 200), st.integers(1, 5), st.booleans())
-def test_the_ranks_shares_are_the_batch(lengths, budget, world, equal_rows):
-    def deal(share):
-        return balanced(share, batches.borders.lengths, "squares", equal_rows=equal_rows)
+@given(costs_of_batches, st.integers(1, 6), st.booleans())
+def test_batches_dealt_together_are_dealt_as_one_by_one(batches, world, equal_rows):
+    batches = [[*costs, *[1] * world] for costs in batches]
+    costs = np.zeros((len(batches), max(map(len, batches))), np.int64)
+    for row, batch in zip(costs, batches, strict=True):
+        row[: len(batch)] = batch
 
+    dealt = deal_evenly(costs, world, equal_rows=equal_rows)
+
+    for ranks, batch in zip(dealt.tolist(), batches, strict=True):
+        ranks = ranks[: len(batch)]
+        assert ranks == dealt_one_by_one(batch, world, equal_rows=equal_rows)
+        sums, rows = [0] * world, [0] * world
+        for cost, rank in zip(batch, ranks, strict=True):
+            sums[rank], rows[rank] = sums[rank] + cost, rows[rank] + 1
+        assert max(sums) - min(sums) <= max(batch)
+        assert min(rows) >= 1
+        assert not equal_rows or max(rows) - min(rows) <= 1
+
+
+@given(
+    lengths_of | st.integers(1, 60).map(lambda rows: [7] * rows),
+    st.integers(40, 200),
+    st.integers(1, 5),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 10, 1 << 15, 1 << 30]),
+)
+def test_the_ranks_shares_are_the_batch(lengths, size, world, by_tokens, squares, rows_per_batch):
     shares = []
     for rank in range(world):
-        batches = batches_of(
-            lengths, budget, sharding=Sharding(rank, world, max(budget, world)), deal=deal
-        )
+        if by_tokens:
+            sharding = Sharding(rank, world, max(size, world))
+            batches = batches_of(lengths, size, sharding=sharding, squares=squares)
+        else:
+            sharding = Sharding(rank, world, max(size // 8, world))
+            plan = build_access_plan(PlanKey("any", Order("none"), 0, 0), len(lengths))
+            balanced = balanced_by(
+                PlaceLengths(plan, np.array(lengths)),
+                squares=squares,
+                equal_rows=True,
+                rows_per_batch=rows_per_batch,
+            )
+            batches = RowBatches(sharding, len(lengths), balanced=balanced)
         shares.append([batches.share(number) for number in range(batches.count)])
 
     for parts in zip(*shares, strict=True):
-        whole = parts[0].next_place - parts[0].batch_start
-        places = np.concatenate([part.places[: part.valid] for part in parts])
-        assert sorted(places) == list(range(parts[0].batch_start, parts[0].next_place))
-        assert all(part.valid for part in parts) or whole < world
+        start, stop = parts[0].batch_start, parts[0].next_place
+        if stop - start < world:
+            assert all(part.dealt is None for part in parts)
+            continue
+        costs = [length ** (2 if squares else 1) for length in lengths[start:stop]]
+        ranks = np.array(dealt_one_by_one(costs, world, equal_rows=not by_tokens))
+        for rank, part in enumerate(parts):
+            assert (part.places - start).tolist() == np.flatnonzero(ranks == rank).tolist()
+            assert part.valid == len(part) or world == 1
+
+
+def test_squares_of_very_long_rows_do_not_overflow():
+    plan = build_access_plan(PlanKey("any", Order("none"), 0, 0), 4)
+    lengths = PlaceLengths(plan, np.array([1, 1 << 40, (1 << 40) + 1, 2]))
+    balanced = balanced_by(lengths, squares=True, equal_rows=True)
+
+    shares = [RowBatches(Sharding(rank, 2, 4), 4, balanced=balanced).share(0) for rank in (0, 1)]
+
+    assert [share.places.tolist() for share in shares] == [[0, 2], [1, 3]]
 
 
 @given(st.lists(st.integers(0, 300_000), min_size=2, max_size=2).map(sorted), st.integers(0, 9999))
