@@ -135,8 +135,8 @@ def test_batches_dealt_together_are_dealt_as_one_by_one(batches, world, equal_ro
 
     dealt = deal_evenly(costs, world, equal_rows=equal_rows)
 
-    for ranks, batch in zip(dealt.tolist(), batches, strict=True):
-        ranks = ranks[: len(batch)]
+    for padded, batch in zip(dealt.tolist(), batches, strict=True):
+        ranks = padded[: len(batch)]
         assert ranks == dealt_one_by_one(batch, world, equal_rows=equal_rows)
         sums, rows = [0] * world, [0] * world
         for cost, rank in zip(batch, ranks, strict=True):
