@@ -141,9 +141,9 @@ class Mix:
         """Pack the documents of each source into sequences of one length, and mix the sequences.
 
         A sequence has documents of one source, whose number is in ``_source`` of a batch. Weights
-        are shares of sequences, exactly. These are shares of tokens if sequences are full, so the
-        mix, and each mix inside it, is ``by="tokens"``; with ``split=False`` a source whose
-        documents fill its sequences less gives that many fewer tokens.
+        are shares of tokens, so the mix, and each mix inside it, is ``by="tokens"``. Sequences of
+        cut documents are full, but for the last of each epoch of a source; with ``split=False``
+        each weight is divided by the mean tokens of a sequence of its source.
 
         Args:
             tokens: The column of tokens, one array per row.

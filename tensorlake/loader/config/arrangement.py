@@ -47,6 +47,19 @@ class Arrangement:
         return self == Arrangement()
 
     @property
+    def argument(self) -> str:
+        """The argument that asks for it, for errors."""
+        match self.rule:
+            case "rows":
+                return "limit" if self.repeat == 1 else "repeat"
+            case "weighted" | "classes":
+                return "weights"
+            case "stratified":
+                return "stratify"
+            case "grouped":
+                return "group"
+
+    @property
     def arguments(self) -> dict[str, Any] | None:
         """The arguments that make it again, as JSON values; None if they are too long for that."""
         own: dict[str, Any] = {"repeat": self.repeat} if self.repeat > 1 else {}

@@ -423,7 +423,7 @@ class Loader:
         plan = plan_to_compare(self._state(), self._arguments, process_rank.sharding)
         timeout_s = self._arguments.timeout
         compare_with_rank_0(process_rank.compared, what=what, plan=plan, timeout_s=timeout_s)
-        self._agreed = self._rows.recorded(self.order, self._place.position)
+        self._agreed = self._rows.recorded(self.order, self._place)
 
     def _state(self) -> LoaderState:
         rows = self._rows
@@ -433,7 +433,7 @@ class Loader:
             version=version,
             selection=rows.selection.digest,
             num_rows=None if rows.is_endless else rows.num_places,
-            order=rows.recorded(self.order, self._place.position),
+            order=rows.recorded(self.order, self._place),
             seed=self._seed,
             epoch=self._place.epoch,
             position=self._place.position,
@@ -452,7 +452,7 @@ class Loader:
 
         def handed_out(share: Share) -> None:
             if process_rank.compared is not None and self._agreed != (
-                rows.recorded(self.order, place.position)
+                rows.recorded(self.order, place)
             ):
                 # weight functions gave new weights, maybe different by rank
                 self._agree(process_rank)

@@ -33,7 +33,7 @@ from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.plan.order import Order, Shuffle
 from tensorlake.loader.plan.plan import Plan, PlanKey
 from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
-from tensorlake.loader.plan.state import LoaderState, check_state
+from tensorlake.loader.plan.state import LoaderState, Place, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.column_values import column_values
 from tensorlake.loader.sources.mix.weights import units_of
@@ -53,11 +53,15 @@ NUMBERS = "iufb"  # kinds of NumPy dtypes
 
 
 @runtime_checkable
-class LimitedRows(Protocol):
-    """Rows in an order of their own, of which an epoch may give the first places alone."""
+class ArrangeableRows(Protocol):
+    """Rows that have orders of their own: mixes, packed sequences and windows."""
 
-    def limited(self, limit: int | None) -> OrderedRows:
-        """Return the same rows with at most ``limit`` places per epoch."""
+    def arranged(self, arrangement: Arrangement) -> OrderedRows:
+        """Return the same rows in the order that arguments ask for.
+
+        Raises:
+            InvalidInputError: They do not have this order.
+        """
         ...
 
 
@@ -65,23 +69,16 @@ def arranged(rows: OrderedRows, arguments: LoaderArguments) -> OrderedRows:
     """Return the rows in the order that a loader's arguments ask for.
 
     Raises:
-        InvalidInputError: They are of a mix or of packed sequences, or the arguments do not fit
-            them.
+        InvalidInputError: The arguments do not fit them.
         TensorNotFoundError: They have no such column.
     """
     given = arguments.weights, arguments.stratify, arguments.group, arguments.limit
     own = arrangement_of(*given, arguments.repeat)
     if own.is_plain:
         return rows
-    if isinstance(rows, LimitedRows) and own == Arrangement(limit=own.limit):
-        return rows.limited(own.limit)
-    if not isinstance(rows, SelectedRows):
-        raise InvalidInputError(
-            "weights=, stratify=, group= and repeat=, of a mix also limit=, are for the rows of a"
-            " dataset or a view: a mix, packed sequences and windows have an order of their own"
-            "\ngive the sources of a mix weights and stop=; pack a view of some rows, or cut"
-            " windows of it: view.where(…).pack(…), view.where(…).windows(…)",
-        )
+    if isinstance(rows, ArrangeableRows):
+        return rows.arranged(own)
+    assert isinstance(rows, SelectedRows), "all others have orders of their own"
     if arguments.decode_on == "server":
         raise InvalidInputError(
             "decode_on='server' cannot order rows by weights=, stratify=, group=, limit= or repeat="
@@ -255,9 +252,9 @@ class ArrangedRows:
         first = epoch * self.arrangement.repeat
         return RepeatedPlan(make, first, self._length, self.num_places)
 
-    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
-        """Return the order, which is the same at every position."""
-        del position
+    def recorded(self, order: AnyOrder, place: Place) -> AnyOrder:
+        """Return the order, which is the same at every place."""
+        del place
         return order
 
     def describe(self, order: AnyOrder) -> str:

@@ -29,7 +29,7 @@ from tensorlake.loader.plan.order import (
 )
 from tensorlake.loader.plan.plan import Plan, PlanKey, build_access_plan
 from tensorlake.loader.plan.selection import Reader, Selection, Snapshot
-from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
+from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, Place, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.remote import BatchServer
 
@@ -127,8 +127,8 @@ class OrderedRows(Protocol):
         """Return the plan of one epoch."""
         ...
 
-    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
-        """Return the order as a state at a position records it."""
+    def recorded(self, order: AnyOrder, place: Place) -> AnyOrder:
+        """Return the order as a state at a place records it."""
         ...
 
     def describe(self, order: AnyOrder) -> str:
@@ -200,9 +200,9 @@ class SelectedRows:
         key = PlanKey(self.selection.digest, order, seed, epoch)
         return build_access_plan(key, self.selection.num_rows)
 
-    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
-        """Return the order, which is the same at every position."""
-        del position
+    def recorded(self, order: AnyOrder, place: Place) -> AnyOrder:
+        """Return the order, which is the same at every place."""
+        del place
         return order
 
     def describe(self, order: AnyOrder) -> str:

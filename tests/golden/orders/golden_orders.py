@@ -158,4 +158,12 @@ CASES: dict[str, OrderCase] = {
         lambda s: _mix("tokens")(s).pack("tokens", 16, eos=0),
         {**_SHUFFLED, "batch_size": 4}, columns=None,
     ),
+    "limited mix": OrderCase(_mix(), {**_SHUFFLED, "limit": 60}, columns=_MIXED),
+    "limited mix in stages": OrderCase(
+        _staged, {**_SHUFFLED, "limit": 120}, 6, world=2, columns=_MIXED
+    ),
+    "packed mix, whole": OrderCase(
+        lambda s: _mix("tokens")(s).pack("tokens", 16, eos=0, split=False),
+        {**_SHUFFLED, "batch_size": 4}, columns=None,
+    ),
 }  # fmt: skip

@@ -3,8 +3,9 @@
     place ─► the source, and how many of its sequences came before (``MixPlan.assigned``)
           ─► its own epoch and sequence ─► the documents of the source
 
-A sequence has documents of one source. Weights are shares of sequences: of tokens too, if
-sequences are full. A place of any epoch is found without the lengths before it.
+A sequence has documents of one source. Weights are shares of tokens: of sequences that are cut,
+equal numbers; of whole documents, each weight is divided by the mean tokens of a sequence of its
+source. A place of any epoch is found without the lengths before it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from tensorlake.loader.sources.mix import MixNode, MixRows, MixSource, source_se
 from tensorlake.loader.sources.rows import SelectedRows
 
 if TYPE_CHECKING:
+    from tensorlake.loader.config.arrangement import Arrangement
     from tensorlake.loader.engine.composed.packing import Packing
-    from tensorlake.loader.engine.composed.rows import EpochUnits, Units
+    from tensorlake.loader.engine.composed.rows import EpochUnits
+    from tensorlake.loader.engine.composed.sequences import TokenSequences
     from tensorlake.loader.plan.mix_order import AnyOrder
     from tensorlake.loader.plan.order import Shuffle
     from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
-    from tensorlake.loader.plan.state import LoaderState
+    from tensorlake.loader.plan.state import LoaderState, Place
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
     from tensorlake.loader.sources.mix import MixPlan
 
@@ -45,6 +48,12 @@ class _UnitSelection(ComposedSelection):
     """The documents of a source, counted in sequences."""
 
     count: int
+    mean: float  # tokens of a sequence
+
+    @classmethod
+    def of(cls, documents: Selection, units: TokenSequences, form: Packing) -> _UnitSelection:
+        """Count the documents of a source in sequences."""
+        return cls(documents, form.suffix, units.count, units.mean)
 
     @property
     def num_rows(self) -> int:
@@ -54,10 +63,18 @@ class _UnitSelection(ComposedSelection):
 
 @dataclass(frozen=True, eq=False)
 class ComposedMix:
-    """The documents of a mix, packed (``OrderedRows``)."""
+    """The documents of a mix, packed (``OrderedRows``).
+
+    Attributes:
+        documents: The mix.
+        form: How documents become sequences.
+        by_sequences: Whether weights are shares of sequences, however full, as states recorded
+            before decision 0120.
+    """
 
     documents: MixRows
     form: Packing
+    by_sequences: bool = False
     source: None = None
     server: None = None
 
@@ -88,7 +105,7 @@ class ComposedMix:
         return self.documents.is_endless
 
     @cached_property
-    def units(self) -> tuple[Units, ...]:
+    def units(self) -> tuple[TokenSequences, ...]:
         """The sequences of each source."""
         return tuple(self.form.units(_rows_of(one)) for one in self.documents.sources)
 
@@ -108,12 +125,24 @@ class ComposedMix:
         sources = [
             replace(
                 source,
-                selection=_UnitSelection(source.selection, self.form.suffix, units.count),
+                selection=_UnitSelection.of(source.selection, units, self.form),
                 repin=None if source.repin is None else _Repin(source, self.form),
             )
             for source, units in zip(self.documents.sources, self.units, strict=True)
         ]
-        return MixRows(tuple(sources), _by_units(self.documents.root), first=self.documents.first)
+        documents, given = self.documents, tuple(sources)
+        root, mean = _by_units(documents.root), None
+        if not self.form.split and not self.by_sequences:  # cut ones are full, but for the last
+            root, mean = documents.root, _mean_of
+        return MixRows(given, root, first=documents.first, mean=mean, limit=documents.limit)
+
+    def arranged(self, arrangement: Arrangement) -> ComposedMix:
+        """Return the same sequences with at most so many of them per epoch.
+
+        Raises:
+            InvalidInputError: Another order is requested.
+        """
+        return replace(self, documents=self.documents.arranged(arrangement))
 
     def choose(
         self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
@@ -135,9 +164,9 @@ class ComposedMix:
         made = MixedEpoch(mixed, self.units, tuple(starts[:-1]))
         return ComposedPlan(self.documents.selection.num_rows, made, self.form)
 
-    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
-        """Return the order with the weights at a position."""
-        return self.sequences.recorded(order, position)
+    def recorded(self, order: AnyOrder, place: Place) -> AnyOrder:
+        """Return the order with the weights at a place."""
+        return self.sequences.recorded(order, place)
 
     def describe(self, order: AnyOrder) -> str:
         """List the sources, their weights and orders."""
@@ -152,10 +181,15 @@ class ComposedMix:
     def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> ComposedMix:
         """Return to the versions that a state recorded, even if branches have moved on."""
         inner = replace(state, selection=inner_digest(state, self.form))
-        moved = self.sequences.returned_to(inner, seed=seed, shuffle=shuffle)
+        older = replace(self, by_sequences=True)
+        is_older = isinstance(state.order, MixOrder) and not older.sequences.differences(
+            inner.order
+        )
+        sequences = (older if is_older else self).sequences
+        moved = sequences.returned_to(inner, seed=seed, shuffle=shuffle)
         sources = tuple(_documents_of(one, own) for one, own in _pairs(moved, self.documents))
         documents = replace(self.documents, sources=sources, first=moved.first)
-        return ComposedMix(documents, self.form)
+        return ComposedMix(documents, self.form, is_older)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +209,7 @@ class MixedEpoch:
     """The sequences of one epoch of a mix (``EpochUnits``)."""
 
     mixed: MixPlan
-    units: tuple[Units, ...]
+    units: tuple[TokenSequences, ...]
     starts: tuple[int, ...]  # of each source's documents among those of all
     epochs: OrderedDict[tuple[int, int], EpochUnits] = field(
         default_factory=OrderedDict[tuple[int, int], "EpochUnits"]
@@ -221,8 +255,13 @@ class _Repin:
     def __call__(self, version: str) -> tuple[Selection, Reader]:
         assert self.source.repin is not None, "only then"
         selection, reader = self.source.repin(version)
-        count = self.form.units(SelectedRows(selection, reader)).count
-        return _UnitSelection(selection, self.form.suffix, count), reader
+        units = self.form.units(SelectedRows(selection, reader))
+        return _UnitSelection.of(selection, units, self.form), reader
+
+
+def _mean_of(source: MixSource) -> float:
+    assert isinstance(source.selection, _UnitSelection), "made here"
+    return source.selection.mean
 
 
 def _rows_of(source: MixSource) -> SelectedRows:

@@ -29,8 +29,8 @@ from tensorlake.loader.sources.mix import SOURCE
 from tensorlake.loader.stages.sample_ranges import blocks_of
 
 if TYPE_CHECKING:
-    from tensorlake.loader.engine.composed.rows import ComposedShare, Units
-    from tensorlake.loader.engine.composed.sequences import Parts
+    from tensorlake.loader.engine.composed.rows import ComposedShare
+    from tensorlake.loader.engine.composed.sequences import Parts, TokenSequences
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.rows import SelectedRows
@@ -96,7 +96,7 @@ class Packing:
             )
         return tuple(shown)
 
-    def units(self, rows: SelectedRows) -> Units:
+    def units(self, rows: SelectedRows) -> TokenSequences:
         """Find the sequences of a selection.
 
         Raises:

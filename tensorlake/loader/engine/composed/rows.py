@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, StateMismatchError
+from tensorlake.loader.config.arrangement import Arrangement
 from tensorlake.loader.config.batch_schema import ColumnPlan, valid_column
 from tensorlake.loader.plan.sharding import Share
 from tensorlake.loader.plan.state import check_state
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.order import Shuffle
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array, Reader, Selection, Snapshot
-    from tensorlake.loader.plan.state import LoaderState
+    from tensorlake.loader.plan.state import LoaderState, Place
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
@@ -285,9 +286,20 @@ class ComposedRows:
         count = self.units.count
         return count if self.limit is None else min(count, self.limit)
 
-    def limited(self, limit: int | None) -> ComposedRows:
-        """Return the same units with at most ``limit`` of them per epoch."""
-        return replace(self, limit=limit)
+    def arranged(self, arrangement: Arrangement) -> ComposedRows:
+        """Return the same units with at most so many of them per epoch.
+
+        Raises:
+            InvalidInputError: Another order is requested.
+        """
+        if arrangement != Arrangement(limit=arrangement.limit):
+            raise InvalidInputError(
+                f"{arrangement.argument}= is for rows, and {self.form.noun} have an order of their"
+                " own\npack a view of some rows, or cut windows of it: view.where(…).pack(…),"
+                " view.where(…).windows(…)",
+                argument=arrangement.argument,
+            )
+        return replace(self, limit=arrangement.limit)
 
     @cached_property
     def units(self) -> Units:
@@ -305,9 +317,10 @@ class ComposedRows:
         made = self.units.plan(order, seed=seed, epoch=epoch)
         return ComposedPlan(self.rows.selection.num_rows, made, self.form)
 
-    def recorded(self, order: AnyOrder, position: int) -> AnyOrder:
-        """Return the order, which is the same at every position."""
-        return self.rows.recorded(order, position)
+    def recorded(self, order: AnyOrder, place: Place) -> AnyOrder:
+        """Return the order, which is the same at every place."""
+        del place
+        return order
 
     def describe(self, order: AnyOrder) -> str:
         """Describe the order and the units."""

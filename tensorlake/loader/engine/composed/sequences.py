@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.sources.rows import SelectedRows
 
-__all__ = ["SPAN_ROWS", "Parts", "cut_sequences", "token_counts", "whole_sequences"]
+__all__ = [
+    "SPAN_ROWS",
+    "Parts",
+    "TokenSequences",
+    "cut_sequences",
+    "token_counts",
+    "whole_sequences",
+]
 
 SPAN_ROWS = 1 << 16  # documents placed together, and whose lengths are looked up together
 
@@ -135,6 +142,11 @@ class CutSequences:
     def count(self) -> int:
         """Sequences of an epoch."""
         return -(-int(self.lengths.sum()) // self.length)
+
+    @property
+    def mean(self) -> float:
+        """Tokens of a sequence, but for the last of an epoch."""
+        return float(self.length)
 
     def choose(
         self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
@@ -240,9 +252,9 @@ class WholeSequences:
         return len(self.starts) - 1
 
     @property
-    def fill(self) -> float:
-        """The share of all places of tokens that is not padding."""
-        return int(self.lengths.sum()) / max(1, self.count * self.length)
+    def mean(self) -> float:
+        """Mean tokens of a sequence, without padding."""
+        return int(self.lengths.sum()) / max(1, self.count)
 
     def choose(self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int) -> Order:
         """Choose the order of sequences."""
@@ -274,7 +286,7 @@ class WholeSequences:
     def filled(self) -> str:
         """How full the sequences are, and how many documents are cut, in words."""
         cut = int((self.lengths > self.length).sum())
-        return f"{self.fill:.1%} filled{f', {cut:,} longer ones cut' if cut else ''}"
+        return f"{self.mean / self.length:.1%} filled{f', {cut:,} longer ones cut' if cut else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,3 +315,7 @@ class WholeEpoch:
     def _numbers(self) -> Int64Array:
         """The sequences in the order of the epoch: one permutation for all batches."""
         return self.order.at(np.arange(self.sequences.count))
+
+
+TokenSequences: TypeAlias = CutSequences | WholeSequences
+"""The sequences of a selection (``Units``)."""

@@ -63,7 +63,18 @@ class PlannedSource:
 
 @dataclass(frozen=True, slots=True)
 class MixPlan:
-    """The order of one epoch of a mix."""
+    """The order of one epoch of a mix.
+
+    Attributes:
+        sources: The sources.
+        spans: Their weights.
+        seed: The seed of all epochs.
+        epoch: The epoch by which places are arranged.
+        num_rows: Places of the epoch.
+        version: Version of the plan.
+        begin: The place at which it begins, of a mix that never stops and has a limit.
+        end: The place at which the last stretch ends; None: with the epoch.
+    """
 
     sources: tuple[PlannedSource, ...]
     spans: Spans
@@ -71,6 +82,8 @@ class MixPlan:
     epoch: int
     num_rows: int
     version: int
+    begin: int = 0
+    end: int | None = None
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the position, over all sources end to end, at each of some places."""
@@ -136,8 +149,11 @@ class MixPlan:
     def assigned(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the source of each place, and how many rows it has yielded before."""
         source, given = np.empty_like(places), np.empty_like(places)
+        if not len(places):
+            return source, given
         ranked = np.argsort(places, kind="stable")
-        ascending = places[ranked]
+        ascending = places[ranked] + self.begin
+        last = self.num_rows if self.end is None else self.end
         keys = derive_words(
             2, seed=self.seed, epoch=self.epoch, purpose="places", version=self.version
         )
@@ -147,7 +163,7 @@ class MixPlan:
             if self.version == 1:
                 own, taken = assign_places(units, inside - span.start)
             else:
-                end = min(self.spans.end_of(span), self.num_rows)
+                end = min(self.spans.end_of(span), last)
                 own, taken = assign_in_stretches(
                     units, inside, start=span.start, stop=end, keys=keys
                 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.loader.config.arrangement import Arrangement
 from tensorlake.loader.plan.mix_order import (
     MixOrder,
     MixStop,
@@ -18,13 +19,13 @@ from tensorlake.loader.plan.mix_order import (
     names_digest,
 )
 from tensorlake.loader.plan.order import Shuffle
-from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, check_state
+from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, Place, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.column_values import row_lengths
 from tensorlake.loader.sources.mix.checks import common_columns
 from tensorlake.loader.sources.mix.plan import MixPlan, PlannedSource, first_span
 from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource, SourceColumn
-from tensorlake.loader.sources.mix.shares import MixNode, Shares
+from tensorlake.loader.sources.mix.shares import ENDLESS, MixNode, Shares
 from tensorlake.loader.sources.mix.weights import Spans, units_of
 from tensorlake.loader.sources.rows import chosen_order, refuse_staged, rows_of_version
 
@@ -42,12 +43,16 @@ class MixRows:
         root: How they are mixed.
         first: The span that a state recorded, if weights depend on the place.
         tokens: The column of tokens, if some weights are by tokens.
+        mean: The mean tokens of a unit of a source, where places are not rows.
+        limit: The most places of an epoch.
     """
 
     sources: tuple[MixSource, ...]
     root: MixNode
     first: Span | None = field(default=None, kw_only=True)
     tokens: str | None = field(default=None, kw_only=True)
+    mean: Callable[[MixSource], float] | None = field(default=None, kw_only=True)
+    limit: int | None = field(default=None, kw_only=True)
 
     @property
     def stop(self) -> MixStop:
@@ -66,8 +71,8 @@ class MixRows:
 
     @property
     def num_places(self) -> int:
-        """Number of places until the first, or each, source has yielded its rows."""
-        return self._num_places
+        """Number of places until the first, or each, source has yielded its rows, or ``limit``."""
+        return self._num_places if self.limit is None else min(self.limit, self._num_places)
 
     @cached_property
     def _selection(self) -> MixSelection:
@@ -89,8 +94,24 @@ class MixRows:
 
     @property
     def is_endless(self) -> bool:
-        """Whether it never stops."""
-        return self.stop == "never"
+        """Whether an epoch never stops."""
+        return self.stop == "never" and self.limit is None
+
+    def arranged(self, arrangement: Arrangement) -> MixRows:
+        """Return the same mix with at most so many places per epoch.
+
+        Raises:
+            InvalidInputError: Another order is requested.
+        """
+        if arrangement != Arrangement(limit=arrangement.limit):
+            raise InvalidInputError(
+                f"{arrangement.argument}= is for the rows of one view, and a mix is ordered by the"
+                " weights of its sources\ngive sources for the classes or groups, with weights:"
+                " tl.mix({'cat': (view.where(…), 2.0), …}); for k epochs in one,"
+                " tl.mix(…, stop='never') and limit=k * len(mix)",
+                argument=arrangement.argument,
+            )
+        return replace(self, limit=arrangement.limit)
 
     @cached_property
     def _num_places(self) -> int:
@@ -135,14 +156,35 @@ class MixRows:
                 self.sources, order.sources, self.selection.starts[:-1], strict=True
             )
         )
-        return MixPlan(planned, self._spans(epoch), seed, epoch, self.num_places, order.version)
+        length = self.num_places
+        if self.stop != "never":
+            return MixPlan(planned, self._spans(epoch), seed, epoch, length, order.version)
+        begin, spans = self._begin(epoch), self._one_epoch
+        return MixPlan(planned, spans, seed, 0, length, order.version, begin, ENDLESS)
 
-    def recorded(self, order: Any, position: int) -> MixOrder:
-        """Return the order with the weights at a position."""
+    def _begin(self, epoch: int) -> int:
+        """Return the place of a mix that never stops where an epoch of ``limit`` places begins.
+
+        Raises:
+            InvalidInputError: A place of the epoch is 2**62 or more.
+        """
+        if self.limit is None:
+            return 0
+        begin = epoch * self.limit
+        if begin + self.limit > ENDLESS:
+            raise InvalidInputError(
+                f"epoch {epoch} of limit={self.limit} goes beyond 2**62 places of the mix"
+                "\ngive a smaller epoch",
+                argument="limit",
+            )
+        return begin
+
+    def recorded(self, order: Any, place: Place) -> MixOrder:
+        """Return the order with the weights at a place."""
         assert isinstance(order, MixOrder)
         if not self._varies:
             return order
-        return replace(order, span=self._varying.at(position))
+        return replace(order, span=self._one_epoch.at(self._begin(place.epoch) + place.position))
 
     def describe(self, order: Any) -> str:
         """List the sources, their weights and orders."""
@@ -154,8 +196,11 @@ class MixRows:
         ]
         until = {"first": "the first", "all": "every one", "never": "none"}[self.stop]
         by = "" if self.tokens is None else f" by elements of {self.tokens!r}, in rows"
+        if self.mean is not None:
+            by = " by tokens, in sequences"
         later = [self._stage(one) for one, _ in self.root.stages if one > order.span.start]
-        return f"mixed{by} until {until} is used up: {'; '.join([*parts, *later])}"
+        limited = "" if self.limit is None else f", {self.limit:,} places an epoch at most"
+        return f"mixed{by} until {until} is used up{limited}: {'; '.join([*parts, *later])}"
 
     def _stage(self, place: int) -> str:
         """Describe the weights from a place on; functions are asked when it is reached."""
@@ -178,7 +223,7 @@ class MixRows:
         rows = self
         if isinstance(recorded, MixOrder):
             first = recorded.span if self._varies else None
-            rows = MixRows(self._returned(recorded), self.root, first=first, tokens=self.tokens)
+            rows = replace(self, sources=self._returned(recorded), first=first)
         check_state(
             state,
             version=rows.selection.snapshot.version,
@@ -218,7 +263,8 @@ class MixRows:
 
     @cached_property
     def _shares(self) -> Shares:
-        means = None if self.tokens is None else [self._mean(one) for one in self.sources]
+        mean = self.mean if self.tokens is None else self._mean
+        means = None if mean is None else [mean(one) for one in self.sources]
         return Shares(self.root, len(self.sources), means)
 
     def _mean(self, source: MixSource) -> float:
@@ -238,13 +284,14 @@ class MixRows:
         return self.root.varies
 
     @cached_property
-    def _varying(self) -> Spans:
+    def _one_epoch(self) -> Spans:
+        """The spans of a mix that never stops, with or without a limit."""
         return self._spans(0)
 
     def _spans(self, epoch: int) -> Spans:
         if self.first is not None:
             return Spans(self._shares, self.first)
-        places = 0 if self.is_endless else self.num_places
+        places = 0 if self.stop == "never" else self.num_places
         return Spans(self._shares, first_span(self._first_weights, places, epoch))
 
     def _returned(self, recorded: MixOrder) -> tuple[MixSource, ...]:

@@ -258,13 +258,6 @@ def test_what_is_impossible_is_refused_by_name(dataset, arguments, said):
         )
 
 
-def test_a_mix_has_an_order_of_its_own(dataset):
-    with pytest.raises(
-        InvalidInputError, match="packed sequences and windows have an order of their own"
-    ):
-        tl.mix({"a": (dataset, 1)}).loader(batch_size=4, limit=3)
-
-
 @pytest.mark.parametrize(
     ("was", "now", "named"),
     [

@@ -158,7 +158,7 @@ def test_explain_counts_the_sequences_of_each_source(sources, split):
 
 
 @pytest.mark.parametrize("split", [True, False])
-def test_weights_are_shares_of_sequences_and_of_tokens_if_these_are_full(split):
+def test_weights_are_shares_of_tokens_however_full_sequences_are(split):
     four, five = (tl.create(f"memory://packed-mix-{next(NAMES)}", SCHEMA) for _ in range(2))
     for ds, length in ((four, 4), (five, 5)):
         ds.extend({"tokens": [[1] * length] * 40, "mask": [[True] * length] * 40})
@@ -167,7 +167,38 @@ def test_weights_are_shares_of_sequences_and_of_tokens_if_these_are_full(split):
 
     batch = next(iter(packed.loader(batch_size=800)))
 
-    assert np.bincount(batch["_source"]).tolist() == [400, 400]
+    assert np.bincount(batch["_source"]).tolist() == ([400, 400] if split else [308, 492])
     filled = (batch["segments"] >= 0).sum(axis=1)
     tokens = [int(filled[batch["_source"] == source].sum()) for source in (0, 1)]
-    assert tokens == ([3200, 3200] if split else [3200, 2000])
+    assert tokens == ([3200, 3200] if split else [2464, 2460])
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_whole_documents_are_mixed_by_tokens_to_within_a_few_sequences(sources, inside):
+    mix, share = mixed(sources, "never", (0.7, 0.3)), 0.3
+    if inside:
+        mix = tl.mix({"both": (mix, 0.5), "more": (sources[0], 0.5)}, by="tokens", stop="never")
+        share /= 2
+    loader = mix.pack("tokens", 64, split=False).loader(batch_size=20, shuffle=True, seed=3)
+    tokens = np.zeros(len(mix.names))
+
+    for batch in itertools.islice(loader, 60):
+        filled = (batch["segments"] >= 0).sum(axis=1)
+        tokens += np.bincount(batch["_source"], filled, minlength=len(tokens))
+        assert abs(tokens[1] - share * tokens.sum()) <= 64 * 3
+
+    assert tokens[1] / tokens.sum() == pytest.approx(share, abs=0.003)
+
+
+def test_a_state_of_shares_of_sequences_goes_on_by_them(sources):
+    packed = mixed(sources, "never", (3, 1)).pack("tokens", 16, split=False)
+    loader = packed.loader(batch_size=40, shuffle=True, seed=1)
+    state = loader.state_dict()
+    for source, weight in zip(state["order"]["sources"], (3, 1), strict=True):
+        source[3] = weight  # as it was before weights were divided by the mean tokens
+
+    loader.load_state_dict(state)
+    batch = next(iter(loader))
+
+    assert np.bincount(batch["_source"]).tolist() == [30, 10]
+    assert [one[3] for one in loader.state_dict()["order"]["sources"]] == [3, 1]
