@@ -137,7 +137,7 @@ class ComposedMix:
         return MixRows(given, root, first=documents.first, mean=mean, limit=documents.limit)
 
     def arranged(self, arrangement: Arrangement) -> ComposedMix:
-        """Return the same sequences with at most so many of them per epoch.
+        """Return the same sequences with at most ``limit`` of them per epoch.
 
         Raises:
             InvalidInputError: Another order is requested.

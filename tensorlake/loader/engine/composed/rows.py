@@ -287,7 +287,7 @@ class ComposedRows:
         return count if self.limit is None else min(count, self.limit)
 
     def arranged(self, arrangement: Arrangement) -> ComposedRows:
-        """Return the same units with at most so many of them per epoch.
+        """Return the same units with at most ``limit`` of them per epoch.
 
         Raises:
             InvalidInputError: Another order is requested.

@@ -98,7 +98,7 @@ class MixRows:
         return self.stop == "never" and self.limit is None
 
     def arranged(self, arrangement: Arrangement) -> MixRows:
-        """Return the same mix with at most so many places per epoch.
+        """Return the same mix with at most ``limit`` places per epoch.
 
         Raises:
             InvalidInputError: Another order is requested.
