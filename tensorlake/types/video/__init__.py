@@ -1,0 +1,1 @@
+"""Video: files stored as ingested, read frame by frame."""
