@@ -4,7 +4,7 @@
     ├── NotFoundError (LookupError)        look elsewhere
     │   ├── DatasetNotFoundError (FileNotFoundError) · VersionNotFoundError
     │   ├── TensorNotFoundError (KeyError) · RowNotFoundError (IndexError)
-    │   └── ViewNotFoundError (KeyError)
+    │   └── ViewNotFoundError (KeyError) · IndexNotFoundError (KeyError)
     ├── InvalidInputError (ValueError)     change the input
     │   ├── DTypeMismatchError (TypeError) · ShapeMismatchError · UnknownClassError
     │   └── MissingTensorError (KeyError) · SchemaError · RaggedBatchError
@@ -39,64 +39,21 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 __all__ = [
-    "AccessError",
-    "CommitOutcomeUnknownError",
-    "ConflictError",
-    "CorruptSampleError",
-    "CorruptionError",
-    "DTypeMismatchError",
-    "DamagedBranchWarning",
-    "DamagedTagWarning",
-    "DatasetNotFoundError",
-    "EmptySideWarning",
-    "ExpiredError",
-    "InvalidInputError",
-    "InvalidStateError",
-    "MissingExtraError",
-    "MissingTensorError",
-    "NewerVersionWarning",
-    "NotFoundError",
-    "NullColumnWarning",
-    "QueryError",
-    "QueryLimitError",
-    "QueryNameError",
-    "QuerySyntaxError",
-    "QueryTypeError",
-    "QueryUnsupportedError",
-    "QueryWarning",
-    "RaggedBatchError",
-    "ReadOnlyError",
-    "RowNotFoundError",
-    "RunsHereWarning",
-    "SchemaError",
-    "ShapeMismatchError",
-    "ShortBatchWarning",
-    "SkippedRowsWarning",
-    "SlowFilterWarning",
-    "SnapshotExpiredError",
-    "StaleViewError",
-    "StateMismatchError",
-    "StorageError",
-    "StorageTimeoutError",
-    "TensorNotFoundError",
-    "TensorlakeError",
-    "TensorlakeWarning",
-    "TransactionExpiredError",
-    "UncommittedChangesError",
-    "UncommittedChangesWarning",
-    "UnknownClassError",
-    "UnsupportedError",
-    "UnsupportedFeatureError",
-    "UnsupportedStoreError",
-    "VersionNotFoundError",
-    "ViewNotFoundError",
-    "WrongClockWarning",
-    "did_you_mean",
-    "missing_extra",
-    "no_such_name",
-    "shown",
-    "shown_as",
-]
+    "AccessError", "CommitOutcomeUnknownError", "ConflictError", "CorruptSampleError",
+    "CorruptionError", "DTypeMismatchError", "DamagedBranchWarning", "DamagedIndexWarning",
+    "DamagedTagWarning", "DatasetNotFoundError", "EmptySideWarning", "ExpiredError",
+    "IndexNotFoundError", "InvalidInputError", "InvalidStateError", "MissingExtraError",
+    "MissingTensorError", "NewerVersionWarning", "NotFoundError", "NullColumnWarning", "QueryError",
+    "QueryLimitError", "QueryNameError", "QuerySyntaxError", "QueryTypeError",
+    "QueryUnsupportedError", "QueryWarning", "RaggedBatchError", "ReadOnlyError",
+    "RowNotFoundError", "RunsHereWarning", "SchemaError", "ShapeMismatchError", "ShortBatchWarning",
+    "SkippedRowsWarning", "SlowFilterWarning", "SnapshotExpiredError", "StaleViewError",
+    "StateMismatchError", "StorageError", "StorageTimeoutError", "TensorNotFoundError",
+    "TensorlakeError", "TensorlakeWarning", "TransactionExpiredError", "UncommittedChangesError",
+    "UncommittedChangesWarning", "UnknownClassError", "UnsupportedError", "UnsupportedFeatureError",
+    "UnsupportedStoreError", "VersionNotFoundError", "ViewNotFoundError", "WrongClockWarning",
+    "did_you_mean", "missing_extra", "no_such_name", "shown", "shown_as",
+]  # fmt: skip
 
 LINE_CHARACTERS = 16_384  # of a message: a few paths, of up to 4,096 bytes each, and words
 NAME_CHARACTERS = 260  # between slashes: a part of a path has up to 255
@@ -221,6 +178,10 @@ class RowNotFoundError(NotFoundError, IndexError):
 
 class ViewNotFoundError(NotFoundError, KeyError):
     """No view was saved under this name."""
+
+
+class IndexNotFoundError(NotFoundError, KeyError):
+    """The dataset has no index of this name."""
 
 
 class InvalidInputError(TensorlakeError, ValueError):
@@ -363,6 +324,10 @@ class TensorlakeWarning(UserWarning):
 
 class DamagedBranchWarning(TensorlakeWarning):
     """The newest entry of a branch cannot be read; the other branches can."""
+
+
+class DamagedIndexWarning(TensorlakeWarning):
+    """An index cannot be read: what it would have found is found by reading the column."""
 
 
 class DamagedTagWarning(TensorlakeWarning):

@@ -36,6 +36,7 @@ from tensorlake.format.chunk.units import (
     unit_ranges,
     unit_starts,
 )
+from tensorlake.format.coverage import Coverage, Reads, edits_between, restated, unchanged_rows
 from tensorlake.format.entry.changes import (
     SCHEMA_CHANGES,
     ChangedRows,
@@ -57,10 +58,12 @@ from tensorlake.format.entry.entry import (
     published_at,
 )
 from tensorlake.format.entry.groups import (
+    COVERED,
     MAX_PARAMETERS_NBYTES,
     ColumnGroup,
     check_group_name,
     column_groups,
+    cover_roots,
     group_roots,
 )
 from tensorlake.format.entry.schema import Schema, TensorSpec, check_tensor_name, new_tensor_id
@@ -150,6 +153,7 @@ from tensorlake.format.trees.page_reader import PageReader, Parts, read_json_pag
 __all__ = [
     "BRANCHES",
     "COPYING",
+    "COVERED",
     "DAMAGE",
     "DEFAULT_GRACE_S",
     "DESCRIPTOR",
@@ -187,6 +191,7 @@ __all__ = [
     "ChunkLayout",
     "Codec",
     "ColumnGroup",
+    "Coverage",
     "Descriptor",
     "Entry",
     "EntryKind",
@@ -211,6 +216,7 @@ __all__ = [
     "PhysicalBounds",
     "PlacedChunk",
     "PlacedChunks",
+    "Reads",
     "Root",
     "RowIdRuns",
     "RowSegments",
@@ -235,6 +241,7 @@ __all__ = [
     "checksum32",
     "checksum_of",
     "column_groups",
+    "cover_roots",
     "decode",
     "decode_alike",
     "decode_chunk",
@@ -249,6 +256,7 @@ __all__ = [
     "descriptor_path",
     "digest_of",
     "directory_nbytes",
+    "edits_between",
     "encode",
     "encode_chunk",
     "encode_json_page",
@@ -275,6 +283,7 @@ __all__ = [
     "read_header",
     "read_json_pages",
     "read_table",
+    "restated",
     "row_ids",
     "row_in_unit",
     "rows_in_units",
@@ -289,6 +298,7 @@ __all__ = [
     "tree",
     "trusted_bytes",
     "txid_of",
+    "unchanged_rows",
     "unit_of_rows",
     "unit_ranges",
     "unit_starts",

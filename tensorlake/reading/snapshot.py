@@ -85,6 +85,7 @@ class Snapshot:
         is_staged: Whether it shows staged changes, which may still be discarded.
         schema: The tensors.
         num_rows: The number of rows of the version.
+        opened: Indexes opened on it, by name, and on the version that it was opened from.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Snapshot:
         self._row_map = known if known and is_same else RowMap(state.rows, packs.pages)
         self._earlier = {} if before is None else before._indexes(of=state)  # noqa: SLF001 the same
         self._chunk_indexes: dict[str, ChunkIndex] = {}
+        self.opened: dict[str, Any] = {} if before is None else dict(before.opened)
 
     @classmethod
     def of_entry(

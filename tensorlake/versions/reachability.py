@@ -3,6 +3,7 @@
     entry ── spilled pages (schema, roots, merged, indexes)
           ├─ roots ──── pages of each tensor's index ── its chunks
           ├─ indexes ── pages of each column group's parts ── their chunks
+          │          └─ pages of the states that it covers, no chunks
           ├─ rows ───── pages of the row selection
           └─ row_ids ── pages of the row ids
 
@@ -12,6 +13,7 @@ not copied. So an entry with anything unknown to this version (a group's member,
 refused, not interpreted in part.
 
 Invariant: a page comes before its references; pages in ``seen`` are left out with everything below.
+A page that was listed for a state alone is in ``seen`` under another key: its chunks were not.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from tensorlake.format import (
     Parts,
     Root,
     column_groups,
+    cover_roots,
     group_roots,
 )
 from tensorlake.storage import MissingObjectError
@@ -52,7 +55,7 @@ __all__ = [
 ]
 
 PageKey = tuple[PackId, int]
-"""A page: its pack, and its offset there."""
+"""A page: its pack, and its offset there; -1 - offset where it was listed without chunks."""
 
 PAGES_AT_ONCE = 32
 """Pages read together: enough to hide a store's latency, 4 MiB at most in flight."""
@@ -70,8 +73,9 @@ class Reference:
         nbytes: Its length.
         checksum: xxh3-64 of its bytes.
         kind: Whether it is an index page or a chunk of samples.
-        what: Its owner: a tensor's id, a part of a group (``group/part id``), "rows", "row_ids", or
-            the entry's member that it stores.
+        what: Its owner: a tensor's id, a part of a group (``group/part id``), a state that a group
+            covers (``group/tensor id as covered``), "rows", "row_ids", or the entry's member that
+            it stores.
         row_start: First row (of the tree's axis) that it covers.
         rows: Minimum number of rows from there on; 0 for a member of the entry.
     """
@@ -129,9 +133,14 @@ async def iter_references(
         entry = loaded
         if reference is not None and _Visit(visited).is_first(reference):
             yield reference
-    for what, root in _trees(entry):
+    for what, root, has_chunks in _trees(entry):
         async for reference in iter_root_references(
-            root, packs, what=what, seen=visited, on_unreadable=on_unreadable
+            root,
+            packs,
+            what=what,
+            seen=visited,
+            on_unreadable=on_unreadable,
+            has_chunks=has_chunks,
         ):
             yield reference
 
@@ -143,9 +152,13 @@ async def iter_root_references(
     what: str,
     seen: set[PageKey] | None = None,
     on_unreadable: OnUnreadable | None = None,
+    has_chunks: bool = True,
 ) -> AsyncIterator[Reference]:
-    """List every pack range that one tree needs; arguments as in ``iter_references``."""
-    visit = _Visit(set() if seen is None else seen)
+    """List every pack range that one tree needs; arguments as in ``iter_references``.
+
+    ``has_chunks`` is False for a state that is only compared: its chunks are not needed.
+    """
+    visit = _Visit(set() if seen is None else seen, has_chunks=has_chunks)
     async for node in _walk(root, packs, what, visit, on_unreadable):
         if node.page is not None:
             yield node.page
@@ -172,9 +185,14 @@ async def packs_of(
         entry = loaded
         if reference is not None:
             found.add(reference.pack)
-    for what, root in _trees(entry):
+    for what, root, has_chunks in _trees(entry):
         found |= await packs_of_root(
-            root, packs, what=what, seen=visited, on_unreadable=on_unreadable
+            root,
+            packs,
+            what=what,
+            seen=visited,
+            on_unreadable=on_unreadable,
+            has_chunks=has_chunks,
         )
     return found
 
@@ -186,9 +204,10 @@ async def packs_of_root(
     what: str,
     seen: set[PageKey] | None = None,
     on_unreadable: OnUnreadable | None = None,
+    has_chunks: bool = True,
 ) -> set[PackId]:
     """List the packs that one tree needs; arguments as in ``packs_of``."""
-    visit = _Visit(set() if seen is None else seen)
+    visit = _Visit(set() if seen is None else seen, has_chunks=has_chunks)
     found: set[PackId] = set()
     is_whole = True
 
@@ -215,11 +234,16 @@ class _Visit:
 
     seen: set[PageKey]
     added: list[PageKey] = field(default_factory=list[PageKey])
+    has_chunks: bool = True
 
     def is_first(self, reference: Reference) -> bool:
         key = (reference.pack, reference.offset)
         if key in self.seen:
             return False
+        if not self.has_chunks:
+            key = (reference.pack, -1 - reference.offset)
+            if key in self.seen:
+                return False
         self.seen.add(key)
         self.added.append(key)
         return True
@@ -254,13 +278,18 @@ async def _loaded(
     yield None, entry
 
 
-def _trees(entry: Entry) -> list[tuple[str, Root[Any]]]:
+def _trees(entry: Entry) -> list[tuple[str, Root[Any], bool]]:
+    """Return each tree with its owner, and whether its chunks are needed."""
     groups = column_groups(entry.indexes, where=f"entry {entry.seq}")
     named = (("rows", entry.rows), ("row_ids", entry.row_ids))
-    return [
+    trees = [
         *entry.roots.items(),
         *group_roots(groups).items(),
         *((what, root) for what, root in named if root is not None),
+    ]
+    return [
+        *((what, root, True) for what, root in trees),
+        *((what, root, False) for what, root in cover_roots(groups).items()),
     ]
 
 
@@ -282,7 +311,7 @@ async def _walk(
             reference = _page(ref, what, base)
             if visit.is_first(reference):
                 batch.append((reference, ref))
-        if is_leaf and not table.HAS_PACKS:
+        if is_leaf and not (table.HAS_PACKS and visit.has_chunks):
             for reference, _ in batch:
                 yield _Node(reference, None, reference.row_start)
         elif is_leaf:
@@ -295,7 +324,7 @@ async def _walk(
                 yield _Node(reference, None, reference.row_start)
                 below += _placed(children, reference.row_start)
             queue.extendleft(reversed(below))
-    if len(root.newest) and table.HAS_PACKS:
+    if len(root.newest) and table.HAS_PACKS and visit.has_chunks:
         _check_known(root.tail, what)
         yield _Node(None, root.tail, root.body_rows)
 

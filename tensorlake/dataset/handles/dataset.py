@@ -30,6 +30,7 @@ from tensorlake.dataset.handles.rows import RowNames, Rows
 from tensorlake.dataset.handles.tensor import Tensor
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.history.diff import UpdatedRows, transitions
+from tensorlake.dataset.maintenance import indexes as indexing
 from tensorlake.dataset.query import assignment
 from tensorlake.dataset.query.predicate import Predicate
 from tensorlake.errors import InvalidInputError, TensorNotFoundError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Place, Session
     from tensorlake.dataset.history.diff import Difference
     from tensorlake.dataset.history.ingest_report import IngestReport
+    from tensorlake.dataset.maintenance.indexes import IndexInfo
     from tensorlake.dataset.transform.map_report import MapReport
 
 __all__ = ["Dataset", "Diff", "SavedViews", "Updated", "View"]
@@ -202,6 +204,13 @@ class Dataset(Rows):
     drop_tensor = evolving.drop_tensor
     rename_tensor = evolving.rename_tensor
     alter_tensor = evolving.alter_tensor
+    create_index = evolving.create_index
+    drop_index = evolving.drop_index
+
+    @property
+    def indexes(self) -> Mapping[str, IndexInfo]:
+        """The indexes, by name: kind, column, coverage, bytes and, where approximate, recall."""
+        return indexing.indexes(self.__session__)
 
     # Publishing
 

@@ -1,4 +1,4 @@
-"""Changes of a dataset's schema: staged, and published with the other staged changes.
+"""Changes of a dataset's schema and indexes: staged, and published with the other staged changes.
 
 Older versions keep the schema they had, and no chunk is rewritten.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorlake.dataset.core.rowset import HasSession
+from tensorlake.dataset.maintenance import indexes as indexing
 from tensorlake.dataset.write import schema as schema_changes
 from tensorlake.types import NO_DEFAULT, SampleType
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = [
     "add_tensor",
     "alter_tensor",
+    "create_index",
+    "drop_index",
     "drop_tensor",
     "rename_tensor",
 ]
@@ -118,3 +121,59 @@ def alter_tensor(  # noqa: D417 - a method: self
         codec=codec,
         metadata=metadata,
     )
+
+
+def create_index(  # noqa: D417 - a method: self
+    self: HasSession,
+    column: str,
+    kind: str | None = None,
+    name: str | None = None,
+    **options: Any,
+) -> None:
+    """Stage an index, with which queries find rows of a column without reading it.
+
+    The index is built from this handle's rows, staged ones included, and published by the commit.
+    It never changes an answer: rows changed since are scanned until ``optimize()`` brings the index
+    up to date, and a damaged index is not used.
+
+    Args:
+        column: The tensor.
+        kind: "bitmap" (labels, tags, booleans, few different values) or "btree" (numbers,
+            timestamps, short texts); None: the one for the column's type.
+        name: The index's name; None: the column's.
+        options: Options of the kind.
+
+    Raises:
+        InvalidInputError: The name is in use, or the kind or an option does not suit the column.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-create-index", {"price": "float32"})
+        >>> ds.extend({"price": [3, 1, 2]})
+        >>> ds.create_index("price")
+        >>> _ = ds.commit("an index")
+        >>> ds.query("WHERE price < 2").rows
+        array([1])
+        >>> ds.indexes["price"].kind
+        'btree'
+    """
+    indexing.create_index(self.__session__, column, kind, name, options)
+
+
+def drop_index(self: HasSession, name: str) -> None:
+    """Stage the removal of an index; older versions keep it.
+
+    Raises:
+        IndexNotFoundError: There is none of this name.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-drop-index", {"price": "float32"})
+        >>> ds.extend({"price": [3, 1, 2]})
+        >>> ds.create_index("price", name="by-price")
+        >>> ds.drop_index("by-price")
+        >>> dict(ds.indexes)
+        {}
+        >>> ds.discard()
+    """
+    indexing.drop_index(self.__session__, name)

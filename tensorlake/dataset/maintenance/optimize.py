@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.progress import Progress
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.maintenance.indexes import update_indexes
 from tensorlake.errors import (
     ConflictError,
     InvalidInputError,
@@ -52,6 +53,7 @@ class OptimizeReport:
         yielded: Ranges skipped because of concurrent changes.
         is_dry_run: Whether nothing was stored; the figures are those of a run at that time.
         rows_moved: Rows moved to another place by a sort.
+        indexes: Names of the indexes that were brought up to date.
     """
 
     version: str
@@ -60,6 +62,7 @@ class OptimizeReport:
     yielded: int = 0
     is_dry_run: bool = False
     rows_moved: int = 0
+    indexes: tuple[str, ...] = ()
 
     @property
     def chunks_before(self) -> int:
@@ -102,6 +105,8 @@ class OptimizeReport:
             facts.append(f"{plural(self.rows_moved, 'row')} {would} to another place")
         if self.yielded:
             facts.append(f"{plural(self.yielded, 'stretch')} left to concurrent changes")
+        if self.indexes:
+            facts.append(f"indexes brought up to date: {', '.join(self.indexes)}")
         width = max((len(tensor.name) for tensor in moved), default=0)
         return "\n".join(
             [
@@ -119,11 +124,24 @@ class OptimizeReport:
 def optimize(
     session: Session, order_by: str | None, *, dry_run: bool, progress: bool | None
 ) -> OptimizeReport:
-    """Compact the newest version of the handle's branch and move the handle there."""
+    """Compact the newest version of the handle's branch and move the handle there.
+
+    Its indexes are brought up to date last, when all samples are at their final places.
+    """
     check_may_optimize(session, dry_run=dry_run)
     session.refresh()
-    if order_by is not None:
-        return _put_in_order(session, order_by, dry_run=dry_run, progress=progress)
+    if order_by is None:
+        report = _compacted(session, dry_run=dry_run, progress=progress)
+    else:
+        report = _put_in_order(session, order_by, dry_run=dry_run, progress=progress)
+    names = [] if dry_run else update_indexes(session)
+    if not names:
+        return report
+    version = f"{session.branch}@{session.head.seq}"
+    return replace(report, version=version, commits=report.commits + 1, indexes=tuple(names))
+
+
+def _compacted(session: Session, *, dry_run: bool, progress: bool | None) -> OptimizeReport:
     head = runtime.run(loaded(session.head, session.packs))
     with _bar(session, described=progress) as bar:
         done = optimize_branch(

@@ -2,11 +2,15 @@
 
     indexes {name: {"kind": "ledger", "parameters": {…}, "rows": 3,
                     "schema": {"tensors": [{"id": "9f3c…", "name": "item", …}, …]},
-                    "roots": {"9f3c…": ROOT of extents, …}}}
+                    "roots": {"9f3c…": ROOT of extents, …},
+                    "covers": {"a07b…": {"state": ROOT of extents, "reads": {…}}}}}
 
 The parts of a group are ordinary columns: each has a tensor's spec, an index, chunks and checksums.
 Whatever carries the trees of a version (branches, merges, copies, collections, checks) so carries
 groups of any kind, which need not be known to it; only the code of a kind reads its parts.
+
+``covers``, left out where it is empty, has the cells of tensors that the group was derived from
+(``format/coverage.py``). A group that covers a tensor goes with it.
 
 Invariants: every index covers ``rows`` rows. Along a log, up to an entry that records ``rewrite``,
 the samples of a part's id only grow: content that replaces other content gets new ids. Members
@@ -20,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.format.coverage import Coverage
 from tensorlake.format.entry.schema import Schema
 from tensorlake.format.index.extents import Extents
 from tensorlake.format.spec.canonical_json import canonical_bytes
@@ -28,15 +33,20 @@ from tensorlake.format.trees.nodes import Root
 from tensorlake.quantities import is_whole_number
 
 __all__ = [
+    "COVERED",
     "MAX_PARAMETERS_NBYTES",
     "ColumnGroup",
     "check_group_name",
     "column_groups",
+    "cover_roots",
     "group_roots",
 ]
 
 MAX_NAME_NBYTES = 200
 MAX_PARAMETERS_NBYTES = 4 * 1024
+
+COVERED = " as covered"
+"""Ends the name of a state that a group covers, whose pages are kept, and no chunks."""
 
 _RESERVED = "page"  # {"page": …} is the address of the member's page
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -52,6 +62,7 @@ class ColumnGroup:
         roots: The index of each part, by its id.
         rows: Rows of every part.
         parameters: JSON of the kind.
+        covers: The cells that it was derived from, by tensor id.
         unknown: Members of other versions, preserved.
     """
 
@@ -60,6 +71,7 @@ class ColumnGroup:
     roots: Mapping[str, Root[Extents]]
     rows: int
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    covers: Mapping[str, Coverage] = field(default_factory=dict[str, Coverage])
     unknown: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @classmethod
@@ -104,10 +116,11 @@ class ColumnGroup:
         Raises:
             UnsupportedFeatureError: It has members that are unknown.
         """
-        if self.unknown:
+        unknown = {*self.unknown, *(key for one in self.covers.values() for key in one.unknown)}
+        if unknown:
             raise UnsupportedFeatureError(
                 f"the column group {name!r} has the members"
-                f" {', '.join(map(repr, sorted(self.unknown)))}, whose packs are unknown to this"
+                f" {', '.join(map(repr, sorted(unknown)))}, whose packs are unknown to this"
                 " tensorlake\ninstall a newer tensorlake",
                 features=(name,),
             )
@@ -121,7 +134,11 @@ class ColumnGroup:
             "rows": self.rows,
             "schema": dict(self.schema),
             "roots": {part: root.to_json() for part, root in self.roots.items()},
-        }
+        } | (
+            {"covers": {id_: one.to_json() for id_, one in self.covers.items()}}
+            if self.covers
+            else {}
+        )
 
     @classmethod
     def from_json(cls, value: Any, *, where: str) -> Self:
@@ -148,7 +165,11 @@ class ColumnGroup:
                 part: Root.from_json(roots[part], Extents, where=f"{where}, part {name!r:.60}")
                 for part, name in parts.items()
             }
-            group = cls(kind, dict(schema), parsed, rows, dict(parameters), members)
+            covers = {
+                id_: Coverage.from_json(one, where=f"{where}, what it covers of {id_!r:.60}")
+                for id_, one in dict(members.pop("covers", {})).items()
+            }
+            group = cls(kind, dict(schema), parsed, rows, dict(parameters), covers, members)
         except _MALFORMED as error:
             raise damaged(where, f"it is not a column group ({error!r:.300})") from error
         for part, root in parsed.items():
@@ -203,6 +224,19 @@ def group_roots(groups: Mapping[str, ColumnGroup]) -> dict[str, Root[Extents]]:
     for name, group in groups.items():
         group.check_known(name)
         roots.update({f"{name}/{part}": root for part, root in group.roots.items()})
+    return roots
+
+
+def cover_roots(groups: Mapping[str, ColumnGroup]) -> dict[str, Root[Extents]]:
+    """Return the states that groups cover, by ``group/tensor id as covered``.
+
+    Raises:
+        UnsupportedFeatureError: A group may cite packs in a way unknown to this version.
+    """
+    roots: dict[str, Root[Extents]] = {}
+    for name, group in groups.items():
+        group.check_known(name)
+        roots.update({f"{name}/{id_}{COVERED}": one.state for id_, one in group.covers.items()})
     return roots
 
 

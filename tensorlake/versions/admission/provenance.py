@@ -38,6 +38,7 @@ from tensorlake.format import (
     RowSegments,
     Schema,
     column_groups,
+    cover_roots,
     group_roots,
 )
 from tensorlake.storage import runtime
@@ -90,6 +91,8 @@ async def stray_references(
         walk.take_page(ref, is_known=any(one.spilled.get(name) == ref for one in sources))
     for what, root in walk.trees.items():
         await walk.tree(what, root)
+    for what, root in cover_roots(groups).items():
+        await walk.compared_tree(root, [one[what] for one in map(_states, sources) if what in one])
     await walk.look_everywhere()
     await walk.ask_for_own_packs()
     return walk.faults
@@ -143,6 +146,12 @@ class _Walk:
                 cited.difference_update(table.pack_ids())
         self.strange_packs |= cited
 
+    async def compared_tree(self, root: Root[Any], others: Sequence[Root[Any]]) -> None:
+        """Walk a tree of which only pages are needed: a state that a group covers."""
+        new, _ = await self._apart(root, others, is_shared=True)
+        async for _ in self._leaves(new, root.leaf_type):
+            pass  # they can be read
+
     async def look_everywhere(self) -> None:
         """Look for pages and packs not found so far anywhere in the sources."""
         if not (self.strange_packs or self.strange_pages):
@@ -178,24 +187,26 @@ class _Walk:
                 )
 
     async def _apart(
-        self, root: Root[Any], others: Sequence[Root[Any]]
+        self, root: Root[Any], others: Sequence[Root[Any]], *, is_shared: bool = False
     ) -> tuple[list[_Node], list[_Node]]:
         """Return the tree's own leaves, and the other trees' leaves that it lacks at their rows.
 
         Own pages above them are read and recorded; pages of unknown origin are recorded as foreign.
+        Those of a tree that ``is_shared`` may be in another one of the entry.
         """
+        note = partial(self._note_page, table=root.leaf_type, is_shared=is_shared)
         new = set(_placed(0, root.children))
         old = {node for other in others for node in _placed(0, other.children)}
         for height in range(max([root.height, *(one.height for one in others)]) - 1, 0, -1):
             apart = {node for node in new - old if node[1].height == height}
             left = {node for node in old - new if node[1].height == height}
-            own = [node for node in apart if self._note_page(node[1], root.leaf_type)]
+            own = [node for node in apart if note(node[1])]
             new = {node for node in new if node[1].height < height}
             old = {node for node in old if node[1].height < height}
             new |= await self._children(own, root.leaf_type)
             if new - old:
                 old |= await self._children(left, root.leaf_type)
-        own = [node for node in new - old if self._note_page(node[1], root.leaf_type)]
+        own = [node for node in new - old if note(node[1])]
         return sorted(own, key=_base), sorted(old - new, key=_base)
 
     async def _children(self, nodes: Iterable[_Node], table: type[LeafTable]) -> set[_Node]:
@@ -219,7 +230,7 @@ class _Walk:
             for leaf in await self.packs.pages.leaves(some, table, Parts.STATISTICS):
                 yield leaf
 
-    def _note_page(self, ref: PageRef, table: type[LeafTable]) -> bool:
+    def _note_page(self, ref: PageRef, table: type[LeafTable], *, is_shared: bool = False) -> bool:
         """Record a page that no source has at its rows; return whether it is the entry's own.
 
         Raises:
@@ -228,6 +239,8 @@ class _Walk:
         if self._is_own(ref):
             key = (ref.pack, ref.offset)
             entries = LIMITS.fan_out if ref.height else LIMITS.leaf_entries
+            if is_shared and key in self.own_pages:
+                return True
             if key in self.own_pages or ref.nbytes > MAX_PAGE_NBYTES or ref.entries > entries:
                 raise _no_page(ref, "it is referenced twice, or too large for a page")
             if len(self.own_pages) >= MAX_OWN_PAGES:
@@ -289,6 +302,11 @@ def _trees(entry: Entry) -> dict[str, Root[Any]]:
     named = (("rows", entry.rows), ("row_ids", entry.row_ids))
     shown = {what: root for what, root in named if root is not None}
     return {**entry.roots, **group_roots(groups), **shown}
+
+
+def _states(entry: Entry) -> dict[str, Root[Any]]:
+    """Return the states that the groups of an entry cover."""
+    return cover_roots(column_groups(entry.indexes, where=f"the indexes of entry {entry.seq}"))
 
 
 def _placed(base: int, refs: Sequence[PageRef]) -> list[_Node]:

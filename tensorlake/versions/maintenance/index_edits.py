@@ -32,6 +32,7 @@ from tensorlake.versions.log.state import ExtentRoot, State, state_of, table_of
 from tensorlake.versions.packs.reader import PackReader
 from tensorlake.versions.packs.writer import DryStage, PackStage
 from tensorlake.versions.rows.live_rows import visible_rows
+from tensorlake.versions.transaction.groups import restated_groups
 from tensorlake.versions.transaction.publish import Draft, Publication, publish
 
 __all__ = [
@@ -197,8 +198,15 @@ async def with_edits(moved: Round, head: State) -> tuple[State, int]:
             roots[tensor_id] = await tree.replace(
                 roots[tensor_id], changed, moved.packs.pages, moved.stage
             )
-    is_changed = any(root is not head.roots[id_] for id_, root in roots.items())
-    return (replace(head, roots=roots) if is_changed else head), yielded
+    if all(root is head.roots[id_] for id_, root in roots.items()):
+        return head, yielded
+    return await _on(replace(head, roots=roots), head, moved), yielded
+
+
+async def _on(after: State, before: State, moved: Round) -> State:
+    """Return a state, with the groups of one that has its values in other places."""
+    groups = await restated_groups(after, before, moved.packs.pages, moved.stage)
+    return replace(after, groups=groups)
 
 
 async def _holds(moved: Round, head: State, tensor_id: str, edit: Edit) -> bool:
@@ -250,7 +258,7 @@ async def _tidied(state: State, before: State, moved: Round) -> State:
         rows is state.rows and row_ids is state.row_ids
     ):
         return state
-    return replace(state, roots=roots, rows=rows, row_ids=row_ids)
+    return await _on(replace(state, roots=roots, rows=rows, row_ids=row_ids), state, moved)
 
 
 def _as_it_is(table: L) -> L:

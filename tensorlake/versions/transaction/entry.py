@@ -17,6 +17,7 @@ from tensorlake.format import Entry, PackTotals
 from tensorlake.versions.log.entries import author, following, time_in
 from tensorlake.versions.log.state import State
 from tensorlake.versions.packs.writer import PackStage
+from tensorlake.versions.transaction.groups import without_dropped
 
 __all__ = ["completed", "entry_of"]
 
@@ -50,7 +51,8 @@ def entry_of(
     }
     if not keeps_schema:
         body["schema"] = state.schema.to_json()
-    groups = {name: group.to_json() for name, group in state.groups.items()}
+    kept = without_dropped(state.groups, state.schema) if state.groups else {}
+    groups = {name: group.to_json() for name, group in kept.items()}
     if groups != head.indexes:  # else its page, if any, stays
         body["indexes"] = groups
     if "author" not in members:

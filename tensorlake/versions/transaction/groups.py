@@ -4,12 +4,16 @@ The working state has the groups as staged; a group that is not the base's own o
 If it continues the base's (the same parts, more rows), its new rows are appended to what the entry
 published after has; otherwise it replaces that. Another commit of the same group is a conflict,
 whatever the policy: one side's rows would be missing.
+
+A state that a group covers is the tensor's tree when the group was made, over pages that may be
+scratch ones: it is published as the base's tree with edits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.format import (
@@ -18,11 +22,14 @@ from tensorlake.format import (
     PageReader,
     PageSink,
     Root,
+    Schema,
     TensorSpec,
+    edits_between,
+    restated,
     tree,
 )
 from tensorlake.types import Column
-from tensorlake.versions.log.state import State, table_of
+from tensorlake.versions.log.state import ExtentRoot, State, table_of
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.rows.conflict_rules import Conflict
 
@@ -33,8 +40,13 @@ __all__ = [
     "extended",
     "group_conflicts",
     "net_groups",
+    "restated_groups",
     "settled_groups",
+    "without_dropped",
 ]
+
+
+StateEdits: TypeAlias = tuple[ExtentRoot, Sequence[tuple[int, int, Extents]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,11 +57,13 @@ class NetGroup:
         group: The group as staged; its roots may have scratch pages.
         is_append: Whether it continues the base's group.
         added: By part id, the extents of its new rows, packs cited by their final names.
+        states: By tensor id, a published tree, and the edits that make it the state covered.
     """
 
     group: ColumnGroup
     is_append: bool
     added: Mapping[str, Extents]
+    states: Mapping[str, StateEdits]
 
 
 def changed_groups(working: State, base: State) -> list[str]:
@@ -98,7 +112,11 @@ async def settled_groups(
             roots = {
                 part: await tree.settled(root, pages, sink) for part, root in group.roots.items()
             }
-            groups[name] = group.with_roots(roots, group.rows)
+            covers = {
+                id_: replace(one, state=await tree.settled(one.state, pages, sink))
+                for id_, one in group.covers.items()
+            }
+            groups[name] = replace(group, roots=roots, covers=covers)
     return groups
 
 
@@ -119,7 +137,13 @@ async def net_groups(
             for part, root in group.roots.items():
                 table = await table_of(root, pages, start, group.rows)
                 added[part] = stage.with_final_ids(table)
-        net[name] = NetGroup(group, is_append, added)
+        states: dict[str, StateEdits] = {}
+        for id_, one in group.covers.items():
+            root: ExtentRoot = base.roots.get(id_) or Root.of(Extents.empty())
+            edits = await edits_between(root, one.state, pages)
+            final = stage.with_final_ids
+            states[id_] = root, [(start, stop, final(table)) for start, stop, table in edits]
+        net[name] = NetGroup(group, is_append, added, states)
     return net
 
 
@@ -139,8 +163,35 @@ async def applied_groups(
             root = to.groups[name].roots[part] if change.is_append else Root.of(Extents.empty())
             new = change.added.get(part)
             roots[part] = root if new is None else await tree.append(root, new, pages, sink)
-        groups[name] = change.group.with_roots(roots, change.group.rows)
+        covers = dict(change.group.covers)
+        for id_, (root, edits) in change.states.items():
+            state = await tree.replace(root, edits, pages, sink) if edits else root
+            covers[id_] = replace(covers[id_], state=state)
+        groups[name] = replace(change.group, roots=roots, covers=covers)
     return groups
+
+
+async def restated_groups(
+    after: State, before: State, pages: PageReader, sink: PageSink
+) -> Mapping[str, ColumnGroup]:
+    """Return the groups of ``before`` on trees that have its values in other places."""
+    groups = dict(before.groups)
+    for name, group in before.groups.items():
+        covers = dict(group.covers)
+        for id_, one in group.covers.items():
+            was, now = before.roots.get(id_), after.roots.get(id_)
+            if was is not None and now is not None and was is not now:
+                state = await restated(one.state, was, now, pages, sink)
+                covers[id_] = replace(one, state=state)
+                groups[name] = replace(group, covers=covers)
+    return groups if groups != dict(before.groups) else before.groups
+
+
+def without_dropped(groups: Mapping[str, ColumnGroup], schema: Schema) -> Mapping[str, ColumnGroup]:
+    """Leave out the groups that cover a tensor which the schema does not have."""
+    known = {spec.id for spec in schema.tensors}
+    kept = {name: group for name, group in groups.items() if known.issuperset(group.covers)}
+    return kept if len(kept) < len(groups) else groups
 
 
 def group_conflicts(working: State, base: State, head: State) -> tuple[Conflict, ...]:

@@ -63,7 +63,7 @@ from tensorlake.versions.transaction.changeset import (
 )
 from tensorlake.versions.transaction.conflicts import CellsDiffer, OnConflict, Rebasing
 from tensorlake.versions.transaction.delta import applied, net_of
-from tensorlake.versions.transaction.groups import settled_groups
+from tensorlake.versions.transaction.groups import settled_groups, without_dropped
 from tensorlake.versions.transaction.publish import Doubt
 from tensorlake.versions.transaction.rebase import rebase
 
@@ -299,6 +299,7 @@ class Transaction:
                 working,
                 schema=working.schema.drop(spec.name),
                 roots={id_: root for id_, root in working.roots.items() if id_ != spec.id},
+                groups=without_dropped(working.groups, working.schema.drop(spec.name)),
             ),
             edited={id_: ranges for id_, ranges in staged.edited.items() if id_ != spec.id},
             updated={id_: ranges for id_, ranges in staged.updated.items() if id_ != spec.id},

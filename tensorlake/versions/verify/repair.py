@@ -51,6 +51,7 @@ from tensorlake.versions.rows.ranges import (
     known_ranges,
     rows_in,
 )
+from tensorlake.versions.transaction.groups import restated_groups
 from tensorlake.versions.transaction.publish import Draft, Publication, publish
 from tensorlake.versions.verify.recover import (
     Found,
@@ -255,7 +256,13 @@ class _Mending:
         is_changed |= any(roots[id_] is not root for id_, root in state.roots.items())
         if not is_changed:
             return None
-        return replace(state, roots=roots, rows=rows or state.rows, groups=groups)
+        whole = replace(state, roots=roots, rows=rows or state.rows, groups=groups)
+        return replace(
+            whole,
+            groups=await restated_groups(
+                whole, replace(state, groups=groups), self.packs.pages, self.stage
+            ),
+        )
 
     def _note(self, name: str, lost: Ranges, edits: Sequence[Found]) -> None:
         total = int((lost[:, 1] - lost[:, 0]).sum())

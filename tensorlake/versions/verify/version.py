@@ -11,7 +11,7 @@ from tensorlake.errors import (
     SnapshotExpiredError,
     UnsupportedFeatureError,
 )
-from tensorlake.format import Entry, Schema, StatisticsTable, Summaries
+from tensorlake.format import COVERED, Entry, Schema, StatisticsTable, Summaries
 from tensorlake.types import ClassLabel
 from tensorlake.versions.log.state import coverage_faults, group_faults
 from tensorlake.versions.reachability import Reference, Unreadable, iter_references
@@ -65,7 +65,8 @@ async def take(check: CheckRun, reference: Reference, version: str) -> None:
     """Verify a range that a version needs, now or in a batch."""
     check.referenced.add(reference.pack)
     # Pages of chunk indexes were already read and verified when their references were listed.
-    is_read = reference.kind == "page" and reference.what not in {"rows", "row_ids"}
+    is_listed = reference.what in {"rows", "row_ids"} or reference.what.endswith(COVERED)
+    is_read = reference.kind == "page" and not is_listed
     await check.ranges.add(reference, version, is_read=is_read)
 
 

@@ -66,12 +66,12 @@ def test_a_group_survives_its_json():
 
 
 def test_members_of_later_versions_are_kept_and_their_packs_never_guessed():
-    written = group().to_json() | {"covers": {"state": {}}}
+    written = group().to_json() | {"bases": {"state": {}}}
 
     read = ColumnGroup.from_json(written, where="x")
 
     assert read.to_json() == written
-    with pytest.raises(UnsupportedFeatureError, match="'covers'"):
+    with pytest.raises(UnsupportedFeatureError, match="'bases'"):
         group_roots({"by-label": read})
 
 

@@ -210,7 +210,7 @@ def test_damage_below_a_page_is_met_again_by_the_next_version_that_shares_it(sto
 def test_what_this_version_does_not_know_is_refused(store, dataset):
     """Packs that cannot be told must not be taken for garbage."""
     entry = head(store)
-    unknown = ColumnGroup.empty("vector", Schema.new({"code": "int64"})).to_json() | {"covers": {}}
+    unknown = ColumnGroup.empty("vector", Schema.new({"code": "int64"})).to_json() | {"bases": {}}
     with pytest.raises(UnsupportedFeatureError, match="by-vector"):
         run(packs_of(replace(entry, indexes={"by-vector": unknown}), PackReader(store)))
 

@@ -1,0 +1,291 @@
+"""Indexes for users: created, dropped and listed as staged, brought up to date by ``optimize``.
+
+    rows of the handle ── kind.build ──► columns ──► column group index/NAME ── commit ──► a version
+
+The group covers the tensor's chunk index as it was read, so changes staged or committed meanwhile
+are never taken for indexed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tensorlake.dataset.core.session import Session
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.format import (
+    ChunkKind,
+    ColumnGroup,
+    Coverage,
+    Extents,
+    Reads,
+    Root,
+    Schema,
+    TensorSpec,
+    tree,
+)
+from tensorlake.indexes import (
+    KINDS,
+    LENGTHS,
+    MADE,
+    PREFIX,
+    Built,
+    IndexKind,
+    OpenIndex,
+    Part,
+    RowRanges,
+    Rows,
+    apart_from,
+    covered_tensor,
+    index_names,
+    kind_for,
+    open_index,
+    scan_where_damaged,
+    within,
+)
+from tensorlake.quantities import human_nbytes
+from tensorlake.reading import Reader, nbytes_in_memory
+from tensorlake.types import Column, concat
+from tensorlake.versions import CommitRequest, stored_chunks
+
+__all__ = ["IndexInfo", "create_index", "drop_index", "indexes", "outdated", "update_indexes"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """An index of a version.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind.
+        column: The tensor that it is of.
+        coverage: The share of the rows that it covers, 0 to 1; queries scan the others.
+        nbytes: Stored bytes.
+        recall: The share of the nearest that an approximate search finds, as measured when it was
+            built; None of an exact kind.
+        parameters: The options that it was built with, and measurements.
+    """
+
+    name: str
+    kind: str
+    column: str
+    coverage: float
+    nbytes: int
+    recall: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+    def __str__(self) -> str:
+        recall = "" if self.recall is None else f", recall {self.recall:.3f}"
+        return (
+            f"{self.name}: {self.kind} of {self.column!r}, covers {self.coverage:.1%},"
+            f" {human_nbytes(self.nbytes)}{recall}"
+        )
+
+
+def create_index(
+    session: Session, column: str, kind: str | None, name: str | None, options: Mapping[str, Any]
+) -> None:
+    """Build an index of the handle's rows, and stage it.
+
+    Raises:
+        InvalidInputError: The name is taken, or the kind or an option does not suit the column.
+    """
+    for argument, value in (("column", column), ("kind", kind), ("name", name)):
+        if not isinstance(value, str) and (value is not None or argument == "column"):
+            raise InvalidInputError(
+                f"create_index({argument}={shown(value)}): give a string", argument=argument
+            )
+    reader = session.reader(session.snapshot())
+    spec = reader.snapshot.spec(column)
+    chosen = kind_for(spec, kind)
+    name = spec.name if name is None else name
+    if name in index_names(reader.snapshot):
+        raise InvalidInputError(
+            f"{session.store.url!r} has an index {name!r} already"
+            f"\ndrop it first: ds.drop_index({name!r}); or give name= another",
+            name=name,
+        )
+    with session.lock:
+        session.staging()  # it can be written
+    parameters = chosen.options(spec, options)
+    rows = Rows(spec, _stored_rows(reader, spec), reader)
+    _stage(session, name, chosen, reader, spec, chosen.build(rows, parameters))
+
+
+def drop_index(session: Session, name: str) -> None:
+    """Stage that an index is gone.
+
+    Raises:
+        IndexNotFoundError: There is none of this name.
+    """
+    snapshot = session.snapshot()
+    if name not in index_names(snapshot):
+        open_index(session.reader(snapshot), name)  # which raises
+    session.drop_group(f"{PREFIX}{name}")
+
+
+def indexes(session: Session) -> dict[str, IndexInfo]:
+    """Describe the indexes of the handle's version; a damaged one covers nothing."""
+    snapshot = session.snapshot()
+    reader = session.reader(snapshot)
+    found: dict[str, IndexInfo] = {}
+    for name in index_names(snapshot):
+        group = snapshot.state.groups[f"{PREFIX}{name}"]
+        spec = snapshot.schema.by_id(covered_tensor(group) or "")
+        coverage, nbytes, made = 0.0, 0, dict[str, Any]()
+        with scan_where_damaged(name, url=session.store.url):
+            opened = open_index(reader, name)
+            coverage, made = opened.share, dict(opened.parts.parameters)
+            nbytes = _nbytes(opened)
+        column = "" if spec is None else spec.name
+        recall = made.get("recall")
+        found[name] = IndexInfo(name, group.kind, column, coverage, nbytes, recall, made)
+    return found
+
+
+def outdated(session: Session) -> list[str]:
+    """List the indexes that do not cover rows which the handle's version shows."""
+    reader = session.reader(session.snapshot())
+    found: list[str] = []
+    for name in index_names(reader.snapshot):
+        with scan_where_damaged(name, url=session.store.url) as attempt:
+            missing = open_index(reader, name).uncovered
+            if len(missing) and _shows(reader, missing):
+                found.append(name)
+        if attempt.failed:
+            found.append(name)
+    return found
+
+
+def update_indexes(session: Session) -> list[str]:
+    """Bring the indexes of the newest version up to date, in one commit; return their names.
+
+    A damaged index is built again. Rows that did not change keep their entries.
+    """
+    names = outdated(session)
+    if not names:
+        return []
+    reader = session.reader(session.snapshot())
+    done: list[str] = []
+    for name in names:
+        group = reader.snapshot.state.groups[f"{PREFIX}{name}"]
+        spec = reader.snapshot.schema.by_id(covered_tensor(group) or "")
+        kind = KINDS.get(group.kind)
+        if spec is None or kind is None:
+            continue  # of another version of tensorlake
+        _stage(session, name, kind, reader, spec, _updated(session, reader, name, kind, spec))
+        done.append(name)
+    if done:
+        message = f"optimize: the index{'es' if len(done) > 1 else ''} {', '.join(done)}"
+        session.commit(CommitRequest(message))
+    return done
+
+
+def _updated(
+    session: Session, reader: Reader, name: str, kind: IndexKind, spec: TensorSpec
+) -> Built:
+    group = reader.snapshot.state.groups[f"{PREFIX}{name}"]
+    stored = _stored_rows(reader, spec)
+    with scan_where_damaged(name, url=session.store.url):
+        opened = open_index(reader, name)
+        if len(opened.covered):
+            new = Rows(spec, _without(stored, opened.covered), reader)
+            return _whole(kind.merge(opened.parts, new, opened.covered))
+    made: Any = group.parameters.get(MADE, {})
+    known = kind.options(spec, {})
+    options = {key: value for key, value in made.items() if key in known}
+    return kind.build(Rows(spec, stored, reader), kind.options(spec, options))
+
+
+def _whole(built: Built) -> Built:
+    """Make all pieces, so that damage of what they are read from shows before they are staged."""
+    parts = {name: replace(part, pieces=list(part.pieces)) for name, part in built.parts.items()}
+    return replace(built, parts=parts)
+
+
+def _stored_rows(reader: Reader, spec: TensorSpec) -> RowRanges:
+    """Return the physical rows that have a sample, also those that are not shown."""
+    extents = reader.snapshot.extents(spec.id)
+    is_hole = np.flatnonzero(extents.kind == ChunkKind.HOLE)
+    starts = extents.stops - extents.rows.astype(np.int64)
+    holes = np.stack((starts[is_hole], extents.stops[is_hole]), axis=1)
+    return apart_from(holes, extents.num_rows)
+
+
+def _without(ranges: RowRanges, others: RowRanges) -> RowRanges:
+    """Return the rows of ranges that are in none of some others."""
+    borders = np.unique(np.concatenate((ranges.reshape(-1), others.reshape(-1))))
+    pieces = np.stack((borders[:-1], borders[1:]), axis=1)
+    pieces = pieces[within(ranges, pieces[:, 0]) & ~within(others, pieces[:, 0])]
+    is_first = np.concatenate(([True], pieces[1:, 0] > pieces[:-1, 1]))[: len(pieces)]
+    stops = pieces[np.append(is_first[1:], [True])[: len(pieces)], 1]
+    return np.stack((pieces[is_first, 0], stops), axis=1)
+
+
+def _shows(reader: Reader, ranges: RowRanges) -> bool:
+    """Whether the version shows one of some physical rows."""
+    step = 1 << 20
+    return any(
+        bool((reader.snapshot.rows_of(np.arange(start, min(start + step, last))) >= 0).any())
+        for first, last in ranges.tolist()
+        for start in range(first, last, step)
+    )
+
+
+def _nbytes(opened: OpenIndex) -> int:
+    snapshot = opened.parts.reader.snapshot
+    tables = (snapshot.extents(spec.id) for spec in snapshot.schema.tensors)
+    return sum(int(stored_chunks(extents).nbytes.sum()) for extents in tables)
+
+
+def _stage(
+    session: Session, name: str, kind: IndexKind, reader: Reader, spec: TensorSpec, built: Built
+) -> None:
+    """Store the parts, and stage the group; parts of the group that it replaces are dropped."""
+    specs = {
+        part: TensorSpec.new(part, one.type, codecs=one.codecs, chunk_nbytes=one.chunk_nbytes)
+        for part, one in built.parts.items()
+    }
+    with session.lock:
+        staging = session.staging()
+        roots: dict[str, Root[Extents]] = {}
+        lengths: dict[str, int] = {}
+        for part, one in built.parts.items():
+            root: Root[Extents] = Root.of(Extents.empty())
+            for column in _joined(one, specs[part].chunk_nbytes):
+                root = tree.grown(root, staging.store_column(specs[part], column))
+            roots[part], lengths[part] = root, root.rows
+        rows = max(lengths.values())
+        for part, root in roots.items():
+            if root.rows < rows:  # the parts of a group are of one length
+                fill = Extents.without_bytes(ChunkKind.FILL, rows - root.rows)
+                roots[part] = tree.grown(root, fill)
+        parameters = {LENGTHS: lengths, MADE: dict(built.parameters)}
+        group = ColumnGroup.empty(kind.name, Schema(tuple(specs.values())), parameters)
+        coverage = Coverage(reader.snapshot.state.roots[spec.id], Reads.of(spec.to_json()))
+        staging.stage_group(
+            f"{PREFIX}{name}",
+            replace(
+                group,
+                roots={specs[part].id: root for part, root in roots.items()},
+                rows=rows,
+                covers={spec.id: coverage},
+            ),
+        )
+
+
+def _joined(part: Part, chunk_nbytes: int) -> Iterator[Column]:
+    """Join small pieces to chunks."""
+    held: list[Column] = []
+    nbytes = 0
+    for piece in part.pieces:
+        held.append(piece)
+        nbytes += nbytes_in_memory(piece)
+        if nbytes >= chunk_nbytes:
+            yield concat(held)
+            held, nbytes = [], 0
+    if held and sum(map(len, held)):
+        yield concat(held)

@@ -1,0 +1,183 @@
+"""Coverage against brute force: each row of two trees compared by itself."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorlake.format import (
+    ChunkKind,
+    Extents,
+    PackId,
+    Root,
+    TreeLimits,
+    edits_between,
+    restated,
+    tree,
+    unchanged_rows,
+)
+from tests.support.examples import examples
+from tests.support.memory_pages import MemoryPages, wait
+
+SMALL = TreeLimits(
+    leaf_entries=4,
+    leaf_nbytes=8 * 40,
+    leaf_units=64,
+    fan_out=3,
+    root_children=3,
+    tail_entries=2,
+    tail_nbytes=4096,
+    merge_width=2,
+)
+HOLE, FILL = (-1, int(ChunkKind.HOLE)), (-1, int(ChunkKind.FILL))
+kinds = st.sampled_from(["chunk", "chunk", "chunk", "fill", "hole"])
+pieces = st.lists(st.tuples(kinds, st.integers(1, 5)), min_size=1, max_size=4)
+changes = st.lists(
+    st.tuples(st.sampled_from(["append", "replace", "move", "spill"]), st.floats(0, 1), pieces),
+    max_size=6,
+)
+
+
+class Versions:
+    """A tree of extents and, beside it, the place of each row's cell: (chunk, row of the chunk)."""
+
+    def __init__(self):
+        self.pages = MemoryPages()
+        self.root = Root.of(Extents.empty())
+        self.cells = []
+        self.chunks = 0
+
+    def table(self, pieces):
+        tables, cells = [Extents.empty()], []
+        for kind, rows in pieces:
+            if kind == "chunk":
+                self.chunks += 1
+                tables.append(_chunk(self.chunks, rows))
+                cells += [(self.chunks, row) for row in range(rows)]
+            else:
+                tables.append(
+                    Extents.without_bytes(
+                        ChunkKind.FILL if kind == "fill" else ChunkKind.HOLE, rows
+                    )
+                )
+                cells += [FILL if kind == "fill" else HOLE] * rows
+        return Extents.concat(tables), cells
+
+    def append(self, pieces):
+        table, cells = self.table(pieces)
+        self.root = wait(tree.append(self.root, table, self.pages, self.pages, limits=SMALL))
+        self.cells = self.cells + cells
+
+    def replace(self, at, pieces):
+        """Give rows from ``at`` on new cells, as many as there are."""
+        start = int(at * len(self.cells))
+        table, cells = self.table(pieces)
+        stop = min(start + len(cells), len(self.cells))
+        edit = (start, stop, table.slice_rows(0, stop - start))
+        self.root = wait(tree.replace(self.root, [edit], self.pages, self.pages, limits=SMALL))
+        self.cells = self.cells[:start] + cells[: stop - start] + self.cells[stop:]
+
+    def spill(self):
+        """The same extents in other pages."""
+        table = wait(_table(self))
+        self.root = wait(
+            tree.append(Root.of(Extents.empty()), table, self.pages, self.pages, limits=SMALL)
+        )
+
+    def change(self, what, at, pieces):
+        if what == "append" or not self.cells:
+            self.append(pieces)
+        elif what == "spill":
+            self.spill()
+        else:
+            self.replace(at, pieces)
+
+
+async def _table(versions):
+    return Extents.concat([one async for _, one in tree.scan(versions.root, versions.pages)])
+
+
+def _chunk(number, rows):
+    return Extents.chunk(
+        rows=rows,
+        kind=1,
+        pack=PackId("b" * 32, number % 3),
+        offset=64 * number,
+        nbytes=rows,
+        header_nbytes=64,
+        checksum=number,
+    )
+
+
+def rows_of(ranges):
+    return [row for start, stop in ranges.tolist() for row in range(start, stop)]
+
+
+@given(first=pieces, changed=changes)
+@examples(25)
+def test_unchanged_rows_are_those_whose_cells_are_in_one_place(first, changed):
+    versions = Versions()
+    versions.append(first)
+    state, before = versions.root, list(versions.cells)
+    for change in changed:
+        versions.change(*change)
+
+    found = wait(unchanged_rows(state, versions.root, versions.pages))
+
+    pairs = zip(before, versions.cells, strict=False)
+    assert rows_of(found) == [row for row, (was, now) in enumerate(pairs) if was == now]
+    assert bool((found[1:, 0] > found[:-1, 1]).all())
+    assert bool((found[:, 0] < found[:, 1]).all())
+
+
+@given(first=pieces, changed=changes)
+@examples(12)
+def test_edits_between_two_trees_make_one_the_other(first, changed):
+    versions = Versions()
+    versions.append(first)
+    state = versions.root
+    for change in changed:
+        versions.change(*change)
+
+    edits = wait(edits_between(state, versions.root, versions.pages))
+    made = wait(tree.replace(state, edits, versions.pages, versions.pages, limits=SMALL))
+
+    assert made.rows == versions.root.rows
+    same = wait(unchanged_rows(made, versions.root, versions.pages))
+    assert rows_of(same) == list(range(made.rows))
+
+
+@given(first=pieces, changed=changes, moved=st.data())
+@examples(25)
+def test_a_state_is_restated_where_it_was_true_and_nowhere_else(first, changed, moved):
+    versions = Versions()
+    versions.append(first)
+    state, before = versions.root, list(versions.cells)
+    for change in changed:
+        versions.change(*change)
+    old, old_cells = versions.root, list(versions.cells)
+    places = moved.draw(st.lists(st.integers(1, 5), min_size=1, max_size=9))
+    versions.root, versions.cells = Root.of(Extents.empty()), []
+    while len(versions.cells) < len(old_cells):  # the same values in other chunks, row by row
+        left = len(old_cells) - len(versions.cells)
+        versions.append([("chunk", min(left, places[len(versions.cells) % len(places)]))])
+
+    made = wait(restated(state, old, versions.root, versions.pages, versions.pages))
+
+    covered = rows_of(wait(unchanged_rows(made, versions.root, versions.pages)))
+    pairs = zip(before, old_cells, strict=False)
+    assert covered == [row for row, (was, now) in enumerate(pairs) if was == now]
+
+
+def test_extents_are_compared_by_chunk_row_and_encoding():
+    one = Versions()
+    one.append([("chunk", 10)])
+    window = one.root.tail.slice_rows(2, 10)
+    shifted = Root.of(Extents.concat([window, window.slice_rows(0, 2)]))
+    reread = Root.of(one.root.tail.with_read_as(1))
+
+    assert rows_of(wait(unchanged_rows(one.root, one.root, one.pages))) == list(range(10))
+    assert rows_of(wait(unchanged_rows(one.root, shifted, one.pages))) == []
+    assert rows_of(wait(unchanged_rows(one.root, reread, one.pages))) == []
+    assert np.array_equal(
+        wait(unchanged_rows(one.root, Root.of(window), one.pages)), np.empty((0, 2))
+    )
