@@ -1,7 +1,7 @@
 /** Rows are selected for an action, by the mouse and by keys. */
 import { expect, test } from "vitest";
 import { findings } from "./axe";
-import { count, open, query } from "./browser";
+import { addressOf, count, open, query } from "./browser";
 
 test("rows are selected by clicks and keys, shown alone, and stay selected in another query", async () => {
   const page = await open("pets");
@@ -36,4 +36,55 @@ test("rows of a table are selected as those of the grid", async () => {
 
   await expect.poll(() => page.getByTestId("selection").innerText()).toContain("7 rows selected");
   await expect.poll(() => page.locator(".row.chosen").count()).toBe(7);
+});
+
+test("a hundred thousand separate rows are selected, shown by an address, and saved as a view", async () => {
+  const page = await open("numbers?q=WHERE x % 40 = 7");
+  await expect.poll(() => count(page)).toBe("100,000 of 4,000,000 rows");
+  const bar = page.getByTestId("selection");
+
+  await page.getByTestId("grid").focus();
+  await page.keyboard.press("Control+a");
+  await expect.poll(() => bar.innerText()).toContain("100,000 rows selected");
+  await bar.getByRole("button", { name: "Copy TQL" }).click();
+  await expect.poll(() => bar.getByRole("alert").innerText()).toContain("Save them as a view");
+  await page.getByRole("button", { name: "Show all rows" }).click();
+  await expect.poll(() => count(page)).toBe("4,000,000 rows");
+  await bar.getByRole("button", { name: "Show only these" }).click();
+
+  await expect.poll(() => page.getByTestId("selected-rows").innerText()).toBe("100,000 selected rows");
+  await expect.poll(() => new URL(page.url()).searchParams.has("sel")).toBe(true);
+  expect(page.url().length).toBeLessThan(600);
+  await page.locator("#row-2").click();
+  await page.getByTestId("row-panel").getByText("row = ds[87]").waitFor();
+  await bar.getByRole("button", { name: "Save view" }).click();
+  await page.keyboard.type("sevenths");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => bar.innerText()).toContain("Saved as sevenths.");
+  expect(await findings(page)).toEqual([]);
+
+  await page.reload(); // the address names the rows
+  await expect.poll(() => count(page)).toBe("100,000 of 4,000,000 rows");
+  await page.goto(addressOf("numbers?view=sevenths"));
+  await expect.poll(() => count(page)).toBe("100,000 of 4,000,000 rows");
+});
+
+test("selected rows that the server has lost are sent again, and of another's address the page says so", async () => {
+  const page = await open("numbers?q=WHERE x % 400 = 7", { expected: ["status of 404"] });
+  await expect.poll(() => count(page)).toBe("10,000 of 4,000,000 rows");
+  await page.getByTestId("grid").focus();
+  await page.keyboard.press("Control+a");
+  await page.getByTestId("selection").getByRole("button", { name: "Show only these" }).click();
+  await expect.poll(() => page.getByTestId("selected-rows").innerText()).toBe("10,000 selected rows");
+  const id = new URL(page.url()).searchParams.get("sel") ?? "";
+
+  const lost = `${id.slice(0, -9)}BBBBBBBB${id.slice(-1)}`; // as if it was signed by the server before
+  await page.evaluate(([from, to]) => sessionStorage.setItem("tensorlake-selected", (sessionStorage.getItem("tensorlake-selected") ?? "").replace(from ?? "", to ?? "")), [id, lost]);
+  await page.goto(addressOf(`numbers?sel=${lost}`));
+  await expect.poll(() => page.getByTestId("selected-rows").innerText()).toBe("10,000 selected rows");
+  await expect.poll(() => new URL(page.url()).searchParams.get("sel")).toBe(id);
+
+  await page.goto(addressOf(`numbers?sel=${id.slice(0, -8)}AAAAAAAA`));
+  await page.getByTestId("query-problem").waitFor();
+  await expect.poll(() => page.getByTestId("refused").innerText()).toContain("all rows of this version");
 });

@@ -37,6 +37,7 @@ class ViewQuery(msgspec.Struct, frozen=True):
         params: Values of its ``$parameters``, as JSON.
         seed: The seed of RANDOM() and SAMPLE BY; None when the query uses neither.
         saved: The name of a saved view, whose rows these are; the text is then only shown.
+        rows: The name of rows that a client selected (lake/staged_rows.py); there is no text then.
     """
 
     dataset: str
@@ -46,6 +47,7 @@ class ViewQuery(msgspec.Struct, frozen=True):
     params: dict[str, Any] = {}
     seed: int | None = None
     saved: str | None = None
+    rows: str | None = None
 
 
 def write_token(query: ViewQuery, *, key: bytes) -> str:

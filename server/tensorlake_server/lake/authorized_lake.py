@@ -77,6 +77,11 @@ class AllowedLake:
         self.check_readable(name)
         return self._lake.view(name, token)
 
+    def select(self, name: str, version: str | None, runs: bytes) -> tuple[ViewQuery, View]:
+        """Open rows that a client selected as a result; see `Lake.select`."""
+        self.check_readable(name)
+        return self._lake.select(name, version, runs)
+
     def save_view(self, name: str, token: str, saved: str, message: str) -> View:
         """Give the result of a query a name; see `Lake.save_view`.
 

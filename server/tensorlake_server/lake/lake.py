@@ -33,8 +33,9 @@ from tensorlake.errors import (
 )
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import LocalStore, LruCache, open_store, run
-from tensorlake_server.auth.view_token import read_token
+from tensorlake_server.auth.view_token import ViewQuery, read_token
 from tensorlake_server.http.caching import is_fixed
+from tensorlake_server.lake.staged_rows import StagedRows, read_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset import Dataset, View, Work
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
-    from tensorlake_server.auth.view_token import ViewQuery
+    from tensorlake_server.lake.staged_rows import Int64Array
     from tensorlake_server.messages.row_request import AskedRows
     from tensorlake_server.settings.settings import Settings
 
@@ -68,6 +69,7 @@ class Lake:
         self._tips: LruCache[tuple[str, str | None], str] = LruCache(KEPT_STORES)
         self._stores: LruCache[str, Store] = LruCache(KEPT_STORES)
         self._views: LruCache[tuple[str, str, str], View] = LruCache(settings.views_nbytes)
+        self._staged = StagedRows(settings.selections_nbytes, settings.selections)
         self._store = open_store(self._url, storage_options=self._options)
         self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
 
@@ -237,7 +239,7 @@ class Lake:
         key = (name, query.version, token)
         view = self._views.get(key)
         if view is None:
-            view = _evaluated(self.open(name, query.version, query.digest), query, self._limits)
+            view = self._evaluated(self.open(name, query.version, query.digest), query)
         self._put_view(key, view)
         return query, view
 
@@ -249,7 +251,36 @@ class Lake:
         """
         query, _ = self.view(name, token)  # that it is of this dataset, as it was
         dataset = tl.open(self.url_of(name), query.version, storage_options=self._options)
-        return _evaluated(dataset, query, self._limits).save(saved, message)
+        return self._evaluated(dataset, query).save(saved, message)
+
+    def select(self, name: str, version: str | None, runs: bytes) -> tuple[ViewQuery, View]:
+        """Stage rows that a client selected, and open them as a result.
+
+        Raises:
+            InvalidInputError: They are not runs of the version's rows.
+            QueryLimitError: They are too many.
+        """
+        dataset = self.open(name, version)
+        rows = self._rows_of(dataset, runs)
+        query = ViewQuery(
+            dataset=name,
+            version=dataset.version,
+            digest=rowset_of(dataset).selection.snapshot.digest,
+            tql="",
+            rows=self._staged.put(runs),
+        )
+        return query, dataset[rows]
+
+    def _evaluated(self, dataset: Dataset, query: ViewQuery) -> View:
+        if query.rows is not None:
+            return dataset[self._rows_of(dataset, self._staged.get(query.rows))]
+        if query.saved is not None:
+            return saved_inside(dataset, query.saved, self._limits)
+        return query_inside(dataset, query.tql, query.params, self._limits)
+
+    def _rows_of(self, dataset: Dataset, runs: bytes) -> Int64Array:
+        most_nbytes = self._settings.max_query_memory_nbytes
+        return read_runs(runs, len(dataset), most_nbytes=most_nbytes)
 
     def keep_view(self, token: str, view: View) -> None:
         """Keep a result that was evaluated just now."""
@@ -351,9 +382,3 @@ class Lake:
         root = os.path.realpath(self._url.removeprefix("file://"))
         place = os.path.realpath(f"{root}/{name}")  # a Path costs more than the rest of a look-up
         return place != root and not place.startswith(root.rstrip(os.sep) + os.sep)
-
-
-def _evaluated(dataset: Dataset, query: ViewQuery, limits: QueryLimits) -> View:
-    if query.saved is not None:
-        return saved_inside(dataset, query.saved, limits)
-    return query_inside(dataset, query.tql, query.params, limits)

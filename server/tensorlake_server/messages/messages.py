@@ -7,7 +7,7 @@ api``.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType  # in typing since Python 3.12; pydantic brings this one
@@ -275,13 +275,25 @@ class RowsPage(Message):
 
 
 class QueryRequest(Asked):
-    """A query over one version (None: main's newest)."""
+    """A query over one version (None: main's newest), or selected rows of it: one of both."""
 
-    tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)]
+    tql: Annotated[str, Field(max_length=MAX_TQL_CHARACTERS)] | None = None
+    rows: Annotated[
+        str | None,
+        Field(description="base64 of ascending runs, as pairs of varints: gap, length"),
+    ] = None
     params: dict[str, Any] = {}
     version: str | None = None
     limit: Annotated[int, Field(ge=0, le=1000)] = 64
     columns: Annotated[list[str], Field(fail_fast=True)] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.tql is None) == (self.rows is None):
+            raise ValueError("give either tql (a query) or rows (runs of rows)")
+        if self.params and self.tql is None:
+            raise ValueError("params belong to tql, and rows have none")
+        return self
 
 
 class ExplainRequest(Asked):

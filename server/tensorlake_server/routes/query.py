@@ -6,11 +6,13 @@ completions: an editor requests both while a query is typed. Neither reads a sam
 
 from __future__ import annotations
 
+import base64
+import binascii
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from tensorlake.dataset import complete_inside, explain_inside, query_inside, rowset_of
 from tensorlake.errors import InvalidInputError
@@ -30,7 +32,8 @@ from tensorlake_server.request.deadline import run_query_for
 from tensorlake_server.routes.results import costed, write_result
 
 if TYPE_CHECKING:
-    from tensorlake.dataset import QueryLimits
+    from tensorlake.dataset import QueryLimits, View
+    from tensorlake_server.routes.results import QueryCost
 
 __all__ = ["router"]
 
@@ -42,32 +45,78 @@ router = APIRouter(prefix="/v1/datasets", tags=["query"], route_class=BodyRoute)
 
 @router.post("/{name}/query", response_model=QueryResult)
 async def run_query(request: Request, name: DatasetPath, asked: QueryRequest) -> Response:
-    """Run a query over one version: the rows' count, their columns, the first page."""
-    return await run_query_for(request, partial(_run, request, name, asked))
+    """Run a query over one version, or select rows of it: their count, columns, first page."""
+    if asked.rows is not None:
+        work = partial(_select, request, name, asked, _unpacked(asked.rows))
+        return await run_query_for(request, work)
+    return await run_query_for(request, partial(_run, request, name, asked, asked.tql or ""))
 
 
-def _run(request: Request, name: str, asked: QueryRequest, limits: QueryLimits) -> Response:
+@router.get("/{name}/query", response_model=QueryResult)
+async def open_result(
+    request: Request,
+    name: DatasetPath,
+    view: Annotated[str, Query(description="id of a query's result")],
+    limit: Annotated[int, Query(ge=0, le=1000)] = 64,
+) -> Response:
+    """Open the result of a query again, or of selected rows, by its id."""
+    return await run_query_for(request, partial(_open, request, name, view, limit))
+
+
+def _open(request: Request, name: str, token: str, limit: int, _limits: QueryLimits) -> Response:
+    lake = lake_of(request)
+    with costed() as cost:
+        query, view = lake.view(name, token)
+    return _result(request, view, token, query.tql, cost, limit)
+
+
+def _select(
+    request: Request, name: str, asked: QueryRequest, runs: bytes, _limits: QueryLimits
+) -> Response:
+    lake = lake_of(request)
+    with costed() as cost:
+        query, view = lake.select(name, asked.version, runs)
+    token = write_token(query, key=settings_of(request).signing_key)
+    lake.keep_view(token, view)
+    return _result(request, view, token, query.tql, cost, asked.limit, asked.columns)
+
+
+def _run(
+    request: Request, name: str, asked: QueryRequest, text: str, limits: QueryLimits
+) -> Response:
     lake = lake_of(request)
     dataset = lake.open(name, asked.version)
     _check_params(asked)
     with costed() as cost:
-        view = query_inside(dataset, asked.tql, asked.params, limits)
+        view = query_inside(dataset, text, asked.params, limits)
     query = ViewQuery(
         dataset=name,
         version=dataset.version,
         digest=rowset_of(dataset).selection.snapshot.digest,
-        tql=view.tql or asked.tql,  # the text with its seed: evaluated again it gives the same
+        tql=view.tql or text,  # the text with its seed: evaluated again it gives the same
         params=asked.params,
     )
     token = write_token(query, key=settings_of(request).signing_key)
     lake.keep_view(token, view)
+    return _result(request, view, token, query.tql, cost, asked.limit, asked.columns)
+
+
+def _result(
+    request: Request,
+    view: View,
+    token: str,
+    text: str,
+    cost: QueryCost,
+    limit: int,
+    columns: list[str] | None = None,
+) -> Response:
     return write_result(
         view,
         token,
-        text=query.tql,
+        text=text,
         cost=cost,
-        limit=asked.limit,
-        columns=asked.columns,
+        limit=limit,
+        columns=columns,
         most_nbytes=settings_of(request).max_page_nbytes,
     )
 
@@ -94,6 +143,15 @@ def complete_query(
     return Completions(
         offers=[Offer(text=one.text, kind=one.kind, detail=one.detail) for one in offers]
     )
+
+
+def _unpacked(rows: str) -> bytes:
+    try:
+        return base64.b64decode(rows, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInputError(
+            f"rows is not base64: {error}\nsee docs/reference/rest.md: Selected rows"
+        ) from error
 
 
 def _check_params(asked: QueryRequest | ExplainRequest) -> None:

@@ -59,6 +59,8 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "max_write_nbytes": int,
     "max_page_nbytes": int,
     "views_nbytes": int,
+    "selections": Path,
+    "selections_nbytes": int,
 }
 """An option, and the parser of its text."""
 

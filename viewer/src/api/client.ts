@@ -163,6 +163,21 @@ export class Api {
     return this.#json(`${path(name)}/query`, {}, request);
   }
 
+  /** Selected rows of a version, as packed runs; the result is like that of a query. */
+  select(name: string, rows: string, version: string, signal?: AbortSignal): Promise<QueryResult> {
+    return this.#json(`${path(name)}/query`, {}, posted<"QueryRequest">({ rows, version, limit: 0 }, signal));
+  }
+
+  /** A result again, by its id. */
+  result(name: string, view: string, signal?: AbortSignal): Promise<QueryResult> {
+    return this.#json(`${path(name)}/query`, { view, limit: 0 }, { signal });
+  }
+
+  /** The numbers of all rows of a result, as .npz. */
+  async rowNumbers(name: string, view: string): Promise<ArrayBuffer> {
+    return (await this.#request(`${path(name)}/selection`, posted<"AskedRows">({ view }))).arrayBuffer();
+  }
+
   savedViews(name: string): Promise<SavedViews> {
     return this.#json(`${path(name)}/views`);
   }

@@ -235,11 +235,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Open Result
+         * @description Open the result of a query again, or of selected rows, by its id.
+         */
+        get: operations["open_result_v1_datasets__name__query_get"];
         put?: never;
         /**
          * Run Query
-         * @description Run a query over one version: the rows' count, their columns, the first page.
+         * @description Run a query over one version, or select rows of it: their count, columns, first page.
          */
         post: operations["run_query_v1_datasets__name__query_post"];
         delete?: never;
@@ -1019,11 +1023,16 @@ export interface components {
         };
         /**
          * QueryRequest
-         * @description A query over one version (None: main's newest).
+         * @description A query over one version (None: main's newest), or selected rows of it: one of both.
          */
         QueryRequest: {
             /** Tql */
-            tql: string;
+            tql?: string | null;
+            /**
+             * Rows
+             * @description base64 of ascending runs, as pairs of varints: gap, length
+             */
+            rows?: string | null;
             /**
              * Params
              * @default {}
@@ -2426,6 +2435,51 @@ export interface operations {
                     "application/json": components["schemas"]["RowsPage"];
                     "application/vnd.apache.arrow.stream": unknown;
                     "application/x-npz": unknown;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    open_result_v1_datasets__name__query_get: {
+        parameters: {
+            query: {
+                /** @description id of a query's result */
+                view: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueryResult"];
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */

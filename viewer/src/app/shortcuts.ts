@@ -16,6 +16,7 @@ export type Action =
   | { kind: "whole" }
   | { kind: "turn" }
   | { kind: "select" }
+  | { kind: "select-all" }
   | { kind: "play" }
   | { kind: "frame"; by: 1 | -1 }
   | { kind: "help" }
@@ -32,6 +33,7 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["End"], what: "last row", action: { kind: "move", step: "last" } },
   { keys: ["Enter"], what: "open or close the detail view", action: { kind: "look" } },
   { keys: ["x"], what: "select the row for an action, or not; a click with Ctrl or ⇧ does too", action: { kind: "select" } },
+  { keys: ["Ctrl+a"], what: "select all rows of the query", action: { kind: "select-all" } },
   { keys: ["/"], what: "edit the query", action: { kind: "query" } },
   { keys: ["p"], what: "go to tensors and classes", action: { kind: "panel" } },
   { keys: ["["], what: "fold or unfold tensors and classes", action: { kind: "fold", side: "left" } },
@@ -67,14 +69,17 @@ const NAMES: Record<string, string> = {
 };
 
 const SHIFT = "Shift+";
+const COMMAND = "Ctrl+"; // or ⌘
 
 export function keyName(key: string): string {
+  if (key.startsWith(COMMAND)) return `Ctrl ${keyName(key.slice(COMMAND.length)).toUpperCase()}`;
   return key.startsWith(SHIFT) ? `⇧ ${keyName(key.slice(SHIFT.length))}` : (NAMES[key] ?? key);
 }
 
 export function actionOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">): Action | null {
-  if (event.ctrlKey || event.metaKey || event.altKey) return null;
-  const key = event.shiftKey && event.key.startsWith("Arrow") ? SHIFT + event.key : event.key; // letters already include Shift
+  if (event.altKey) return null;
+  const command = event.ctrlKey || event.metaKey ? COMMAND : "";
+  const key = command + (event.shiftKey && event.key.startsWith("Arrow") ? SHIFT + event.key : event.key); // letters already include Shift
   return KEYS.find((entry) => entry.keys.includes(key))?.action ?? null;
 }
 

@@ -3,7 +3,8 @@
  *
  * Old statistics stay until new ones arrive, so that the layout does not jump while a query runs.
  */
-import { ApiError, isConnectionLost, type Problem, type Statistics } from "../api/client";
+import { ApiError, isConnectionLost, type Api, type Problem, type Statistics } from "../api/client";
+import { ClassPalette } from "../classes/palette";
 
 export interface Counted {
   statistics: Statistics | null;
@@ -49,5 +50,16 @@ export class Counts {
 
   #put(name: string, counted: Counted): void {
     this.all = new Map([...this.all, [name, counted]]);
+  }
+}
+
+/** Colours of the classes of a version, the most frequent first; null where the route fails, of which the panel of statistics tells. */
+export async function readPalette(api: Api, dataset: string, version: string, labels: string): Promise<ClassPalette | null> {
+  try {
+    const whole = await api.statistics(dataset, labels, { version, view: null });
+    return new ClassPalette(whole.classes?.entries ?? []);
+  } catch (error) {
+    if (error instanceof ApiError) return null;
+    throw error;
   }
 }

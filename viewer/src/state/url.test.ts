@@ -6,7 +6,7 @@ const place: Place = {
   dataset: "vision/my~pets",
   at: "main@12",
   tql: "WHERE label = 'cat' AND x > 1",
-  saved: null,
+  saved: null, selected: null,
   row: 160,
   first: 144,
   hidden: ["masks", "clip"],
@@ -27,7 +27,7 @@ const place: Place = {
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, look: false, side: false, label: null, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, look: false, side: false, label: null, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);

@@ -15,6 +15,8 @@ export interface Place {
   tql: string;
   /** A saved view, whose rows are shown instead of a query's. */
   saved: string | null;
+  /** The id of rows that were selected one by one, which are shown instead. */
+  selected: string | null;
   /** Position of the selected row in the current rows. */
   row: number | null;
   /** Position of the first row in sight; null for the top, or where the selected row is in sight. */
@@ -58,6 +60,7 @@ export const ZOOM_MAX = 4;
 export function readPlace(url: URL, root: URL): Place {
   const inside = url.pathname.slice(root.pathname.length);
   const row = url.searchParams.get("row");
+  const saved = url.searchParams.get("q") ? null : url.searchParams.get("view") || null;
   const first = url.searchParams.get("top") ?? "";
   const zoom = Number(url.searchParams.get("zoom") ?? ZOOM_DEFAULT);
   const compare = url.searchParams.get("compare");
@@ -71,7 +74,8 @@ export function readPlace(url: URL, root: URL): Place {
     dataset: inside === "" ? null : decodeName(decodeURIComponent(inside)),
     at: url.searchParams.get("at"),
     tql: url.searchParams.get("q") ?? "",
-    saved: url.searchParams.get("q") ? null : url.searchParams.get("view") || null,
+    saved,
+    selected: url.searchParams.get("q") || saved !== null ? null : url.searchParams.get("sel") || null,
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     first: /^\d{1,15}$/.test(first) ? Number(first) : null,
     layout: layout === "grid" || layout === "table" ? layout : null,
@@ -119,6 +123,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("change", place.change === 0 ? "" : String(place.change));
   set("q", place.tql);
   set("view", place.saved ?? "");
+  set("sel", place.selected ?? "");
   set("row", place.row === null ? "" : String(place.row));
   set("top", place.first === null ? "" : String(place.first));
   set("layout", place.layout ?? "");

@@ -9,7 +9,6 @@ import {
   ApiError,
   type Commit,
   type DatasetInfo,
-  type Diff,
   type Problem,
   type QueryResult,
   type Row,
@@ -24,15 +23,17 @@ import { chooseCounted, chooseImageTensors, chooseLayout } from "./defaults";
 import { maskTensors, type OverlayStyle } from "../overlays/layers";
 import { chooseLabels, ClassTable } from "../classes/class-table";
 import { ClassPalette } from "../classes/palette";
-import { Counts } from "./statistics.svelte";
-import { compare, listChanges, type Change, type ChangeKind, type Comparison } from "./diff";
+import { Counts, readPalette } from "./statistics.svelte";
+import { Comparing } from "./versions/comparing.svelte";
+import type { Change, ChangeKind, Comparison } from "./versions/diff";
 import { Connection, isAbort, unreachable } from "./connection.svelte";
 import { FirstPaint } from "./page-load";
-import { News } from "./news.svelte";
+import { News } from "./versions/news.svelte";
 import { Playback } from "./playback.svelte";
 import { LabelEdits } from "./rows/labels.svelte";
-import { RowSelection } from "./rows/selection.svelte";
-import { Refs } from "./refs.svelte";
+import { RowSelection, selectRows } from "./rows/selection.svelte";
+import { Results } from "./rows/results";
+import { Refs } from "./versions/refs.svelte";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
@@ -44,6 +45,8 @@ export interface Shown {
   position: number;
 }
 
+/** All rows, from the top. */
+const ALL_ROWS = { tql: "", saved: null, selected: null, row: null, first: null, look: false } as const;
 const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as const;
 
 export class Viewer {
@@ -71,11 +74,9 @@ export class Viewer {
   warning = $state.raw<Problem | null>(null);
   /** Incremented when the server is reachable again, to repeat failed requests. */
   reconnects = $state(0);
-  comparison = $state.raw<Comparison | null>(null);
-  difference = $state.raw<{ diff: Diff; before: DatasetInfo } | null>(null);
-  allChanges: Change[] = $derived(this.difference === null ? [] : listChanges(this.difference.diff));
+  readonly comparing = new Comparing();
   changes: Change[] = $derived(
-    this.place.only === null ? this.allChanges : this.allChanges.filter(({ kind }) => kind === this.place.only),
+    this.place.only === null ? this.comparing.changes : this.comparing.changes.filter(({ kind }) => kind === this.place.only),
   );
   /** The selected row as it is stored, once loaded; and with the labels that are not committed yet. */
   loaded = $state.raw<Shown | null>(null);
@@ -87,12 +88,13 @@ export class Viewer {
   /** Commits after the version that is shown, of the branch that the page follows. */
   readonly news = new News(() => this.#following());
   readonly selection = new RowSelection();
+  readonly results = new Results(this.api, sessionStorage);
   readonly playback = new Playback((frame) => this.#put({ ...this.place, frame }, "replace"));
   readonly counts = new Counts();
   palette = $state.raw(new ClassPalette([]));
 
   #hiddenNames = $derived(this.place.hidden.join(","));
-  /** The same object until other tensors are hidden, to avoid repaints. */
+  // The same object until other tensors are hidden, to avoid repaints.
   hidden: ReadonlySet<string> = $derived(new Set(this.#hiddenNames.split(",")));
 
   #hiddenClasses = $derived(this.place.off.join(","));
@@ -112,8 +114,7 @@ export class Viewer {
   #running: AbortController | null = null;
   /** Resolved by the first visible rows of a dataset; statistics of a million rows wait for it. */
   #sight = new FirstPaint();
-  /** The same for the page: resolved once, also on errors. */
-  #opening = new FirstPaint();
+  #opening = new FirstPaint(); // of the page: also noted on errors
   readonly firstPaint = this.#opening.first;
 
   get tensors(): TensorInfo[] {
@@ -156,6 +157,10 @@ export class Viewer {
   /** The query whose conditions hold for the rows: unless it was refused, already while it runs. */
   get holding(): string {
     return this.queryProblem === null ? this.text : this.applied;
+  }
+
+  get comparison(): Comparison | null {
+    return this.comparing.comparison;
   }
 
   get source(): Source {
@@ -206,29 +211,45 @@ export class Viewer {
 
   /** Opens a dataset; null lists all of them. */
   openDataset(dataset: string | null): Promise<void> {
-    return this.#go({ ...this.place, dataset, at: null, tql: "", saved: null, row: null, first: null, hidden: [], counted: null, off: [], windows: {}, label: null, image: null, look: false, ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, off: [], windows: {}, label: null, image: null, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
-    return this.#go({ ...this.place, at, saved: null, row: null, first: null, look: false }, "push");
+    return this.#go({ ...this.place, ...ALL_ROWS, tql: this.place.tql, at }, "push");
   }
 
   /** Runs a query; an empty one shows all rows again. */
   async runQuery(tql: string): Promise<void> {
-    this.#put({ ...this.place, tql: tql.trim(), saved: null, row: null, first: null, look: false }, "push");
+    this.#put({ ...this.place, ...ALL_ROWS, tql: tql.trim() }, "push");
     await this.#attempt(() => this.#query());
   }
 
   openSaved({ name, version }: SavedView): Promise<void> {
-    const place = { ...this.place, at: version, saved: name, tql: "", row: null, first: null, look: false };
-    return this.#go(place, "push");
+    return this.#go({ ...this.place, ...ALL_ROWS, at: version, saved: name }, "push");
   }
 
-  /** Saves the current rows as a view; the caller shows errors. */
-  async saveView(name: string): Promise<void> {
-    const { dataset } = this.place;
-    if (dataset === null || this.result === null) return;
-    await this.refs.saveView(dataset, name, this.result.view);
+  /** Shows only the selected rows: by a query where it is short enough to be read, else by an id. */
+  async showSelected(): Promise<void> {
+    const { sorted } = this.selection;
+    const tql = selectRows(sorted);
+    if (tql !== null) return this.runQuery(tql);
+    const { view } = await this.results.select(this.place.dataset ?? "", this.source.version, sorted);
+    await this.#go({ ...this.place, ...ALL_ROWS, selected: view }, "push");
+  }
+
+  /** Selects all rows that are shown; the caller shows errors. */
+  async selectAll(): Promise<void> {
+    const { result, count } = this;
+    if (result?.is_computed === true) return;
+    const rows = await this.results.rowsOf(this.place.dataset ?? "", result, count);
+    if (this.result === result) this.selection.put(Array.from(rows), false);
+  }
+
+  /** Saves the current rows as a view, or the selected ones; the caller shows errors. */
+  async saveView(name: string, rows: "shown" | "selected" = "shown"): Promise<void> {
+    const dataset = this.place.dataset ?? "";
+    const result = rows === "shown" ? this.result : await this.results.select(dataset, this.source.version, this.selection.sorted);
+    if (result !== null) await this.refs.saveView(dataset, name, result.view);
   }
 
   /** Repeats failed requests once the server is reachable again. */
@@ -319,7 +340,7 @@ export class Viewer {
 
   /** Shows the newest version of a branch, at the same place. */
   async showBranch(branch: string): Promise<void> {
-    this.#put({ ...this.place, at: branch === "main" ? null : branch, saved: null }, "push");
+    this.#put({ ...this.place, at: branch === "main" ? null : branch, saved: null, selected: null }, "push");
     await this.refresh();
   }
 
@@ -336,10 +357,10 @@ export class Viewer {
 
   /** New commits of the branch; null where a fixed version is shown. */
   #following(): (() => Promise<Commit[]>) | null {
-    const { dataset, at, saved } = this.place;
+    const { dataset, at, saved, selected } = this.place;
     const version = this.info?.version ?? null;
     const isBranch = at === null || this.refs.branches.some(({ name }) => name === at);
-    if (dataset === null || version === null || saved !== null || !isBranch || this.connection.isLost) return null;
+    if (dataset === null || version === null || saved !== null || selected !== null || !isBranch || this.connection.isLost) return null;
     return () => this.api.commitsAfter(dataset, version);
   }
 
@@ -359,14 +380,14 @@ export class Viewer {
     if (this.phase === "failed") this.phase = "loading"; // elsewhere than at what failed
     if (place.dataset !== before.dataset || place.at !== before.at) {
       await this.#attempt(() => this.#load());
-    } else if (place.tql !== before.tql || place.saved !== before.saved) {
+    } else if (place.tql !== before.tql || place.saved !== before.saved || place.selected !== before.selected) {
       await this.#attempt(() => this.#query());
     }
     if (place.compare !== before.compare) await this.#beside(() => this.#compare());
   }
 
   async #load(): Promise<void> {
-    const { dataset, at, saved } = this.place;
+    const { dataset, at, saved, selected } = this.place;
     this.result = null;
     this.applied = "";
     this.queryProblem = null;
@@ -378,7 +399,7 @@ export class Viewer {
     this.#sight = new FirstPaint();
     if (dataset === null) return;
     document.title = `${dataset} · tensorlake`;
-    const opened = saved === null ? null : await this.api.savedView(dataset, saved);
+    const opened = await this.results.opened(dataset, saved, selected);
     const info = await this.api.dataset(dataset, opened?.version ?? at);
     if (this.place.dataset !== dataset || this.place.at !== at) return;
     void this.#sight.first.then(() => this.refs.load(dataset, info.version));
@@ -391,36 +412,19 @@ export class Viewer {
     const labels = chooseLabels(info.tensors);
     if (labels === null) return;
     await this.#sight.first;
-    try {
-      const whole = await this.api.statistics(dataset, labels.name, { version: info.version, view: null });
-      this.palette = new ClassPalette(whole.classes?.entries ?? []);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error; // the panel of statistics tells that its route fails
-    }
+    this.palette = (await readPalette(this.api, dataset, info.version, labels.name)) ?? this.palette;
   }
 
   async #compare(): Promise<void> {
     const { dataset, compare: other } = this.place;
-    this.comparison = null;
-    this.difference = null;
+    this.comparing.clear();
     if (dataset === null || other === null || this.info === null) return;
-    try {
-      const [diff, before] = await Promise.all([
-        this.api.diff(dataset, other, this.info.version),
-        this.api.dataset(dataset, other),
-      ]);
-      if (this.place.compare !== other) return;
-      this.comparison = compare(other, diff);
-      this.difference = { diff, before };
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      this.comparison = { name: other, added: new Set(), changes: [error.message.split("\n")[0] ?? ""] };
-    }
+    await this.comparing.load(this.api, dataset, other, this.info.version, () => this.place.compare === other);
   }
 
   /** Runs the query of `place`; a version and its rows appear together. */
   async #query(info = this.info): Promise<void> {
-    const { dataset, tql, saved } = this.place;
+    const { dataset, tql, saved, selected } = this.place;
     this.queryProblem = null;
     this.#running?.abort();
     if (dataset === null || info === null) return;
@@ -428,8 +432,9 @@ export class Viewer {
     this.#running = running;
     this.isRunning = true;
     try {
-      const result = await this.#ask(dataset, { tql, saved, version: info.version }, running.signal);
+      const result = await this.results.ask(dataset, { tql, saved, selected, version: info.version }, running.signal);
       if (running.signal.aborted) return;
+      if (selected !== null && result !== null) this.#put({ ...this.place, selected: result.view }, "replace");
       this.result = result;
       this.selection.forgetPlace();
       this.applied = saved === null ? tql : (result?.tql ?? "");
@@ -445,15 +450,6 @@ export class Viewer {
       }
     }
     void this.#beside(() => this.#countShown());
-  }
-
-  async #ask(
-    dataset: string,
-    { tql, saved, version }: { tql: string; saved: string | null; version: string },
-    signal: AbortSignal,
-  ): Promise<QueryResult | null> {
-    if (saved !== null) return this.api.savedView(dataset, saved, signal);
-    return tql === "" ? null : this.api.query(dataset, tql, version, signal);
   }
 
   async #countShown(): Promise<void> {

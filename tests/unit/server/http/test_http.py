@@ -53,7 +53,7 @@ def test_head_of_what_is_not_there_and_of_what_has_no_end_is_refused(client: htt
     ("method", "path", "allowed"),
     [
         ("PATCH", PETS, "DELETE, GET, HEAD"),
-        ("GET", f"{PETS}/query", "POST"),
+        ("GET", f"{PETS}/selection", "POST"),
         ("POST", f"{PETS}/objects/tensorlake.json", "GET, HEAD, PUT"),
         ("OPTIONS", f"{PETS}/branches", "GET, HEAD, POST"),
         ("HEAD", f"{PETS}/events", "GET"),

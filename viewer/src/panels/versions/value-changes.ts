@@ -1,7 +1,7 @@
 /** Changed values of a row that are not shapes (labels, numbers, text), shown as text on the image. */
 import type { TensorInfo } from "../../api/client";
 import { describeValue, isOverlay } from "../../lenses";
-import type { Change } from "../../state/diff";
+import type { Change } from "../../state/versions/diff";
 import type { RowVersion } from "./row-version";
 
 export interface ValueChange {

@@ -3,18 +3,40 @@
  *
  * A version's rows never change their number, so another version starts without a selection.
  */
-import { SvelteSet } from "svelte/reactivity";
+import { listRuns } from "./runs";
 
 const LONGEST = 16_000; // characters of a query that the server takes, less those of the words around
+export const MOST_SELECTED = 2_000_000; // some 100 MB of memory
+const LONGEST_COPY = 262_000; // of one that ds.query takes
 
 export class RowSelection {
-  readonly rows = new SvelteSet<number>();
+  readonly #rows = new Set<number>();
+  /** Raised with every change: a set of a million signals would be slower than drawing the cells in sight again. */
+  #changes = $state(0);
   /** The position where a range starts. */
   #anchor: number | null = null;
 
+  get rows(): ReadonlySet<number> {
+    void this.#changes;
+    return this.#rows;
+  }
+
+  get sorted(): Float64Array {
+    return Float64Array.from(this.rows).sort();
+  }
+
   toggle(position: number, row: number): void {
-    if (!this.rows.delete(row)) this.rows.add(row);
+    if (!this.#rows.delete(row)) this.#rows.add(row);
     this.#anchor = position;
+    this.#changes += 1;
+  }
+
+  /** Selects other rows, or these too. */
+  put(rows: Iterable<number>, adds: boolean): void {
+    if (!adds) this.#rows.clear();
+    for (const row of rows) this.#rows.add(row);
+    this.forgetPlace();
+    this.#changes += 1;
   }
 
   /** Selects from the last one that was toggled to `position`; rows that are not loaded are left out. */
@@ -22,9 +44,10 @@ export class RowSelection {
     const from = this.#anchor ?? position;
     for (let at = Math.min(from, position); at <= Math.max(from, position); at += 1) {
       const row = rowAt(at);
-      if (row !== null) this.rows.add(row);
+      if (row !== null) this.#rows.add(row);
     }
     this.#anchor = position;
+    this.#changes += 1;
   }
 
   /** The next range starts anew: positions are those of other rows now. */
@@ -33,24 +56,21 @@ export class RowSelection {
   }
 
   clear(): void {
-    this.rows.clear();
-    this.forgetPlace();
+    this.put([], false);
   }
 }
 
-/** The query that selects rows, as ranges; null where it would be too long. */
-export function selectRows(rows: Iterable<number>): string | null {
-  const sorted = [...rows].sort((a, b) => a - b);
+/** The query that selects sorted rows, as ranges; null where it would be longer than `longest`. */
+export function selectRows(sorted: ArrayLike<number>, longest: "run" | "copy" = "run"): string | null {
+  const most = longest === "run" ? LONGEST : LONGEST_COPY;
   const parts: string[] = [];
   const singles: number[] = [];
-  for (let i = 0; i < sorted.length; ) {
-    let stop = i;
-    while (sorted[stop + 1] === (sorted[stop] ?? NaN) + 1) stop += 1;
-    if (stop - i < 2) singles.push(...sorted.slice(i, stop + 1));
-    else parts.push(`ROW_NUMBER() BETWEEN ${sorted[i]} AND ${sorted[stop]}`);
-    i = stop + 1;
+  for (const { start, length } of listRuns(sorted)) {
+    if (length > 2) parts.push(`ROW_NUMBER() BETWEEN ${start} AND ${start + length - 1}`);
+    else for (let row = start; row < start + length; row += 1) singles.push(row);
+    if (parts.length + singles.length > most) return null;
   }
   if (singles.length > 0) parts.push(`ROW_NUMBER() IN (${singles.join(", ")})`);
   const text = `WHERE ${parts.join(" OR ")}`;
-  return text.length > LONGEST ? null : text;
+  return text.length > most ? null : text;
 }

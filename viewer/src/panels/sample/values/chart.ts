@@ -1,5 +1,5 @@
 /** Arrays as images: planes as heat maps, vectors as plots. Pure functions without a canvas. */
-import type { NdArray } from "../../../fetch/npy";
+import type { NdArray } from "../../../fetch/numpy/npy";
 
 export interface Plane {
   width: number;

@@ -4,7 +4,7 @@
  * A stream of events would hold one of the browser's six connections to the server for each open page, so that the
  * seventh page would not load; a look at the same route without `wait` takes milliseconds.
  */
-import { ApiError, isConnectionLost, type Commit } from "../api/client";
+import { ApiError, isConnectionLost, type Commit } from "../../api/client";
 
 const PAUSE_MS = 10_000;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Diff } from "../api/client";
+import type { Diff } from "../../api/client";
 import { compare, countChanges, listChanges } from "./diff";
 
 const diff = { a: "main@1", b: "main@3", limit: 100, schema_changes: [], added: 0, added_rows: [], removed: 0, removed_rows: [], updated: [] };

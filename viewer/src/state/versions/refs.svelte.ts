@@ -1,5 +1,5 @@
 /** The names of a dataset's versions: its log, branches and tags, and its saved views. */
-import { ApiError, isConnectionLost, type Api, type Commit, type Problem, type SavedViews } from "../api/client";
+import { ApiError, isConnectionLost, type Api, type Commit, type Problem, type SavedViews } from "../../api/client";
 
 const LOG_LENGTH = 200;
 

@@ -1,6 +1,6 @@
 /** Differences between two versions: a summary, and the list of changed rows. */
-import type { Diff } from "../api/client";
-import { formatCount, formatPlural } from "../format";
+import type { Diff } from "../../api/client";
+import { formatCount, formatPlural } from "../../format";
 
 export interface Comparison {
   /** The older version, as requested. */
