@@ -1,0 +1,1 @@
+"""Sound: files of audio, read in parts."""

@@ -1,0 +1,1 @@
+"""Containers of audio: where their packets are, found without decoding."""
