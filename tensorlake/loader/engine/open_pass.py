@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.batch_schema import ColumnPlan
     from tensorlake.loader.config.converter import Converter
+    from tensorlake.loader.engine.composed.rows import ComposedShare, Form
     from tensorlake.loader.engine.iterator import Pass
     from tensorlake.loader.plan.mix_order import AnyOrder
     from tensorlake.loader.plan.plan import Plan
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.sources.chunk_cache import ChunkCache
     from tensorlake.loader.sources.rows import OrderedRows
     from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
+    from tensorlake.loader.stages.assemble import Combine
     from tensorlake.loader.stages.stack import Outputs
 
 __all__ = ["Opening", "open_pass"]
@@ -154,8 +156,19 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     pipeline = Pipeline(setup, shares, is_in_memory=opening.is_in_memory)
     assembler = _assembler(opening, pipeline, transform, with_valid=with_valid)
     if isinstance(plan, ComposedPlan):
-        assembler = replace(assembler, combine=plan.form.combine, joins=plan.form.joins)
+        combine = _combine(plan.form, opening.counters)
+        assembler = replace(assembler, combine=combine, joins=plan.form.joins)
     return pipeline, partial(pipeline.start, assembler)
+
+
+def _combine(form: Form, counters: Counters) -> Combine:
+    """Return the function that makes units of rows, and counts how full sequences are."""
+
+    def combine(share: ComposedShare, batch: dict[str, Any], slabs: SlabPool) -> dict[str, Any]:
+        counters.add(**form.filled(share))
+        return form.combine(share, batch, slabs)
+
+    return combine
 
 
 def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterator[Share]:

@@ -218,7 +218,7 @@ def check_state(
         f"   {name:<{width}}  recorded {was!r}, given {now!r}" for name, (was, now) in given.items()
     )
     raise StateMismatchError(
-        f"the state belongs to a different order: it has a different {', '.join(given)}\n{rows}\n"
+        f"the state belongs to an order that differs in {', '.join(given)}\n{rows}\n"
         f"{advice}, or start over without load_state_dict()",
         expected={name: was for name, (was, _) in given.items()},
         actual={name: now for name, (_, now) in given.items()},

@@ -98,6 +98,9 @@ class LoaderStats:
         convert_s: … making arrays of the framework, on its device,
         batch_transform_s: … in your function of a batch.
         user_s: The consumer between batches.
+        packed_tokens: Tokens of packed sequences, eos included. Batches are counted when they are
+            made; so is
+        padding_tokens: … their padding.
         prefetch_nbytes: The bound of all data between fetch and consumer.
     """
 
@@ -138,6 +141,8 @@ class LoaderStats:
     convert_s: float = 0.0
     batch_transform_s: float = 0.0
     user_s: float = 0.0
+    packed_tokens: int = 0
+    padding_tokens: int = 0
 
     def __sub__(self, before: LoaderStats) -> LoaderStats:
         """Return the counters since ``before``; sizes and bounds keep their current values."""
@@ -161,6 +166,11 @@ class LoaderStats:
     def stages(self) -> Sequence[Stage]:
         """Each stage that did work, with its ceiling and busy share."""
         return ceilings(self)
+
+    @property
+    def packed_fill(self) -> float:
+        """Share of packed sequences that is not padding; 0 if nothing was packed."""
+        return self.packed_tokens / max(self.packed_tokens + self.padding_tokens, 1)
 
     @property
     def data_s(self) -> float:
@@ -209,6 +219,10 @@ class LoaderStats:
         ]
         held = f"{human_nbytes(self.cache_nbytes)} of {human_nbytes(self.cache_capacity)}"
         rows.insert(1, ("cache", "-", "-", "-", f"hits {hits}, {held}"))
+        if self.packed_tokens:
+            padding = f"{self.padding_tokens:,} of padding"
+            filled = f"{self.packed_fill:.1%} filled: {self.packed_tokens:,} tokens, {padding}"
+            rows.append(("packing", "-", "-", "-", filled))
         rows.append(("memory", "-", "-", "-", f"batches {human_nbytes(self.batch_nbytes)}"))
         return rows
 

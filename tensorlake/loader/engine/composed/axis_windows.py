@@ -105,6 +105,11 @@ class AxisWindows:
             made[VALID] = np.full(share.units, share.valid > 0)
         return made
 
+    def filled(self, share: ComposedShare) -> dict[str, int]:
+        """Count nothing: windows have rows, not tokens."""
+        del share
+        return {}
+
     def _cut(self, name: str, samples: SampleRanges, use: Use, slabs: SlabPool) -> Any:
         """Copy the elements of windows; those past the end are the last one again."""
         shape, steps = self.shapes[name], self.steps

@@ -166,6 +166,15 @@ class Packing:
             packed[VALID] = np.full(share.units, share.valid > 0)
         return packed
 
+    def filled(self, share: ComposedShare) -> dict[str, int]:
+        """Count the tokens and the padding of a share's sequences, as ``LoaderStats`` names them.
+
+        A sequence that is repeated, on a rank that has none left, is not counted.
+        """
+        parts: Parts = share.uses
+        tokens = int((parts.stop - parts.start).sum()) if share.valid else 0
+        return {"packed_tokens": tokens, "padding_tokens": share.valid * self.length - tokens}
+
     def _check_lengths(self, name: str, parts: Parts, documents: SampleRanges) -> None:
         """Refuse documents whose lengths differ from the headers of their chunks."""
         lengths = documents.lengths[parts.row]

@@ -136,6 +136,10 @@ class Form(Protocol):
         """Make the batch of a share's units from its rows."""
         ...
 
+    def filled(self, share: ComposedShare) -> dict[str, int]:
+        """Count the tokens and the padding of a share's units, as ``LoaderStats`` names them."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ComposedShare(Share):

@@ -238,6 +238,11 @@ class RowWindows:
             made[VALID] = np.full(share.units, share.valid > 0)
         return made
 
+    def filled(self, share: ComposedShare) -> dict[str, int]:
+        """Count nothing: windows have rows, not tokens."""
+        del share
+        return {}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Grouped:

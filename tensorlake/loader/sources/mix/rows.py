@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -32,6 +32,7 @@ from tensorlake.loader.sources.rows import chosen_order, refuse_staged, rows_of_
 __all__ = ["SOURCE", "MixRows"]
 
 SOURCE = "_source"
+LISTED = 8  # sources that an error names of a stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,10 +207,18 @@ class MixRows:
         """Describe the weights from a place on; functions are asked when it is reached."""
         if any(node.has_functions for node in self.root.all()):
             return f"from place {place:,} other weights"
-        units = units_of(self._shares.at(place))
-        shares = zip(self.sources, units, strict=True)
-        listed = (f"{one.name} {own / sum(units):.1%}" for one, own in shares if own)
-        return f"from place {place:,} {', '.join(listed)}"
+        return f"from place {place:,} {self._listed(self._shares.at(place))}"
+
+    def _listed(self, weights: Sequence[float]) -> str:
+        """List the sources that have rows, the largest of many."""
+        units = units_of(weights)
+        ranked = sorted(
+            (number for number in range(len(units)) if units[number]), key=lambda n: -units[n]
+        )
+        shown = sorted(ranked[:LISTED])
+        listed = [f"{self.sources[at].name} {units[at] / sum(units):.1%}" for at in shown]
+        more = len(ranked) - len(shown)
+        return ", ".join([*listed, *([f"{more:,} others"] if more else [])])
 
     @property
     def source(self) -> None:
@@ -231,22 +240,29 @@ class MixRows:
             num_rows=None if self.is_endless else rows.num_places,
             seed=seed,
             shuffle=shuffle,
-            others=rows.differences(recorded),
+            others=rows.differences(recorded, state.position),
         )
         return rows
 
-    def differences(self, recorded: Any) -> dict[str, tuple[Any, Any]]:
-        """List the differences to a recorded order: member, recorded, given."""
+    def differences(self, recorded: Any, position: int) -> dict[str, tuple[Any, Any]]:
+        """List the differences to the order recorded at a position: member, recorded, given."""
         if not isinstance(recorded, MixOrder):
             return {"order": (recorded.kind, "mix")}
         names = [source.name for source in self.sources]
         if recorded.names_digest != names_digest(names):
             return {"sources": ([one.name for one in recorded.sources] or "others", names)}
         weights = self._shares.at(recorded.span.start)
-        pairs = {
-            "stop": (recorded.stop, self.stop),
-            "weights": (list(recorded.span.weights), list(weights)),
-        }
+        starts = sorted({place for node in self.root.all() for place, _ in node.stages})
+        passed = [place for place in starts if recorded.span.start < place < position]
+        pairs: dict[str, tuple[Any, Any]] = {"stop": (recorded.stop, self.stop)}
+        if not starts and not recorded.span.start:
+            pairs["weights"] = list(recorded.span.weights), list(weights)
+        elif passed or recorded.span.weights != weights:
+            begun, listed = recorded.span.start, self._listed(recorded.span.weights)
+            pairs["stages"] = (
+                f"place {position:,} is in the stage from place {begun:,} {listed}",
+                "; ".join(self._stage(place) for place in [0, *starts]),
+            )
         return {name: (was, now) for name, (was, now) in pairs.items() if was != now}
 
     def _parts_of_bytes(self, tensors: tuple[str, ...]) -> list[float]:

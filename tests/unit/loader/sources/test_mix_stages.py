@@ -149,17 +149,33 @@ def test_a_state_has_the_stage_that_it_is_in_and_later_ones_may_change(sets):
     loader = staged(sets).loader(batch_size=100, shuffle=True)
     taken(loader, 8)
     state = loader.state_dict()
-    later, other = (
+    later, now = (
         staged(sets, starts).loader(batch_size=100, shuffle=True)
-        for starts in ((500, 5000), (900, 1200))
+        for starts in ((500, 5000), (500, 800))
     )
 
     later.load_state_dict(state)
 
     assert state["order"]["span"] == [500, [500, 0, 0]]
     assert np.allclose(np.bincount(taken(later, 10)["_source"]), [500, 500], atol=2)
-    with pytest.raises(StateMismatchError, match="weights"):
-        other.load_state_dict(state)
+    now.load_state_dict(state)
+    assert np.allclose(np.bincount(taken(now, 4)["_source"]), [300, 0, 100], atol=2)
+
+
+@pytest.mark.parametrize("starts", [(900, 1200), (500, 700), (300, 799)])
+def test_a_state_past_another_stage_is_refused_and_the_stages_named(sets, starts):
+    loader = staged(sets).loader(batch_size=100, shuffle=True)
+    taken(loader, 8)
+    other = staged(sets, starts).loader(batch_size=100, shuffle=True)
+
+    with pytest.raises(StateMismatchError, match="differs in stages") as caught:
+        other.load_state_dict(loader.state_dict())
+
+    told = str(caught.value)
+    assert "place 800 is in the stage from place 500 web 50.0%, code 50.0%" in told
+    first, second = starts
+    assert "given 'from place 0 web 100.0%; from place" in told
+    assert f"from place {first} web 50.0%, code 50.0%; from place {second:,} web 75.0%" in told
 
 
 def test_functions_and_stages_go_together(sets):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -70,6 +71,28 @@ def test_explain_states_how_full_whole_documents_fill_sequences(corpus):
     made = np.concatenate([batch["segments"] for batch in loader])
     assert f"{np.mean(made >= 0):.1%} filled" in told
     assert "5 longer ones cut" in told  # of 5 and 6 tokens, with eos
+
+
+@pytest.mark.parametrize("world", [1, 5])
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize("collate", [{}, {"tokens": "concat"}])
+def test_stats_count_how_full_sequences_are(corpus, split, collate, world):
+    packed = corpus.pack("tokens", 24, eos=0, split=split)
+    tokens = 0
+    for rank in range(world):  # of four sequences: the last rank repeats one
+        loader = packed.loader(batch_size=8, rank=rank, world_size=world, collate=collate)
+        assert loader.stats().packed_fill == 0
+        with warnings.catch_warnings(action="ignore"):
+            (batch,) = loader
+        stats = loader.stats()
+        own = batch["segments"] if batch.get("_valid", [True])[0] else np.empty(0)
+        assert stats.packed_tokens == np.sum(own >= 0)
+        assert stats.padding_tokens == np.sum(own < 0)
+        tokens += stats.packed_tokens
+    if len(own):
+        assert f"{np.mean(own >= 0):.1%} filled: {np.sum(own >= 0)} tokens" in str(stats)
+
+    assert tokens == sum(len(one) + 1 for one in corpus["tokens"])
 
 
 def test_a_state_of_whole_documents_is_not_one_of_cut_ones(corpus):
