@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from tensorlake.errors import InvalidInputError, TensorNotFoundError, did_you_mean, shown
 from tensorlake.loader import AxisWindows, RowWindows, Steps, Tail
+from tensorlake.loader.decode import Normalize
 from tensorlake.quantities import checked_integer
 from tensorlake.types import Image
 
@@ -160,15 +161,16 @@ def window_arguments(
                 actual=value,
             )
     for name, steps in (given.get("decode") or {}).items():
-        if name in getattr(form, "shapes", ()):
-            raise InvalidInputError(
-                f"decode of {name!r}: without by=, windows are cut from the stored arrays"
-                "\nconvert batches of windows: batch_transform=",
-                argument="decode",
-                actual=steps,
-            )
         listed = steps if isinstance(steps, Sequence) and not isinstance(steps, str) else [steps]
         for one in listed:
+            is_flat = getattr(form, "shapes", {}).get(name) == ()
+            if is_flat and isinstance(one, Normalize) and len(one.mean) > 1:
+                raise InvalidInputError(
+                    f"decode of {name!r}: {one!r} has numbers for channels, and windows of {name!r}"
+                    " have none\ngive a mean and a std of one number",
+                    argument="decode",
+                    actual=one,
+                )
             if getattr(one, "is_random", False):
                 raise InvalidInputError(
                     f"decode of {name!r}: {one!r} draws random numbers, which would differ within a"

@@ -124,7 +124,7 @@ class ColumnPlan:
         collate: How samples of different shapes are combined; None where they are stacked.
         decoder: Decodes images.
         clips: Decodes rows of several images.
-        linear: The value steps of a uniform column.
+        linear: The value steps of a uniform or ragged column.
         moves_with: The image whose geometric steps move these boxes.
         counts_with: The boxes that each have one of these values (``per=``).
         null: The stored sample that replaces NULL; for a virtual column, a number or string.
@@ -315,22 +315,17 @@ def _plan_column(
             f"\nleave {name!r} out of decode, or do it in transform=",
             tensor=name,
         )
-    if sample_type.layout == "ragged":
-        if spec is not None and spec.values:
-            raise UnsupportedFeatureError(
-                f"decode of {name!r}: its samples differ in shape, {sample_type.shape}"
-                "\ndo it in transform=, which sees each sample, or in batch_transform=",
-                tensor=name,
-            )
-        form = check_collate(name, sample_type.shape, collate, is_image=False, framework=framework)
-        check_fill(name, form, dtype)
-        return ColumnPlan(name, sample_type, "ragged", sample_type.shape, dtype, form or "list")
     linear = None
     if spec is not None:
         spec.check(sample_type.shape, dtype)
         linear = spec.linear_map(dtype)
-    form = check_collate(name, sample_type.shape, collate, is_image=False, framework=framework)
     result = dtype if linear is None else linear.dtype
+    if sample_type.layout == "ragged":
+        form = check_collate(name, sample_type.shape, collate, is_image=False, framework=framework)
+        check_fill(name, form, result, cast=CAST.format(name=name))
+        shape = sample_type.shape
+        return ColumnPlan(name, sample_type, "ragged", shape, result, form or "list", linear=linear)
+    form = check_collate(name, sample_type.shape, collate, is_image=False, framework=framework)
     return ColumnPlan(name, sample_type, "uniform", sample_type.shape, result, form, linear=linear)
 
 

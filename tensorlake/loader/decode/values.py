@@ -98,11 +98,17 @@ class Cast:
         if not np.can_cast(*kinds, casting="same_kind"):
             raise DTypeMismatchError(
                 f"Cast: {before.dtype.name} cannot become {target.name} without changing its kind"
-                "\nput tl.decode.ToFloat() before it, or cast to a float",
+                f"\ncast it to {_castable(before.dtype)}, or convert it yourself: transform=, or"
+                " batch_transform= for windows and whole batches",
                 expected=before.dtype.name,
                 actual=target.name,
             )
         return replace(before, dtype=target)
+
+
+def _castable(dtype: np.dtype) -> str:
+    signed = "a signed integer or " if dtype.kind in "iu" else ""
+    return f"{signed}a float"
 
 
 def _no_numbers(step: str, dtype: np.dtype) -> DTypeMismatchError:

@@ -156,17 +156,28 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
     pipeline = Pipeline(setup, shares, is_in_memory=opening.is_in_memory)
     assembler = _assembler(opening, pipeline, transform, with_valid=with_valid)
     if isinstance(plan, ComposedPlan):
-        combine = _combine(plan.form, opening.counters)
+        combine = _combine(plan.form, opening)
         assembler = replace(assembler, combine=combine, joins=plan.form.joins)
     return pipeline, partial(pipeline.start, assembler)
 
 
-def _combine(form: Form, counters: Counters) -> Combine:
-    """Return the function that makes units of rows, and counts how full sequences are."""
+def _combine(form: Form, opening: Opening) -> Combine:
+    """Return the function that makes units of rows: joins, steps, and how full sequences are.
+
+    What is joined from ranges of stored samples has its numbers mapped afterwards.
+    """
+    counters = opening.counters
+    maps = {one.name: one.linear for one in opening.columns if one.name in form.joins}
 
     def combine(share: ComposedShare, batch: dict[str, Any], slabs: SlabPool) -> dict[str, Any]:
+        made = form.combine(share, batch, slabs)
         counters.add(**form.filled(share))
-        return form.combine(share, batch, slabs)
+        for name, linear in maps.items():
+            if linear is not None:
+                own = made[name]
+                is_list = isinstance(own, list)
+                made[name] = [*map(linear.apply, own)] if is_list else linear.apply(own)
+        return made
 
     return combine
 

@@ -191,7 +191,7 @@ class Assembly:
                 self._gather_uniform(column)
             case "ragged":
                 self.values[name] = pick_ragged(
-                    self._chunks(name), self.group.tensors[name], column.null
+                    self._chunks(name), self.group.tensors[name], column.null, column.linear
                 )
             case "encoded":
                 assert column.type is not None

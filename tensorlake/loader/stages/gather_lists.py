@@ -19,6 +19,7 @@ from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tensorlake.loader.decode.step import LinearMap
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.plan.virtual_columns import VirtualValues
     from tensorlake.loader.sources.batch_group import Group
@@ -43,9 +44,12 @@ def check_rows(chunks: TensorChunks, rows: GroupRows) -> None:
 
 
 def pick_ragged(
-    chunks: TensorChunks, rows: GroupRows, null: Column | None = None
+    chunks: TensorChunks,
+    rows: GroupRows,
+    null: Column | None = None,
+    linear: LinearMap | None = None,
 ) -> list[NDArray[np.generic] | None]:
-    """Copy the samples of a ragged tensor; NULL becomes its replacement, or None."""
+    """Copy the samples of a ragged tensor, mapped; NULL becomes its replacement, or None."""
     filled = null.sample(0) if isinstance(null, RaggedColumn) else None
     picked: list[NDArray[np.generic] | None] = []
     for chunk, row in _each(chunks, rows):
@@ -57,6 +61,8 @@ def pick_ragged(
             continue
         part = column.values[offsets.item(row) : offsets.item(row + 1)]
         picked.append(part.reshape(column.shapes[row]).copy())
+    if linear is not None:
+        return [None if one is None else linear.apply(one) for one in picked]
     return picked
 
 

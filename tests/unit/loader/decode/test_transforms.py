@@ -305,8 +305,8 @@ def odd_rows(row):
         ),
         (
             {"columns": ["my col/x"], "collate": {"my col/x": tl.collate.Pad(-1)}},
-            "cast them in transform=",
-            {"transform": lambda row: {"my col/x": row["my col/x"].astype("int32")}},
+            "tl.decode.Cast('int32')",
+            {"decode": {"my col/x": [tl.decode.Cast("int32")]}},
         ),
         (
             {"columns": ["boxes"], "collate": {"boxes": "nested"}},
@@ -321,7 +321,7 @@ def odd_rows(row):
         ),
         (
             {"columns": ["boxes"], "decode": {"boxes": tl.decode.Cast("int64")}},
-            "do it in transform=",
+            "convert it yourself: transform=",
             {"decode": None, "transform": lambda row: {"boxes": row["boxes"].astype("int64")}},
         ),
         (

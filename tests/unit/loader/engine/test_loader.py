@@ -97,6 +97,45 @@ def test_values_of_uniform_columns_are_mapped_in_the_batch(numbers):
     assert np.allclose(batch["row"][:, 0], np.arange(64) / 255, atol=1e-3)
 
 
+@pytest.mark.parametrize("collate", ["list", "pad", "concat"])
+def test_values_of_ragged_columns_are_mapped_before_they_are_collated(pets, collate):
+    make = {"batch_size": 6, "columns": ["boxes"], "collate": {"boxes": collate}}
+    decode = {"boxes": [tl.decode.Normalize([1.0, 2, 3, 4], [2.0] * 4), tl.decode.Cast("float64")]}
+
+    stored = next(iter(pets.loader(**make)))["boxes"]
+    batch = next(iter(pets.loader(**make, decode=decode)))
+
+    for made, own in zip(batch["boxes"], stored, strict=True):
+        is_row = (own != 0).any(-1) if collate == "pad" else slice(None)
+        assert made.dtype == np.float64
+        assert np.allclose(made[is_row], ((own - [1, 2, 3, 4]) / 2)[is_row])
+    if collate == "pad":  # padding is 0 as it is given, not mapped
+        assert (batch["boxes"][~batch["boxes_mask"]] == 0).all()
+
+
+def test_padding_may_be_a_number_of_the_dtype_to_which_a_ragged_column_is_cast():
+    with tl.create(
+        "memory://loader-cast-null", {"x": tl.Array("uint8", (None,), nullable=True)}
+    ) as ds:
+        ds.extend({"x": [np.array([1, 2], np.uint8), None, np.array([], np.uint8)]})
+        ds.commit("three")
+        pad = {"x": tl.collate.Pad(-1)}
+        (batch,) = ds.loader(
+            batch_size=3, decode={"x": tl.decode.Cast("int32")}, collate=pad, null={"x": [9]}
+        )
+        listed = next(iter(ds.loader(batch_size=3, decode={"x": tl.decode.Cast("int32")})))
+        assert batch["x"].tolist() == [[1, 2], [9, -1], [-1, -1]]
+        assert [None if one is None else one.dtype.name for one in listed["x"]] == [
+            "int32",
+            None,
+            "int32",
+        ]
+        narrow = ds.loader(batch_size=3, decode={"x": tl.decode.Cast("int8")}, null={"x": [200]})
+        with pytest.raises(InvalidInputError, match="the batch has 200, and int8 holds"):
+            next(iter(narrow))
+        ds.discard()
+
+
 def test_a_view_is_streamed_in_its_own_order_and_repeats(pets):
     view = pets[[41, 7, 7, 3]]
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.errors import InvalidInputError, StateMismatchError, TensorNotFoundError
+from tensorlake.errors import (
+    DTypeMismatchError,
+    InvalidInputError,
+    StateMismatchError,
+    TensorNotFoundError,
+)
 
 
 @pytest.fixture(scope="module")
@@ -204,17 +210,42 @@ def test_rows_of_windows_of_different_lengths_are_padded(steps):
     assert all(one.ndim == 2 for one in batch["signal"])
 
 
-def test_arrays_that_are_cut_are_not_converted_first():
-    with tl.create("memory://windows-cast", {"f": tl.Array("int16", (6,))}) as ds:
+@pytest.mark.parametrize("tail", ["drop", "pad", "keep"])
+@pytest.mark.parametrize("shape", [(6,), (None,), (None, 2)])
+def test_steps_convert_the_numbers_of_windows_of_arrays(shape, tail):
+    inner = shape[1:]
+    first = np.arange(6 * math.prod(inner), dtype=np.int16).reshape(6, *inner)
+    url = f"memory://windows-cast-{len(shape)}{shape[0]}-{tail}"
+    with tl.create(url, {"f": tl.Array("int16", shape)}) as ds:
+        ds.extend({"f": [first, first + 9]})
+        ds.commit("two")
+        windows = ds.windows(["f"], size=4, step=3, tail=tail)
+
+        stored = next(iter(windows.loader(batch_size=4)))
+        steps = tl.decode.Normalize([0.5], [2.0]) if inner else tl.decode.Cast("int64")
+        loader = windows.loader(batch_size=4, decode={"f": steps})
+        batch = next(iter(loader))
+
+        dtype = np.float32 if inner else np.int64
+        for made, own in zip(batch["f"], stored["f"], strict=True):
+            expected = (own / np.float32(32767) - 0.5) / 2 if inner else own
+            assert made.dtype == dtype
+            assert np.allclose(made, expected, atol=1e-6)
+        assert tail == "keep" or (batch["f"].shape, batch["f"].dtype) == (stored["f"].shape, dtype)
+        ds.discard()
+
+
+def test_steps_that_windows_of_arrays_cannot_have_are_refused():
+    with tl.create("memory://windows-refused", {"f": tl.Array("int16", (6,))}) as ds:
         ds.extend({"f": np.zeros((4, 6), np.int16)})
         ds.commit("four")
         windows = ds.windows(["f"], size=3)
 
-        with pytest.raises(InvalidInputError, match=r"stored arrays\n.*batch_transform="):
-            windows.loader(batch_size=2, decode={"f": tl.decode.Cast("float32")})
-
+        steps = {"f": tl.decode.Normalize([0.0] * 6, [1.0] * 6)}
+        with pytest.raises(InvalidInputError, match=r"windows of 'f' have none\ngive a mean"):
+            windows.loader(batch_size=2, decode=steps)
+        steps = {"f": [tl.decode.ToFloat(), tl.decode.Cast("int32")]}
+        with pytest.raises(DTypeMismatchError, match=r"cast it to a float, or .*batch_transform="):
+            windows.loader(batch_size=2, decode=steps)
         with pytest.raises(InvalidInputError, match=r"NULL has no windows"):
             windows.loader(batch_size=2, null={"f": 0})
-
-        half = windows.loader(batch_size=2, batch_transform=lambda one: one["f"] / np.float32(2))
-        assert next(iter(half)).dtype == np.float32
