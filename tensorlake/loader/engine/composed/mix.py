@@ -182,9 +182,7 @@ class ComposedMix:
         """Return to the versions that a state recorded, even if branches have moved on."""
         inner = replace(state, selection=inner_digest(state, self.form))
         older = replace(self, by_sequences=True)
-        is_older = isinstance(state.order, MixOrder) and not older.sequences.differences(
-            inner.order
-        )
+        is_older = isinstance(state.order, MixOrder) and not older.sequences.differences(inner)
         sequences = (older if is_older else self).sequences
         moved = sequences.returned_to(inner, seed=seed, shuffle=shuffle)
         sources = tuple(_documents_of(one, own) for one, own in _pairs(moved, self.documents))

@@ -26,7 +26,7 @@ from tensorlake.loader.sources.mix.checks import common_columns
 from tensorlake.loader.sources.mix.plan import MixPlan, PlannedSource, first_span
 from tensorlake.loader.sources.mix.reader import MixReader, MixSelection, MixSource, SourceColumn
 from tensorlake.loader.sources.mix.shares import ENDLESS, MixNode, Shares
-from tensorlake.loader.sources.mix.weights import Spans, units_of
+from tensorlake.loader.sources.mix.weights import SPAN_PLACES, Spans, units_of
 from tensorlake.loader.sources.rows import chosen_order, refuse_staged, rows_of_version
 
 __all__ = ["SOURCE", "MixRows"]
@@ -240,12 +240,13 @@ class MixRows:
             num_rows=None if self.is_endless else rows.num_places,
             seed=seed,
             shuffle=shuffle,
-            others=rows.differences(recorded, state.position),
+            others=rows.differences(state),
         )
         return rows
 
-    def differences(self, recorded: Any, position: int) -> dict[str, tuple[Any, Any]]:
-        """List the differences to the order recorded at a position: member, recorded, given."""
+    def differences(self, state: LoaderState) -> dict[str, tuple[Any, Any]]:
+        """List the differences to a state's order: member, recorded, given."""
+        recorded = state.order
         if not isinstance(recorded, MixOrder):
             return {"order": (recorded.kind, "mix")}
         names = [source.name for source in self.sources]
@@ -253,14 +254,15 @@ class MixRows:
             return {"sources": ([one.name for one in recorded.sources] or "others", names)}
         weights = self._shares.at(recorded.span.start)
         starts = sorted({place for node in self.root.all() for place, _ in node.stages})
-        passed = [place for place in starts if recorded.span.start < place < position]
+        here = self._begin(state.epoch) + state.position
+        passed = [place for place in starts if recorded.span.start < place < here]
         pairs: dict[str, tuple[Any, Any]] = {"stop": (recorded.stop, self.stop)}
-        if not starts and not recorded.span.start:
+        if not starts and recorded.span.start % SPAN_PLACES == 0:  # at most functions
             pairs["weights"] = list(recorded.span.weights), list(weights)
         elif passed or recorded.span.weights != weights:
             begun, listed = recorded.span.start, self._listed(recorded.span.weights)
             pairs["stages"] = (
-                f"place {position:,} is in the stage from place {begun:,} {listed}",
+                f"place {here:,} is in the stage from place {begun:,} {listed}",
                 "; ".join(self._stage(place) for place in [0, *starts]),
             )
         return {name: (was, now) for name, (was, now) in pairs.items() if was != now}

@@ -198,7 +198,7 @@ def test_a_cast_to_half_precision_is_the_last_thing_done():
 
 
 def test_a_cast_of_floats_to_integers_is_refused_before_any_read():
-    with pytest.raises(DTypeMismatchError, match="ToFloat"):
+    with pytest.raises(DTypeMismatchError, match="cast it to a float"):
         _ = decoder(ToFloat(), Cast("uint8")).output_dtype
 
 
