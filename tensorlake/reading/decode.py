@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ from xxhash import xxh3_64_intdigest
 
 from tensorlake.errors import CorruptionError
 from tensorlake.format import (
+    ChunkHeader,
     ChunkKind,
     TensorSpec,
     checksum_of,
@@ -38,7 +40,7 @@ from tensorlake.format import (
 )
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.storage import Buffer
-from tensorlake.types import Column, EncodedColumn, UniformColumn, concat, take
+from tensorlake.types import Column, EncodedColumn, UniformColumn, concat, offsets_of, take
 
 if TYPE_CHECKING:
     from tensorlake.reading.index.extent_table import Located
@@ -116,6 +118,8 @@ def salvaged(
     except CorruptionError:
         return None
     payload = view[key.header_nbytes :]
+    if header.parts is not None and len(payload) == header.payload_nbytes:
+        return _salvaged_parts(header, payload)
     if units is None or xxh3_64_intdigest(payload) == header.payload_checksum:
         return None
     ranges = unit_ranges(units, np.arange(len(units)), header_nbytes=key.header_nbytes)
@@ -134,6 +138,24 @@ def salvaged(
     row_lost = np.repeat(is_lost, rows_in_units(layout, units.lengths))
     values = np.where(row_lost.reshape(-1, *(1 for _ in shape)), np.zeros((), dtype), values)
     return UniformColumn(values), row_lost
+
+
+def _salvaged_parts(
+    header: ChunkHeader, payload: memoryview
+) -> tuple[Column, npt.NDArray[np.bool_]] | None:
+    """Recover the samples of which every part is intact; None where all are."""
+    assert header.parts is not None
+    assert header.lengths is not None
+    is_lost = header.parts.lost(payload)
+    if not is_lost.any():
+        return None
+    bounds = pairwise(offsets_of(header.lengths).tolist())
+    samples: list[Buffer] = [
+        b"" if lost else bytes(payload[start:stop])
+        for (start, stop), lost in zip(bounds, is_lost, strict=True)
+    ]
+    maps = [None if lost else header.parts.map(row) for row, lost in enumerate(is_lost)]
+    return EncodedColumn(samples, header.shapes, header.valid, maps), is_lost
 
 
 def decoded_and_kept(cache: ChunkCache, spec: TensorSpec, key: ChunkKey, blob: Buffer) -> Column:

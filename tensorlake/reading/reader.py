@@ -8,7 +8,7 @@ chunk once per process.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import compress
@@ -33,12 +33,21 @@ from tensorlake.reading.decode import (
 from tensorlake.reading.fetch.fetch import CHUNKS_IN_FLIGHT, RowFetches
 from tensorlake.reading.fetch.headers import ChunkHeaders, header_nulls, header_shapes
 from tensorlake.reading.fetch.random_access import SPARSE_ROWS, is_sparse_in, read_random_rows
+from tensorlake.reading.fetch.sample_parts import PartReader, StoredSample
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.reading.index.extent_table import ChunkRun, Located, run_of
 from tensorlake.reading.index.index import ChunkIndex
 from tensorlake.reading.snapshot import Snapshot
 from tensorlake.storage import Buffer, Store, runtime
-from tensorlake.types import Column, concat, slice_rows, take
+from tensorlake.types import (
+    Column,
+    EncodedColumn,
+    MemorySample,
+    PartSource,
+    concat,
+    slice_rows,
+    take,
+)
 
 __all__ = ["Reader"]
 
@@ -59,6 +68,10 @@ class Reader:
     @cached_property
     def _fetches(self) -> RowFetches:
         return RowFetches(self.snapshot.packs, self._cache, self._headers)
+
+    @cached_property
+    def _parts(self) -> PartReader:
+        return PartReader(self.snapshot.packs)
 
     @property
     def store(self) -> Store:
@@ -226,6 +239,54 @@ class Reader:
             )
         located = self.locate(tensor, physical)
         return header_shapes(spec, located, self._headers.of(located.chunks))
+
+    def samples(self, tensor: str, physical: Int64Array) -> list[PartSource | None]:
+        """Find samples of a type that has parts, from headers alone; None for NULL.
+
+        Samples of chunks without parts, which an earlier type of the tensor wrote, are read whole.
+        """
+        self.snapshot.check_alive()
+        spec = self.snapshot.spec(tensor)
+        located = self.locate(tensor, physical)
+        rows = self.snapshot.rows_of(physical)
+        found: list[PartSource | None] = [None] * len(physical)
+        headers = self._headers.of(located.chunks)
+        for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
+            here = np.flatnonzero(located.chunk == at)
+            where = located.row_in_chunk[here]
+            if header is not None and header.parts is not None:
+                those = self._parts.describe(tensor, key, header, where, rows[here])
+            else:
+                those = self._whole_samples(spec, physical[here], rows[here])
+            for place, one in zip(here.tolist(), those, strict=True):
+                found[place] = one
+        return found
+
+    def read_parts(
+        self, wanted: Sequence[tuple[PartSource, Int64Array]]
+    ) -> list[Mapping[int, Buffer]]:
+        """Read and verify parts of several samples together.
+
+        Raises:
+            CorruptionError: A part is damaged.
+        """
+        stored = [(one, parts) for one, parts in wanted if isinstance(one, StoredSample)]
+        read = iter(self._parts.fetch(stored))
+        return [
+            next(read) if isinstance(one, StoredSample) else one.fetch(parts)
+            for one, parts in wanted
+        ]
+
+    def _whole_samples(
+        self, spec: TensorSpec, physical: Int64Array, rows: Int64Array
+    ) -> list[PartSource | None]:
+        column = self.read(spec.name, physical, decode=False)
+        assert isinstance(column, EncodedColumn)
+        valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+        return [
+            MemorySample.of(spec.type, column, at, tensor=spec.name, row=row) if own else None
+            for at, (row, own) in enumerate(zip(rows.tolist(), valid.tolist(), strict=True))
+        ]
 
     def is_null(self, tensor: str, physical: Int64Array) -> npt.NDArray[np.bool_]:
         """Return which samples are NULL, from chunk headers alone."""

@@ -17,6 +17,7 @@ from tensorlake.types.base.column import (
     EncodedColumn,
     PackedSamples,
     RaggedColumn,
+    SampleMap,
     UniformColumn,
     as_ragged,
     concat,
@@ -50,6 +51,13 @@ from tensorlake.types.base.file import (
     opened_at_once,
     refuse_special,
 )
+from tensorlake.types.base.parts import (
+    MemorySample,
+    PartSource,
+    SampleHandle,
+    SampleParts,
+    read_request,
+)
 from tensorlake.types.base.ragged import Ragged
 from tensorlake.types.base.registry import as_type, from_json, register
 from tensorlake.types.builtin import BUILT_IN  # this import fills the registry
@@ -68,6 +76,7 @@ from tensorlake.types.scalar.tags import Tags
 from tensorlake.types.scalar.text import Text
 from tensorlake.types.scalar.timestamp import Timestamp
 from tensorlake.types.scalar.uuid import Uuid
+from tensorlake.types.tiles import box_of
 from tensorlake.types.vision.binary_mask import BinaryMask
 from tensorlake.types.vision.boxes import BBox, BBox3D
 from tensorlake.types.vision.codecs import codec_of, too_many_pixels
@@ -115,14 +124,19 @@ __all__ = [
     "Label",
     "LabelArray",
     "Layout",
+    "MemorySample",
     "OwnedBlock",
     "PackedSamples",
+    "PartSource",
     "Place",
     "Polygon",
     "QueryKind",
     "Ragged",
     "RaggedColumn",
     "RunTable",
+    "SampleHandle",
+    "SampleMap",
+    "SampleParts",
     "SampleType",
     "Scalar",
     "SegmentMask",
@@ -137,6 +151,7 @@ __all__ = [
     "arrow_type_text",
     "as_ragged",
     "as_type",
+    "box_of",
     "check_default",
     "codec_of",
     "concat",
@@ -165,6 +180,7 @@ __all__ = [
     "parse_png_header",
     "polygon_runs",
     "ragged_column",
+    "read_request",
     "refuse_special",
     "register",
     "run_table",

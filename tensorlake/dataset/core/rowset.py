@@ -29,7 +29,7 @@ from tensorlake.reading import Reader, Selection
 from tensorlake.types import EncodedColumn
 
 if TYPE_CHECKING:
-    from tensorlake.types import Column, SampleType
+    from tensorlake.types import Column, PartSource, SampleHandle, SampleType
 
 __all__ = [
     "BATCH_ROWS",
@@ -184,6 +184,16 @@ class RowSet:
         if positions is None:
             positions = self.selection.all_positions()
         return self.reader().read(name, self.selection.physical(positions), decode=decode)
+
+    def samples(self, name: str, positions: Int64Array) -> list[PartSource | None]:
+        """Find samples of a type with parts, from headers alone; None for NULL."""
+        return self.reader().samples(name, self.selection.physical(positions))
+
+    def handles(self, name: str, positions: Int64Array) -> list[SampleHandle | None]:
+        """Return a handle of each sample of a lazy type; None for NULL."""
+        kind = self.selection.snapshot.spec(name).type
+        found = self.samples(name, positions)
+        return [None if one is None else kind.handle_class(kind, one) for one in found]
 
     def shapes(self, name: str, positions: Int64Array | None = None) -> Int64Array:
         """Read the shapes of samples, int64 (n, ndim), −1 where NULL; lists have their lengths."""

@@ -58,8 +58,13 @@ class Row(Mapping[str, Any]):
                     raise unknown_column(name, self._columns)
                 return nested(name, members, self.__getitem__)
             sample_type = self._reader.snapshot.spec(name).type
-            column = self._reader.read(name, self._physical)
-            self._values[name] = sample_type.present_one(column, 0)
+            if sample_type.is_lazy:
+                (found,) = self._reader.samples(name, self._physical)
+                handle = None if found is None else sample_type.handle_class(sample_type, found)
+                self._values[name] = handle
+            else:
+                column = self._reader.read(name, self._physical)
+                self._values[name] = sample_type.present_one(column, 0)
         return self._values[name]
 
     def get(self, key: str, default: Any = None) -> Any:

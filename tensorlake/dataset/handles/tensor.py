@@ -26,6 +26,7 @@ from tensorlake.types import (
     RaggedColumn,
     SampleType,
     UniformColumn,
+    read_request,
 )
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class Tensor:
         sample_type = here.selection.snapshot.spec(self.name).type
         if type(rows) is int or is_whole_number(rows):
             position = here.position(int(rows), self._what)
+            if sample_type.is_lazy:
+                return here.handles(self.name, np.array([position]))[0]
             return sample_type.present_one(here.read(self.name, np.array([position])), 0)
         return self._read_several(here, rows, NO_DEFAULT)
 
@@ -230,8 +233,12 @@ class Tensor:
         here = rowset_of(self._rows)
         snapshot = here.selection.snapshot
         position = np.array([here.position(int(rows), self._what)])
+        sample_type = snapshot.spec(self.name).type
+        if sample_type.has_parts:
+            (source,) = here.samples(self.name, position)
+            return None if source is None else read_request(sample_type, source, tuple(region))
         column = here.read(self.name, position, decode=False)
-        return snapshot.spec(self.name).type.present_region(
+        return sample_type.present_region(
             column, tuple(region), tensor=self.name, row=int(position[0])
         )
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_alike", "likeness"]
 
-_FLAGS, _STORED = 5, 8
+_FLAGS, _STORED, _PARTS = 5, 8, 16
 _LIKE = slice(0, 16)
 _DECODED = slice(24, 32)
 _SIZES_START = 16
@@ -45,10 +45,15 @@ def likeness(blob: Buffer) -> bytes | None:
     """Return what the headers of chunks have in common that are decoded together.
 
     Returns:
-        Kind, flags, axes, rows and the header's length; None for a chunk that is large.
+        Kind, flags, axes, rows and the header's length; None for a chunk that is large, or has
+        parts of samples.
     """
     view = memoryview(blob)
-    if len(view) > MAX_NBYTES or int.from_bytes(view[_DECODED], "little") > MAX_NBYTES:
+    if (
+        view[_FLAGS] & _PARTS
+        or len(view) > MAX_NBYTES
+        or int.from_bytes(view[_DECODED], "little") > MAX_NBYTES
+    ):
         return None
     like = bytearray(view[_LIKE])
     like[_FLAGS] &= ~_STORED

@@ -5,7 +5,9 @@
     kind      payload                                                     alone readable (unit)
     uniform   codecs applied to the array (rows, *shape)                  raw, no NULL: whole rows
     ragged    codecs applied to the elements of all samples, C order      no
-    encoded   codecs applied to the samples, one after another            raw, mean ≥ 4 KiB: one
+    encoded   codecs applied to the samples, one after another            raw, mean ≥ 4 KiB: one;
+                                                                          of samples with maps their
+                                                                          parts (chunk/parts.py)
 
 A NULL is zeros, no elements or no bytes. The payload starts at a multiple of 64 bytes, so that a
 raw uniform chunk is decoded without a copy, also from a memory map. Units of a uniform chunk hold
@@ -39,6 +41,7 @@ from tensorlake.format.chunk.header import (
     write_header,
 )
 from tensorlake.format.chunk.layout import KIND_NAMES, ChunkLayout
+from tensorlake.format.chunk.parts import PartTable
 from tensorlake.format.chunk.units import UNIT_MEAN_NBYTES, Units, checksums_of, rows_per_unit
 from tensorlake.format.pages.statistics import Statistics, statistics_of
 from tensorlake.format.spec.integrity import checksum_of, damaged
@@ -92,6 +95,7 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
     if isinstance(column, UniformColumn) and layout.kind is ChunkKind.RAGGED:
         column = as_ragged(column)
     _check_column(column, layout)
+    table: PartTable | None = None
     match column:
         case UniformColumn():
             payload, is_stored = _encode_payload(column.values, layout)
@@ -104,7 +108,9 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
             lengths = np.fromiter(map(len, column.samples), np.int64, len(column))
             decoded, shapes, units = int(lengths.sum()), column.shapes, None
             payload, is_stored = _encode_samples(column, decoded, layout)
-            if isinstance(payload, list):
+            if column.maps is not None:
+                table = _parts_of(column)
+            elif isinstance(payload, list):
                 units = Units.of_samples(payload, lengths, column.valid)
     pieces = tuple(join_adjoining(payload)) if isinstance(payload, list) else (payload,)
     payload_nbytes = sum(map(len, pieces))
@@ -120,6 +126,7 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
             shapes,
             None if units is None else units.checksums,
             is_stored,
+            table,
         )
     )
     return ChunkBlob(
@@ -193,7 +200,9 @@ def _check_column(column: Column, layout: ChunkLayout) -> None:
     elif len(column) > MAX_CHUNK_ROWS:
         problem = f"has {len(column):,} rows; a chunk has at most {MAX_CHUNK_ROWS:,}"
     elif isinstance(column, EncodedColumn):
-        if column.shapes is not None and column.shapes.shape != (len(column), len(layout.shape)):
+        if column.maps is not None and not layout.is_raw:
+            problem = "has parts, which are stored as they are, without a codec"
+        elif column.shapes is not None and column.shapes.shape != (len(column), len(layout.shape)):
             problem = f"has shapes {column.shapes.shape}"
     elif column.values.dtype != layout.element_dtype:
         problem = f"is {column.values.dtype}"
@@ -233,6 +242,16 @@ def _encode_samples(
     if nbytes < UNIT_MEAN_NBYTES * len(column) or not len(column):
         return b"".join(column.samples), False
     return list(column.samples), False
+
+
+def _parts_of(column: EncodedColumn) -> PartTable:
+    try:
+        return PartTable.of(column)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"samples cannot be stored in parts: {error}"
+            "\nthe cuts of a sample's map end at its length: see SampleMap"
+        ) from error
 
 
 def _joined(parts: Sequence[memoryview]) -> memoryview:
@@ -302,19 +321,20 @@ def decode_payload(
     nbytes = sum(map(len, payload))
     if not is_compressed and header.decoded_nbytes != nbytes:
         raise ValueError(f"{nbytes:,} bytes instead of {header.decoded_nbytes:,}")
+    maps = None if header.parts is None else header.parts.maps(header.valid)
     are_small = header.decoded_nbytes < UNIT_MEAN_NBYTES * header.rows
     if len(payload) > 1 and not (is_compressed or are_small):
-        return EncodedColumn(_cut(payload, lengths), header.shapes, header.valid)
+        return EncodedColumn(_cut(payload, lengths), header.shapes, header.valid, maps)
     plain: Buffer = _joined(payload)
     if is_compressed:
         plain = decode(plain, codecs, dtype, (header.decoded_nbytes,)).data
     if are_small:  # bytes do not keep the chunk alive
         samples = PackedSamples(bytes(plain), offsets_of(lengths))
-        return EncodedColumn(samples, header.shapes, header.valid)
+        return EncodedColumn(samples, header.shapes, header.valid, maps)
     cut: list[Buffer] = [
         plain[start:stop] for start, stop in pairwise(offsets_of(lengths).tolist())
     ]
-    return EncodedColumn(cut, header.shapes, header.valid)
+    return EncodedColumn(cut, header.shapes, header.valid, maps)
 
 
 def _check_shapes(header: ChunkHeader, layout: ChunkLayout) -> None:

@@ -6,13 +6,14 @@ A stored chunk (uniform, ragged, encoded) is a header and a payload. Numbers are
       0     4   magic "TLC1"
       4     1   kind: 1 uniform, 2 ragged, 3 encoded
       5     1   flags: 1 validity · 2 unit checksums · 4 shapes · 8 payload stored uncompressed
-                although the layout compresses (it was too large for the codec)
+                although the layout compresses (it was too large for the codec) · 16 parts, of raw
+                encoded chunks; a chunk with any other flag is of a newer version
       6     2   ndim u16: number of shape columns (0 without flag 4)
       8     4   rows u32
      12     4   header_nbytes u32, a multiple of 64: where the payload starts
      16     8   payload_nbytes u64; the chunk is header_nbytes + payload_nbytes long
      24     8   decoded_nbytes u64: what the payload decodes to
-     32     4   units u32: number of unit checksums (0 without flag 2)
+     32     4   units u32: number of unit checksums (0 without flag 2), with flag 16 of parts
      36    12   zero
      48     8   xxh3-64 of the payload
      56     8   xxh3-64 of the header without these eight bytes
@@ -21,6 +22,9 @@ A stored chunk (uniform, ragged, encoded) is a header and a payload. Numbers are
                             of byte i div 8 is set, the lowest bit being 0
                 lengths     kind encoded: column of each sample's length in bytes
                 shapes      flag 4: ndim columns, each of one axis of every sample's shape
+                parts       flag 16: column of each sample's number of parts, column of `units`
+                            items of each part's length, column of the length of each sample's
+                            head, the heads end to end
                 checksums   flag 2: u32 a unit, the low 32 bits of its xxh3-64
                 zeros up to header_nbytes
 
@@ -39,16 +43,19 @@ The header's own checksum is verified whenever it is read.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import xxhash
 
+from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.format.chunk.codec import decode, encode
+from tensorlake.format.chunk.parts import PartTable
 from tensorlake.format.spec.integrity import damaged
-from tensorlake.types import Buffer
+from tensorlake.types import Buffer, offsets_of
 
 __all__ = [
     "MAX_CHUNK_ROWS",
@@ -67,7 +74,8 @@ _FIXED = struct.Struct("<4sBBHIIQQI12xQQ")
 _FIXED_NBYTES = 64
 _CHECKSUM_START = 56
 _ALIGNMENT = 64
-_VALIDITY, _UNITS, _SHAPES, _STORED = 1, 2, 4, 8
+_VALIDITY, _UNITS, _SHAPES, _STORED, _PARTS = 1, 2, 4, 8, 16
+_FLAGS = _VALIDITY | _UNITS | _SHAPES | _STORED | _PARTS
 _COLUMN = struct.Struct("<qBBHI")
 _AS_IS, _ZSTD = 0, 1
 _COMPRESS_FROM_NBYTES = 64
@@ -102,6 +110,7 @@ class ChunkHeader:
         shapes: Shape of each sample, int64 (rows, ndim).
         unit_checksums: u32 of each unit.
         is_stored: Whether the payload is uncompressed regardless of the layout.
+        parts: The parts of its samples, in place of units.
     """
 
     kind: ChunkKind
@@ -114,6 +123,7 @@ class ChunkHeader:
     shapes: np.ndarray | None = None
     unit_checksums: np.ndarray | None = None
     is_stored: bool = False
+    parts: PartTable | None = None
 
 
 def write_header(header: ChunkHeader) -> bytes:
@@ -130,11 +140,16 @@ def write_header(header: ChunkHeader) -> bytes:
         flags |= _SHAPES
         ndim = header.shapes.shape[1]
         sections.extend(_write_column(header.shapes[:, axis]) for axis in range(ndim))
+    checksums = header.unit_checksums
+    if header.parts is not None:
+        flags |= _PARTS
+        checksums = header.parts.checksums
+        sections.extend(_write_parts(header.parts))
     units = 0
-    if header.unit_checksums is not None:
+    if checksums is not None:
         flags |= _UNITS
-        units = len(header.unit_checksums)
-        sections.append(header.unit_checksums.astype("<u4").tobytes())
+        units = len(checksums)
+        sections.append(checksums.astype("<u4").tobytes())
     body = b"".join(sections)
     body += bytes(-len(body) % _ALIGNMENT)
     fixed = _FIXED.pack(
@@ -164,6 +179,7 @@ def read_header(data: Buffer, *, header_nbytes: int, rows: int, where: str) -> C
 
     Raises:
         CorruptionError: It is damaged, or not the header that the index refers to.
+        UnsupportedFeatureError: It is of a newer version.
     """
     header = memoryview(data)[:header_nbytes]
     if len(header) < header_nbytes or header_nbytes < _FIXED_NBYTES:
@@ -180,6 +196,13 @@ def read_header(data: Buffer, *, header_nbytes: int, rows: int, where: str) -> C
         raise damaged(where, f"{found}, where {rows:,} and {header_nbytes:,} should be")
     if rows > MAX_CHUNK_ROWS:
         raise damaged(where, f"{rows:,} rows in one chunk")
+    if flags & ~_FLAGS:
+        raise UnsupportedFeatureError(
+            f"{where} has the flags {flags & ~_FLAGS:#x}, which this tensorlake does not know"
+            "\ninstall a newer tensorlake",
+            object=where,
+            actual=flags & ~_FLAGS,
+        )
     try:
         return _read_sections(
             header, ChunkKind(kind), flags, ndim, rows, payload, decoded, units, digest
@@ -224,9 +247,19 @@ def _read_sections(
             column, position = _read_column(header, position, rows)
             columns.append(column)
         shapes = np.stack(columns, axis=1) if columns else np.zeros((rows, 0), dtype=np.int64)
+    if units > len(header) // 4:
+        raise ValueError(f"{units:,} units")
+    table = None
+    if flags & _PARTS:
+        table, position = _read_parts(header, position, rows, units)
     checksums: np.ndarray | None = None
     if flags & _UNITS:
         checksums = np.frombuffer(_part(header, position, 4 * units), dtype="<u4")
+    if table is not None:
+        if lengths is None or checksums is None:
+            raise ValueError("parts of samples without lengths or checksums")
+        table.check(lengths)
+        table, checksums = replace(table, checksums=checksums), None
     return ChunkHeader(
         kind,
         rows,
@@ -238,7 +271,26 @@ def _read_sections(
         shapes,
         checksums,
         bool(flags & _STORED),
+        table,
     )
+
+
+def _write_parts(table: PartTable) -> list[bytes]:
+    nbytes = np.fromiter(map(len, table.heads), np.int64, len(table.heads))
+    columns = [_write_column(one) for one in (table.counts, table.lengths, nbytes)]
+    return [*columns, *table.heads]
+
+
+def _read_parts(header: memoryview, position: int, rows: int, parts: int) -> tuple[PartTable, int]:
+    """Read the parts without their checksums, which follow."""
+    counts, position = _read_column(header, position, rows)
+    lengths, position = _read_column(header, position, parts)
+    nbytes, position = _read_column(header, position, rows)
+    if rows and not 0 <= int(nbytes.min()) <= int(nbytes.max()) <= len(header):
+        raise ValueError("the head of a sample ends outside")
+    ends = (offsets_of(nbytes) + position).tolist()
+    heads = [bytes(_part(header, start, stop - start)) for start, stop in pairwise(ends)]
+    return PartTable(counts, lengths, np.zeros(0, np.uint32), heads), ends[-1]
 
 
 def _part(header: memoryview, start: int, nbytes: int) -> memoryview:

@@ -67,7 +67,9 @@ ENTRY_KINDS: tuple[EntryKind, ...] = ("begin", "commit", "fence", "end")
 DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 # What this version can read and write beyond version 1; a dataset that needs more raises an error.
-READ_FEATURES: frozenset[str] = frozenset({"code-maps", "dropped-classes", "narrow-floats"})
+READ_FEATURES: frozenset[str] = frozenset(
+    {"code-maps", "dropped-classes", "narrow-floats", "tensor-features"}
+)
 WRITE_FEATURES: frozenset[str] = frozenset()
 
 MAX_COUNT = (1 << 63) - 1
@@ -135,6 +137,7 @@ class Features:
             "code-maps": any("codes" in one for spec in tensors for one in spec["encodings"]),
             "dropped-classes": any(spec["type"].get("dropped") for spec in tensors),
             "narrow-floats": any(_has_narrow_floats(spec) for spec in tensors),
+            "tensor-features": any(spec.get("features") for spec in tensors),
         }
         new = [name for name, is_needed in needed.items() if is_needed and name not in self.read]
         return replace(self, read=(*self.read, *new)) if new else self

@@ -36,7 +36,7 @@ _ID_NBYTES = 5
 _ID_LENGTH = 2 * _ID_NBYTES
 MAX_ENCODINGS = 1 << 16  # an extent's read_as is a u16
 _SPEC_KEYS = (
-    "id", "name", "type", "encodings", "fill", "chunk_nbytes", "attributes", "class_ids"
+    "id", "name", "type", "encodings", "fill", "chunk_nbytes", "attributes", "class_ids", "features"
 )  # fmt: skip
 
 
@@ -250,6 +250,7 @@ class TensorSpec:
             "fill": self.fill,
             "chunk_nbytes": self.chunk_nbytes,
             "attributes": self.attributes,
+            **({"features": ["parts"]} if self.type.has_parts else {}),
             **({"class_ids": dict(self.class_ids)} if self.class_ids else {}),
         }
 

@@ -4,6 +4,7 @@
     few, units in the index  only the units that hold them, of all chunks of a pack together
     few, units elsewhere     the chunk's header first, which records them too; then the units of
                              several chunks together, whatever packs they are in
+    few, samples in parts    the same; all parts of the samples
 
 Bytes are verified and decoded in a worker thread, so that the loop can receive other answers.
 """
@@ -20,11 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format import PackId, TensorSpec, header_units
+from tensorlake.format import ChunkHeader, PackId, TensorSpec, header_units
 from tensorlake.reading.decode import Fetched, adapted, decoded_and_kept, verified
 from tensorlake.reading.fetch.headers import ChunkHeaders
 from tensorlake.reading.fetch.partial_chunks import ChunkRows, Parts
 from tensorlake.reading.fetch.random_access import is_sparse_in
+from tensorlake.reading.fetch.sample_parts import PartReader, whole_samples
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.reading.index.extent_table import Located
 from tensorlake.reading.index.index import ChunkIndex
@@ -53,6 +55,7 @@ class RowFetches:
         self._packs = packs
         self._cache = cache
         self._headers = headers
+        self._samples = PartReader(packs)
         # Several threads read rows of one chunk at a time: it is requested once for all.
         self._under_way = SingleFlight[ChunkKey, Column]()
 
@@ -127,6 +130,9 @@ class RowFetches:
         together: dict[int, tuple[list[int], list[ChunkRows]]] = {}
         factories: list[Callable[[], Coroutine[Any, Any, list[Fetched]]]] = []
         for (at, key, rows), header in zip(unknown, headers, strict=True):
+            if header.parts is not None:
+                factories.append(partial(self._in_parts, spec, at, key, rows, header))
+                continue
             units = header_units(header, layout=spec.encoding(key.read_as), where=str(key))
             if units is None:
                 factories.append(partial(self._whole, spec, at, key, rows))
@@ -137,6 +143,22 @@ class RowFetches:
         for places, chunks in together.values():
             factories.append(partial(self._parts, spec, places, chunks))
         return await _all(factories)
+
+    async def _in_parts(
+        self, spec: TensorSpec, at: int, key: ChunkKey, rows: Int64Array, header: ChunkHeader
+    ) -> list[Fetched]:
+        """Read all parts of some samples of a chunk, or the whole chunk if that costs less."""
+        samples = self._samples.describe(spec.name, key, header, rows, rows)
+        known = [one for one in samples if one is not None]
+        if 2 * sum(one.map.nbytes for one in known) > key.nbytes:
+            return await self._whole(spec, at, key, rows)
+        wanted = [(one, np.arange(one.map.num_parts)) for one in known]
+        buffers = await self._samples.read(wanted)
+
+        def made() -> list[Column]:
+            return [adapted(spec, key, whole_samples(header, rows, samples, buffers))]
+
+        return [Fetched([at], made)]
 
     async def _parts(
         self, spec: TensorSpec, places: list[int], chunks: list[ChunkRows]

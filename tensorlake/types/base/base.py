@@ -32,6 +32,7 @@ from tensorlake.types.base.column import (
 )
 from tensorlake.types.base.errors import Place, null_refused
 from tensorlake.types.base.nulls import with_nulls, with_value
+from tensorlake.types.base.parts import MemorySample, Parted, decode_whole, read_request
 from tensorlake.types.base.ragged import Ragged
 from tensorlake.types.base.region import Region, part_of
 from tensorlake.types.base.written import written
@@ -62,7 +63,7 @@ NO_DEFAULT = NoDefault()
 
 
 @dataclass(frozen=True, slots=True)
-class SampleType(ABC):
+class SampleType(Parted, ABC):
     """The type of every sample of one tensor.
 
     Attributes:
@@ -286,7 +287,8 @@ class SampleType(ABC):
                 shapes = column.shapes
                 if shapes is not None:
                     shapes = np.broadcast_to(shapes, (rows, shapes.shape[1]))
-                return EncodedColumn([column.samples[0]] * rows, shapes, valid)
+                maps = column.maps and [column.maps[0]] * rows
+                return EncodedColumn([column.samples[0]] * rows, shapes, valid, maps)
 
     def decode(
         self, column: Column, *, tensor: str, rows: Sequence[int] | np.ndarray | None = None
@@ -301,7 +303,9 @@ class SampleType(ABC):
         Raises:
             CorruptSampleError: A sample cannot be decoded.
         """
-        del tensor, rows
+        if isinstance(column, EncodedColumn) and self.has_parts and not self.is_lazy:
+            assert self.dtype is not None
+            return decode_whole(self, column, self.dtype, self.shape, tensor=tensor, rows=rows)
         return column
 
     def present(self, column: Column, *, tensor: str = "", null: Any = NO_DEFAULT) -> Any:
@@ -318,6 +322,8 @@ class SampleType(ABC):
                 inner = self.shape[1:]
                 fixed = None if None in inner else tuple(length or 0 for length in inner)
                 return Ragged(column, inner=fixed)
+            case EncodedColumn() if self.is_lazy:
+                return [self.present_one(column, position) for position in range(len(column))]
             case EncodedColumn():
                 return [self.present_sample(bytes(sample)) for sample in column.samples]
 
@@ -330,6 +336,8 @@ class SampleType(ABC):
                 return column.values[position]
             case RaggedColumn():
                 return column.sample(position)
+            case EncodedColumn() if self.is_lazy:
+                return self.handle_class(self, MemorySample.of(self, column, position))
             case EncodedColumn():
                 return self.present_sample(bytes(column.samples[position]))
 
@@ -348,6 +356,11 @@ class SampleType(ABC):
             InvalidInputError: The part does not exist.
             CorruptSampleError: The sample cannot be decoded.
         """
+        if self.has_parts and isinstance(column, EncodedColumn):
+            if column.valid is not None and not column.valid[0]:
+                return None
+            stored = MemorySample.of(self, column, 0, tensor=tensor, row=row)
+            return read_request(self, stored, region)
         sample = self.present_one(self.decode(column, tensor=tensor, rows=[row]), 0)
         part = None if sample is None else part_of(sample, region, self.refusal(tensor, row))
         # a part that was cut from decoded pixels must not keep all of them
@@ -421,6 +434,8 @@ class SampleType(ABC):
         if self.shape and np.ndim(null) == 0 and not isinstance(column, EncodedColumn):
             null = np.full([length or 0 for length in self.shape], null)
         filled = self.convert([null], tensor=tensor, call="read(null=)")
+        if not isinstance(column, EncodedColumn):
+            filled = self.decode(filled, tensor=tensor)
         return with_value(column, filled)
 
 

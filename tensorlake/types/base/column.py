@@ -4,7 +4,7 @@ There are three kinds; a tensor's kind follows from its type, never from its val
 
     UniformColumn   samples of one shape          values (n, *shape)
     RaggedColumn    samples of varying shape      values (elements,) + shapes (n, ndim)
-    EncodedColumn   samples as stored bytes       n buffers (+ decoded shapes where known)
+    EncodedColumn   samples as stored bytes       n buffers (+ decoded shapes and maps where known)
 
 Short encoded samples of a chunk, such as texts, are `PackedSamples`: bytes end to end and offsets,
 Arrow's layout. Scans read them as arrays; a sample is cut out only where one is asked for.
@@ -30,6 +30,7 @@ __all__ = [
     "EncodedColumn",
     "PackedSamples",
     "RaggedColumn",
+    "SampleMap",
     "UniformColumn",
     "as_ragged",
     "concat",
@@ -87,12 +88,68 @@ class RaggedColumn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SampleMap:
+    """The map of one encoded sample, by which its parts are read; made once, at ingestion.
+
+    Attributes:
+        head: Bytes that the sample's type wrote, such as the shape and key frames of a video.
+        cuts: Where each part of the stored sample ends, int64, ascending; the last is its length.
+            An empty sample has no parts.
+
+    Raises:
+        ValueError: The cuts do not ascend from above 0.
+    """
+
+    head: bytes
+    cuts: np.ndarray
+
+    def __post_init__(self) -> None:
+        cuts = np.asarray(self.cuts, dtype=np.int64)
+        if cuts.ndim != 1 or bool((np.diff(cuts, prepend=0) <= 0).any()):
+            raise ValueError(f"cuts of a sample ascend from above 0, got {cuts[:8].tolist()}")
+        object.__setattr__(self, "cuts", cuts)
+
+    @property
+    def num_parts(self) -> int:
+        """Number of parts."""
+        return len(self.cuts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored sample."""
+        return int(self.cuts[-1]) if len(self.cuts) else 0
+
+    def span(self, part: int) -> tuple[int, int]:
+        """Return the bytes [start, stop) of a part in the sample."""
+        return (int(self.cuts[part - 1]) if part else 0), int(self.cuts[part])
+
+    def parts_between(self, start: int, stop: int) -> np.ndarray:
+        """Return the numbers of the parts that hold the bytes [start, stop), int64.
+
+        >>> SampleMap(b"", np.array([10, 20, 30])).parts_between(10, 21).tolist()
+        [1, 2]
+        """
+        if start >= stop:
+            return np.zeros(0, np.int64)
+        first, last = np.searchsorted(self.cuts, [start, stop - 1], side="right").tolist()
+        return np.arange(first, min(last + 1, len(self.cuts)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class EncodedColumn:
-    """Samples as they are stored; `shapes` are those of the decoded samples, where known."""
+    """Samples as they are stored.
+
+    Attributes:
+        samples: The bytes of each.
+        shapes: Shapes of the decoded samples, int64 (n, ndim), where known.
+        valid: Which are not NULL.
+        maps: The map of each, of types that read parts; None for NULL.
+    """
 
     samples: Sequence[Buffer]
     shapes: np.ndarray | None = None
     valid: np.ndarray | None = None
+    maps: Sequence[SampleMap | None] | None = None
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -196,9 +253,11 @@ def take(column: Column, rows: np.ndarray) -> Column:
             return RaggedColumn(_gather(column, rows), column.shapes[rows], valid)
         case EncodedColumn():
             shapes = None if column.shapes is None else column.shapes[rows]
+            maps = column.maps and [column.maps[row] for row in rows.tolist()]
             if isinstance(column.samples, PackedSamples):
-                return EncodedColumn(column.samples.take(rows), shapes, valid)
-            return EncodedColumn([column.samples[row] for row in rows.tolist()], shapes, valid)
+                return EncodedColumn(column.samples.take(rows), shapes, valid, maps)
+            samples = [column.samples[row] for row in rows.tolist()]
+            return EncodedColumn(samples, shapes, valid, maps)
 
 
 def slice_rows(column: Column, start: int, stop: int) -> Column:
@@ -222,7 +281,8 @@ def slice_rows(column: Column, start: int, stop: int) -> Column:
             return RaggedColumn(column.values[first:last], column.shapes[start:stop], valid)
         case EncodedColumn():
             shapes = None if column.shapes is None else column.shapes[start:stop]
-            return EncodedColumn(column.samples[start:stop], shapes, valid)
+            maps = column.maps and column.maps[start:stop]
+            return EncodedColumn(column.samples[start:stop], shapes, valid, maps)
 
 
 def concat(columns: Sequence[Column]) -> Column:
@@ -243,7 +303,8 @@ def concat(columns: Sequence[Column]) -> Column:
         samples = joined_samples([column.samples for column in encoded])
         shapes = [column.shapes for column in encoded if column.shapes is not None]
         known = len(shapes) == len(encoded)
-        return EncodedColumn(samples, np.concatenate(shapes) if known else None, valid)
+        maps = _concat_maps(encoded)
+        return EncodedColumn(samples, np.concatenate(shapes) if known else None, valid, maps)
     uniform = [column for column in columns if isinstance(column, UniformColumn)]
     if len(uniform) == len(columns) and len({column.values.shape[1:] for column in uniform}) == 1:
         return UniformColumn(np.concatenate([column.values for column in uniform]), valid)
@@ -306,6 +367,12 @@ def _gather(column: RaggedColumn, rows: np.ndarray) -> np.ndarray:
 
 def _narrow(valid: np.ndarray | None) -> np.ndarray | None:
     return None if valid is None or bool(valid.all()) else valid
+
+
+def _concat_maps(columns: Sequence[EncodedColumn]) -> list[SampleMap | None] | None:
+    if all(column.maps is None for column in columns):
+        return None
+    return [one for column in columns for one in column.maps or [None] * len(column)]
 
 
 def _concat_valid(columns: Sequence[Column]) -> np.ndarray | None:

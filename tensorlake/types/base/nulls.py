@@ -33,7 +33,11 @@ def with_nulls(column: Column, valid: np.ndarray, shape: tuple[int | None, ...])
                 shapes = _spread_shapes(shapes, valid, shape)
             remaining = iter(column.samples)
             samples = [next(remaining) if is_valid else b"" for is_valid in valid.tolist()]
-            return EncodedColumn(samples, shapes, valid)
+            if column.maps is None:
+                return EncodedColumn(samples, shapes, valid)
+            maps = iter(column.maps)
+            spread = [next(maps) if is_valid else None for is_valid in valid.tolist()]
+            return EncodedColumn(samples, shapes, valid, spread)
 
 
 def with_value(column: Column, filled: Column) -> Column:
@@ -55,7 +59,11 @@ def with_value(column: Column, filled: Column) -> Column:
     assert isinstance(column, EncodedColumn)
     assert isinstance(filled, EncodedColumn)
     pairs = zip(column.samples, valid.tolist(), strict=True)
-    return EncodedColumn([sample if own else filled.samples[0] for sample, own in pairs])
+    samples = [sample if own else filled.samples[0] for sample, own in pairs]
+    if filled.maps is None:
+        return EncodedColumn(samples)
+    pairs = zip(column.maps or [None] * len(valid), valid.tolist(), strict=True)
+    return EncodedColumn(samples, maps=[one if own else filled.maps[0] for one, own in pairs])
 
 
 def _spread_shapes(

@@ -246,7 +246,11 @@ def emptied(column: Column, is_shown: BoolArray, shape: tuple[int | None, ...]) 
         shapes[~is_shown] = tuple(length or 0 for length in shape)  # as NULLs have
     if isinstance(column, EncodedColumn):
         pairs = zip(column.samples, is_shown.tolist(), strict=True)
-        return EncodedColumn([one if live else b"" for one, live in pairs], shapes, valid)
+        samples = [one if live else b"" for one, live in pairs]
+        maps = column.maps
+        if maps is not None:
+            maps = [one if live else None for one, live in zip(maps, is_shown, strict=True)]
+        return EncodedColumn(samples, shapes, valid, maps)
     kept = take(column, np.flatnonzero(is_shown))
     assert isinstance(kept, RaggedColumn)
     assert shapes is not None

@@ -1,0 +1,258 @@
+"""A tiled sample: its tiles, encoded one after another, and a table of them at its end.
+
+    tile 0 │ tile 1 │ … │ lengths u64 each │ head │ head length u32 │ tiles u64 │ "TLTILES1"
+
+    head    JSON: {"codec": "zstd", "dtype": "uint16", "shape": [4000, 6000], "tiles": [256, 256]}
+
+Numbers are little-endian. A tile is a part of the sample, as is the table: a region reads its tiles
+only, and needs no table, because the map in the chunk's header has the head and where tiles end.
+Bytes alone, as exported, are a complete sample.
+
+    codec    a tile
+    zstd     Blosc: shuffled elements in C order, compressed by Zstandard
+    others   an image file of an image type's codec
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+import numpy as np
+
+from tensorlake.errors import SchemaError, shown
+from tensorlake.quantities import is_whole_number
+from tensorlake.types.base.column import SampleMap
+from tensorlake.types.base.dtypes import parse_dtype
+from tensorlake.types.tiles.grid import MAX_TILES, TileGrid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tensorlake.types.base.column import Buffer
+    from tensorlake.types.base.parts import SampleParts
+    from tensorlake.types.tiles.box import Box
+
+__all__ = [
+    "BLOSC_TILES",
+    "TileCodec",
+    "TileHead",
+    "parse_tiles",
+    "read_tiles",
+    "store_tiles",
+    "tile_map",
+]
+
+_MAGIC = b"TLTILES1"
+_FOOTER = struct.Struct("<IQ8s")
+_MAX_HEAD_NBYTES = 1 << 16
+_MAX_NDIM = 32
+_BLOSC_HEADER = struct.Struct("<4xIII")
+_LEVEL = 5
+
+MAX_TILE_NBYTES = 256 << 20
+"""Bytes of one decoded tile."""
+
+
+class TileCodec(Protocol):
+    """Encodes the tiles of a sample."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the head."""
+        ...
+
+    def encode(self, tile: np.ndarray) -> bytes:
+        """Encode one tile."""
+        ...
+
+    def decode(self, data: Buffer, tile: np.ndarray) -> None:
+        """Decode one tile into an array of its shape; ValueError for any other bytes."""
+        ...
+
+
+class BloscTiles:
+    """Shuffled elements, compressed by Zstandard."""
+
+    name = "zstd"
+
+    def encode(self, tile: np.ndarray) -> bytes:
+        """Encode one tile, in C order."""
+        plain = np.ascontiguousarray(tile, tile.dtype.newbyteorder("<")).reshape(-1)
+        typed = plain.view(np.dtype((np.void, plain.dtype.itemsize)))
+        return bytes(_blosc().encode(typed))
+
+    def decode(self, data: Buffer, tile: np.ndarray) -> None:
+        """Decode one tile."""
+        if len(data) < _BLOSC_HEADER.size:
+            raise ValueError(f"{len(data)} bytes of a tile")
+        nbytes, _, stored = _BLOSC_HEADER.unpack_from(data)
+        if nbytes != tile.nbytes or stored != len(data):  # before anything is allocated
+            raise ValueError(f"a tile of {nbytes:,} bytes, where {tile.nbytes:,} should be")
+        plain = np.frombuffer(_blosc().decode(data), tile.dtype.newbyteorder("<"))
+        tile[...] = plain.reshape(tile.shape)
+
+
+BLOSC_TILES: Final[TileCodec] = BloscTiles()
+
+
+@lru_cache(maxsize=1)
+def _blosc() -> Any:
+    import numcodecs
+
+    return numcodecs.Blosc("zstd", _LEVEL, numcodecs.Blosc.SHUFFLE)
+
+
+@dataclass(frozen=True, slots=True)
+class TileHead:
+    """The head of a tiled sample.
+
+    Attributes:
+        codec: Name of the codec of its tiles.
+        dtype: Dtype of its elements.
+        grid: Its tiles.
+    """
+
+    codec: str
+    dtype: np.dtype
+    grid: TileGrid
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the decoded sample."""
+        return self.grid.shape
+
+    def to_bytes(self) -> bytes:
+        """Write the head."""
+        made = {
+            "codec": self.codec,
+            "dtype": self.dtype.name,
+            "shape": list(self.grid.shape),
+            "tiles": list(self.grid.tiles),
+        }
+        return json.dumps(made, separators=(",", ":")).encode()
+
+    @classmethod
+    def parse(cls, head: bytes) -> Self:
+        """Read what `to_bytes` wrote.
+
+        Raises:
+            ValueError: It is not such a head.
+        """
+        try:
+            read = json.loads(head)
+            codec, dtype = str(read["codec"]), parse_dtype(read["dtype"])
+            shape, tiles = tuple(read["shape"]), tuple(read["tiles"])
+        except (KeyError, TypeError, ValueError, SchemaError, RecursionError) as error:
+            raise ValueError(f"its head is not one of tiles ({error})") from error
+        good = all(type(one) is int and 0 <= one < 1 << 48 for one in (*shape, *tiles))
+        if not good or len(shape) != len(tiles) or 0 in tiles or len(shape) > _MAX_NDIM:
+            raise ValueError(f"tiles of {tiles} over {shape}")
+        grid = TileGrid(shape, tiles)
+        if len(grid) > MAX_TILES:
+            raise ValueError(f"{len(grid):,} tiles")
+        return cls(codec, dtype, grid)
+
+
+def store_tiles(
+    values: np.ndarray, tiles: tuple[int, ...], codec: TileCodec
+) -> tuple[bytes, SampleMap]:
+    """Encode an array by its tiles; return the sample and its map.
+
+    Raises:
+        ValueError: It has too many tiles.
+    """
+    grid = TileGrid(values.shape, tiles)
+    if len(grid) > MAX_TILES:
+        raise ValueError(f"{len(grid):,} tiles of {tiles}; at most {MAX_TILES:,} of a sample")
+    head = TileHead(codec.name, values.dtype, grid).to_bytes()
+    encoded = [codec.encode(values[grid.bounds(number)]) for number in range(len(grid))]
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    footer = _FOOTER.pack(len(head), len(encoded), _MAGIC)
+    table = lengths.astype("<u8").tobytes() + head + footer
+    return b"".join((*encoded, table)), SampleMap(head, np.cumsum([*lengths, len(table)]))
+
+
+def read_tiles(sample: SampleParts, head: TileHead, codec: TileCodec, box: Box) -> np.ndarray:
+    """Decode a box of an array from the tiles over it.
+
+    Raises:
+        ValueError: A tile cannot be decoded, or was not fetched.
+    """
+    grid = head.grid
+    if sample.map.num_parts != len(grid) + 1:
+        raise ValueError(f"{sample.map.num_parts:,} parts, where {len(grid) + 1:,} should be")
+    values = np.empty(box.shape, head.dtype)
+    for number in grid.over(box).tolist():
+        bounds = grid.bounds(number)
+        tile = np.empty(tuple(one.stop - one.start for one in bounds), head.dtype)
+        codec.decode(sample.read(*sample.map.span(number)), tile)
+        inner, outer = _overlap(bounds, box)
+        values[outer] = tile[inner]
+    return values
+
+
+def _overlap(bounds: tuple[slice, ...], box: Box) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Return what a tile and a box share, counted from the start of each."""
+    sides = zip(bounds, box.starts, box.stops, strict=True)
+    shared = [(max(one.start, a), min(one.stop, b), one.start, a) for one, a, b in sides]
+    return (
+        tuple(slice(low - first, high - first) for low, high, first, _ in shared),
+        tuple(slice(low - first, high - first) for low, high, _, first in shared),
+    )
+
+
+def tile_map(sample: Buffer) -> SampleMap:
+    """Make the map of a tiled sample from the table at its end.
+
+    Raises:
+        ValueError: It is not a tiled sample.
+    """
+    view = memoryview(sample)
+    if len(view) < _FOOTER.size:
+        raise ValueError(f"{len(view)} bytes, which have no table of tiles")
+    head_nbytes, count, magic = _FOOTER.unpack(view[-_FOOTER.size :])
+    if magic != _MAGIC or count > MAX_TILES or head_nbytes > _MAX_HEAD_NBYTES:
+        raise ValueError("it does not end in a table of tiles")
+    table_nbytes = _FOOTER.size + head_nbytes + 8 * count
+    if table_nbytes > len(view):
+        raise ValueError("its table of tiles is longer than the sample")
+    table = view[len(view) - table_nbytes :]
+    lengths = np.frombuffer(table[: 8 * count], "<u8")
+    if bool((lengths > len(view)).any()):
+        raise ValueError("a tile is longer than the sample")
+    ends = np.cumsum([*lengths.astype(np.int64).tolist(), table_nbytes])
+    head = bytes(table[8 * count : 8 * count + head_nbytes])
+    if int(ends[-1]) != len(view) or len(TileHead.parse(head).grid) != count:
+        raise ValueError("its tiles are not those of its table")
+    return SampleMap(head, ends)
+
+
+def parse_tiles(tiles: Iterable[int], ndim: int, dtype: np.dtype, what: str) -> tuple[int, ...]:
+    """Check the lengths of a tile that a user declared.
+
+    Raises:
+        SchemaError: There is not one above 0 for each axis, or a tile is too large.
+    """
+    try:
+        lengths = tuple(tiles)
+    except TypeError:
+        lengths = ()
+    if len(lengths) != ndim or not all(is_whole_number(one) and one > 0 for one in lengths):
+        raise SchemaError(
+            f"tiles={shown(tiles)} of {what}: give a length for each of its {ndim} axes,"
+            f" such as {(256,) * min(ndim, 2) + (1,) * max(0, ndim - 2)}",
+            actual=tiles,
+        )
+    nbytes = math.prod(lengths) * dtype.itemsize
+    if nbytes > MAX_TILE_NBYTES:
+        raise SchemaError(
+            f"tiles={shown(tiles)} of {what}: a tile of {nbytes:,} bytes is larger than"
+            f" {MAX_TILE_NBYTES:,}\ngive smaller tiles: some 100 kB are read at once",
+            actual=tiles,
+        )
+    return tuple(int(one) for one in lengths)
