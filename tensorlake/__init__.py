@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from tensorlake.dataset.maintenance.check import CheckReport
     from tensorlake.dataset.maintenance.copy import CopyReport
     from tensorlake.dataset.maintenance.optimize import OptimizeReport
+    from tensorlake.dataset.runs.places import Runs, open_run, open_runs
+    from tensorlake.dataset.runs.run import Run
     from tensorlake.dataset.transform.loaders import loader_from_state
     from tensorlake.dataset.transform.map_report import MapReport
     from tensorlake.dataset.write.upsert import Upserted
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
 
     list = list_datasets  # noqa: A001 - users look for tl.list
     open = open_dataset  # noqa: A001 - likewise tl.open
+    run, runs = open_run, open_runs
 
 __version__ = "0.1.0"
 
@@ -118,6 +121,8 @@ _HOMES = {
     "tensorlake.dataset.maintenance.check": ("CheckReport",),
     "tensorlake.dataset.maintenance.copy": ("CopyReport",),
     "tensorlake.dataset.maintenance.optimize": ("OptimizeReport",),
+    "tensorlake.dataset.runs.places": ("Runs",),
+    "tensorlake.dataset.runs.run": ("Run",),
     "tensorlake.dataset.transform.map_report": ("MapReport",),
     "tensorlake.dataset.write.upsert": ("Upserted",),
     "tensorlake.versions": ("CollectionReport", "ExpiryReport"),
@@ -155,6 +160,8 @@ _HOMES = {
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names} | {
     "list": ("tensorlake.dataset", "list_datasets"),
     "open": ("tensorlake.dataset", "open_dataset"),
+    "run": ("tensorlake.dataset.runs.places", "open_run"),
+    "runs": ("tensorlake.dataset.runs.places", "open_runs"),
 }
 _MODULES = {
     "collate": "tensorlake.loader.config.collate",
@@ -196,6 +203,8 @@ __all__ = [
     "Predicate",
     "Ragged",
     "Row",
+    "Run",
+    "Runs",
     "Scalar",
     "SegmentMask",
     "Sequence",
@@ -221,6 +230,8 @@ __all__ = [
     "ingest",
     "loader_from_state",
     "mix",
+    "run",
+    "runs",
     "udf",
 ]
 # Not "list" and "open": a star import would replace the builtins.

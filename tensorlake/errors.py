@@ -39,6 +39,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 __all__ = [
+<<<<<<< HEAD
     "AccessError", "CommitOutcomeUnknownError", "ConflictError", "CorruptSampleError",
     "CorruptionError", "DTypeMismatchError", "DamagedBranchWarning", "DamagedIndexWarning",
     "DamagedTagWarning", "DatasetNotFoundError", "EmptySideWarning", "ExpiredError",
@@ -54,6 +55,70 @@ __all__ = [
     "UnsupportedStoreError", "VersionNotFoundError", "ViewNotFoundError", "WrongClockWarning",
     "did_you_mean", "missing_extra", "no_such_name", "shown", "shown_as",
 ]  # fmt: skip
+=======
+    "AccessError",
+    "CommitOutcomeUnknownError",
+    "ConflictError",
+    "CorruptSampleError",
+    "CorruptionError",
+    "DTypeMismatchError",
+    "DamagedBranchWarning",
+    "DamagedTagWarning",
+    "DatasetNotFoundError",
+    "EmptySideWarning",
+    "ExpiredError",
+    "InvalidInputError",
+    "InvalidStateError",
+    "MissingExtraError",
+    "MissingTensorError",
+    "NewerVersionWarning",
+    "NotFoundError",
+    "NullColumnWarning",
+    "QueryError",
+    "QueryLimitError",
+    "QueryNameError",
+    "QuerySyntaxError",
+    "QueryTypeError",
+    "QueryUnsupportedError",
+    "QueryWarning",
+    "RaggedBatchError",
+    "ReadOnlyError",
+    "ReplayMismatchError",
+    "ReplayWarning",
+    "RowNotFoundError",
+    "RunNotFoundError",
+    "RunRecordWarning",
+    "RunsHereWarning",
+    "SchemaError",
+    "ShapeMismatchError",
+    "ShortBatchWarning",
+    "SkippedRowsWarning",
+    "SlowFilterWarning",
+    "SnapshotExpiredError",
+    "StaleViewError",
+    "StateMismatchError",
+    "StorageError",
+    "StorageTimeoutError",
+    "TensorNotFoundError",
+    "TensorlakeError",
+    "TensorlakeWarning",
+    "TransactionExpiredError",
+    "UncommittedChangesError",
+    "UncommittedChangesWarning",
+    "UnknownClassError",
+    "UnsupportedError",
+    "UnsupportedFeatureError",
+    "UnsupportedStoreError",
+    "VersionNotFoundError",
+    "ViewNotFoundError",
+    "WrongClockWarning",
+    "did_you_mean",
+    "missing_extra",
+    "no_such_name",
+    "shown",
+    "shown_as",
+]
+>>>>>>> 8f697cb0 (runs: record what loaders read and programs log; replay it)
 
 LINE_CHARACTERS = 16_384  # of a message: a few paths, of up to 4,096 bytes each, and words
 NAME_CHARACTERS = 260  # between slashes: a part of a path has up to 255
@@ -176,6 +241,10 @@ class RowNotFoundError(NotFoundError, IndexError):
     """The version has no such row."""
 
 
+class RunNotFoundError(NotFoundError, KeyError):
+    """There is no record of a run of this name."""
+
+
 class ViewNotFoundError(NotFoundError, KeyError):
     """No view was saved under this name."""
 
@@ -222,6 +291,10 @@ class StaleViewError(InvalidStateError):
 
 class StateMismatchError(InvalidStateError):
     """A loader's state belongs to another selection, seed or order."""
+
+
+class ReplayMismatchError(InvalidStateError):
+    """A batch of a run cannot be made again exactly: what made it differs."""
 
 
 class UncommittedChangesError(InvalidStateError):
@@ -348,6 +421,14 @@ class NullColumnWarning(TensorlakeWarning):
 
 class QueryWarning(TensorlakeWarning):
     """A query is valid, but probably not what was intended."""
+
+
+class ReplayWarning(TensorlakeWarning):
+    """A batch of a run was made again without the functions that the run called."""
+
+
+class RunRecordWarning(TensorlakeWarning):
+    """A part of the record of a run is not stored yet: it is put again with the next."""
 
 
 class RunsHereWarning(TensorlakeWarning):

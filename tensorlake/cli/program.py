@@ -29,6 +29,7 @@ from tensorlake.cli.commands.optimize import optimize
 from tensorlake.cli.commands.query import query
 from tensorlake.cli.commands.restore import restore
 from tensorlake.cli.commands.rm import rm
+from tensorlake.cli.commands.runs import runs
 from tensorlake.cli.commands.serve import serve
 from tensorlake.cli.commands.show import show
 from tensorlake.cli.commands.tag import tag
@@ -75,6 +76,7 @@ def _refusal(name: str, why: str) -> Callable[[], None]:
 # --help lists them in this order: that in which a new user needs them.
 _register("Inspect", info, ls, head, query, show, du, bench)
 _register("Versions", log, diff, branch, tag, merge, restore)
+app.add_typer(runs, rich_help_panel="Inspect")
 _register("Ingest, export, copy", ingest, export, copy, rm)
 app.command("cp", hidden=True)(exits_cleanly(with_terms(copy)))
 # Unknown options are passed on: the server has flags of its own, and rejects any others.

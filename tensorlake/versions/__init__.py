@@ -21,6 +21,7 @@ from tensorlake.versions.log.log import (
     readable_branch_names,
     readable_heads,
 )
+from tensorlake.versions.log.put_once import put_surely
 from tensorlake.versions.log.state import Published, State, group_state, state_of, table_of
 from tensorlake.versions.maintenance.background import Background
 from tensorlake.versions.maintenance.collect import CollectionReport, collect_garbage
@@ -193,6 +194,7 @@ __all__ = [
     "pinned",
     "plan_merge",
     "publish_transaction",
+    "put_surely",
     "ranges_of",
     "read_descriptor",
     "read_view",

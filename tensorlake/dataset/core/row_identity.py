@@ -22,6 +22,7 @@ from tensorlake.types import EncodedColumn, UniformColumn
 __all__ = [
     "ids_of",
     "matched_by_row_id",
+    "matched_ids",
     "physical_of",
     "positions_by_row_id",
     "row_id_texts",
@@ -46,7 +47,12 @@ def matched_by_row_id(wanted: Selection, among: Selection) -> tuple[Int64Array, 
         of ``wanted``, without missing rows.
     """
     physical = wanted.physical(wanted.all_positions())
-    found = physical_of(ids_of(wanted.snapshot, physical), among.snapshot)
+    return matched_ids(ids_of(wanted.snapshot, physical), among)
+
+
+def matched_ids(ids: RowIds, among: Selection) -> tuple[Int64Array, Int64Array]:
+    """Find rows by their ids; return as ``matched_by_row_id`` does."""
+    found = physical_of(ids, among.snapshot)
     rows = np.full(len(found), -1, dtype=np.int64)
     known = found >= 0
     rows[known] = among.snapshot.rows_of(found[known])

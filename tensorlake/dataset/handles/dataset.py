@@ -33,6 +33,7 @@ from tensorlake.dataset.history.diff import UpdatedRows, transitions
 from tensorlake.dataset.maintenance import indexes as indexing
 from tensorlake.dataset.query import assignment
 from tensorlake.dataset.query.predicate import Predicate
+from tensorlake.dataset.runs import places as recording
 from tensorlake.errors import InvalidInputError, TensorNotFoundError
 from tensorlake.quantities import plural
 from tensorlake.versions import Tag, stored_chunks
@@ -237,6 +238,15 @@ class Dataset(Rows):
     restore = versioned.restore
     revert = versioned.revert
     delete_branch = versioned.delete_branch
+
+    # Runs
+
+    run = recording.run
+
+    @property
+    def runs(self) -> recording.Runs:
+        """The runs that are recorded beside the dataset, by name."""
+        return recording.Runs(self.__session__.store, self)
 
     def diff(self, a: str | dt.datetime | None = None, b: str | dt.datetime | None = None) -> Diff:
         """Compare versions by row identity.

@@ -11,6 +11,7 @@ import numpy as np
 
 from tensorlake.dataset.core.item_counts import Uneven, uneven_rows
 from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.runs.damage import damaged_runs
 from tensorlake.errors import (
     CorruptionError,
     CorruptSampleError,
@@ -184,6 +185,7 @@ def check_store(
     findings, samples = list(checked.findings), 0
     if full:
         findings += _uneven_rows(store)
+        findings += damaged_runs(store)
     if decode:
         for found, count in _bad_samples(store):
             samples += count

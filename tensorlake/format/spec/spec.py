@@ -9,6 +9,7 @@ explained in docs/reference/format.md.
     branches/<branch>/HEAD             hint: copy of a recent entry
     tags/<tag>.json                    a name for a version
     packs/<xx>/<txid>-<n>.tlp          chunks and pages of one transaction; <xx> ends the txid
+    runs/<name>/…                      records of training runs, which no entry refers to
 
 A ``txid`` is 48 bits of milliseconds since 1970 and 80 random bits, as 32 hex digits.
 """
@@ -32,6 +33,7 @@ DESCRIPTORS = "descriptor/"
 BRANCHES = "branches/"
 TAGS = "tags/"
 PACKS = "packs/"
+RUNS = "runs/"
 MAIN = "main"
 PIN_PREFIX = "pin-"
 

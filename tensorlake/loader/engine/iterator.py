@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.runtime.counters import Counters
 
-__all__ = ["BatchIterator", "Pass"]
+__all__ = ["BatchIterator", "Pass", "Watcher"]
 
 LEAVE_TIMEOUT_S = 30.0  # for a user function that is running
 
@@ -47,6 +47,18 @@ class Pass(Protocol):
         ...
 
 
+class Watcher(Protocol):
+    """What is told of a loader's passes and batches, in the thread that asks for them."""
+
+    def begin(self, sharding: Sharding, batches: int | None) -> None:
+        """Note that a pass of so many batches begins; None: it has no end."""
+        ...
+
+    def hand_out(self, share: Share, *, wait_s: float, user_s: float) -> None:
+        """Note a batch, how long it was waited for, and how long the user's code took before."""
+        ...
+
+
 class BatchIterator(Iterator[Any]):
     """Ends its pass when it ends or fails, and lets it end when it is garbage-collected."""
 
@@ -60,6 +72,7 @@ class BatchIterator(Iterator[Any]):
         handed_out: Callable[[Share], None],
         ended: Callable[[], None],
         counters: Counters,
+        watcher: Watcher | None = None,
     ) -> None:
         self.is_live = True
         self.sharding = sharding
@@ -74,6 +87,7 @@ class BatchIterator(Iterator[Any]):
         self._handed_out = handed_out
         self._ended = ended
         self._counters = counters
+        self._watcher = watcher
         self._ready: list[tuple[Share, MakeBatch]] = []  # the next one last
         self._clock = Stopwatch()
 
@@ -144,6 +158,8 @@ class BatchIterator(Iterator[Any]):
             self._counters.add(
                 batches=1, rows=len(share), wait_s=wait_s, user_s=user_s, wall_s=wait_s + user_s
             )
+            if self._watcher is not None:
+                self._watcher.hand_out(share, wait_s=wait_s, user_s=user_s)
         except BaseException:  # mainly Ctrl-C: leave no thread behind
             self._end()
             raise

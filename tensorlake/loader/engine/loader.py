@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +27,7 @@ from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_com
 from tensorlake.loader.engine.batching import batching_of
 from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
-from tensorlake.loader.engine.iterator import BatchIterator, Pass
+from tensorlake.loader.engine.iterator import BatchIterator, Pass, Watcher
 from tensorlake.loader.engine.memory_budget import bounds
 from tensorlake.loader.engine.open_pass import Opening, open_pass
 from tensorlake.loader.engine.progress import Progress, progress_of
@@ -49,6 +50,7 @@ from tensorlake.storage import ForkLock
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.plan.plan import Plan
+    from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.plan.sharding import Batches, Sharding, Share
     from tensorlake.loader.sources.rows import OrderedRows
 
@@ -82,6 +84,7 @@ class Loader:
         self._last_pass: Pass | None = None
         self._order: AnyOrder | None = None
         self._agreed: AnyOrder | None = None  # with the other ranks
+        self._watcher: Watcher | None = None
         if arguments.engine == "processes":
             check_transform(arguments.transform)
         if arguments.decode_on == "server":
@@ -126,7 +129,10 @@ class Loader:
             handed_out=self._counted(process_rank, batches, numbers),
             ended=self._place.end,
             counters=self._counters,
+            watcher=self._watcher,
         )
+        if self._watcher is not None:
+            self._watcher.begin(sharding, None if self._rows.is_endless else len(numbers))
         self._live, self._last_pass = weakref.ref(iterator), opened
         iterator.start(start)
         return iterator
@@ -266,6 +272,28 @@ class Loader:
             prefetch = arguments.prefetch_nbytes
             self._order = self._rows.choose(arguments.shuffle, tensors, prefetch_nbytes=prefetch)
         return self._order
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell a watcher of passes that begin after this, and of their batches.
+
+        It is not pickled: batches that other processes make are not watched.
+        """
+        self._watcher = watcher
+
+    def batches_from(self, place: int, *, size: int) -> Batches:
+        """Return the global batches of the current epoch from a place on.
+
+        Args:
+            place: A place in the epoch.
+            size: Rows, or tokens, of a global batch.
+        """
+        whole = {"rank": 0, "world_size": 1, "global_batch_size": size, "equal_parts": 1}
+        return self._batches(replace(self._sharding, **whole), place)
+
+    def places_of(self, number: int) -> Int64Array:
+        """Return the places of this rank's part of a batch, counted from the next one."""
+        batches = self._batches(self._sharding)
+        return self._plan().deal(batches.share(number))
 
     @property
     def plan(self) -> ShownOrder:

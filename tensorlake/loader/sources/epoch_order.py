@@ -54,6 +54,31 @@ class EpochOrder:
             return places
         return self.selection.row_numbers(self.plan.at(places))
 
+    def places_with(self, row: int) -> Int64Array:
+        """Return every position, int64, ascending, at which the epoch gives a row.
+
+        Raises:
+            InvalidInputError: As for ``position_of``.
+        """
+        self._refuse_mix("places_with()")
+        if self._listed is None:
+            own = np.array([row], dtype=np.int64)
+            self._refuse_unknown(own, (own >= 0) & (own < self.selection.num_rows))
+        else:
+            ranked, values = self._listed
+            own = ranked[
+                np.searchsorted(values, row, "left") : np.searchsorted(values, row, "right")
+            ]
+            self._refuse_unknown(np.array([row]), np.array([len(own) > 0]))
+        if isinstance(self.plan, AccessPlan):
+            places = self.plan.places_of(own)
+            return np.sort(places[places >= 0])
+        found = [np.zeros(0, dtype=np.int64)]
+        for start in range(0, self.plan.num_rows, SCANNED_ROWS):
+            places = np.arange(start, min(start + SCANNED_ROWS, self.plan.num_rows))
+            found.append(places[np.isin(self.plan.at(places), own)])
+        return np.concatenate(found)
+
     def position_of(self, rows: Sequence[int] | Int64Array) -> Int64Array:
         """Return the position, int64, at which the epoch gives each of some rows.
 
@@ -64,10 +89,7 @@ class EpochOrder:
             InvalidInputError: The view does not have a row; or the loader is of a mix, in which a
                 row number does not name a row.
         """
-        if isinstance(self.plan, MixPlan):
-            raise InvalidInputError(
-                "position_of(): a row number does not identify a row of a mix\nuse rows_at()"
-            )
+        self._refuse_mix("position_of()")
         numbers = _integers(rows, "rows")
         if self._listed is None:
             found = numbers
@@ -85,6 +107,12 @@ class EpochOrder:
             known = np.where(first[again] < 0, others, first[again])
             first[again] = np.minimum(known, np.where(others < 0, known, others))
         return first
+
+    def _refuse_mix(self, what: str) -> None:
+        if isinstance(self.plan, MixPlan):
+            raise InvalidInputError(
+                f"{what}: a row number does not identify a row of a mix\nuse rows_at()"
+            )
 
     def _places_of(self, positions: Int64Array) -> Int64Array:
         """Return the first place of each of some positions of the selection; −1 for none."""

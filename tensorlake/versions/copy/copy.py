@@ -1,7 +1,7 @@
 """Copy a dataset to another store: packs first, then entries in order, the descriptor last.
 
-    claim ──► packs ──► entries 0, 1, 2, … of main, then of the others ──► tags ──► HEADs ──►
-    descriptor ──► claim deleted
+    claim ──► packs ──► entries 0, 1, 2, … of main, then of the others ──► tags ──► runs ──►
+    HEADs ──► descriptor ──► claim deleted
 
 Stopped anywhere, there is no dataset yet (``refs/copy_claim.py``); run again, it continues. A
 complete copy is updated in the same order, without a claim.
@@ -31,6 +31,7 @@ from tensorlake.format import (
     COPYING,
     DESCRIPTOR,
     MAIN,
+    RUNS,
     Changes,
     Descriptor,
     Entry,
@@ -187,6 +188,8 @@ async def _copied(
             entries += await _copy_log(source, target, branch, head)
         if plan.heads:
             tags = await _copy_tags(plan, source, target, mirror=mirror)
+        if plan.version is None:
+            await _copy_runs(source, target)
         for branch, head in plan.heads.items():
             await _put_hint(target, branch, head, mirror=mirror)
         if claimed is not None:
@@ -320,6 +323,19 @@ async def _copy_log(source: Store, target: Store, branch: str, head: Entry) -> i
             Entry.from_bytes(data or b"", where=path)
             await _put_same(target, path, data or b"")
     return max(0, head.seq + 1 - start)
+
+
+async def _copy_runs(source: Store, target: Store) -> None:
+    """Put the parts of records of runs that the target lacks; none is ever overwritten."""
+    here = {meta.path async for meta in target.list(RUNS)}
+    missing = [meta.path async for meta in source.list(RUNS) if meta.path not in here]
+
+    async def one(path: str) -> None:
+        data = await source.get(path)
+        if data is not None:  # else the run was deleted meanwhile
+            await put_surely(target, path, data)
+
+    await runtime.gather_bounded([partial(one, path) for path in missing], limit=ENTRIES_AT_ONCE)
 
 
 async def _put_same(target: Store, path: str, data: bytes) -> None:

@@ -217,6 +217,8 @@ class UnitOrder:
             "\nuse loader.plan.rows_at(positions)"
         )
 
+    places_with = position_of
+
 
 ShownOrder: TypeAlias = EpochOrder | UnitOrder
 """The order of an epoch as ``loader.plan`` shows it."""

@@ -1,0 +1,1 @@
+"""Records of runs: what training read and logged, and when."""

@@ -1,0 +1,143 @@
+"""Runs by name: those that are recorded beside a dataset, or in another place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from typing import Any
+
+from tensorlake.dataset.core.rowset import HasViews, rowset_of
+from tensorlake.dataset.runs.record import Record, list_runs
+from tensorlake.dataset.runs.run import Run
+from tensorlake.errors import InvalidInputError, RunNotFoundError, did_you_mean, shown
+from tensorlake.storage import Store, open_store, place_text
+
+__all__ = ["Runs", "open_run", "open_runs", "run"]
+
+
+class Runs(Mapping[str, Run]):
+    """The runs that are recorded in one place, by name."""
+
+    def __init__(self, store: Store, dataset: HasViews[Any] | None = None) -> None:
+        self._store = store
+        self._dataset = dataset
+
+    def __getitem__(self, name: str) -> Run:
+        return Run(self._record(name), self._dataset)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list_runs(self._store))
+
+    def __len__(self) -> int:
+        return len(list_runs(self._store))
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{len(self)} runs in {self._store.url!r}",
+            *(f"  {self[name]!r}" for name in self),
+        ]
+        return "\n".join(lines)
+
+    def delete(self, name: str) -> None:
+        """Delete the record of a run.
+
+        Raises:
+            RunNotFoundError: There is none of this name.
+        """
+        self._record(name).delete()
+
+    def _record(self, name: str) -> Record:
+        record = Record.read(self._store, name)
+        if record is None:
+            known = list(self)
+            raise RunNotFoundError(
+                f"{self._store.url!r} has no run {name!r}{did_you_mean(name, known)}"
+                f"\nits runs: {', '.join(known) or 'none'}",
+                name=name,
+            )
+        return record
+
+
+def open_run(
+    url: str | PathLike[str],
+    name: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Run:
+    """Record a run in a place of your choice: of a mix, or of datasets that are read only.
+
+    Args:
+        url: A folder or a prefix of a bucket.
+        name: Name of the run; a run of this name is continued.
+        config: JSON values to remember; values of keys that name secrets are hidden.
+        storage_options: Credentials and endpoint, by fsspec's key names.
+
+    Raises:
+        InvalidInputError: The run was recorded with another config.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-run-of", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> with tl.run("memory://doc-runs", "first") as run:
+        ...     for batch in run.loader(ds, batch_size=2):
+        ...         run.log(total=batch["x"].sum())
+        >>> tl.runs("memory://doc-runs")["first"].steps.column("total").to_pylist()
+        [3.0, 3.0]
+    """
+    store = open_store(place_text(url, what="url"), storage_options=storage_options)
+    return _opened(store, name, config, url=store.url, version="", dataset=None)
+
+
+def open_runs(
+    place: str | PathLike[str] | HasViews[Any],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Runs:
+    """Return the runs that are recorded beside a dataset, or in a place.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> len(tl.runs("memory://doc-no-runs"))
+        0
+    """
+    if isinstance(place, str | PathLike):
+        return Runs(open_store(place_text(place, what="url"), storage_options=storage_options))
+    return Runs(rowset_of(place).session.store, place)
+
+
+def run(self: HasViews[Any], name: str, config: Mapping[str, Any] | None = None) -> Run:
+    """Record a run: what its loaders read at each step, and what it logs.
+
+    The record is beside the dataset, under ``runs/``, outside of its branches. A run of the same
+    name is continued: its next step is that of the state that the loader was given.
+
+    Args:
+        self: The dataset.
+        name: Name of the run.
+        config: JSON values to remember; values of keys that name secrets are hidden.
+
+    Raises:
+        InvalidInputError: The run was recorded with another config; or the dataset is behind a
+            server, which keeps no records.
+    """
+    rows = rowset_of(self)
+    store = rows.session.store
+    return _opened(store, name, config, url=rows.url, version=rows.version, dataset=self)
+
+
+def _opened(
+    store: Store,
+    name: str,
+    config: Mapping[str, Any] | None,
+    *,
+    url: str,
+    version: str,
+    dataset: HasViews[Any] | None,
+) -> Run:
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"the name of a run is a string, got {shown(name)}")
+    record = Record.create(store, name, url=url, version=version, config=config or {})
+    return Run(record, dataset, is_recording=True)

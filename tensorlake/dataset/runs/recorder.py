@@ -1,0 +1,303 @@
+"""The recorder of a process: notes what its loader hands out and what the program logs.
+
+    user's thread   hand_out ─ log ─ hand_out ─ …      2 µs each, into memory
+                        │ every 30 s, at the end of a pass, and at close()
+    storage thread      └─► events-<n>.arrow, rows-<n>.arrow
+
+A part that the store refuses is kept, and put again with the next; `close` raises the error then.
+Forked children, such as workers of a DataLoader, record nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+import time
+import warnings
+import weakref
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tensorlake.dataset.runs.arguments import arguments_to_json
+from tensorlake.dataset.runs.record import Record, Segment, software
+from tensorlake.dataset.runs.tables import ROW_COLUMNS, Meter, Step, Table, table_bytes
+from tensorlake.dataset.runs.timeline import Timeline
+from tensorlake.errors import (
+    InvalidStateError,
+    MissingExtraError,
+    RunRecordWarning,
+    TensorlakeError,
+)
+from tensorlake.storage import runtime
+from tensorlake.versions import put_surely
+
+if TYPE_CHECKING:
+    from tensorlake.loader import Loader, Sharding, Share
+
+__all__ = ["Recorder", "software_here"]
+
+FLUSH_S = 30.0
+ROWS_NBYTES = 8 << 20
+"""Values of rows that are held before they are written."""
+
+
+class Recorder:
+    """Records one process's part of a run. Safe to use from several threads.
+
+    Attributes:
+        record: The run's record.
+        attempt: The name of what this process records.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.attempt = record.new_attempt()
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._watches: _Watch | None = None
+        self._rank = 0
+        self._meter = Meter(0, time.time())
+        self._open: Step | None = None  # the step under way
+        self._next: int | None = None  # the next step; None: not known before a pass begins
+        self._numbers = {"segment": 0, "events": 0, "rows": 0}
+        self._rows: list[Table] = []
+        self._rows_nbytes = 0
+        self._flushed = time.monotonic()
+        self._puts: dict[str, tuple[Callable[[], bytes], Future[Any]]] = {}
+        self._is_closed = False
+        atexit.register(self.close)
+
+    @property
+    def step(self) -> int | None:
+        """The step whose batch was handed out last; None before the first."""
+        return None if self._open is None else self._open.step
+
+    def watch(self, loader: Loader, framework: str, arguments: Mapping[str, Any]) -> None:
+        """Record the passes of a loader from now on, in place of another's."""
+        self._check_usable()
+        self._watches = _Watch(self, loader, framework, arguments_to_json(arguments))
+        loader.watch(self._watches)
+
+    def begin(self, watch: _Watch, sharding: Sharding, batches: int | None) -> None:
+        """Note that a pass of the loader begins."""
+        loader = watch.loader()
+        if loader is None or watch is not self._watches or self._is_elsewhere or self._is_closed:
+            return
+        state = loader.state_dict()
+        with self._lock:
+            if self._next is None:
+                self._rank = sharding.rank
+                self._meter = Meter(sharding.rank, time.time())
+                timeline = Timeline(self.record.segments(), sharding.rank)
+                self._next = timeline.step_of(state, partial(_batches_between, loader))
+            self._end_step()
+            segment = Segment(
+                attempt=self.attempt,
+                number=self._numbers["segment"],
+                step=self._next,
+                rank=sharding.rank,
+                batches=batches,
+                world_size=sharding.world_size,
+                global_batch_size=sharding.global_batch_size,
+                framework=watch.framework,
+                state=state,
+                arguments=watch.arguments,
+                software=software_of(loader),
+            )
+            content = segment.to_json()
+            self._put("segment", lambda: json.dumps(content, indent=1).encode())
+
+    def hand_out(self, share: Share, epoch: int, *, wait_s: float, user_s: float) -> None:
+        """Note a batch: a new step begins."""
+        if self._is_elsewhere or self._is_closed:
+            return
+        with self._lock:
+            self._end_step(user_s)
+            step, self._next = self._next or 0, (self._next or 0) + 1
+            self._open = Step(step, time.time(), epoch, share.next_place, wait_s)
+            if time.monotonic() - self._flushed >= FLUSH_S:
+                self.flush()
+
+    def log(self, scalars: Mapping[str, float], step: int | None = None) -> None:
+        """Log scalars of the step under way; without a loader, of a step of their own."""
+        self._check_usable()
+        with self._lock:
+            if step is None and self._watches is not None and self._open is not None:
+                self._open.scalars.update(scalars)
+                return
+            number = self._following(step)
+            if self._open is None or self._open.step != number:
+                self._end_step()
+                self._open = Step(number, time.time(), -1, -1, 0.0)
+            self._open.scalars.update(scalars)
+            if time.monotonic() - self._flushed >= FLUSH_S:
+                self.flush()
+
+    def log_rows(self, ids: npt.NDArray[Any], values: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Log values of rows, by row id."""
+        self._check_usable()
+        count = len(ids)
+        with self._lock:
+            own = {
+                "step": np.full(count, -1 if self._open is None else self._open.step, np.int64),
+                "rank": np.full(count, self._rank, np.int32),
+                **{name: ids[name] for name in ("txid_high", "txid_low", "offset")},
+            }
+            table = pa.table({name: pa.array(array) for name, array in own.items()})
+            table = table.cast(ROW_COLUMNS)
+            for name, array in values.items():
+                table = table.append_column(name, pa.array(array, pa.float64()))
+            self._rows.append(table)
+            self._rows_nbytes += table.nbytes
+            if self._rows_nbytes > ROWS_NBYTES:
+                self.flush()
+
+    def flush(self) -> None:
+        """Begin to write what was collected; a part that failed before is put again."""
+        with self._lock:
+            self._flushed = time.monotonic()
+            for path, (make, future) in list(self._puts.items()):
+                if not future.done():
+                    continue
+                error = future.exception()
+                if error is None:
+                    del self._puts[path]
+                elif isinstance(error, TensorlakeError):
+                    warnings.warn(RunRecordWarning(_failed(self.record, error)), stacklevel=2)
+                    self._puts[path] = make, self._submitted(path, make)
+                else:
+                    raise error
+            if (events := self._meter.take()) is not None:
+                self._put("events", partial(table_bytes, events))
+            if self._rows:
+                rows, self._rows, self._rows_nbytes = self._rows, [], 0
+                self._put("rows", partial(_joined_bytes, rows))
+
+    def close(self) -> None:
+        """Write the rest, and wait for it.
+
+        Raises:
+            StorageError: The store took a part neither before nor now.
+        """
+        if self._is_closed or self._is_elsewhere:
+            return
+        with self._lock:
+            self._end_step()
+            self.flush()
+            self._is_closed = True
+            atexit.unregister(self.close)
+            puts = dict(self._puts)
+            self._puts.clear()
+        for path, (make, future) in puts.items():
+            try:
+                future.result()
+            except TensorlakeError:
+                self._submitted(path, make).result()
+
+    def _following(self, step: int | None) -> int:
+        """Return the step that is logged without a loader."""
+        if step is not None:
+            self._next = step + 1
+            return step
+        if self._next is None:
+            self._next = Timeline(self.record.segments()).end
+        self._next += 1
+        return self._next - 1
+
+    def _end_step(self, compute_s: float = 0.0) -> None:
+        if self._open is not None:
+            self._open.compute_s = compute_s
+            self._meter.add(self._open)
+            self._open = None
+
+    def _put(self, kind: str, make: Callable[[], bytes]) -> None:
+        path = self.record.path(self.attempt, kind, self._numbers[kind])
+        self._numbers[kind] += 1
+        self._puts[path] = make, self._submitted(path, make)
+
+    def _submitted(self, path: str, make: Callable[[], bytes]) -> Future[Any]:
+        store = self.record.store
+        return runtime.submit_here(lambda: put_surely(store, path, make()))
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        return os.getpid() != self._process
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise InvalidStateError(
+                f"the run {self.record.name!r} was closed\nopen it again: ds.run(name)"
+            )
+        if self._is_elsewhere:
+            raise InvalidStateError(
+                f"the run {self.record.name!r} is of another process, which this one was forked"
+                " from\nlog in the process that trains, or open the run here: ds.run(name)"
+            )
+
+
+class _Watch:
+    """What a loader tells: it has no reference to the loader, which has one to it."""
+
+    def __init__(
+        self, recorder: Recorder, loader: Loader, framework: str, arguments: Mapping[str, Any]
+    ) -> None:
+        self.framework = framework
+        self.arguments = arguments
+        self.loader = weakref.ref(loader)
+        self._recorder = recorder
+        self._epoch = 0
+
+    def begin(self, sharding: Sharding, batches: int | None) -> None:
+        """Note that a pass begins."""
+        if (loader := self.loader()) is not None:
+            self._epoch = loader.epoch
+        self._recorder.begin(self, sharding, batches)
+
+    def hand_out(self, share: Share, *, wait_s: float, user_s: float) -> None:
+        """Note a batch."""
+        self._recorder.hand_out(share, self._epoch, wait_s=wait_s, user_s=user_s)
+
+
+def _batches_between(loader: Loader, segment: Segment, position: int) -> int | None:
+    """Count the batches from a segment's beginning to a place; None: none begins there."""
+    start = int(segment.state["position"])
+    batches = loader.batches_from(start, size=segment.global_batch_size)
+    if position <= start:
+        return 0 if position == start else None
+    number = bisect_left(range(batches.count), position, key=batches.stop)
+    is_border = number < batches.count and batches.stop(number) == position
+    return number + 1 if is_border else None
+
+
+def _joined_bytes(tables: list[Table]) -> bytes:
+    return table_bytes(pa.concat_tables(tables, promote_options="default"))
+
+
+def software_of(loader: Loader) -> dict[str, str]:
+    """Return versions of the software that makes a loader's batches, and what resizes images."""
+    is_media = any(one.type is not None and one.type.is_media for one in loader.columns)
+    return software_here() if is_media else software()
+
+
+def software_here() -> dict[str, str]:
+    """Return versions of software in this process, and which library resizes images."""
+    from tensorlake.loader import decode
+
+    try:
+        resampler = decode.choose_resampler().name
+    except MissingExtraError:
+        resampler = "none"
+    return {**software(), "resampler": resampler}
+
+
+def _failed(record: Record, error: TensorlakeError) -> str:
+    return f"a part of the record of run {record.name!r} is not stored yet: {error}"

@@ -1,0 +1,172 @@
+"""What a run read at a step, made again: rows, places and batches, from the record alone.
+
+    step ─► stretch (the pass that made it) ─► the loader's state, moved on ─► its next batch
+
+The loader of a recorded pass is made again at the state that the pass began with; nothing is read
+before its first batch. A global batch is the batch of one rank of as many rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.runs.arguments import arguments_from_json, digest_of, unrecorded
+from tensorlake.dataset.runs.record import Segment
+from tensorlake.dataset.runs.recorder import software_here
+from tensorlake.dataset.runs.timeline import Stretch
+from tensorlake.dataset.transform.loaders import loader_from_state
+from tensorlake.errors import (
+    InvalidInputError,
+    ReplayMismatchError,
+    ReplayWarning,
+)
+
+if TYPE_CHECKING:
+    from tensorlake.loader import Framework, Loader
+
+__all__ = ["CanLoad", "Replay"]
+
+Int64Array = npt.NDArray[np.int64]
+FUNCTIONS = ("transform", "batch_transform")
+DECODERS = ("simplejpeg", "pillow", "resampler")
+"""Software whose versions change the pixels of a batch; recorded with a resampler."""
+
+
+class CanLoad(Protocol):
+    """Rows that a loader reads: a Dataset, a View, a Mix, packed rows, windows."""
+
+    def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Makes the loaders of a run's passes again.
+
+    Attributes:
+        name: The run's name.
+        moved: The URL at which the run read its dataset, and where that is now.
+        storage_options: Credentials and endpoint.
+        rows: What the run read, where a state does not say; None: it does.
+    """
+
+    name: str
+    moved: tuple[str, str]
+    storage_options: Mapping[str, Any]
+    rows: CanLoad | None = None
+
+    def batch(
+        self,
+        stretch: Stretch,
+        step: int,
+        rank: int | None,
+        *,
+        exact: bool,
+        given: Mapping[str, Any],
+    ) -> Any:
+        """Return the batch of a step: of a rank, or of all ranks together.
+
+        Raises:
+            ReplayMismatchError: Functions or libraries that make batches differ from the run's.
+        """
+        segment = stretch.segment
+        if exact:
+            self._check_same(segment, given)
+        missing = [name for name in unrecorded(segment.arguments) if name not in given]
+        left_out = [name for name in missing if name in FUNCTIONS]
+        if left_out:
+            warnings.warn(
+                ReplayWarning(
+                    f"the batch is the one before {', '.join(f'{name}=' for name in left_out)}:"
+                    " functions are not recorded\ngive them to run.batch() again"
+                ),
+                stacklevel=3,
+            )
+        with self._loader(segment, rank, dict(given)) as loader:
+            loader.skip(step - stretch.start)
+            return next(iter(loader))
+
+    def places(self, stretch: Stretch, step: int, rank: int | None) -> tuple[Loader, Int64Array]:
+        """Return a step's places in its epoch, and a loader that has the epoch's plan."""
+        loader = self._loader(stretch.segment, rank, {})
+        return loader, loader.places_of(step - stretch.start)
+
+    def steps_of(self, stretch: Stretch, row: int) -> list[int]:
+        """Return the steps of a stretch whose batches have a row, ascending."""
+        segment = stretch.segment
+        with self._loader(segment, None, {}) as loader:
+            start = int(segment.state["position"])
+            batches = loader.batches_from(start, size=segment.global_batch_size)
+            stop = batches.count if stretch.stop is None else stretch.stop - stretch.start
+            places = loader.plan.places_with(row)
+            numbers = {
+                bisect_right(range(stop), place, key=batches.stop)
+                for place in places.tolist()
+                if place >= start
+            }
+            return [stretch.start + one for one in sorted(numbers) if one < stop]
+
+    def _loader(self, segment: Segment, rank: int | None, given: dict[str, Any]) -> Loader:
+        """Make the loader of a pass again, where the pass began."""
+        arguments = arguments_from_json(segment.arguments) | given
+        for name in ("weights", "null", "collate", "decode"):
+            if name in unrecorded(segment.arguments) and name not in given:
+                raise InvalidInputError(
+                    f"{name}= of run {self.name!r} is too large or has functions, and was not"
+                    f" recorded\ngive it again: run.batch(step, {name}=…)",
+                    argument=name,
+                )
+        if rank is None:
+            arguments |= {"rank": 0, "world_size": 1}
+        elif 0 <= rank < segment.world_size:
+            arguments |= {"rank": rank, "world_size": segment.world_size}
+        else:
+            raise InvalidInputError(
+                f"rank {rank} is not one of the {segment.world_size} ranks of these steps",
+                actual=rank,
+            )
+        arguments["global_batch_size"] = segment.global_batch_size
+        state = dict(segment.state)
+        source = state.get("source")
+        if self.rows is not None or source is None:
+            if self.rows is None:
+                raise InvalidInputError(
+                    f"run {self.name!r} read rows that its record does not say how to find: a mix,"
+                    " packed rows, windows, or rows that were chosen by hand\ngive them again:"
+                    " ds.runs[name].of(view)"
+                )
+            loader = self.rows.__loader__(segment.framework, arguments)  # pyright: ignore[reportArgumentType] - it was one
+            loader.load_state_dict(state)
+            return loader
+        was, now = self.moved
+        if source["url"] == was:
+            state["source"] = {**source, "url": now}
+        for name in ("shuffle", "seed", "weights", "stratify", "group", "limit", "repeat"):
+            arguments.pop(name, None)  # the state has them
+        arguments.pop("batch_by", None)
+        arguments.pop("balance", None)
+        return loader_from_state(state, storage_options=self.storage_options, **arguments)
+
+    def _check_same(self, segment: Segment, given: Mapping[str, Any]) -> None:
+        here = software_here()
+        compared = DECODERS if "resampler" in segment.software else ()
+        different = [
+            f"{name}: recorded {segment.software.get(name)}, here {here.get(name)}"
+            for name in compared
+            if here.get(name) != segment.software.get(name)
+        ]
+        for name, recorded in unrecorded(segment.arguments).items():
+            if name in given and digest_of(given[name]) != recorded["digest"]:
+                different.append(f"{name}=: its source is not that of {recorded.get('function')!r}")
+        if different:
+            raise ReplayMismatchError(
+                f"run {self.name!r} cannot be replayed exactly; what makes batches differs\n   "
+                + "\n   ".join(different)
+                + "\nuse the recorded ones, or take the nearest: run.batch(step, exact=False)"
+            )

@@ -1,0 +1,401 @@
+"""`Run`: what a training run read and logged; recorded while it runs, and asked afterwards.
+
+with ds.run("resnet-50", config={"lr": 0.1}) as run:
+for batch in run.torch(batch_size=256, shuffle=True):
+loss = step(batch)                              # one loss a row
+run.log(loss=loss.mean(), per_row={"loss": loss}, rows=batch["_row"])
+
+ds.runs["resnet-50"].batch(step=41_200)                 # the very arrays again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.core.rowset import HasRows, HasViews, RowSet, rowset_of
+from tensorlake.dataset.display.signatures import with_options
+from tensorlake.dataset.runs.record import Record
+from tensorlake.dataset.runs.recorder import Recorder
+from tensorlake.dataset.runs.replay import CanLoad, Replay
+from tensorlake.dataset.runs.tables import Table, read_tables
+from tensorlake.dataset.runs.timeline import Timeline
+from tensorlake.dataset.runs.values import IDS, number, numbers, row_ids, row_numbers, with_values
+from tensorlake.dataset.transform.loader_options import (
+    DEFAULTS,
+    JaxOptions,
+    LoaderOptions,
+    TorchOptions,
+)
+from tensorlake.errors import InvalidInputError, did_you_mean
+from tensorlake.format import ROW_ID
+from tensorlake.quantities import checked_integer
+
+if TYPE_CHECKING:
+    from tensorlake.loader import Framework, Loader
+
+__all__ = ["Run"]
+
+Int64Array = npt.NDArray[np.int64]
+ROW = "_row"
+
+
+class Run:
+    """A run: made by ``ds.run`` and ``tl.run``, found in ``ds.runs`` and ``tl.runs``.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-run", {"x": "float64"})
+        >>> ds.extend({"x": [1.0, 2.0, 3.0, 4.0]})
+        >>> _ = ds.commit("four")
+        >>> with ds.run("mean", config={"lr": 0.1}) as run:
+        ...     for batch in run.loader(batch_size=2, shuffle=True, seed=1):
+        ...         loss = (batch["x"] - 2.5) ** 2
+        ...         run.log(loss=loss.mean(), per_row={"loss": loss}, rows=batch["_row"])
+        >>> run = ds.runs["mean"]
+        >>> run.steps.column("loss").to_pylist()
+        [1.25, 1.25]
+        >>> run.rows_at(step=1).tolist(), run.batch(step=1)["x"].tolist()
+        ([0, 2], [1.0, 3.0])
+        >>> run.steps_of(row=2)
+        [1]
+        >>> run.rows("loss")["loss"].tolist()
+        [2.25, 0.25, 0.25, 2.25]
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        dataset: HasViews[Any] | None = None,
+        *,
+        rows: CanLoad | None = None,
+        is_recording: bool = False,
+    ) -> None:
+        self._record = record
+        self._dataset = dataset
+        self._rows = rows
+        self._recorder = Recorder(record) if is_recording else None
+        self._sources: list[RowSet] = []  # of the loader, whose rows are logged
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return self._record.name
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The config that the run was created with; values of keys that name secrets are hidden."""
+        return self._record.config
+
+    @property
+    def dataset(self) -> str:
+        """URL of the dataset that it was begun with, or of the place of the record."""
+        return str(self._record.content.get("dataset"))
+
+    @property
+    def version(self) -> str:
+        """The version that it began with; empty if it was not begun with a dataset."""
+        return str(self._record.content.get("dataset_version"))
+
+    # Recording
+
+    @with_options(TorchOptions, DEFAULTS)
+    def torch(self, rows: CanLoad | None = None, **arguments: Unpack[TorchOptions]) -> Loader:
+        """Stream batches of torch tensors, and record which; as ``ds.torch()``.
+
+        Without ``columns=``, batches of a dataset or a view have ``_row``, for ``log(per_row=)``.
+
+        Args:
+            rows: A view, a mix, packed rows or windows, in place of the run's dataset.
+            arguments: Those of ``ds.torch()``.
+        """
+        return self._recorded("torch", rows, dict(arguments))
+
+    @with_options(JaxOptions, DEFAULTS)
+    def jax(self, rows: CanLoad | None = None, **arguments: Unpack[JaxOptions]) -> Loader:
+        """Stream batches of JAX arrays, and record which; as ``ds.jax()``.
+
+        Args:
+            rows: A view, a mix, packed rows or windows, in place of the run's dataset.
+            arguments: Those of ``ds.jax()``.
+        """
+        return self._recorded("jax", rows, dict(arguments))
+
+    @with_options(LoaderOptions, DEFAULTS)
+    def loader(self, rows: CanLoad | None = None, **arguments: Unpack[LoaderOptions]) -> Loader:
+        """Stream batches of NumPy arrays, and record which; as ``ds.loader()``.
+
+        Args:
+            rows: A view, a mix, packed rows or windows, in place of the run's dataset.
+            arguments: Those of ``ds.loader()``.
+        """
+        return self._recorded("numpy", rows, dict(arguments))
+
+    def log(
+        self,
+        *,
+        step: int | None = None,
+        per_row: Mapping[str, Any] | None = None,
+        rows: Any = None,
+        **scalars: Any,
+    ) -> None:
+        """Log numbers of the batch that was handed out last, and of its rows.
+
+        Args:
+            step: The step, where the batches are not of a loader of this run.
+            per_row: By name, one number for each row of the batch.
+            rows: The rows: ``batch["_row"]``; of a mix the batch itself, with ``_source``.
+            scalars: By name, a number: a loss, a rate.
+
+        Raises:
+            InvalidInputError: A value is not a number, or the values are not one per row.
+            InvalidStateError: The run is closed, was not opened to record, or is of a process that
+                this one was forked from.
+        """
+        recorder = self._recording()
+        if step is not None:
+            step = checked_integer(step, name="step", least=0)
+        own = {name: number(name, value) for name, value in scalars.items()}
+        if per_row is not None:
+            values = {name: numbers(name, value) for name, value in per_row.items()}
+            ids = self._ids_of(rows)
+            for name, array in values.items():
+                if len(array) != len(ids):
+                    raise InvalidInputError(
+                        f"per_row={{{name!r}: …}} has {len(array):,} numbers for {len(ids):,} rows",
+                        expected=len(ids),
+                        actual=len(array),
+                    )
+            recorder.log_rows(ids, values)
+        elif rows is not None:
+            raise InvalidInputError("rows= is for per_row=: give numbers of the rows, too")
+        if own or step is not None:
+            recorder.log(own, step)
+
+    def close(self) -> None:
+        """Write what was logged; the run can be opened again.
+
+        Raises:
+            StorageError: The store does not take it.
+        """
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # What was recorded
+
+    @property
+    def steps(self) -> Table:
+        """What was logged, a record a step, as an Arrow table in the order of steps.
+
+        Columns: ``step``, ``steps`` (batches that the record stands for: 1, unless there were more
+        than 10,000 and more than one a second), ``time`` (seconds since 1970), ``rank``, ``epoch``,
+        ``position``, ``wait_s`` (for the batch), ``compute_s`` (in the program's loop), and the
+        scalars, float64.
+        """
+        timelines = self._timelines()
+        return read_tables(self._record, "events", timelines).sort_by(
+            [("step", "ascending"), ("rank", "ascending")]
+        )
+
+    def rows_at(self, step: int, rank: int | None = None) -> Int64Array:
+        """Return the row numbers, int64, of a step's batch, in its order.
+
+        Args:
+            step: The step.
+            rank: A rank's part; None: the whole batch.
+
+        Raises:
+            InvalidInputError: There is no such step or rank.
+        """
+        stretch = Timeline(self._record.segments()).stretch(_step(step))
+        loader, places = self._replay().places(stretch, step, rank)
+        found = loader.plan.rows_at(places)
+        return np.concatenate(found) if isinstance(found, list) else found
+
+    def steps_of(self, row: int) -> list[int]:
+        """Return the steps whose batches had a row, ascending; computed, not looked up.
+
+        Args:
+            row: Number of the row in the version that the run read.
+
+        Raises:
+            InvalidInputError: The run did not read such rows; or it read a mix, packed rows or
+                windows, in which a row number does not name a row.
+        """
+        row = checked_integer(row, name="row")
+        replay = self._replay()
+        stretches = self._known_stretches()
+        return [step for stretch in stretches for step in replay.steps_of(stretch, row)]
+
+    def batch(
+        self, step: int, rank: int | None = None, *, exact: bool = True, **arguments: Any
+    ) -> Any:
+        """Make the batch of a step again: read, decoded and augmented as it was.
+
+        Args:
+            step: The step.
+            rank: A rank's part; None: the batches of all ranks as one.
+            exact: Refuse where the libraries that decode, or functions given, are not the recorded.
+            arguments: Functions that were not recorded, ``transform=``, ``batch_transform=``, and
+                other arguments of the loader.
+
+        Raises:
+            ReplayMismatchError: What makes the batch differs from what made it.
+            SnapshotExpiredError: The version that the run read has expired.
+            InvalidInputError: There is no such step or rank, or the record does not say which rows.
+        """
+        stretch = Timeline(self._record.segments()).stretch(_step(step))
+        return self._replay().batch(stretch, step, rank, exact=exact, given=arguments)
+
+    def rows(self, name: str) -> Any:
+        """Return a View of the rows for which a value was logged, with the last value as a column.
+
+        Rows that were deleted since are left out.
+
+        Args:
+            name: A name of ``per_row=``.
+
+        Raises:
+            InvalidInputError: No such value was logged, or the dataset has a tensor of this name.
+        """
+        if self._dataset is None:
+            raise InvalidInputError(
+                f"run {self.name!r} is in a place without a dataset\nsay which: tl.runs(url)["
+                f"{self.name!r}].of(ds)"
+            )
+        table = read_tables(self._record, "rows", self._timelines())
+        if name not in table.column_names:
+            known = [one for one in table.column_names if one not in ("step", "rank", *IDS)]
+            raise InvalidInputError(
+                f"run {self.name!r} logged no {name!r} of rows{did_you_mean(name, known)}"
+                f"\nlogged were: {', '.join(known) or 'none'}"
+            )
+        return self._dataset.__view__(with_values(rowset_of(self._dataset), table, name))
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write ``steps`` as a CSV file."""
+        from pyarrow import csv
+
+        csv.write_csv(self.steps, str(path))
+
+    def of(self, rows: Any) -> Run:
+        """Return the run, replayed from these rows: where its record cannot say which.
+
+        Args:
+            rows: The dataset, or the view, mix, packed rows or windows as they were given to
+                ``run.torch()``.
+        """
+        has_views = hasattr(rows, "__view__")
+        return Run(self._record, rows if has_views else self._dataset, rows=rows)
+
+    def __repr__(self) -> str:
+        stretches = Timeline(self._record.segments()).stretches
+        ranks = stretches[-1].segment.world_size if stretches else 0
+        end = Timeline(self._record.segments()).end
+        of = self._record.content.get("dataset_version", "")
+        return (
+            f"Run {self.name!r} of {self._record.content.get('dataset')!r} {of}: {end:,} steps"
+            + (f" on {ranks} ranks" if ranks > 1 else "")
+        )
+
+    # Inside
+
+    def _recording(self) -> Recorder:
+        if self._recorder is None:
+            raise InvalidInputError(
+                f"run {self.name!r} is open to be read\nopen it to record: ds.run({self.name!r})"
+            )
+        return self._recorder
+
+    def _recorded(self, framework: Framework, rows: Any, arguments: dict[str, Any]) -> Loader:
+        recorder = self._recording()
+        given = self._dataset if rows is None else rows
+        if given is None:
+            raise InvalidInputError(
+                f"run {self.name!r} is in a place without a dataset\nsay what to read:"
+                f" run.{framework.replace('numpy', 'loader')}(view, batch_size=…)"
+            )
+        loader = cast("CanLoad", given).__loader__(framework, arguments)
+        columns = [one.name for one in loader.columns]
+        if arguments.get("columns") is None and hasattr(given, "__rowset__") and ROW not in columns:
+            arguments["columns"] = [*columns, ROW]  # what per_row= needs
+            loader = cast("CanLoad", given).__loader__(framework, arguments)
+        sources = getattr(given, "sources", None)
+        whole = getattr(given, "rows", None) if sources is None else None
+        if sources is not None:
+            self._sources = [rowset_of(one) for one in sources.values()]
+        else:
+            base = next((one for one in (given, whole) if hasattr(one, "__rowset__")), None)
+            self._sources = [] if base is None else [rowset_of(cast("HasRows", base))]
+        recorder.watch(loader, framework, arguments)
+        return loader
+
+    def _ids_of(self, rows: Any) -> npt.NDArray[Any]:
+        """Return the row ids of a batch's rows."""
+        if rows is None:
+            raise InvalidInputError(
+                'per_row= needs the rows: run.log(per_row=…, rows=batch["_row"])'
+            )
+        if not self._sources:
+            raise InvalidInputError(
+                "per_row= is of rows that a loader of this run gave: run.torch(…), run.loader(…)"
+            )
+        if isinstance(rows, Mapping):
+            batch = cast("Mapping[str, Any]", rows)
+            given = row_numbers(batch["_row"])
+            of = row_numbers(batch["_source"]) if "_source" in batch else np.zeros_like(given)
+        elif len(self._sources) > 1:
+            raise InvalidInputError("of a mix give the batch, which has '_source': rows=batch")
+        else:
+            given = row_numbers(rows)
+            of = np.zeros_like(given)
+        found = np.empty(len(given), ROW_ID)
+        for at in np.unique(of).tolist():
+            found[of == at] = row_ids(self._sources[at], given[of == at])
+        return found
+
+    def _timelines(self) -> dict[int, Timeline]:
+        segments = self._record.segments()
+        ranks = {one.rank for one in segments}
+        return {rank: Timeline(segments, rank) for rank in ranks}
+
+    def _known_stretches(self) -> list[Any]:
+        """Return the stretches, the last only as far as steps of it were recorded."""
+        stretches = list(Timeline(self._record.segments()).stretches)
+        if stretches:
+            steps = self.steps
+            last = max(steps.column("step").to_pylist(), default=-1)
+            newest = stretches[-1]
+            stop = max(last + 1, newest.start)
+            ends = stop if newest.stop is None else min(stop, newest.stop)
+            stretches[-1] = replace(newest, stop=ends)
+        return stretches
+
+    def _replay(self) -> Replay:
+        was = str(self._record.content.get("dataset"))
+        now, options = was, cast("Mapping[str, Any]", {})
+        if self._dataset is not None:
+            rows = rowset_of(self._dataset)
+            now, options = rows.url, rows.session.options
+        return Replay(self.name, (was, now), options.get("storage_options") or {}, self._rows)
+
+
+def _step(step: Any) -> int:
+    return checked_integer(step, name="step", least=0)

@@ -1,0 +1,127 @@
+"""Which pass each step of a run belongs to, when a run was stopped and resumed.
+
+    attempt 0   steps  0 ─────────── 57 ✂            killed; its last checkpoint was after step 40
+    attempt 1   steps             41 ─────────► 99   began at the state of that checkpoint
+    the run     steps  0 ──── 40 ┊ 41 ────────► 99
+
+A later attempt replaces the steps from its first on: what the model had learnt of them was lost.
+Within an attempt steps only count on, also if the program goes back to an earlier epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorlake.dataset.runs.record import Segment
+from tensorlake.errors import InvalidInputError
+
+__all__ = ["Stretch", "Timeline"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Steps [start, stop) of a run, and the pass that made them; ``stop`` None: no known end."""
+
+    start: int
+    stop: int | None
+    segment: Segment
+
+    def __contains__(self, step: int) -> bool:
+        return self.start <= step and (self.stop is None or step < self.stop)
+
+
+class Timeline:
+    """The steps of one rank of a run."""
+
+    def __init__(self, segments: Sequence[Segment], rank: int = 0) -> None:
+        """Accept segments in the order of their attempts."""
+        self.rank = rank
+        own = [one for one in segments if one.rank == rank]
+        kept: list[Segment] = []
+        for segment in own:
+            kept = [one for one in kept if one.step < segment.step]
+            kept.append(segment)
+        ends = [*(later.step for later in kept[1:]), *([None] if kept else [])]
+        self.stretches = [
+            Stretch(one.step, _stop(one, end), one) for one, end in zip(kept, ends, strict=True)
+        ]
+
+    def stretch(self, step: int) -> Stretch:
+        """Return the stretch of a step.
+
+        Raises:
+            InvalidInputError: The run has no such step.
+        """
+        found = next((one for one in self.stretches if step in one), None)
+        if found is None:
+            last = self.stretches[-1].stop if self.stretches else 0
+            ends = "" if last is None else f"; its steps are 0 to {last - 1:,}"
+            raise InvalidInputError(
+                f"the run has no step {step:,}" + (ends if last else "; it recorded no batch"),
+                actual=step,
+            )
+        return found
+
+    def keeps(self, attempt: str, steps: Int64Array) -> npt.NDArray[np.bool_]:
+        """Return which steps of an attempt were not replaced by a later one."""
+        kept = np.ones(len(steps), dtype=np.bool_)
+        for one in self.stretches:
+            if one.segment.attempt > attempt:
+                kept &= steps < one.start
+        return kept
+
+    def step_of(
+        self, state: Mapping[str, Any], batches_between: Callable[[Segment, int], int | None]
+    ) -> int:
+        """Return the step that follows a loader's state, in a process that begins with it.
+
+        It is where a recorded pass had that state; else after the recorded epoch before it; else
+        after all that is recorded.
+
+        Args:
+            state: The loader's state.
+            batches_between: Counts the batches from a segment's start to a place of its epoch; None
+                where no batch begins there.
+        """
+        place = state["epoch"], state["position"]
+        for one in reversed(self.stretches):
+            segment = one.segment
+            own = segment.state
+            if not _is_alike(own, state) or own["epoch"] != place[0]:
+                continue
+            batches = batches_between(segment, place[1])
+            if batches is not None and (one.start + batches in one or one.stop is None):
+                return one.start + batches
+        for one in reversed(self.stretches):
+            own = one.segment.state
+            if _is_alike(own, state) and own["epoch"] == place[0] - 1 and place[1] == 0:
+                return one.start if one.stop is None else one.stop
+        return self.end
+
+    @property
+    def end(self) -> int:
+        """The step after the last known."""
+        if not self.stretches:
+            return 0
+        last = self.stretches[-1]
+        return last.start if last.stop is None else last.stop
+
+
+def _stop(segment: Segment, following: int | None) -> int | None:
+    """Return where a segment's steps end: with its pass, or where the next segment begins."""
+    own = None if segment.batches is None else segment.step + segment.batches
+    known = [one for one in (own, following) if one is not None]
+    return min(known) if known else None
+
+
+def _is_alike(recorded: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Whether two states are of the same order of the same rows."""
+    same = "selection", "order", "seed"
+    return all(recorded.get(name) == state.get(name) for name in same)
