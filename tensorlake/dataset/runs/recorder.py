@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from tensorlake.dataset.runs.arguments import arguments_to_json
 from tensorlake.dataset.runs.record import Record, Segment, software
-from tensorlake.dataset.runs.tables import ROW_COLUMNS, Meter, Step, Table, table_bytes
+from tensorlake.dataset.runs.tables import ROW_COLUMNS, Meter, Step, Table, read_tables, table_bytes
 from tensorlake.dataset.runs.timeline import Timeline
 from tensorlake.errors import (
     InvalidStateError,
@@ -87,7 +87,13 @@ class Recorder:
         self._watches = _Watch(self, loader, framework, arguments_to_json(arguments))
         loader.watch(self._watches)
 
-    def begin(self, watch: _Watch, sharding: Sharding, batches: int | None) -> None:
+    def begin(
+        self,
+        watch: _Watch,
+        sharding: Sharding,
+        batches: int | None,
+        returned: tuple[int, int] | None,
+    ) -> None:
         """Note that a pass of the loader begins."""
         loader = watch.loader()
         if loader is None or watch is not self._watches or self._is_elsewhere or self._is_closed:
@@ -97,8 +103,10 @@ class Recorder:
             if self._next is None:
                 self._rank = sharding.rank
                 self._meter = Meter(sharding.rank, time.time())
-                timeline = Timeline(self.record.segments(), sharding.rank)
-                self._next = timeline.step_of(state, partial(_batches_between, loader))
+                timeline = Timeline(self.record.segments())  # of rank 0: the ranks' steps are equal
+                place = returned or (state["epoch"], state["position"])
+                found = timeline.step_of(state, place, partial(_batches_between, loader))
+                self._next = self._recorded_end() if found is None else found
             self._end_step()
             segment = Segment(
                 attempt=self.attempt,
@@ -182,6 +190,11 @@ class Recorder:
                 rows, self._rows, self._rows_nbytes = self._rows, [], 0
                 self._put("rows", partial(_joined_bytes, rows))
 
+    def wait(self) -> None:
+        """Wait for what is being written."""
+        for _, future in list(self._puts.values()):
+            future.exception()
+
     def close(self) -> None:
         """Write the rest, and wait for it.
 
@@ -209,9 +222,14 @@ class Recorder:
             self._next = step + 1
             return step
         if self._next is None:
-            self._next = Timeline(self.record.segments()).end
+            self._next = self._recorded_end()
         self._next += 1
         return self._next - 1
+
+    def _recorded_end(self) -> int:
+        """Return the step after the last that is recorded, of any rank."""
+        steps = read_tables(self.record, "events", {}).column("step").to_pylist()
+        return max(steps, default=-1) + 1
 
     def _end_step(self, compute_s: float = 0.0) -> None:
         if self._open is not None:
@@ -256,11 +274,13 @@ class _Watch:
         self._recorder = recorder
         self._epoch = 0
 
-    def begin(self, sharding: Sharding, batches: int | None) -> None:
+    def begin(
+        self, sharding: Sharding, batches: int | None, returned: tuple[int, int] | None
+    ) -> None:
         """Note that a pass begins."""
         if (loader := self.loader()) is not None:
             self._epoch = loader.epoch
-        self._recorder.begin(self, sharding, batches)
+        self._recorder.begin(self, sharding, batches, returned)
 
     def hand_out(self, share: Share, *, wait_s: float, user_s: float) -> None:
         """Note a batch."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import numpy as np
@@ -190,12 +189,7 @@ class Run:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # What was recorded
@@ -334,16 +328,10 @@ class Run:
             )
         loader = cast("CanLoad", given).__loader__(framework, arguments)
         columns = [one.name for one in loader.columns]
-        if arguments.get("columns") is None and hasattr(given, "__rowset__") and ROW not in columns:
+        self._sources = _sources_of(given)
+        if self._sources and arguments.get("columns") is None and ROW not in columns:
             arguments["columns"] = [*columns, ROW]  # what per_row= needs
             loader = cast("CanLoad", given).__loader__(framework, arguments)
-        sources = getattr(given, "sources", None)
-        whole = getattr(given, "rows", None) if sources is None else None
-        if sources is not None:
-            self._sources = [rowset_of(one) for one in sources.values()]
-        else:
-            base = next((one for one in (given, whole) if hasattr(one, "__rowset__")), None)
-            self._sources = [] if base is None else [rowset_of(cast("HasRows", base))]
         recorder.watch(loader, framework, arguments)
         return loader
 
@@ -395,6 +383,15 @@ class Run:
             rows = rowset_of(self._dataset)
             now, options = rows.url, rows.session.options
         return Replay(self.name, (was, now), options.get("storage_options") or {}, self._rows)
+
+
+def _sources_of(given: Any) -> list[RowSet]:
+    """Return the rows whose numbers batches have; none of packed rows, whose batches have none."""
+    sources: Mapping[str, HasRows] | None = getattr(given, "sources", None)
+    if sources is not None:
+        return [rowset_of(one) for one in sources.values()]
+    own: Any = given if hasattr(given, "__rowset__") else getattr(given, "rows", None)  # of windows
+    return [rowset_of(own)] if hasattr(own, "__rowset__") else []
 
 
 def _step(step: Any) -> int:

@@ -111,7 +111,9 @@ class Meter:
         if self._merged is None:
             self._merged = Merged(step, now)
         self._merged.add(step)
-        if not 0 <= now - self._merged.began < MERGED_S:  # a clock that was set back ends it, too
+        is_long = not 0 <= now - self._merged.began < MERGED_S  # or the clock was set back
+        if is_long and self._allowed >= 1:
+            self._allowed -= 1
             self._end_merged()
 
     def take(self) -> Table | None:

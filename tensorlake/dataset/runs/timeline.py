@@ -43,7 +43,12 @@ class Timeline:
     def __init__(self, segments: Sequence[Segment], rank: int = 0) -> None:
         """Accept segments in the order of their attempts."""
         self.rank = rank
-        own = [one for one in segments if one.rank == rank]
+        # where there was no such rank, an attempt of fewer ranks replaced its steps all the same
+        own = [
+            one
+            for one in segments
+            if one.rank == rank or (one.rank == 0 and one.world_size <= rank)
+        ]
         kept: list[Segment] = []
         for segment in own:
             kept = [one for one in kept if one.step < segment.step]
@@ -78,32 +83,34 @@ class Timeline:
         return kept
 
     def step_of(
-        self, state: Mapping[str, Any], batches_between: Callable[[Segment, int], int | None]
-    ) -> int:
+        self,
+        state: Mapping[str, Any],
+        place: tuple[int, int],
+        batches_between: Callable[[Segment, int], int | None],
+    ) -> int | None:
         """Return the step that follows a loader's state, in a process that begins with it.
 
-        It is where a recorded pass had that state; else after the recorded epoch before it; else
-        after all that is recorded.
+        It is where a recorded pass had that state, or after the epoch before it; None if neither
+        is recorded.
 
         Args:
             state: The loader's state.
+            place: The epoch and position that it began with; the epoch may be over there.
             batches_between: Counts the batches from a segment's start to a place of its epoch; None
                 where no batch begins there.
         """
-        place = state["epoch"], state["position"]
-        for one in reversed(self.stretches):
-            segment = one.segment
-            own = segment.state
-            if not _is_alike(own, state) or own["epoch"] != place[0]:
+        epoch, position = place
+        alike = [one for one in reversed(self.stretches) if _is_alike(one.segment.state, state)]
+        for one in alike:
+            if one.segment.state["epoch"] != epoch:
                 continue
-            batches = batches_between(segment, place[1])
-            if batches is not None and (one.start + batches in one or one.stop is None):
+            if position == state["num_rows"]:
+                return one.stop
+            batches = batches_between(one.segment, position)
+            if batches is not None and (one.stop is None or one.start + batches <= one.stop):
                 return one.start + batches
-        for one in reversed(self.stretches):
-            own = one.segment.state
-            if _is_alike(own, state) and own["epoch"] == place[0] - 1 and place[1] == 0:
-                return one.start if one.stop is None else one.stop
-        return self.end
+        before = (one for one in alike if one.segment.state["epoch"] == epoch - 1)
+        return next((one.stop for one in before if position == 0), None)
 
     @property
     def end(self) -> int:

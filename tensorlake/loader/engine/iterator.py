@@ -50,8 +50,16 @@ class Pass(Protocol):
 class Watcher(Protocol):
     """What is told of a loader's passes and batches, in the thread that asks for them."""
 
-    def begin(self, sharding: Sharding, batches: int | None) -> None:
-        """Note that a pass of so many batches begins; None: it has no end."""
+    def begin(
+        self, sharding: Sharding, batches: int | None, returned: tuple[int, int] | None
+    ) -> None:
+        """Note that a pass begins.
+
+        Args:
+            sharding: The ranks.
+            batches: The number of its batches; None: it has no end.
+            returned: Epoch and position of the state that the loader was given last, if any.
+        """
         ...
 
     def hand_out(self, share: Share, *, wait_s: float, user_s: float) -> None:

@@ -16,17 +16,16 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from time import perf_counter
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
-from tensorlake.loader.config.batch_schema import ROW, ColumnPlan, channels_first
+from tensorlake.loader.config.batch_schema import ROW, ColumnPlan
 from tensorlake.loader.config.converter import Converter
 from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_compare
 from tensorlake.loader.engine.batching import batching_of
 from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
+from tensorlake.loader.engine.finish import Finish
 from tensorlake.loader.engine.iterator import BatchIterator, Pass, Watcher
 from tensorlake.loader.engine.memory_budget import bounds
 from tensorlake.loader.engine.open_pass import Opening, open_pass
@@ -39,7 +38,7 @@ from tensorlake.loader.runtime.counters import Counters
 from tensorlake.loader.runtime.stats import LoaderStats
 from tensorlake.loader.sources.buffer_pool import SlabPool
 from tensorlake.loader.sources.chunk_cache import ChunkCache
-from tensorlake.loader.sources.read_strategy import row_nbytes_of, stored_nbytes_of
+from tensorlake.loader.sources.read_strategy import cache_short_nbytes, row_nbytes_of
 from tensorlake.loader.sources.remote import check_remote
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
 from tensorlake.loader.stages.batch_contents import Contents
@@ -77,7 +76,7 @@ class Loader:
         self._limit = ConcurrencyLimit()
         self._pass_start = LoaderStats()
         self._slabs = SlabPool(arguments.prefetch_nbytes)
-        self._convert_s = self._batch_transform_s = 0.0  # of the thread that requests batches
+        self._finish = Finish(converter, arguments.batch_transform)
         self._place = Place()
         self._beginning = ForkLock()  # only one pass begins at a time
         self._live: weakref.ref[BatchIterator] | None = None
@@ -90,8 +89,7 @@ class Loader:
         if arguments.decode_on == "server":
             check_remote(arguments, rows.server)
         self._read_from(rows)
-        early = early_process_rank(arguments, converter)
-        if early is not None:
+        if (early := early_process_rank(arguments, converter)) is not None:
             self._batching.check_last(early.sharding)
 
     # ---- epochs
@@ -125,14 +123,15 @@ class Loader:
             opened,
             sharding=sharding,
             batches=None if self._rows.is_endless else len(numbers),
-            finish=self._finish_batch,
+            finish=self._finish,
             handed_out=self._counted(process_rank, batches, numbers),
             ended=self._place.end,
             counters=self._counters,
             watcher=self._watcher,
         )
         if self._watcher is not None:
-            self._watcher.begin(sharding, None if self._rows.is_endless else len(numbers))
+            count = None if self._rows.is_endless else len(numbers)
+            self._watcher.begin(sharding, count, self._place.returned)
         self._live, self._last_pass = weakref.ref(iterator), opened
         iterator.start(start)
         return iterator
@@ -207,7 +206,9 @@ class Loader:
 
     def stats(self) -> LoaderStats:
         """Return the statistics so far; their ``str`` is a table that names the bottleneck."""
-        return self._stats_now(cache_short_nbytes=self._cache_short())
+        has_rows, reader = self._counters.has_rows, self._rows.reader
+        short = cache_short_nbytes(reader, self._cache) if has_rows else 0
+        return self._stats_now(cache_short_nbytes=short)
 
     def _stats_now(self, **known: int) -> LoaderStats:
         return self._counters.snapshot(
@@ -218,8 +219,8 @@ class Loader:
             refetched_nbytes=self._cache.refetched_nbytes,
             batch_nbytes=self._slabs.nbytes,
             prefetch_nbytes=self._arguments.prefetch_nbytes,
-            convert_s=self._convert_s,
-            batch_transform_s=self._batch_transform_s,
+            convert_s=self._finish.convert_s,
+            batch_transform_s=self._finish.batch_transform_s,
             threads=self._arguments.worker_count,
             **known,
         )
@@ -245,7 +246,7 @@ class Loader:
             row_nbytes=row_nbytes_of(self._rows.reader, tuple(self._cache.tensors)),
             arguments=self._arguments,
             stages=self.stats().stages,
-            channels_first=self._channels_first,
+            channels_first=self._finish.channels_first,
         )
 
     def __repr__(self) -> str:
@@ -256,7 +257,7 @@ class Loader:
             left=None if self._batching.by_tokens or self._rows.is_endless else self.remaining,
             sharding=self._sharding,
             columns=self._shown_columns(),
-            channels_first=self._channels_first,
+            channels_first=self._finish.channels_first,
         )
 
     @property
@@ -274,26 +275,17 @@ class Loader:
         return self._order
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell a watcher of passes that begin after this, and of their batches.
-
-        It is not pickled: batches that other processes make are not watched.
-        """
+        """Tell a watcher of passes that begin after this; a pickled copy of the loader does not."""
         self._watcher = watcher
 
     def batches_from(self, place: int, *, size: int) -> Batches:
-        """Return the global batches of the current epoch from a place on.
-
-        Args:
-            place: A place in the epoch.
-            size: Rows, or tokens, of a global batch.
-        """
+        """Return the epoch's global batches of ``size`` rows, or tokens, from a place on."""
         whole = {"rank": 0, "world_size": 1, "global_batch_size": size, "equal_parts": 1}
         return self._batches(replace(self._sharding, **whole), place)
 
     def places_of(self, number: int) -> Int64Array:
         """Return the places of this rank's part of a batch, counted from the next one."""
-        batches = self._batches(self._sharding)
-        return self._plan().deal(batches.share(number))
+        return self._plan().deal(self._batches(self._sharding).share(number))
 
     @property
     def plan(self) -> ShownOrder:
@@ -326,10 +318,8 @@ class Loader:
         own: dict[str, Any] = {}
         process_rank = self._process_rank()
         if self._arguments.sharding is None and process_rank.is_known:
-            own = {
-                "rank": process_rank.sharding.rank,
-                "world_size": process_rank.sharding.world_size,
-            }
+            known = process_rank.sharding
+            own = {"rank": known.rank, "world_size": known.world_size}
             if self._arguments.mesh is not None:  # a mesh is of this program's processes only
                 own["mesh"] = None
         return made_again, (self._remake, own, self.state_dict())
@@ -337,12 +327,7 @@ class Loader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # ---- inside
@@ -363,16 +348,10 @@ class Loader:
     def _plan_columns(self) -> None:
         made = Contents.planned(self._rows, self._arguments, self._converter, seed=self._seed)
         self._columns: tuple[ColumnPlan, ...] = made.columns
-        self._outputs, self._channels_first = made.outputs, made.channels_first
+        self._outputs, self._finish.channels_first = made.outputs, made.channels_first
 
     def _shown_columns(self) -> tuple[ColumnPlan, ...]:
         return shown_columns(self._rows, self._columns, with_valid=self._arguments.asks_valid)
-
-    def _cache_short(self) -> int:
-        reader = self._rows.reader
-        if reader.store.is_local or not self._counters.has_rows:
-            return 0
-        return max(0, stored_nbytes_of(reader, tuple(self._cache.tensors)) - self._cache.capacity)
 
     @property
     def _sharding(self) -> Sharding:
@@ -507,18 +486,6 @@ class Loader:
                 " its one position\nend the loop, or close the iterator: it.close()"
             )
         live.leave()
-
-    def _finish_batch(self, batch: dict[str, Any]) -> Any:
-        began = perf_counter()
-        for name in self._channels_first & batch.keys():
-            batch[name] = channels_first(batch[name])
-        finished = self._converter.convert(batch)
-        converted = perf_counter()
-        self._convert_s += converted - began
-        if self._arguments.batch_transform is not None:
-            finished = self._arguments.batch_transform(finished)
-            self._batch_transform_s += perf_counter() - converted
-        return finished
 
 
 def made_again(remake: Callable[..., Loader], own: dict[str, Any], state: dict[str, Any]) -> Loader:

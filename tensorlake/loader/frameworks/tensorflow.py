@@ -88,7 +88,7 @@ class TensorFlowLoader(Loader):
 
     def _plan_columns(self) -> None:
         super()._plan_columns()
-        known = specs_of(self._rows, self._arguments, self._columns, self._channels_first)
+        known = specs_of(self._rows, self._arguments, self._columns, self._finish.channels_first)
         self._add_specs(known, self._given)
 
     def _add_specs(self, known: Mapping[str, Any], given: Any) -> None:

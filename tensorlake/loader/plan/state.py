@@ -135,6 +135,7 @@ class Place:
         skipped: Number of its rows that were skipped.
         is_fresh: Whether the next pass continues here; otherwise it begins the next epoch.
         finished: The epoch that ended last, if none has begun since.
+        returned: The epoch and position of the state that was loaded last.
     """
 
     epoch: int = 0
@@ -142,6 +143,7 @@ class Place:
     skipped: int = 0
     is_fresh: bool = True
     finished: int | None = None
+    returned: tuple[int, int] | None = None
 
     def start(self, epoch: int) -> None:
         """Move to the beginning of an epoch."""
@@ -158,6 +160,7 @@ class Place:
         """Move to a state's position."""
         self.start(state.epoch)
         self.position, self.skipped = state.position, state.skipped
+        self.returned = state.epoch, state.position
 
     def skip_to(self, position: int) -> None:
         """Skip the rows before a position."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.sources.batch_group import Group
     from tensorlake.loader.sources.chunk_cache import ChunkCache
 
-__all__ = ["early_by_row", "row_nbytes_of", "sparse_tensors", "stored_nbytes_of"]
+__all__ = ["cache_short_nbytes", "early_by_row", "row_nbytes_of", "sparse_tensors"]
 
 # A selection with a smaller fraction of the rows uses only a small part of most chunks.
 SPARSE_SHARE = 1 / 16
@@ -35,10 +35,17 @@ def row_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
     return sum(reader.row_nbytes(tensors))
 
 
-def stored_nbytes_of(reader: Reader, tensors: tuple[str, ...]) -> int:
-    """Return the approximate stored bytes of all rows of some tensors."""
+def cache_short_nbytes(reader: Reader, cache: ChunkCache) -> int:
+    """Return the stored bytes, approximately, that a cache lacks for all rows of its tensors.
+
+    Those of a folder are cached by the system.
+    """
+    if reader.store.is_local:
+        return 0
+    tensors = tuple(cache.tensors)
     sizes = zip(tensors, reader.row_nbytes(tensors), strict=True)
-    return sum(row_nbytes * reader.index(tensor).num_rows for tensor, row_nbytes in sizes)
+    stored = sum(row_nbytes * reader.index(tensor).num_rows for tensor, row_nbytes in sizes)
+    return max(0, stored - cache.capacity)
 
 
 def sparse_tensors(
