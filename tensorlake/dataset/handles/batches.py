@@ -1,4 +1,4 @@
-"""``torch()``, ``jax()``, ``tensorflow()`` and ``loader()``, methods of Dataset, View and Mix.
+"""``torch()``, ``jax()``, ``tensorflow()`` and ``loader()``, methods of Dataset, View and Mix; runs.
 
 A call passes on only the arguments that were given: `LoaderArguments` holds the defaults. Names of
 other libraries (``num_workers=``) are refused by the loader, with the name used here.
@@ -6,6 +6,7 @@ other libraries (``num_workers=``) are refused by the loader, with the name used
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
@@ -18,11 +19,13 @@ from tensorlake.dataset.transform.loader_options import (
 )
 
 if TYPE_CHECKING:
-    from tensorlake.dataset.core.rowset import RowSet
+    from tensorlake.dataset.core.rowset import HasViews, RowSet
+    from tensorlake.dataset.runs.places import Runs
+    from tensorlake.dataset.runs.run import Run
     from tensorlake.dataset.transform.windows import WindowForm
     from tensorlake.loader import Form, Framework, Loader, LoaderDataset, Packing
 
-__all__ = ["Packed", "Windows", "jax", "loader", "tensorflow", "torch"]
+__all__ = ["Packed", "Windows", "jax", "loader", "run", "runs", "tensorflow", "torch"]
 
 
 class HasLoader(Protocol):
@@ -114,6 +117,43 @@ def loader(self: HasLoader, **arguments: Unpack[LoaderOptions]) -> Loader:
         >>> ds.discard()
     """
     return self.__loader__("numpy", dict(arguments))
+
+
+def run(self: HasViews[Any], name: str, config: Mapping[str, Any] | None = None) -> Run:  # noqa: D417 - a method: self
+    """Record a run: which rows its loaders read at each step, and the values that it logs.
+
+    The record is beside the dataset, under ``runs/``, outside of its branches. A run of the same
+    name is continued, at the step of the state that its loader is given.
+
+    Args:
+        name: Name of the run.
+        config: JSON values to remember; values of keys that name secrets are hidden.
+
+    Raises:
+        InvalidInputError: The run was recorded with another config; or the dataset is behind a
+            server, which keeps no records.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-run-method", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.commit("three")
+        >>> with ds.run("first", config={"lr": 0.1}) as run:
+        ...     for batch in run.loader(batch_size=2):
+        ...         run.log(loss=batch["x"].mean())
+        >>> ds.runs["first"].rows_at(step=1).tolist()
+        [2]
+    """
+    from tensorlake.dataset.runs.places import recorded_beside
+
+    return recorded_beside(self, name, config)
+
+
+def runs(self: HasViews[Any]) -> Runs:
+    """The runs that are recorded beside the dataset, by name."""
+    from tensorlake.dataset.runs.places import open_runs
+
+    return open_runs(self)
 
 
 class HasForms(Protocol):

@@ -20,11 +20,11 @@ from tensorlake.dataset.core.indexing import row_position
 from tensorlake.dataset.core.rowset import RowSet, everything
 from tensorlake.dataset.display.repr import dataset_repr, view_repr, views_text
 from tensorlake.dataset.display.signatures import shows_methods
+from tensorlake.dataset.handles import batches, writing
 from tensorlake.dataset.handles import schema as evolving
 from tensorlake.dataset.handles import upkeep as maintained
 from tensorlake.dataset.handles import versions as versioned
 from tensorlake.dataset.handles import viewing as view_values
-from tensorlake.dataset.handles import writing
 from tensorlake.dataset.handles.row import Row, column_of, row_at
 from tensorlake.dataset.handles.rows import RowNames, Rows
 from tensorlake.dataset.handles.tensor import Tensor
@@ -33,7 +33,6 @@ from tensorlake.dataset.history.diff import UpdatedRows, transitions
 from tensorlake.dataset.maintenance import indexes as indexing
 from tensorlake.dataset.query import assignment
 from tensorlake.dataset.query.predicate import Predicate
-from tensorlake.dataset.runs import places as recording
 from tensorlake.errors import InvalidInputError, TensorNotFoundError
 from tensorlake.quantities import plural
 from tensorlake.versions import Tag, stored_chunks
@@ -241,12 +240,8 @@ class Dataset(Rows):
 
     # Runs
 
-    run = recording.run
-
-    @property
-    def runs(self) -> recording.Runs:
-        """The runs that are recorded beside the dataset, by name."""
-        return recording.Runs(self.__session__.store, self)
+    run = batches.run
+    runs = property(batches.runs)
 
     def diff(self, a: str | dt.datetime | None = None, b: str | dt.datetime | None = None) -> Diff:
         """Compare versions by row identity.

@@ -11,7 +11,6 @@ import numpy as np
 
 from tensorlake.dataset.core.item_counts import Uneven, uneven_rows
 from tensorlake.dataset.core.session import Session
-from tensorlake.dataset.runs.damage import damaged_runs
 from tensorlake.errors import (
     CorruptionError,
     CorruptSampleError,
@@ -174,6 +173,7 @@ def check_store(
 ) -> CheckReport:
     """Verify the dataset in a store."""
     from tensorlake.dataset.core.progress import Progress
+    from tensorlake.dataset.runs.damage import damaged_runs
 
     repairs = tuple(repair_dataset(store)) if repair else ()
     total = sum(runtime.run(sizes_of(store)).values()) if full and progress is not False else 0

@@ -1,4 +1,4 @@
-"""A loader's arguments as JSON: what made the batches of a run, for whoever makes them again.
+"""The arguments of a run's loader as JSON, from which its batches can be made again.
 
     {"batch_size": 256, "decode": {"image": [{"step": "Flip", "p": 0.5}]},
      "transform": {"function": "train.augment", "digest": "9f…"}}

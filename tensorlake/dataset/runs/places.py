@@ -12,11 +12,22 @@ from tensorlake.dataset.runs.run import Run
 from tensorlake.errors import InvalidInputError, RunNotFoundError, did_you_mean, shown
 from tensorlake.storage import Store, open_store, place_text
 
-__all__ = ["Runs", "open_run", "open_runs", "run"]
+__all__ = ["Runs", "open_run", "open_runs", "recorded_beside"]
 
 
 class Runs(Mapping[str, Run]):
-    """The runs that are recorded in one place, by name."""
+    """The runs that are recorded in one place, by name.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-runs-of", {"x": "int64"})
+        >>> with ds.run("a") as run:
+        ...     run.log(loss=0.5)
+        >>> ds.runs
+        1 run in 'memory://doc-runs-of'
+          Run 'a' of 'memory://doc-runs-of' main@0: 1 step
+        >>> ds.runs.delete("a")
+    """
 
     def __init__(self, store: Store, dataset: HasViews[Any] | None = None) -> None:
         self._store = store
@@ -108,24 +119,13 @@ def open_runs(
     return Runs(rowset_of(place).session.store, place)
 
 
-def run(self: HasViews[Any], name: str, config: Mapping[str, Any] | None = None) -> Run:
-    """Record a run: what its loaders read at each step, and what it logs.
-
-    The record is beside the dataset, under ``runs/``, outside of its branches. A run of the same
-    name is continued: its next step is that of the state that the loader was given.
-
-    Args:
-        self: The dataset.
-        name: Name of the run.
-        config: JSON values to remember; values of keys that name secrets are hidden.
-
-    Raises:
-        InvalidInputError: The run was recorded with another config; or the dataset is behind a
-            server, which keeps no records.
-    """
-    rows = rowset_of(self)
+def recorded_beside(
+    dataset: HasViews[Any], name: str, config: Mapping[str, Any] | None = None
+) -> Run:
+    """Record a run beside its dataset; see ``ds.run``."""
+    rows = rowset_of(dataset)
     store = rows.session.store
-    return _opened(store, name, config, url=rows.url, version=rows.version, dataset=self)
+    return _opened(store, name, config, url=rows.url, version=rows.version, dataset=dataset)
 
 
 def _opened(

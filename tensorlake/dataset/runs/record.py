@@ -2,8 +2,8 @@
 
     runs/<name>/run.json                      once: name, config, machine, versions of software
     runs/<name>/<attempt>/segment-<n>.json    a pass: its first step, and the loader's state there
-    runs/<name>/<attempt>/events-<n>.arrow    what steps waited for, and what was logged of them
-    runs/<name>/<attempt>/rows-<n>.arrow      what was logged of rows, by row id
+    runs/<name>/<attempt>/events-<n>.arrow    each step: how long it waited, and the scalars logged
+    runs/<name>/<attempt>/rows-<n>.arrow      values of rows, by row id
 
 An attempt is one process that recorded, so that a lost rank and its successor never write the same
 object. Its name begins with a number, one more than of any attempt that it found: clocks are not
@@ -103,7 +103,7 @@ class Record:
     Attributes:
         store: The store that has them, usually a dataset's.
         name: Name of the run.
-        content: What ``run.json`` says.
+        content: The content of ``run.json``.
     """
 
     def __init__(self, store: Store, name: str, content: Mapping[str, Any]) -> None:

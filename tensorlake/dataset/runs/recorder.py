@@ -263,7 +263,7 @@ class Recorder:
 
 
 class _Watch:
-    """What a loader tells: it has no reference to the loader, which has one to it."""
+    """Passes a loader's batches to the recorder; the loader refers to it, and it only weakly."""
 
     def __init__(
         self, recorder: Recorder, loader: Loader, framework: str, arguments: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What a run read at a step, made again: rows, places and batches, from the record alone.
+"""The rows, places and batches of a step, made again from the record alone.
 
     step ─► stretch (the pass that made it) ─► the loader's state, moved on ─► its next batch
 
@@ -53,7 +53,7 @@ class Replay:
         name: The run's name.
         moved: The URL at which the run read its dataset, and where that is now.
         storage_options: Credentials and endpoint.
-        rows: What the run read, where a state does not say; None: it does.
+        rows: The rows that the run read, where its states do not identify them.
     """
 
     name: str

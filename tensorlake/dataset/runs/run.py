@@ -34,7 +34,7 @@ from tensorlake.dataset.transform.loader_options import (
 )
 from tensorlake.errors import InvalidInputError, did_you_mean
 from tensorlake.format import ROW_ID
-from tensorlake.quantities import checked_integer
+from tensorlake.quantities import checked_integer, plural
 
 if TYPE_CHECKING:
     from tensorlake.loader import Framework, Loader
@@ -196,7 +196,7 @@ class Run:
 
     @property
     def steps(self) -> Table:
-        """What was logged, a record a step, as an Arrow table in the order of steps.
+        """The steps, with the scalars that were logged, as an Arrow table.
 
         Columns: ``step``, ``steps`` (batches that the record stands for: 1, unless there were more
         than 10,000 and more than one a second), ``time`` (seconds since 1970), ``rank``, ``epoch``,
@@ -251,7 +251,7 @@ class Run:
                 other arguments of the loader.
 
         Raises:
-            ReplayMismatchError: What makes the batch differs from what made it.
+            ReplayMismatchError: Libraries or functions differ from the recorded ones.
             SnapshotExpiredError: The version that the run read has expired.
             InvalidInputError: There is no such step or rank, or the record does not say which rows.
         """
@@ -300,13 +300,11 @@ class Run:
         return Run(self._record, rows if has_views else self._dataset, rows=rows)
 
     def __repr__(self) -> str:
-        stretches = Timeline(self._record.segments()).stretches
-        ranks = stretches[-1].segment.world_size if stretches else 0
-        end = Timeline(self._record.segments()).end
-        of = self._record.content.get("dataset_version", "")
-        return (
-            f"Run {self.name!r} of {self._record.content.get('dataset')!r} {of}: {end:,} steps"
-            + (f" on {ranks} ranks" if ranks > 1 else "")
+        ranks = max((one.world_size for one in self._record.segments()), default=1)
+        steps = max(self.steps.column("step").to_pylist(), default=-1) + 1
+        of = " ".join(filter(None, (repr(self.dataset), self.version)))
+        return f"Run {self.name!r} of {of}: {plural(steps, 'step')}" + (
+            f" on up to {ranks} ranks" if ranks > 1 else ""
         )
 
     # Inside

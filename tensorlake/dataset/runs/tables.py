@@ -1,12 +1,12 @@
-"""What a run logged, as Arrow tables: of steps, and of rows.
+"""The values that a run logged, as Arrow tables of steps and of rows.
 
     events   step steps time rank epoch position wait_s compute_s | a column a scalar
     rows     step rank txid_high txid_low offset                  | a column a value
 
 A record of ``events`` stands for ``steps`` batches that end with ``step``: one, unless they come so
 fast that a day of them would be large. Then seconds are sums, a scalar its mean, and ``<name>.max``
-its maximum. ``epoch`` and ``position`` are the loader's after the last of them, ``time`` is by the
-clock of the rank, in seconds since 1970.
+its maximum. ``epoch`` and ``position`` are the loader's after the last of them, ``time`` is the rank's,
+in seconds since 1970.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Merged:
     sums: dict[str, tuple[int, float, float]] = field(
         default_factory=dict[str, tuple[int, float, float]]
     )
-    """Of each scalar: how often it was logged, its sum and its maximum."""
+    """The number of values of each scalar, their sum and their maximum."""
 
     def add(self, step: Step) -> None:
         """Count a step."""
@@ -171,7 +171,7 @@ def read_tables(record: Record, kind: Kind, timelines: Mapping[int, Timeline]) -
 
     Args:
         record: The run's record.
-        kind: Of steps or of rows.
+        kind: Steps or rows.
         timelines: The steps of each rank.
 
     Raises:

@@ -112,14 +112,6 @@ class Timeline:
         before = (one for one in alike if one.segment.state["epoch"] == epoch - 1)
         return next((one.stop for one in before if position == 0), None)
 
-    @property
-    def end(self) -> int:
-        """The step after the last known."""
-        if not self.stretches:
-            return 0
-        last = self.stretches[-1]
-        return last.start if last.stop is None else last.stop
-
 
 def _stop(segment: Segment, following: int | None) -> int | None:
     """Return where a segment's steps end: with its pass, or where the next segment begins."""

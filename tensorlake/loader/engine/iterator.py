@@ -11,18 +11,22 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorlake.errors import InvalidStateError
+from tensorlake.loader.config.batch_schema import channels_first
 from tensorlake.loader.runtime.counters import Stopwatch
 from tensorlake.loader.runtime.shutdown import closed
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.batch_schema import MakeBatch
+    from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.runtime.counters import Counters
 
-__all__ = ["BatchIterator", "Pass", "Watcher"]
+__all__ = ["BatchIterator", "Finish", "Pass", "Watcher"]
 
 LEAVE_TIMEOUT_S = 30.0  # for a user function that is running
 
@@ -48,7 +52,7 @@ class Pass(Protocol):
 
 
 class Watcher(Protocol):
-    """What is told of a loader's passes and batches, in the thread that asks for them."""
+    """Receives a loader's passes and batches, in the thread that asks for them."""
 
     def begin(
         self, sharding: Sharding, batches: int | None, returned: tuple[int, int] | None
@@ -65,6 +69,38 @@ class Watcher(Protocol):
     def hand_out(self, share: Share, *, wait_s: float, user_s: float) -> None:
         """Note a batch, how long it was waited for, and how long the user's code took before."""
         ...
+
+
+@dataclass(slots=True)
+class Finish:
+    """Converts batches, and counts the time that this takes.
+
+    Attributes:
+        converter: Makes the framework's arrays.
+        batch_transform: The user's function of a batch.
+        channels_first: The images whose channels come first.
+        convert_s: Seconds spent in the converter.
+        batch_transform_s: Seconds spent in the user's function.
+    """
+
+    converter: Converter
+    batch_transform: Callable[[dict[str, Any]], Any] | None
+    channels_first: frozenset[str] = frozenset()
+    convert_s: float = 0.0
+    batch_transform_s: float = 0.0
+
+    def __call__(self, batch: dict[str, Any]) -> Any:
+        """Return the batch as the user's loop gets it."""
+        began = perf_counter()
+        for name in self.channels_first & batch.keys():
+            batch[name] = channels_first(batch[name])
+        finished = self.converter.convert(batch)
+        converted = perf_counter()
+        self.convert_s += converted - began
+        if self.batch_transform is not None:
+            finished = self.batch_transform(finished)
+            self.batch_transform_s += perf_counter() - converted
+        return finished
 
 
 class BatchIterator(Iterator[Any]):

@@ -25,8 +25,7 @@ from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_com
 from tensorlake.loader.engine.batching import batching_of
 from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
-from tensorlake.loader.engine.finish import Finish
-from tensorlake.loader.engine.iterator import BatchIterator, Pass, Watcher
+from tensorlake.loader.engine.iterator import BatchIterator, Finish, Pass, Watcher
 from tensorlake.loader.engine.memory_budget import bounds
 from tensorlake.loader.engine.open_pass import Opening, open_pass
 from tensorlake.loader.engine.progress import Progress, progress_of
@@ -275,7 +274,7 @@ class Loader:
         return self._order
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell a watcher of passes that begin after this; a pickled copy of the loader does not."""
+        """Report passes that begin after this to a watcher, which a pickled copy lacks."""
         self._watcher = watcher
 
     def batches_from(self, place: int, *, size: int) -> Batches:
