@@ -1,4 +1,4 @@
-"""``torch()``, ``jax()``, ``tensorflow()`` and ``loader()``, methods of Dataset, View and Mix; runs.
+"""``torch()``, ``jax()``, ``tensorflow()`` and ``loader()`` of Dataset, View and Mix; ``run()``.
 
 A call passes on only the arguments that were given: `LoaderArguments` holds the defaults. Names of
 other libraries (``num_workers=``) are refused by the loader, with the name used here.

@@ -10,6 +10,7 @@ from tensorlake.dataset.core.rowset import HasViews, rowset_of
 from tensorlake.dataset.runs.record import Record, list_runs
 from tensorlake.dataset.runs.run import Run
 from tensorlake.errors import InvalidInputError, RunNotFoundError, did_you_mean, shown
+from tensorlake.quantities import plural
 from tensorlake.storage import Store, open_store, place_text
 
 __all__ = ["Runs", "open_run", "open_runs", "recorded_beside"]
@@ -43,11 +44,9 @@ class Runs(Mapping[str, Run]):
         return len(list_runs(self._store))
 
     def __repr__(self) -> str:
-        lines = [
-            f"{len(self)} runs in {self._store.url!r}",
-            *(f"  {self[name]!r}" for name in self),
-        ]
-        return "\n".join(lines)
+        names = list(self)
+        listed = (f"  {self[name]!r}" for name in names)
+        return "\n".join([f"{plural(len(names), 'run')} in {self._store.url!r}", *listed])
 
     def delete(self, name: str) -> None:
         """Delete the record of a run.

@@ -39,7 +39,10 @@ CONFIG_NBYTES_MAX = 256 * 1024
 READS_AT_ONCE = 32
 SECRET = re.compile(r"secret|token|password|passwd|credential|api_?key|access_?key", re.IGNORECASE)
 """Keys of a config whose values are not recorded."""
-SOFTWARE = ("tensorlake-dl", "numpy", "torch", "jax", "tensorflow", "pillow", "simplejpeg")
+SOFTWARE = (
+    *("tensorlake-dl", "numpy", "torch", "jax", "tensorflow"),
+    *("pillow", "simplejpeg", "opencv-python", "opencv-python-headless"),
+)
 _OBJECT = re.compile(
     r"(?P<attempt>[0-9]{6}-[0-9a-f]{16})/(?P<kind>segment|events|rows)-(?P<number>[0-9]{6})"
     r"\.(?:json|arrow)"

@@ -43,7 +43,7 @@ from tensorlake.versions import put_surely
 if TYPE_CHECKING:
     from tensorlake.loader import Loader, Sharding, Share
 
-__all__ = ["Recorder", "software_here"]
+__all__ = ["Recorder"]
 
 FLUSH_S = 30.0
 ROWS_NBYTES = 8 << 20
@@ -304,19 +304,13 @@ def _joined_bytes(tables: list[Table]) -> bytes:
 
 def software_of(loader: Loader) -> dict[str, str]:
     """Return versions of the software that makes a loader's batches, and what resizes images."""
-    is_media = any(one.type is not None and one.type.is_media for one in loader.columns)
-    return software_here() if is_media else software()
-
-
-def software_here() -> dict[str, str]:
-    """Return versions of software in this process, and which library resizes images."""
     from tensorlake.loader import decode
 
+    is_media = any(one.type is not None and one.type.is_media for one in loader.columns)
     try:
-        resampler = decode.choose_resampler().name
+        return software() | ({"resampler": decode.choose_resampler().name} if is_media else {})
     except MissingExtraError:
-        resampler = "none"
-    return {**software(), "resampler": resampler}
+        return software()
 
 
 def _failed(record: Record, error: TensorlakeError) -> str:

@@ -18,15 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.runs.arguments import arguments_from_json, digest_of, unrecorded
-from tensorlake.dataset.runs.record import Segment
-from tensorlake.dataset.runs.recorder import software_here
+from tensorlake.dataset.runs.record import Segment, software
 from tensorlake.dataset.runs.timeline import Stretch
 from tensorlake.dataset.transform.loaders import loader_from_state
-from tensorlake.errors import (
-    InvalidInputError,
-    ReplayMismatchError,
-    ReplayWarning,
-)
+from tensorlake.errors import InvalidInputError, ReplayMismatchError, ReplayWarning
+from tensorlake.loader.decode.resample import resampled_by
 
 if TYPE_CHECKING:
     from tensorlake.loader import Framework, Loader
@@ -35,8 +31,8 @@ __all__ = ["CanLoad", "Replay"]
 
 Int64Array = npt.NDArray[np.int64]
 FUNCTIONS = ("transform", "batch_transform")
-DECODERS = ("simplejpeg", "pillow", "resampler")
-"""Software whose versions change the pixels of a batch; recorded with a resampler."""
+DECODERS = ("simplejpeg", "pillow", "opencv-python", "opencv-python-headless")
+"""Software whose versions change the pixels of a batch; recorded with the library that resizes."""
 
 
 class CanLoad(Protocol):
@@ -113,7 +109,11 @@ class Replay:
             return [stretch.start + one for one in sorted(numbers) if one < stop]
 
     def _loader(self, segment: Segment, rank: int | None, given: dict[str, Any]) -> Loader:
-        """Make the loader of a pass again, where the pass began."""
+        """Make the loader of a pass again, where the pass began, with the library that resized."""
+        with resampled_by(segment.software.get("resampler")):
+            return self._made(segment, rank, given)
+
+    def _made(self, segment: Segment, rank: int | None, given: dict[str, Any]) -> Loader:
         arguments = arguments_from_json(segment.arguments) | given
         for name in ("weights", "null", "collate", "decode"):
             if name in unrecorded(segment.arguments) and name not in given:
@@ -154,8 +154,11 @@ class Replay:
         return loader_from_state(state, storage_options=self.storage_options, **arguments)
 
     def _check_same(self, segment: Segment, given: Mapping[str, Any]) -> None:
-        here = software_here()
-        compared = DECODERS if "resampler" in segment.software else ()
+        here = software()
+        resampler = segment.software.get("resampler")
+        compared = () if resampler is None else DECODERS
+        if resampler == "torch":
+            compared = (*compared, "torch")
         different = [
             f"{name}: recorded {segment.software.get(name)}, here {here.get(name)}"
             for name in compared

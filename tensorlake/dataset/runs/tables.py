@@ -5,8 +5,8 @@
 
 A record of ``events`` stands for ``steps`` batches that end with ``step``: one, unless they come so
 fast that a day of them would be large. Then seconds are sums, a scalar its mean, and ``<name>.max``
-its maximum. ``epoch`` and ``position`` are the loader's after the last of them, ``time`` is the rank's,
-in seconds since 1970.
+its maximum. ``epoch`` and ``position`` are the loader's after the last of them; ``time`` is that of
+the rank, in seconds since 1970.
 """
 
 from __future__ import annotations

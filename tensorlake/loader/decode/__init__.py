@@ -16,7 +16,7 @@ from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.geometry import Area, Placement
 from tensorlake.loader.decode.image import ImageDecoder, Sample
 from tensorlake.loader.decode.recipes import imagenet
-from tensorlake.loader.decode.resample import Resampler, choose_resampler
+from tensorlake.loader.decode.resample import Resampler, choose_resampler, resampled_by
 from tensorlake.loader.decode.resize import Letterbox, Resize
 from tensorlake.loader.decode.spec import DecodeSpec, parse_steps, step_from_json, step_to_json
 from tensorlake.loader.decode.step import GeometricStep, LinearMap, Step, ValueStep
@@ -48,6 +48,7 @@ __all__ = [
     "imagenet",
     "move_boxes",
     "parse_steps",
+    "resampled_by",
     "step_from_json",
     "step_to_json",
 ]

@@ -9,7 +9,9 @@ thread: torch 3.1 k images/s, Pillow 1.0 k, OpenCV 4.5 k.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TypeAlias
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import missing_extra
 
-__all__ = ["Resampler", "choose_resampler"]
+__all__ = ["Resampler", "choose_resampler", "resampled_by"]
 
 Pixels: TypeAlias = NDArray[np.generic]
 Resample: TypeAlias = Callable[[Pixels, tuple[int, int]], Pixels]
@@ -34,13 +36,27 @@ class Resampler:
     plain: Resample
 
 
+_LIBRARY: ContextVar[str | None] = ContextVar("library", default=None)
+
+
+@contextmanager
+def resampled_by(library: str | None) -> Generator[None]:
+    """Choose this library, "torch" or "pillow", for loaders that are made here; None: as usual."""
+    token = _LIBRARY.set(library)
+    try:
+        yield
+    finally:
+        _LIBRARY.reset(token)
+
+
 def choose_resampler() -> Resampler:
     """Choose a resampler from the loaded and installed libraries.
 
     Raises:
         MissingExtraError: Neither torch is loaded nor Pillow installed.
     """
-    has_torch = "torch" in sys.modules
+    library = _LIBRARY.get()
+    has_torch = "torch" in sys.modules if library is None else library == "torch"
     has_pillow = find_spec("PIL") is not None
     if not has_torch and not has_pillow:
         raise missing_extra("resizing images without torch", "media")
