@@ -17,7 +17,7 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.plan.arrangement import Rule
 
-__all__ = ["Arrangement", "arrangement_of"]
+__all__ = ["AS_GIVEN", "Arrangement", "arrangement_of"]
 
 BRIEF_NBYTES = 128  # of class weights that a state can rebuild, which stays below 1 KB
 
@@ -44,7 +44,12 @@ class Arrangement:
     @property
     def is_plain(self) -> bool:
         """Whether it asks for nothing."""
-        return self == Arrangement()
+        return self == AS_GIVEN
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether rows are drawn by weights; otherwise each comes once."""
+        return self.rule in ("weighted", "classes")
 
     @property
     def argument(self) -> str:
@@ -81,6 +86,10 @@ class Arrangement:
                 is_brief = all(isinstance(name, str) for name in factors)
                 is_brief = is_brief and len(json.dumps(factors)) <= BRIEF_NBYTES
                 return own | {"weights": {self.by: factors}} if is_brief else None
+
+
+AS_GIVEN = Arrangement()
+"""Nothing is asked for."""
 
 
 def arrangement_of(

@@ -162,6 +162,32 @@ CASES: dict[str, OrderCase] = {
     "limited mix in stages": OrderCase(
         _staged, {**_SHUFFLED, "limit": 120}, 6, world=2, columns=_MIXED
     ),
+    "packed, weighted": OrderCase(
+        lambda s: s.ds.pack("tokens", 16, eos=0),
+        {**_SHUFFLED, "batch_size": 4, "weights": "w"}, world=2, columns=None,
+    ),
+    "packed, stratified, repeated and limited": OrderCase(
+        lambda s: s.ds.pack("tokens", 16, eos=0),
+        {**_SHUFFLED, "batch_size": 4, "stratify": "label", "repeat": 2, "limit": 60}, 12,
+        columns=None,
+    ),
+    "packed whole, grouped": OrderCase(
+        lambda s: s.ds.pack("tokens", 16, split=False),
+        {**_SHUFFLED, "batch_size": 4, "group": "key"}, columns=None,
+    ),
+    "packed whole, by classes": OrderCase(
+        lambda s: s.ds.pack("tokens", 16, eos=0, split=False),
+        {**_SHUFFLED, "batch_size": 4, "weights": {"label": "balanced"}, "repeat": 2},
+        columns=None,
+    ),
+    "windows by a key, weighted by class": OrderCase(
+        lambda s: s.ds.windows(["id"], by="key", size=4, step=3, tail="pad"),
+        {**_SHUFFLED, "weights": {"label": {"owl": 3.0}}}, 2, columns=None,
+    ),
+    "windows of arrays, grouped and repeated": OrderCase(
+        lambda s: s.ds.windows(["tokens"], size=3, stride=2),
+        {**_SHUFFLED, "group": "key", "repeat": 2}, 14, columns=None,
+    ),
     "packed mix, whole": OrderCase(
         lambda s: _mix("tokens")(s).pack("tokens", 16, eos=0, split=False),
         {**_SHUFFLED, "batch_size": 4}, columns=None,

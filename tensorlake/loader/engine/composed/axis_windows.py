@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.errors import CorruptionError, InvalidInputError
+from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.batch_schema import ROW, VALID, ColumnPlan
 from tensorlake.loader.engine.composed.windows import Steps, Use, WindowUnits
 from tensorlake.loader.sources.column_values import row_lengths
@@ -66,7 +67,7 @@ class AxisWindows:
         shape = self.shapes[column.name]
         return self.steps.shown(replace(column, kind="uniform", shape=shape, collate=None))
 
-    def units(self, rows: SelectedRows) -> WindowUnits:
+    def units(self, rows: SelectedRows, arrangement: Arrangement = AS_GIVEN) -> WindowUnits:
         """Look the lengths of all rows up, and number their windows.
 
         Raises:
@@ -85,7 +86,7 @@ class AxisWindows:
                     " windows of each",
                     tensor=name,
                 )
-        return WindowUnits.numbered(rows, self.steps, lengths, _by_row, f"{first!r}")
+        return WindowUnits.numbered(rows, arrangement, self.steps, lengths, _ByRow(), f"{first!r}")
 
     def combine(
         self, share: ComposedShare, batch: Mapping[str, Any], slabs: SlabPool
@@ -138,8 +139,18 @@ class AxisWindows:
         return elements[begins[:, None] + index]
 
 
-def _by_row(
-    groups: Int64Array, starts: Int64Array, counts: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    del starts, counts
-    return np.unique(groups, return_inverse=True)
+@dataclass(frozen=True, slots=True)
+class _ByRow:
+    """The group of a window is its row."""
+
+    def firsts(self, groups: Int64Array, starts: Int64Array) -> Int64Array:
+        """Return the position of each window's row."""
+        del starts
+        return groups
+
+    def __call__(
+        self, groups: Int64Array, starts: Int64Array, counts: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """Return the positions of the rows, each once, and the windows' rows among these."""
+        del starts, counts
+        return np.unique(groups, return_inverse=True)

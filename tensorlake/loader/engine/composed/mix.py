@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
+from tensorlake.loader.engine.composed.parts import Parts
 from tensorlake.loader.engine.composed.rows import ComposedPlan, ComposedSelection, inner_digest
-from tensorlake.loader.engine.composed.sequences import Parts, WholeSequences
+from tensorlake.loader.engine.composed.whole_sequences import WholeSequences
 from tensorlake.loader.plan.mix_order import MixOrder, SourceOrder
 from tensorlake.loader.plan.order import Order
 from tensorlake.loader.sources.mix import MixNode, MixRows, MixSource, source_seed
@@ -28,9 +29,8 @@ from tensorlake.loader.sources.rows import SelectedRows
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arrangement import Arrangement
-    from tensorlake.loader.engine.composed.packing import Packing
+    from tensorlake.loader.engine.composed.packing import Packing, TokenSequences
     from tensorlake.loader.engine.composed.rows import EpochUnits
-    from tensorlake.loader.engine.composed.sequences import TokenSequences
     from tensorlake.loader.plan.mix_order import AnyOrder
     from tensorlake.loader.plan.order import Shuffle
     from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
@@ -151,7 +151,7 @@ class ComposedMix:
         mixed = self.sequences.choose(False, tensors, prefetch_nbytes=prefetch_nbytes)  # noqa: FBT003 - a value of shuffle
         sources: list[SourceOrder] = []
         for one, units in zip(mixed.sources, self.units, strict=True):
-            order = units.choose(shuffle, tensors, prefetch_nbytes=prefetch_nbytes)
+            order = units.arranger.choose(shuffle, tensors, prefetch_nbytes=prefetch_nbytes)
             assert isinstance(order, Order), "of the rows of one selection"
             sources.append(SourceOrder(one.name, one.version, order))
         return replace(mixed, sources=tuple(sources))
@@ -216,19 +216,15 @@ class MixedEpoch:
     def find(self, places: Int64Array) -> tuple[Int64Array, Parts]:
         """Return the documents that some sequences need, and their parts."""
         source, given = self.mixed.assigned(places)
-        positions: list[Int64Array] = []
-        found: list[Parts] = []
-        before = 0
+        found: list[tuple[Int64Array, tuple[Int64Array, Parts]]] = []
         for number in np.unique(source).tolist():
             epochs, sequences = np.divmod(given, self.units[number].count)
             own = source == number
             for epoch in np.unique(epochs[own]).tolist():
                 at = np.flatnonzero(own & (epochs == epoch))
                 rows, parts = self._epoch(number, epoch).find(sequences[at])
-                found.append(replace(parts, unit=at[parts.unit], row=parts.row + before))
-                positions.append(rows + self.starts[number])
-                before += len(rows)
-        return np.concatenate([np.empty(0, np.int64), *positions]), Parts.joined(found, source)
+                found.append((at, (rows + self.starts[number], parts)))
+        return Parts.together(found, source)
 
     def _epoch(self, number: int, epoch: int) -> EpochUnits:
         """Return the sequences of an epoch of a source, which are found once."""

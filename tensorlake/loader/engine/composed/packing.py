@@ -5,7 +5,7 @@
     segments      0  0  0 0 │  0 0  1  1 │  0  0  0 0
     positions     0  1  2 3 │  0 1  0  1 │  0  1  2 3
 
-Which parts of documents a sequence has is decided elsewhere (``sequences.py``); here a batch of
+Which parts of documents a sequence has is decided elsewhere (``cut_sequences.py``); here a batch of
 documents becomes a batch of sequences. All steps are arithmetic on arrays with a number for each
 part; only the copy of tokens has one call in C for each (``stages/sample_ranges.py``).
 """
@@ -15,28 +15,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptionError, InvalidInputError
+from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
 from tensorlake.loader.decode.step import cast_exactly
-from tensorlake.loader.engine.composed.sequences import cut_sequences, whole_sequences
+from tensorlake.loader.engine.composed.cut_sequences import cut_sequences
+from tensorlake.loader.engine.composed.whole_sequences import whole_sequences
 from tensorlake.loader.sources.column_values import row_lengths
 from tensorlake.loader.sources.mix import SOURCE
 from tensorlake.loader.stages.sample_ranges import blocks_of
 
 if TYPE_CHECKING:
+    from tensorlake.loader.engine.composed.cut_sequences import CutSequences
+    from tensorlake.loader.engine.composed.parts import Parts
     from tensorlake.loader.engine.composed.rows import ComposedShare
-    from tensorlake.loader.engine.composed.sequences import Parts, TokenSequences
+    from tensorlake.loader.engine.composed.whole_sequences import DrawnSequences, WholeSequences
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.rows import SelectedRows
     from tensorlake.loader.stages.sample_ranges import SampleRanges
 
-__all__ = ["Packing"]
+__all__ = ["Packing", "TokenSequences"]
+
+TokenSequences: TypeAlias = "CutSequences | WholeSequences | DrawnSequences"
+"""The sequences of a selection (``Units``)."""
 
 PADDING = -1  # the segment of padding
 FILL, ZERO = -1, -2  # constants of a join
@@ -96,7 +103,7 @@ class Packing:
             )
         return tuple(shown)
 
-    def units(self, rows: SelectedRows) -> TokenSequences:
+    def units(self, rows: SelectedRows, arrangement: Arrangement = AS_GIVEN) -> TokenSequences:
         """Find the sequences of a selection.
 
         Raises:
@@ -106,7 +113,7 @@ class Packing:
             self._compare_lengths(rows, self.mask)
         find = cut_sequences if self.split else whole_sequences
         has_eos = self.eos is not None
-        return find(rows, self.tokens, self.length, has_eos=has_eos)
+        return find(rows, arrangement, self.tokens, self.length, has_eos=has_eos)
 
     def _compare_lengths(self, rows: SelectedRows, mask: str) -> None:
         """Refuse a mask that does not have one number per token."""

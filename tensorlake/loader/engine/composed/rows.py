@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, StateMismatchError
-from tensorlake.loader.config.arrangement import Arrangement
+from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.batch_schema import ColumnPlan, valid_column
 from tensorlake.loader.plan.sharding import Share
 from tensorlake.loader.plan.state import check_state
+from tensorlake.loader.sources.arrangement import Arranger, check_arrangement, check_repeat
 from tensorlake.loader.sources.epoch_order import EpochOrder
 from tensorlake.quantities import checked_integer
 
@@ -74,10 +75,9 @@ class Units(Protocol):
         """Units of an epoch: the same in every epoch."""
         ...
 
-    def choose(
-        self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
-    ) -> AnyOrder:
-        """Choose the order of all epochs."""
+    @property
+    def arranger(self) -> Arranger:
+        """The order of units, or of the rows that they are made of."""
         ...
 
     def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> EpochUnits:
@@ -126,8 +126,13 @@ class Form(Protocol):
         """Describe the entries of a batch, which is made of some columns of rows."""
         ...
 
-    def units(self, rows: SelectedRows) -> Units:
-        """Find the units of a selection: reads lengths or a column, when they are first needed."""
+    def units(self, rows: SelectedRows, arrangement: Arrangement = AS_GIVEN) -> Units:
+        """Find the units of a selection: reads lengths or a column, when they are first needed.
+
+        Args:
+            rows: The selection.
+            arrangement: The order of units, or of rows; without a limit.
+        """
         ...
 
     def combine(
@@ -266,7 +271,7 @@ class ComposedRows:
 
     rows: SelectedRows
     form: Form
-    limit: int | None = None  # of places of an epoch
+    arrangement: Arrangement = AS_GIVEN
     source: None = None
     server: None = None
     is_endless: bool = False
@@ -289,34 +294,32 @@ class ComposedRows:
     @property
     def num_places(self) -> int:
         """Number of units."""
-        count = self.units.count
-        return count if self.limit is None else min(count, self.limit)
+        count, limit = self.units.count, self.arrangement.limit
+        return count if limit is None else min(count, limit)
 
     def arranged(self, arrangement: Arrangement) -> ComposedRows:
-        """Return the same units with at most ``limit`` of them per epoch.
+        """Return the same rows, of which units come in the order that arguments ask for.
 
         Raises:
-            InvalidInputError: Another order is requested.
+            InvalidInputError: The arguments do not fit the rows.
+            TensorNotFoundError: They have no such column.
         """
-        if arrangement != Arrangement(limit=arrangement.limit):
-            raise InvalidInputError(
-                f"{arrangement.argument}= is for rows, and {self.form.noun} have an order of their"
-                " own\npack a view of some rows, or cut windows of it: view.where(…).pack(…),"
-                " view.where(…).windows(…)",
-                argument=arrangement.argument,
-            )
-        return replace(self, limit=arrangement.limit)
+        check_arrangement(self.rows, arrangement)
+        return replace(self, arrangement=arrangement)
 
     @cached_property
     def units(self) -> Units:
         """The units of the selection."""
-        return self.form.units(self.rows)
+        own = replace(self.arrangement, limit=None)
+        made = self.form.units(self.rows, own)
+        check_repeat(own.repeat, made.count // own.repeat, "unit")
+        return made
 
     def choose(
         self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
     ) -> AnyOrder:
-        """Choose the order of units."""
-        return self.units.choose(shuffle, tensors, prefetch_nbytes=prefetch_nbytes)
+        """Choose the order of units, or of the rows that they are made of."""
+        return self.units.arranger.choose(shuffle, tensors, prefetch_nbytes=prefetch_nbytes)
 
     def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> ComposedPlan:
         """Return the plan of one epoch."""
@@ -350,7 +353,7 @@ class ComposedRows:
             num_rows=composed.num_places,
             seed=seed,
             shuffle=shuffle,
-            others=None,
+            others=composed.units.arranger.differences(state.order),
         )
         return composed
 

@@ -17,23 +17,22 @@ have is read and decoded once. ``axis_windows.py`` has the other kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.batch_schema import ROW, VALID, ColumnPlan
-from tensorlake.loader.plan.order import Order
-from tensorlake.loader.plan.plan import PlanKey, build_access_plan
+from tensorlake.loader.sources.arrangement import Arranger, class_numbers, values_of
 from tensorlake.loader.sources.column_values import column_values
-from tensorlake.loader.sources.rows import chosen_order
+from tensorlake.quantities import plural
 
 if TYPE_CHECKING:
     from tensorlake.loader.engine.composed.rows import ComposedShare
     from tensorlake.loader.plan.mix_order import AnyOrder
-    from tensorlake.loader.plan.order import Shuffle
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.sources.buffer_pool import SlabPool
@@ -111,15 +110,25 @@ class Use:
     counts: Int64Array  # elements within the group
 
 
-Locate: TypeAlias = Callable[["Int64Array", "Int64Array", "Int64Array"], Any]
-"""From groups, starts and counts of windows to positions, and the windows' rows among these."""
+class Locate(Protocol):
+    """Where the rows of windows are, by the windows' groups and starts."""
+
+    def firsts(self, groups: Int64Array, starts: Int64Array) -> Int64Array:
+        """Return the position of the row that has the first element of each window."""
+        ...
+
+    def __call__(
+        self, groups: Int64Array, starts: Int64Array, counts: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """Return positions, each once, and the windows' rows among these."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowUnits:
     """The windows of a selection, numbered group by group (``Units``)."""
 
-    rows: SelectedRows
+    arranger: Arranger
     steps: Steps
     lengths: Int64Array  # of groups
     firsts: Int64Array  # the first window of each group, and the number of all
@@ -128,38 +137,40 @@ class WindowUnits:
 
     @classmethod
     def numbered(
-        cls, rows: SelectedRows, steps: Steps, lengths: Int64Array, locate: Locate, of: str
+        cls,
+        rows: SelectedRows,
+        arrangement: Arrangement,
+        steps: Steps,
+        lengths: Int64Array,
+        locate: Locate,
+        of: str,
     ) -> WindowUnits:
-        """Number the windows of groups of some lengths."""
+        """Number the windows of groups of some lengths; one has the value of its first row."""
+        each = steps.windows(lengths)
         firsts = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(steps.windows(lengths), out=firsts[1:])
-        return cls(rows, steps, lengths, firsts, locate, of)
+        np.cumsum(each, out=firsts[1:])
+
+        def values() -> NDArray[Any]:
+            groups = np.repeat(np.arange(len(each)), each)
+            starts = (np.arange(len(groups)) - firsts[groups]) * steps.step
+            return values_of(rows, arrangement)[locate.firsts(groups, starts)]
+
+        arranger = Arranger(rows, arrangement, int(firsts[-1]), "window", values)
+        return cls(arranger, steps, lengths, firsts, locate, of)
 
     @property
     def count(self) -> int:
         """Windows of an epoch."""
-        return int(self.firsts[-1])
-
-    def choose(
-        self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
-    ) -> AnyOrder:
-        """Choose the order of windows."""
-        selection, reader = self.rows.selection, self.rows.reader
-        return chosen_order(
-            *(shuffle, selection, reader, tensors),
-            prefetch_nbytes=prefetch_nbytes,
-            units=self.count,
-        )
+        return self.arranger.num_places
 
     def plan(self, order: AnyOrder, *, seed: int, epoch: int) -> WindowEpoch:
         """Return the windows of one epoch."""
-        assert isinstance(order, Order), "of windows"
-        key = PlanKey(self.rows.selection.digest, order, seed, epoch)
-        return WindowEpoch(self, build_access_plan(key, self.count))
+        return WindowEpoch(self, self.arranger.plan(order, seed=seed, epoch=epoch))
 
     def describe(self, order: AnyOrder) -> str:
         """Describe the windows and their order."""
-        return f"{self.count:,} windows of {self.of}: {self.steps}; {self.rows.describe(order)}"
+        ordered = self.arranger.describe(order)
+        return f"{self.arranger.count:,} windows of {self.of}: {self.steps}; {ordered}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,21 +217,16 @@ class RowWindows:
         own = [self.steps.shown(one) for one in columns if one.name != ROW]
         return (*own, *self.steps.shown_entries())
 
-    def units(self, rows: SelectedRows) -> WindowUnits:
+    def units(self, rows: SelectedRows, arrangement: Arrangement = AS_GIVEN) -> WindowUnits:
         """Read the column of groups, and number their windows."""
-        keys = column_values(rows, self.by)
-        _, firsts, groups = np.unique(keys, return_index=True, return_inverse=True)
-        rank = np.empty_like(firsts)
-        rank[np.argsort(firsts)] = np.arange(len(firsts))  # groups as they first come
-        groups = rank[groups]
+        groups, firsts = class_numbers(column_values(rows, self.by))
         lengths = np.bincount(groups, minlength=len(firsts))
         begins = np.cumsum(lengths) - lengths
         listed = np.argsort(groups, kind="stable")
         is_sorted = bool((np.diff(groups) >= 0).all())
         locate = _Grouped(self.steps, begins, None if is_sorted else listed)
-        return WindowUnits.numbered(
-            rows, self.steps, lengths, locate, f"rows by {self.by!r} ({len(lengths):,} groups)"
-        )
+        of = f"rows by {self.by!r} ({plural(len(lengths), 'group')})"
+        return WindowUnits.numbered(rows, arrangement, self.steps, lengths, locate, of)
 
     def combine(
         self, share: ComposedShare, batch: Mapping[str, Any], slabs: SlabPool
@@ -251,6 +257,11 @@ class _Grouped:
     steps: Steps
     begins: Int64Array  # of each group in the list
     listed: Int64Array | None  # positions; None: they are listed in the selection's own order
+
+    def firsts(self, groups: Int64Array, starts: Int64Array) -> Int64Array:
+        """Return the position of the first row of each window."""
+        places = self.begins[groups] + starts
+        return places if self.listed is None else self.listed[places]
 
     def __call__(
         self, groups: Int64Array, starts: Int64Array, counts: Int64Array

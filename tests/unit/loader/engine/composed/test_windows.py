@@ -180,8 +180,6 @@ def test_impossible_windows_are_refused(steps, arguments, words):
         ({"decode": {"frame": tl.decode.RandomResizedCrop(4, 4)}}, "draws random numbers"),
         ({"decode": {"frame": [tl.decode.Resize(4, 4), tl.decode.Flip()]}}, "draws random numbers"),
         ({"batch_by": "tokens"}, "windows have one length"),
-        ({"group": "episode"}, "windows have an order of their own"),
-        ({"limit": 3, "repeat": 2}, "windows have an order of their own"),
     ],
 )
 def test_arguments_that_would_break_windows_are_refused(steps, arguments, words):
