@@ -22,7 +22,7 @@ from tensorlake.dataset.runs.record import Segment, software
 from tensorlake.dataset.runs.timeline import Stretch
 from tensorlake.dataset.transform.loaders import loader_from_state
 from tensorlake.errors import InvalidInputError, ReplayMismatchError, ReplayWarning
-from tensorlake.loader.decode.resample import resampled_by
+from tensorlake.loader import decode
 
 if TYPE_CHECKING:
     from tensorlake.loader import Framework, Loader
@@ -110,7 +110,7 @@ class Replay:
 
     def _loader(self, segment: Segment, rank: int | None, given: dict[str, Any]) -> Loader:
         """Make the loader of a pass again, where the pass began, with the library that resized."""
-        with resampled_by(segment.software.get("resampler")):
+        with decode.resampled_by(segment.software.get("resampler")):
             return self._made(segment, rank, given)
 
     def _made(self, segment: Segment, rank: int | None, given: dict[str, Any]) -> Loader:

@@ -55,13 +55,7 @@ class BalancedShares:
         self._dealt = lru_cache(2)(self._deal)
 
     def of(self, share: Share, borders: Callable[[int, int], Int64Array]) -> Share:
-        """Return the share of the same batch that balances the costs of all ranks.
-
-        Args:
-            share: The share of as many rows.
-            borders: Returns where batches first … stop - 1 begin, as far as there are such, and
-                where the last of them ends.
-        """
+        """Return the share of the same batch that balances the costs of all ranks."""
         count = share.next_place - share.batch_start
         if share.world_size == 1 or count < share.world_size:
             return share

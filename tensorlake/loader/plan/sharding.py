@@ -11,8 +11,9 @@ is smaller than the world, empty ranks repeat one of its rows, marked as not val
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,8 @@ from numpy.typing import NDArray
 from tensorlake.errors import InvalidInputError, ShortBatchWarning, shown
 from tensorlake.quantities import checked_integer
 
-if TYPE_CHECKING:
-    from tensorlake.loader.plan.balance import BalancedShares
-
 __all__ = [
+    "Balanced",
     "Batches",
     "RowBatches",
     "Sharding",
@@ -142,6 +141,20 @@ class Sharding:
         return Share(number, first, last, valid, *whole)
 
 
+class Balanced(Protocol):
+    """Divides batches by the costs of their rows."""
+
+    def of(self, share: Share, borders: Callable[[int, int], NDArray[np.int64]]) -> Share:
+        """Return the share of the same batch that balances the costs of all ranks.
+
+        Args:
+            share: The share of as many rows.
+            borders: Returns where batches first … stop - 1 begin, as far as there are such, and
+                where the last of them ends.
+        """
+        ...
+
+
 class Batches(Protocol):
     """The global batches from a place of an epoch on, and one rank's share of each."""
 
@@ -172,7 +185,7 @@ class RowBatches:
     num_rows: int
     start: int = 0
     is_endless: bool = False
-    balanced: BalancedShares | None = None
+    balanced: Balanced | None = None
 
     @property
     def count(self) -> int:

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorlake.loader.plan.sharding import Sharding, Share
+from tensorlake.loader.plan.sharding import Balanced, Sharding, Share
 from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
-    from tensorlake.loader.plan.balance import BalancedShares
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array
 
@@ -200,7 +199,7 @@ class TokenBatches:
     first: int = 0
     is_endless: bool = False
     least_rows: int = 1
-    balanced: BalancedShares | None = None
+    balanced: Balanced | None = None
 
     @property
     def count(self) -> int:
