@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from tensorlake.errors import InvalidInputError, TensorNotFoundError, did_you_mean, shown
-from tensorlake.loader import AxisWindows, RowWindows, Steps, Tail
-from tensorlake.loader.decode import Normalize
+from tensorlake.loader import AxisWindows, RowWindows, Steps, Tail, decode
 from tensorlake.quantities import checked_integer
 from tensorlake.types import Image
 
@@ -164,7 +163,7 @@ def window_arguments(
         listed = steps if isinstance(steps, Sequence) and not isinstance(steps, str) else [steps]
         for one in listed:
             is_flat = getattr(form, "shapes", {}).get(name) == ()
-            if is_flat and isinstance(one, Normalize) and len(one.mean) > 1:
+            if is_flat and isinstance(one, decode.Normalize) and len(one.mean) > 1:
                 raise InvalidInputError(
                     f"decode of {name!r}: {one!r} has numbers for channels, and windows of {name!r}"
                     " have none\ngive a mean and a std of one number",
