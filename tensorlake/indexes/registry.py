@@ -7,11 +7,13 @@ from tensorlake.format import TensorSpec
 from tensorlake.indexes.bitmap import BITMAP
 from tensorlake.indexes.btree import BTREE
 from tensorlake.indexes.kind import IndexKind
+from tensorlake.indexes.text import TEXT
+from tensorlake.indexes.vector import VECTOR
 from tensorlake.types import Bool, ClassLabel, Tags
 
 __all__ = ["KINDS", "kind_for"]
 
-KINDS: dict[str, IndexKind] = {kind.name: kind for kind in (BITMAP, BTREE)}
+KINDS: dict[str, IndexKind] = {kind.name: kind for kind in (BITMAP, BTREE, VECTOR, TEXT)}
 """The kinds by name, in the order in which they are tried for a type."""
 
 

@@ -35,6 +35,7 @@ from tensorlake_query.functions.scalar.operators import (
 from tensorlake_query.functions.scalar.rows import ROW_COLUMNS
 from tensorlake_query.functions.text.patterns import bind_like
 from tensorlake_query.functions.window.windows import WINDOWS, WindowCall, bind_window
+from tensorlake_query.planning.nearest import APPROX_ORDERS, vector_key
 from tensorlake_query.planning.plan import Names, Statement
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import (
@@ -347,7 +348,11 @@ class Binder:
         Raises:
             QueryTypeError: it gives something else.
         """
-        return SortKey(self.bind_key(key.expr, "ORDER BY"), key.descending, key.nulls_first)
+        bound = self.bind_key(key.expr, "ORDER BY")
+        made = SortKey(bound, key.descending, key.nulls_first, key.is_approximate)
+        if key.is_approximate and vector_key(made) is None:
+            raise self.type_error(f"APPROX cannot order by {show(bound)}", bound, APPROX_ORDERS)
+        return made
 
     def bind_key(self, expr: ast.Expr, clause: str) -> Bound:
         """Bind what a clause orders or groups by: one comparable value a row.

@@ -144,6 +144,7 @@ class _Clauses:
         binder.with_aliases(self._aliases, visible=True)
         having = self._having(grouping)
         keys = tuple(binder.sort_key(key) for key in query.order_by)
+        self._check_approximate(query)
         distinct = self._distinct(outputs)
         arrange = self._arranged()
         sample = None if query.sample is None else bind_weight(query.sample.weight, binder)
@@ -163,6 +164,19 @@ class _Clauses:
         base = base_of(relation) if grouping is None else None
         is_star = base is not None and not query.ungroup_by and _passes_all(outputs, relation)
         return Statement(Project(plan, outputs), base, is_star)
+
+    def _check_approximate(self, query: ast.Query) -> None:
+        approximate = [key for key in query.order_by if key.is_approximate]
+        if not approximate or (
+            len(query.order_by) == 1 and query.limit is not None and not query.limit.percent
+        ):
+            return
+        raise QueryTypeError(
+            "APPROX needs LIMIT and no other key",
+            text=self._binder.text,
+            span=approximate[0].span,
+            hint="write ORDER BY APPROX … LIMIT 10, or leave APPROX out for an exact order",
+        )
 
     def _having(self, grouping: Grouping | None) -> Bound | None:
         having = self._query.having

@@ -48,6 +48,7 @@ from tensorlake_query.execution.subqueries import (
 )
 from tensorlake_query.functions.scalar.membership import Members
 from tensorlake_query.functions.text.search import WORDS_COST, Corpus
+from tensorlake_query.planning.nearest import nearest_rows, orders_all_rows
 from tensorlake_query.planning.plan import (
     Aggregate,
     Arrange,
@@ -435,7 +436,7 @@ class _Block:
         ordering = self._ordering = Ordering(plan.keys, limit, by_row=self._zones is not None)
         reader = None
         exprs = [key.expr for key in plan.keys]
-        parts = self._parts(plan.input, exprs)
+        parts = self._ordered(plan, exprs)
         work = partial(values_of, exprs, check=self._run.deadline.check)
         with self._run.step("ORDER BY"):
             for piece, values in self._run.workers.mapped(work, parts, exprs):
@@ -453,6 +454,20 @@ class _Block:
         if reader is None:
             return self._no_rows(plan.input)
         return Scope(reader, rows, self._run.text)
+
+    def _ordered(self, plan: Sort | TopK, exprs: Sequence[Bound]) -> Iterator[Scope]:
+        """Yield the rows that an order is of: of an approximate one, those that an index finds."""
+        if not isinstance(plan, TopK) or not plan.keys[0].is_approximate:
+            return self._parts(plan.input, exprs)
+        whole = None if orders_all_rows(plan.input) else self.joined(plan.input)
+        if whole is None or whole.reader is self._reader:
+            rows = None if whole is None else whole.rows
+            found = nearest_rows(plan, self._reader.source, rows)
+            if found is not None:
+                return pieces(Scope(self._reader, found, self._run.text), exprs, self._run)
+        if whole is None:
+            return self._parts(plan.input, exprs)
+        return pieces(whole, exprs, self._run)
 
     def _limited(self, plan: Limit) -> Iterator[Scope]:
         count = plan.count

@@ -129,7 +129,8 @@ def _sample(step: Sample) -> str:
 
 def _key(key: SortKey) -> str:
     direction = " DESC" if key.descending else ""
-    return f"{show(key.expr)}{direction}{' NULLS FIRST' if key.nulls_first else ''}"
+    approx = "APPROX " if key.is_approximate else ""
+    return f"{approx}{show(key.expr)}{direction}{' NULLS FIRST' if key.nulls_first else ''}"
 
 
 def _output(output: Output) -> str:

@@ -191,8 +191,9 @@ class StatementBuilder(ExpressionBuilder):
     order_clause = ungroup_clause = arrange_clause = group_clause
 
     def order_key(self, span: Span, children: Children) -> ast.OrderKey:
-        expr, direction, nulls = children
-        return ast.OrderKey(expr, direction == "DESC", nulls == "FIRST", span=span)
+        approx, expr, direction, nulls = children
+        is_approx = approx is not None
+        return ast.OrderKey(expr, direction == "DESC", nulls == "FIRST", is_approx, span=span)
 
     def direction(self, _span: Span, children: Children) -> str:
         token: Token = children[0]

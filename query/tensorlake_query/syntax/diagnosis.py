@@ -1,7 +1,7 @@
 """Why a text is not TQL, in words its writer can act on.
 
 `diagnosed` looks at the place where the parser stopped and picks the most specific explanation: a
-clause that is not supported yet, a habit of another language (`&&`, `:name`, `IN ['a']`), a
+habit of another language (`&&`, `:name`, `IN ['a']`), a
 reserved word, else what was expected there.
 """
 
@@ -12,17 +12,14 @@ from tensorlake_query.syntax.errors import (
     NOT_RECURSIVE,
     QueryError,
     QuerySyntaxError,
-    QueryUnsupportedError,
     joined,
     nearest,
 )
 from tensorlake_query.syntax.printer import is_reserved
 
-# Words of the language that this version does not run yet, and what does the same without. Reported
-# by name, never ignored.
-UNSUPPORTED = {"APPROX": "leave it out: ORDER BY … LIMIT is exact, by scan"}
-# Words of Deep Lake's language, and how the same is said here.
+# Words of other places or of Deep Lake's language, and how the same is said here.
 RESPELLED = {
+    "APPROX": "write ORDER BY APPROX COSINE_SIMILARITY(column, $vector) DESC LIMIT 10",
     "ACROSS": "write GROUP BY alone",
     "NATURAL": "write JOIN … USING (the columns)",
 }
@@ -135,11 +132,6 @@ def diagnosed(text: str, error: ParseStopError, start: str = "query") -> QueryEr
         return QuerySyntaxError(message, text=text, span=where, hint=hint)
 
     for candidate, first in ((word, at), (previous, previous_at)):
-        if candidate.upper() in UNSUPPORTED:
-            where = Span(first, first + len(candidate))
-            message = f"{candidate.upper()} is not supported yet"
-            hint = UNSUPPORTED[candidate.upper()]
-            return QueryUnsupportedError(message, text=text, span=where, hint=hint)
         if candidate.upper() in RESPELLED:
             where = Span(first, first + len(candidate))
             return fail(

@@ -153,7 +153,8 @@ def _output(output: ast.Output) -> str:
 def _order_key(key: ast.OrderKey) -> str:
     direction = " DESC" if key.descending else ""
     nulls = " NULLS FIRST" if key.nulls_first else ""
-    return f"{print_expr(key.expr)}{direction}{nulls}"
+    approx = "APPROX " if key.is_approximate else ""
+    return f"{approx}{print_expr(key.expr)}{direction}{nulls}"
 
 
 def _limit(limit: ast.Limit) -> str:

@@ -31,6 +31,7 @@ class SortKey(Struct, frozen=True):
     expr: Bound
     descending: bool
     nulls_first: bool
+    is_approximate: bool = False
 
 
 class Ordering:

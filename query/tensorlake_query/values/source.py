@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+Metric = Literal["cosine", "dot", "l2"]
 Kind = Literal["number", "bool", "label", "text", "json", "bytes", "media"]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
@@ -185,6 +186,28 @@ class IdentifiedSource(Protocol):
 
     def row_ids(self, rows: IntArray) -> list[str]:
         """Return the identities of rows."""
+        ...
+
+
+@runtime_checkable
+class NearestSource(Protocol):
+    """A source that may have indexes of vectors: ORDER BY APPROX."""
+
+    def nearest(
+        self, column: str, vector: AnyArray, metric: Metric, count: int, rows: IntArray | None
+    ) -> IntArray | None:
+        """Return rows among which the `count` nearest to a vector likely are.
+
+        Args:
+            column: A column of vectors.
+            vector: As long as these.
+            metric: The measure: the cosine, the inner product, or the Euclidean distance.
+            count: How many rows are wanted.
+            rows: The rows to find them among; None: all.
+
+        Returns:
+            At least `count` rows, ascending; None where no index helps.
+        """
         ...
 
 

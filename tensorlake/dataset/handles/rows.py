@@ -140,6 +140,7 @@ class Rows:
     select = selectable.select
     order_by = selectable.order_by
     unnest = selectable.unnest
+    search = selectable.search
     filter = selectable.filter
     take = selectable.take
     sample = selectable.sample

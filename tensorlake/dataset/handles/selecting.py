@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from tensorlake.dataset.handles.row import Row
     from tensorlake.dataset.query.predicate import Predicate
 
-__all__ = ["filter", "order_by", "query", "sample", "select", "split", "take", "unnest", "where"]
+__all__ = [
+    "filter",
+    "order_by",
+    "query",
+    "sample",
+    "search",
+    "select",
+    "split",
+    "take",
+    "unnest",
+    "where",
+]
 
 MOST_ROWS = (1 << 63) - 1
 """The largest LIMIT: an int64."""
@@ -175,6 +186,72 @@ def filter(  # noqa: A001 - the method's name
 
     rows = self.__rowset__
     return self.__view__(selecting.filter_rows(rows, condition, partial(row_at, rows)))
+
+
+def search(  # noqa: D417 - a method: self
+    self: HasViews[View],
+    column: str,
+    query: Any,
+    k: int = 10,
+    *,
+    where: str | Predicate | None = None,
+    params: Mapping[str, Any] | None = None,
+    exact: bool = False,
+    hybrid: tuple[str, Any] | None = None,
+    recall: float | None = None,
+) -> View:
+    """Find the rows nearest to a vector, or that match words best, best first.
+
+    The view has a column ``_score``, float64, larger is better: of vectors, by the metric of the
+    column, the cosine of the angle, the inner product, or the negated Euclidean distance; of texts,
+    BM25 (k1 = 1.2, b = 0.75, over the texts of these rows). Rows without a score (NULL, NaN) are
+    not found. An index made by ``create_index`` makes it faster: it finds most of the nearest
+    vectors (``ds.indexes`` shows its recall) and exactly the best texts. Rows that changed since
+    are read.
+
+    Args:
+        column: A tensor of vectors of floats, or of texts.
+        query: A vector (dim,), or several (n, dim); or words, with prefixes ``car*`` and, as the
+            index has positions or none is there, phrases ``"stop sign"``; or a list of such.
+            Several queries give the rows of each in turn, and a column ``_query``, int64.
+        k: How many rows of each query.
+        where: A condition, as TQL text or a Predicate: the best of the rows that meet it.
+        params: A value for each ``$name`` of the condition.
+        exact: Compare all vectors; texts always are.
+        hybrid: Another column and a query of it: two rankings joined by reciprocal rank, whose
+            ``_score`` is the sum of 1 ÷ (60 + rank). ``_rank`` and ``_hybrid_rank``, int64, are
+            NULL where a row is not among the first 4 k of a ranking.
+        recall: The share of the nearest vectors that the index shall find, as measured when it was
+            made; by default 0.95.
+
+    Raises:
+        InvalidInputError: The query does not fit the column, or has NaN.
+        ShapeMismatchError: Its vectors have another length.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-search", {"vec": tl.Embedding(2), "text": "str"})
+        >>> ds.extend({"vec": [[1, 0], [0, 1], [1, 1]], "text": ["a red car", "a bus", "red bus"]})
+        >>> ds.search("vec", [2, 1], k=2)["text"][:]
+        ['red bus', 'a red car']
+        >>> ds.search("text", "red bus", k=1).rows.tolist()
+        [2]
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.query.search import search as search_rows
+
+    found = search_rows(
+        self.__rowset__,
+        column,
+        query,
+        k,
+        where=where,
+        params=params,
+        exact=exact,
+        hybrid=hybrid,
+        recall=recall,
+    )
+    return self.__view__(found)
 
 
 def take(self: HasViews[View], count: int) -> View:

@@ -41,6 +41,7 @@ __all__ = [
     "compiled_query",
     "engine_errors",
     "matching_positions",
+    "positions_where",
     "run_query",
     "run_tree",
     "run_where",
@@ -114,6 +115,31 @@ def run_tree(
         reaches_out: As for `run_query`.
     """
     return _run(rows, query, params, limits, reaches_out=reaches_out, text=text)
+
+
+def positions_where(
+    rows: RowSet, condition: str | Predicate, params: Mapping[str, Any]
+) -> Int64Array:
+    """Return the positions of the rows that meet a condition: TQL text, or a Predicate."""
+    if isinstance(condition, Predicate):
+        return matching_positions(rows, condition)
+    if not isinstance(condition, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users give functions and masks
+        raise InvalidInputError(
+            f"where= takes TQL text or a Predicate, got {shown(condition)}"
+            "\nwhere='x > 1', where=ds['x'] > 1",
+            argument="where",
+            actual=condition,
+        )
+    with engine_errors(rows.url):
+        query = tql.ast.Query(where=tql.parse_predicate(condition))
+        source, compiled = compiled_query(rows, query, params, reaches_out=True)
+        for message in compiled.warnings:
+            warnings.warn(message, QueryWarning, stacklevel=5)
+        found = compiled.run(
+            source, memory_nbytes=NO_LIMITS.most_held_nbytes, advice=NO_LIMITS.advice
+        ).rows
+    assert found is not None, "a condition selects rows"
+    return found
 
 
 def matching_positions(rows: RowSet, predicate: Predicate) -> Int64Array:

@@ -6,7 +6,7 @@ The one place where samples become the engine's batches. Rows here are positions
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -134,6 +134,21 @@ class SelectionSource:
             for start in range(0, max(len(rows), 1), PIECE_ROWS)
         ]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def nearest(
+        self,
+        column: str,
+        vector: npt.NDArray[Any],
+        metric: tql.Metric,
+        count: int,
+        rows: Int64Array | None,
+    ) -> Int64Array | None:
+        """Return rows among which the nearest to a vector likely are; None where no index helps."""
+        from tensorlake.dataset.ranking.vectors import nearest_positions
+
+        if column in self._computed or self.view is None:
+            return None
+        return nearest_positions(self.view, column, vector, metric, count, rows)
 
     def row_numbers(self, rows: Int64Array) -> Int64Array:
         """Places of rows in the version."""

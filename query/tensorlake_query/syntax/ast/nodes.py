@@ -283,11 +283,12 @@ class Output(Node, frozen=True):
 
 
 class OrderKey(Node, frozen=True):
-    """`expr [ASC|DESC] [NULLS FIRST|LAST]`."""
+    """`[APPROX] expr [ASC|DESC] [NULLS FIRST|LAST]`."""
 
     expr: Expr
     descending: bool = False
     nulls_first: bool = False
+    is_approximate: bool = False
 
 
 class Limit(Node, frozen=True):

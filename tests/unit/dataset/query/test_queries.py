@@ -280,15 +280,6 @@ def test_where_and_computed_columns_of_saved_views_are_limited_too(ds, monkeypat
         ds.views["wide"]["z"][:]
 
 
-def test_what_a_version_does_not_run_is_an_unsupported_feature(ds):
-    with pytest.raises(tl.QueryError, match="APPROX is not supported yet") as caught:
-        ds.query("ORDER BY x APPROX LIMIT 1")
-
-    assert isinstance(caught.value, tl.UnsupportedFeatureError)
-    assert caught.value.code == "query-unsupported"
-    assert caught.value.column == 12
-
-
 def test_labels_that_a_query_computes_are_shown_like_stored_ones(ds):
     groups = ds.query("SELECT label, FIRST(label) AS first, COUNT(*) AS n GROUP BY label")
 

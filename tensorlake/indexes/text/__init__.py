@@ -1,0 +1,8 @@
+"""Text indexes: postings of terms, and their search by BM25."""
+
+from tensorlake.indexes.text.analysis import Analysis, Clause
+from tensorlake.indexes.text.kind import TEXT
+from tensorlake.indexes.text.postings import collected, texts_of
+from tensorlake.indexes.text.search import Segment, search_texts
+
+__all__ = ["TEXT", "Analysis", "Clause", "Segment", "collected", "search_texts", "texts_of"]
