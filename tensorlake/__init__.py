@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         Text,
         Timestamp,
         Uuid,
+        Video,
     )
     from tensorlake.versions import CollectionReport, ExpiryReport
 
@@ -155,6 +156,7 @@ _HOMES = {
         "Text",
         "Timestamp",
         "Uuid",
+        "Video",
     ),
 }
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names} | {
@@ -217,6 +219,7 @@ __all__ = [
     "Updated",
     "Upserted",
     "Uuid",
+    "Video",
     "View",
     "collate",
     "concat",

@@ -14,6 +14,7 @@ from tensorlake.errors import no_such_name
 from tensorlake.ingest.arrays.arrays import numpy, torch
 from tensorlake.ingest.arrays.huggingface import huggingface
 from tensorlake.ingest.arrays.idx import idx
+from tensorlake.ingest.media.video import video
 from tensorlake.ingest.tables.arrow import arrow, parquet
 from tensorlake.ingest.tables.json_lines import jsonl
 from tensorlake.ingest.tables.text import csv
@@ -38,6 +39,7 @@ __all__ = [
     "parquet",
     "texts",
     "torch",
+    "video",
     "voc",
     "webdataset",
     "yolo",
@@ -60,7 +62,6 @@ _LATER = {
     "ffcv": _AS_TORCH_DATASET,
     "pack": "rows of one length are packed when they are read: ds.torch(collate=…)",
     "tfrecord": _AS_RECORDS,
-    "video": "frames are samples of a tensor tl.Sequence(tl.Image('jpeg'))",
 }
 """Formats of a later version, and how to ingest them today."""
 

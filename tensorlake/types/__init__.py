@@ -77,6 +77,8 @@ from tensorlake.types.scalar.text import Text
 from tensorlake.types.scalar.timestamp import Timestamp
 from tensorlake.types.scalar.uuid import Uuid
 from tensorlake.types.tiles import box_of
+from tensorlake.types.video.handle import VideoHandle
+from tensorlake.types.video.video import Video
 from tensorlake.types.vision.binary_mask import BinaryMask
 from tensorlake.types.vision.boxes import BBox, BBox3D
 from tensorlake.types.vision.codecs import codec_of, too_many_pixels
@@ -148,6 +150,8 @@ __all__ = [
     "Timestamp",
     "UniformColumn",
     "Uuid",
+    "Video",
+    "VideoHandle",
     "arrow_type_text",
     "as_ragged",
     "as_type",

@@ -20,6 +20,7 @@ from tensorlake.types.scalar.tags import Tags
 from tensorlake.types.scalar.text import Text
 from tensorlake.types.scalar.timestamp import Timestamp
 from tensorlake.types.scalar.uuid import Uuid
+from tensorlake.types.video.video import Video
 from tensorlake.types.vision.binary_mask import BinaryMask
 from tensorlake.types.vision.boxes import BBox, BBox3D
 from tensorlake.types.vision.image import Image
@@ -49,6 +50,7 @@ BUILT_IN: tuple[type[SampleType], ...] = (
     Text,
     Timestamp,
     Uuid,
+    Video,
 )
 SHORT: dict[Any, type[SampleType]] = {
     "str": Text,

@@ -52,12 +52,14 @@ class FileKind:
         endings: Endings of their names, in lower case; None: all files.
         type_of: Chooses the tensor's type by the paths.
         value: Converts the content of a file, given its name; None: the content is the sample.
+        foreign: Those of the endings whose files cannot be stored, and are never passed over.
     """
 
     tensor: str
     endings: frozenset[str] | None
     type_of: Callable[[Iterable[str]], SampleType]
     value: Callable[[bytes, str], Any] | None = None
+    foreign: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -71,7 +73,7 @@ class FileKind:
     def stores(self, name: str, *, has_frames: bool = False) -> bool:
         """Whether a file of this kind can be stored, where its frames may be a sequence."""
         ending = ending_of(name)
-        return self.value is not None or is_stored(ending) or (has_frames and ending == GIF)
+        return ending not in self.foreign or (has_frames and ending == GIF)
 
 
 def ending_of(name: str) -> str:
@@ -83,6 +85,7 @@ IMAGES = FileKind(
     "image",
     frozenset(IMAGE_ENDINGS) | _OTHER_ENDINGS,
     lambda paths: Image(codec_of_files(paths)),
+    foreign=_OTHER_ENDINGS,
 )
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from tensorlake.dataset import IMAGE_ENDINGS, Dataset, SkippedItem
 from tensorlake.errors import InvalidInputError, MissingTensorError
@@ -24,35 +24,32 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options
 from tensorlake.ingest.engine.run import run_ingest
 from tensorlake.ingest.engine.source import Source, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles, is_url
+from tensorlake.ingest.tables.sidecar import Sidecar, read_sidecar
 from tensorlake.ingest.vision.archives import Archive, open_archive
+from tensorlake.ingest.vision.folder_facts import (
+    FoundFile,
+    facts_of_folders,
+    facts_of_names,
+    facts_of_table,
+    name_of,
+)
 from tensorlake.ingest.vision.folder_scan import (
     GIF,
     IMAGES,
     FileKind,
     NamePattern,
-    check_classes,
     ending_of,
-    field_value,
-    is_split,
     outer_folders,
 )
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
-from tensorlake.types import ClassLabel, SampleType, as_type
 from tensorlake.types import Sequence as FrameSequence
+from tensorlake.types import as_type
 
 __all__ = ["images", "ingest_files"]
 
 MAX_MEMBER_NBYTES = 1 << 30
 _FOREIGN = "is an image of an unsupported format"
-_OUTSIDE = "is outside the folders of the other"
-
-
-class _ImageFile(NamedTuple):  # made in a third of a frozen dataclass's time, once a file
-    path: str  # plain text: making a Path costs as much as reading the file
-    nbytes: int
-    parts: tuple[str, ...]  # folders below the source, outermost first
-    stamp: object  # what changes where the content does: a time, or a checksum
 
 
 @shows_options
@@ -112,6 +109,8 @@ def ingest_files(
     labels: bool,  # noqa: FBT001 - as the importers take it
     pattern: str | None,
     options: IngestOptions,
+    *,
+    table: Any = None,
     **settings: Any,
 ) -> Dataset:
     """Ingest the files of one kind of a folder or a zip file, a row each.
@@ -124,13 +123,25 @@ def ingest_files(
         labels: Whether folders are classes.
         pattern: A pattern of names.
         options: See `IngestOptions`.
+        table: A table with a row per file (`tables/sidecar.py`), in place of folders and names.
         **settings: Other arguments of the call that determine the rows.
     """
     files = SourceFiles(options.get("storage_options"))
     is_strict = options.get("on_error", "raise") == "raise"
     names = None if pattern is None else NamePattern(pattern)
+    if table is not None and names is not None:
+        message = "table= and pattern= both name the tensors beside the files"
+        raise InvalidInputError(f"{message}\ngive one", argument="table")
+    sidecar = None
+    if table is not None:
+        others = {name: one for name, one in (schema or {}).items() if name != kind.tensor}
+        sidecar = read_sidecar(table, others, options.get("storage_options"))
     source = _source(
-        kind, source_path(src), files, schema, labels=labels, names=names, is_strict=is_strict
+        *(kind, source_path(src), files, schema),
+        labels=labels,
+        names=names,
+        sidecar=sidecar,
+        is_strict=is_strict,
     )
     source = replace(source, settings={**source.settings, **settings})
     try:
@@ -146,16 +157,6 @@ def ingest_files(
         ) from error
 
 
-class _Facts(NamedTuple):
-    """Tensors that follow from the paths of files, and the files that have them."""
-
-    images: list[_ImageFile]
-    outside: list[_ImageFile]
-    why: str  # the others have none
-    types: Mapping[str, SampleType]
-    value: Callable[[_ImageFile, str], Any]
-
-
 def _source(
     kind: FileKind,
     folder: str,
@@ -164,8 +165,9 @@ def _source(
     *,
     labels: bool,
     names: NamePattern | None,
+    sidecar: Sidecar | None,
     is_strict: bool,
-) -> Source[_ImageFile]:
+) -> Source[FoundFile]:
     left_out: list[SkippedItem] = []
     found, archive = _found(kind, folder, files, None if is_strict else left_out)
     shown = public_url(folder)
@@ -183,16 +185,19 @@ def _source(
         images = [p for p in images if kind.stores(p.path, has_frames=has_frames)]
         if is_strict or not images:
             raise _is_foreign(foreign, shown)
-    facts = (
-        _by_folders(images, shown, kind, labels=labels, is_strict=is_strict)
-        if names is None
-        else _by_names(images, shown, names, schema or {}, is_strict=is_strict)
-    )
+    if sidecar is not None:
+        facts = facts_of_table(images, shown, sidecar, left_out, is_strict=is_strict)
+    elif names is not None:
+        facts = facts_of_names(images, shown, names, schema or {}, is_strict=is_strict)
+    else:
+        facts = facts_of_folders(images, shown, kind, labels=labels, is_strict=is_strict)
     images = facts.images
     types = {kind.tensor: kind.type_of(p.path for p in images), **facts.types}
-    layers = [name.replace("label", "class") for name in facts.types] if names is None else []
+    by_folder = names is None and sidecar is None
+    layers = [name.replace("label", "class") for name in facts.types] if by_folder else []
     if kind.tensor in facts.types:
-        message = f"a field of a pattern cannot be {kind.tensor!r}, the tensor of the files"
+        what = "a field of a pattern" if sidecar is None else f"a column of {sidecar.shown}"
+        message = f"{what} cannot be {kind.tensor!r}, the tensor of the files"
         raise InvalidInputError(f"{message}\ngive it another name", actual=kind.tensor)
     unknown = [name for name in schema or {} if name not in types]
     if unknown:
@@ -201,34 +206,38 @@ def _source(
         raise InvalidInputError(message, src=shown, expected=[*types])
     read = files.reader(folder)
 
-    def load(batch: Sequence[_ImageFile]) -> dict[str, Any]:
+    def load(batch: Sequence[FoundFile]) -> dict[str, Any]:
         paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
         contents = read(paths, sizes) if archive is None else archive.read(paths)
         if kind.value is not None:
             pairs = zip(contents, batch, strict=True)
-            contents = [kind.value(bytes(content), _name(p)) for content, p in pairs]
+            contents = [kind.value(bytes(content), name_of(p)) for content, p in pairs]
         return {
             kind.tensor: contents,
             **{name: [facts.value(p, name) for p in batch] for name in facts.types},
         }
+
+    def stamp(image: FoundFile) -> str:
+        row = "" if facts.stamp is None else facts.stamp(image)
+        return f"{image.nbytes}:{image.stamp}{row}"
 
     return Source(
         kind=kind.name,
         schema={**types, **(schema or {})},
         items=images,
         sizes=[image.nbytes for image in images],
-        name=_name,
+        name=name_of,
         load=load,
         place=Path(shown).name,
         where=full_place(folder),
         names_classes=True,
         left_out=[
             *left_out,
-            *(SkippedItem(_name(p), facts.why) for p in facts.outside),
-            *(SkippedItem(_name(p), _FOREIGN) for p in foreign),
+            *(SkippedItem(name_of(p), facts.why) for p in facts.outside),
+            *(SkippedItem(name_of(p), _FOREIGN) for p in foreign),
         ],
         takes_schema=True,
-        stamp=lambda image: f"{image.nbytes}:{image.stamp}",
+        stamp=stamp,
         unit=kind.tensor,
         settings=given_settings(
             schema, labels=labels, pattern=None if names is None else names.text
@@ -238,79 +247,7 @@ def _source(
     )
 
 
-def _by_folders(
-    images: Sequence[_ImageFile], shown: str, kind: FileKind, *, labels: bool, is_strict: bool
-) -> _Facts:
-    """Find splits and classes in the names of folders."""
-    inside = [p for p in images if p.parts]
-    has_split = bool(inside) and all(is_split(p.parts[0]) for p in inside)
-    depth = 1 if has_split else 0
-    has_label = labels and any(len(p.parts) > depth for p in images)
-    why = f"{_OUTSIDE} {kind.name}"
-    inside, outside = _by_depth(images, depth + has_label)
-    if outside and is_strict:
-        raise _is_outside(inside, outside, depth, shown, kind)
-    types: dict[str, SampleType] = {}
-    if has_label:
-        classes = sorted({p.parts[depth] for p in inside})
-        check_classes(classes, shown)
-        types["label"] = ClassLabel(classes)
-    if has_split:
-        types["split"] = ClassLabel(sorted({p.parts[0] for p in inside}))
-    place = {"label": depth, "split": 0}
-
-    def value(p: _ImageFile, name: str) -> str:
-        return p.parts[place[name]]
-
-    return _Facts(inside, outside, why, types, value)
-
-
-def _by_names(
-    images: Sequence[_ImageFile],
-    shown: str,
-    names: NamePattern,
-    schema: Mapping[str, Any],
-    *,
-    is_strict: bool,
-) -> _Facts:
-    """Find the fields of a pattern in the names of files."""
-    values = {p: names.values(_name(p)) for p in images}
-    inside = [p for p in images if values[p] is not None]
-    outside = [p for p in images if values[p] is None]
-    why = f"does not match the pattern {names.text!r}"
-    if outside and (is_strict or not inside):
-        few = f"{plural(len(outside), 'file')} of {len(images):,}"
-        advice = "match all names, with wildcards such as {label}_*.*"
-        if inside:
-            advice += ", or leave these out: on_error='skip'"
-        raise InvalidInputError(
-            f"{_name(outside[0])!r} of {shown!r} {why} ({few})\n{advice}",
-            src=shown,
-            item=_name(outside[0]),
-        )
-    found = [values[p] or {} for p in inside]
-    declared = {name: as_type(one) for name, one in schema.items()}
-    types = names.types(found, declared)
-
-    def value(p: _ImageFile, name: str) -> Any:
-        return field_value((values[p] or {})[name], types[name], _name(p))
-
-    return _Facts(inside, outside, why, types, value)
-
-
-def _name(image: _ImageFile) -> str:
-    return "/".join((*image.parts, image.path.rpartition(os.sep)[2].rpartition("/")[2]))
-
-
-def _by_depth(
-    images: Sequence[_ImageFile], depth: int
-) -> tuple[list[_ImageFile], list[_ImageFile]]:
-    """Split images into those at least ``depth`` folders deep, and the others."""
-    inside = [p for p in images if len(p.parts) >= depth]
-    return inside, [p for p in images if len(p.parts) < depth]
-
-
-def _is_foreign(foreign: Sequence[_ImageFile], shown: str) -> InvalidInputError:
+def _is_foreign(foreign: Sequence[FoundFile], shown: str) -> InvalidInputError:
     kinds = ", ".join(sorted({ending_of(p.path) for p in foreign}))
     few = plural(len(foreign), "file")
     frames = (
@@ -318,37 +255,18 @@ def _is_foreign(foreign: Sequence[_ImageFile], shown: str) -> InvalidInputError:
         " schema={'image': tl.Sequence(tl.Image('png'))}"
     )
     return InvalidInputError(
-        f"{_name(foreign[0])!r} of {shown!r} {_FOREIGN} ({few}: {kinds})"
+        f"{name_of(foreign[0])!r} of {shown!r} {_FOREIGN} ({few}: {kinds})"
         f"{frames if any(ending_of(p.path) == GIF for p in foreign) else ''}"
         f"\nsupported suffixes: {', '.join(IMAGE_ENDINGS)}; convert them, or leave them out:"
         " on_error='skip'",
         src=shown,
-        item=_name(foreign[0]),
-    )
-
-
-def _is_outside(
-    images: Sequence[_ImageFile],
-    outside: Sequence[_ImageFile],
-    depth: int,
-    shown: str,
-    kind: FileKind,
-) -> InvalidInputError:
-    at = min(depth, len(images[0].parts) - 1)
-    folders = ", ".join(repr(name) for name in sorted({p.parts[at] for p in images})[:3])
-    few = f"{len(outside):,} of {plural(len(outside) + len(images), kind.tensor)}"
-    return InvalidInputError(
-        f"{_name(outside[0])!r} of {shown!r} {_OUTSIDE} {kind.name} (such as {folders}): {few}"
-        "\nput each into its folder, or leave them out: on_error='skip'; if folders are not"
-        " classes: labels=False",
-        src=shown,
-        item=_name(outside[0]),
+        item=name_of(foreign[0]),
     )
 
 
 def _found(
     kind: FileKind, folder: str, files: SourceFiles, left_out: list[SkippedItem] | None
-) -> tuple[Iterator[_ImageFile], Archive | None]:
+) -> tuple[Iterator[FoundFile], Archive | None]:
     """Return the images of a folder or an archive, and the archive."""
     shown = public_url(folder)
     if files.nbytes(folder) is not None:
@@ -370,13 +288,13 @@ def _found(
     return _walk(kind, folder, (), left_out), None
 
 
-def _walk_store(kind: FileKind, folder: str, files: SourceFiles) -> Iterator[_ImageFile]:
+def _walk_store(kind: FileKind, folder: str, files: SourceFiles) -> Iterator[FoundFile]:
     start = folder.rstrip("/") + "/"
     for path, nbytes in files.list(folder).items():
         *parts, name = path.removeprefix(start).split("/")
         is_hidden = any(part.startswith(".") for part in (*parts, name))
         if not is_hidden and kind.sees(name):
-            yield _ImageFile(path, nbytes, tuple(parts), files.stamp(path))
+            yield FoundFile(path, nbytes, tuple(parts), files.stamp(path))
 
 
 def _walk(
@@ -385,7 +303,7 @@ def _walk(
     parts: tuple[str, ...],
     left_out: list[SkippedItem] | None,
     above: tuple[str, ...] = (),
-) -> Iterator[_ImageFile]:
+) -> Iterator[FoundFile]:
     above = (*above, os.path.realpath(folder))
     try:
         listed = os.scandir(folder)
@@ -405,7 +323,7 @@ def _walk(
                     continue  # a link to where we are would never end
                 yield from _walk(kind, entry.path, (*parts, name), left_out, above)
             elif kind.sees(name):
-                yield _ImageFile(entry.path, *_size_and_time(entry, parts))
+                yield FoundFile(entry.path, *_size_and_time(entry, parts))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -427,7 +345,7 @@ def _size_and_time(
 
 def _members(
     kind: FileKind, shown: str, archive: Archive, left_out: list[SkippedItem] | None
-) -> Iterator[_ImageFile]:
+) -> Iterator[FoundFile]:
     listed = list(archive.members())
     counts = Counter(member.name for member in listed)
     for member in listed:
@@ -449,10 +367,10 @@ def _members(
                 raise InvalidInputError(reason, src=shown, item=member.name)
             left_out.append(SkippedItem(member.name, reason))
             continue
-        yield _ImageFile(member.name, member.nbytes, tuple(parts), member.stamp)
+        yield FoundFile(member.name, member.nbytes, tuple(parts), member.stamp)
 
 
-def _without_outer(images: list[_ImageFile]) -> list[_ImageFile]:
+def _without_outer(images: list[FoundFile]) -> list[FoundFile]:
     depth = outer_folders({p.parts for p in images})
     return [p._replace(parts=p.parts[depth:]) for p in images] if depth else images
 

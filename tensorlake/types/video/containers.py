@@ -29,21 +29,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
-    "MEDIA_TYPES",
+    "MAX_FRAMES",
     "Limits",
     "check_container",
     "container_of",
+    "is_transport_stream",
+    "media_type_of",
     "opened_container",
     "video_stream",
 ]
 
 FORMATS: Final = "mp4, mov, mkv, webm, avi or gif"
-MEDIA_TYPES: Final = {
-    "mov": "video/mp4",
-    "matroska": "video/x-matroska",
-    "avi": "video/x-msvideo",
-    "gif": "image/gif",
-}
+MAX_FRAMES: Final = 1 << 22  # 38 hours of 30 frames per second
 _FIRST_BOXES: Final = frozenset((b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"))
 _PARENTS: Final = frozenset(
     (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"edts", b"moof", b"traf", b"mvex", b"udta")
@@ -55,6 +52,8 @@ _MAX_DEPTH: Final = 8
 _TABLE_START: Final = 8  # after version, flags and the number of entries
 _SEGMENT: Final = b"\x18\x53\x80\x67"
 _EBML: Final = b"\x1a\x45\xdf\xa3"
+_DOCTYPE: Final = 64  # bytes within which Matroska's header names its profile
+_TS_PACKET, _TS_SYNC = 188, b"\x47"
 _BUFFER_NBYTES: Final = 1 << 20
 
 
@@ -70,7 +69,7 @@ class Limits:
     """
 
     pixels: int = MAX_PIXELS
-    frames: int = 1 << 22  # 38 hours of 30 frames per second
+    frames: int = MAX_FRAMES
     tracks: int = 64
     decoded_pixels: int = 1 << 38  # an hour of 1920 × 1080 at 30 frames per second
 
@@ -89,6 +88,30 @@ def container_of(data: Buffer) -> str | None:
     if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
         return "avi"
     return "gif" if head[:4] == b"GIF8" else None
+
+
+def is_transport_stream(data: Buffer) -> bool:
+    """Whether a file is MPEG-TS, which stores a packet of video in pieces of 184 bytes."""
+    return bytes(data[: _TS_PACKET + 1 : _TS_PACKET]) == _TS_SYNC * 2
+
+
+def media_type_of(data: Buffer) -> str:
+    r"""Return the MIME type of a video file, by its first bytes.
+
+    >>> media_type_of(b"\0\0\0\x1cftypisom"), media_type_of(b"GIF89a")
+    ('video/mp4', 'image/gif')
+    """
+    match container_of(data):
+        case "mov":
+            return "video/quicktime" if bytes(data[8:12]) == b"qt  " else "video/mp4"
+        case "matroska":
+            return "video/webm" if b"webm" in bytes(data[:_DOCTYPE]) else "video/x-matroska"
+        case "avi":
+            return "video/x-msvideo"
+        case "gif":
+            return "image/gif"
+        case _:
+            return "application/octet-stream"
 
 
 def check_container(data: Buffer, container: str, *, tracks: int, frames: int) -> None:

@@ -17,6 +17,7 @@ from tensorlake.types.video.containers import (
     Limits,
     check_container,
     container_of,
+    is_transport_stream,
     opened_container,
     video_stream,
 )
@@ -58,6 +59,8 @@ def index_video(data: Buffer, limits: Limits | None = None) -> VideoMap:
     """
     limits = limits or Limits()
     container = container_of(data)
+    if is_transport_stream(data):
+        raise NotContiguousError("it is MPEG-TS, whose packets are in pieces")
     if container is None:
         raise ValueError(f"it is not {FORMATS}")
     check_container(data, container, tracks=limits.tracks, frames=limits.frames)

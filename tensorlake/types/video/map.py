@@ -101,12 +101,14 @@ class VideoMap:
     @property
     def seconds(self) -> np.ndarray:
         """Time of each frame in seconds, from the first frame: float64, ascending."""
-        return (self.times - self.times[0]) * float(self.time_base)
+        ticks, base = self.times - self.times[0], self.time_base
+        return ticks * base.numerator / base.denominator
 
     @property
     def duration(self) -> float:
         """Seconds from the first frame to the end of the last one."""
-        return float(self.seconds[-1]) + float(1 / self.fps)
+        last = int(self.times[-1] - self.times[0]) * self.time_base
+        return float(last + 1 / self.fps)
 
     def to_bytes(self) -> bytes:
         """Return the map as it is stored."""

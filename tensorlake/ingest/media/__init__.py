@@ -1,0 +1,1 @@
+"""Importers of media in files: video."""
