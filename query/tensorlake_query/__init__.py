@@ -11,6 +11,7 @@ from tensorlake_query.api import CompiledQuery, Limits, QueryResult, compile_que
 from tensorlake_query.complete import Completion, complete
 from tensorlake_query.functions import Function, is_function
 from tensorlake_query.functions.plug_ins import plug_in_names
+from tensorlake_query.functions.row_values import row_function
 from tensorlake_query.functions.user import user_function
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import (
@@ -86,5 +87,6 @@ __all__ = [
     "print_expr",
     "print_name",
     "print_query",
+    "row_function",
     "user_function",
 ]

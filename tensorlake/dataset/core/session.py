@@ -15,7 +15,7 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -121,6 +121,8 @@ class Session:
         self.reads: tuple[str, ...] = ()
         """Names of columns from which the staged changes are computed."""
         self.is_closed = False
+        self.functions: Callable[[Any], dict[str, Any]] = lambda _rows: {}
+        """Makes the functions that queries of some rows (a RowSet) have beside the language's."""
         self.map_report: Any = None  # Any: a MapReport is of a layer above
         """The report of the last ``map``; without a version while its outputs are staged."""
 

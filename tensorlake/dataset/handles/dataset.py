@@ -38,6 +38,7 @@ from tensorlake.quantities import plural
 from tensorlake.versions import Tag, stored_chunks
 
 if TYPE_CHECKING:
+    import tensorlake_query as tql
     from tensorlake.dataset.core.session import Place, Session
     from tensorlake.dataset.history.diff import Difference
     from tensorlake.dataset.history.ingest_report import IngestReport
@@ -133,6 +134,7 @@ class Dataset(Rows):
 
     def __init__(self, session: Session) -> None:
         self.__session__ = session
+        session.functions = _functions_of
 
     @property
     def __rowset__(self) -> RowSet:
@@ -440,6 +442,12 @@ class SavedViews(Mapping[str, View]):
 
     def __repr__(self) -> str:
         return views_text(self._session)
+
+
+def _functions_of(rows: RowSet) -> dict[str, tql.Function]:
+    from tensorlake.dataset.runs.functions import functions_of
+
+    return functions_of(rows)
 
 
 def _reopen(place: Place) -> Dataset:

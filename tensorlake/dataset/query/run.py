@@ -170,7 +170,7 @@ def compiled_query(
         source.schema,
         params=table_params(params),
         tables=DatasetTables(view, reaches_out=reaches_out),
-        functions=known_functions() if reaches_out else None,
+        functions=known_functions() | view.session.functions(view) if reaches_out else None,
         seed=secrets.randbits(SEED_BITS),
         text=text,
         limits=limits,

@@ -5,7 +5,7 @@ They belong to the process, not to a dataset: a query that names one runs where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import InvalidInputError, shown
@@ -63,6 +63,6 @@ def udf(
     _functions[made.name] = made
 
 
-def known_functions() -> Mapping[str, tql.Function]:
+def known_functions() -> dict[str, tql.Function]:
     """The functions defined so far."""
     return dict(_functions)

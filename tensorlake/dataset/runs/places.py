@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
-from tensorlake.dataset.core.rowset import HasViews, rowset_of
+from tensorlake.dataset.core.rowset import HasViews, RowSet, rowset_of
 from tensorlake.dataset.runs.record import Record, list_runs
 from tensorlake.dataset.runs.run import Run
 from tensorlake.errors import InvalidInputError, RunNotFoundError, did_you_mean, shown
 from tensorlake.quantities import plural
 from tensorlake.storage import Store, open_store, place_text
 
-__all__ = ["Runs", "open_run", "open_runs", "recorded_beside"]
+__all__ = ["Runs", "open_run", "open_runs", "recorded_beside", "runs_of"]
 
 
 class Runs(Mapping[str, Run]):
@@ -116,6 +116,11 @@ def open_runs(
     if isinstance(place, str | PathLike):
         return Runs(open_store(place_text(place, what="url"), storage_options=storage_options))
     return Runs(rowset_of(place).session.store, place)
+
+
+def runs_of(view: RowSet) -> Runs:
+    """Return the runs that are recorded beside the dataset of some rows."""
+    return Runs(view.session.store, cast("HasViews[Any]", view))
 
 
 def recorded_beside(

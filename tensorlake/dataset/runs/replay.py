@@ -12,7 +12,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,16 @@ from tensorlake.dataset.runs.timeline import Stretch
 from tensorlake.dataset.transform.loaders import loader_from_state
 from tensorlake.errors import InvalidInputError, ReplayMismatchError, ReplayWarning
 from tensorlake.loader import decode
+from tensorlake.reading import Snapshot
 
 if TYPE_CHECKING:
     from tensorlake.loader import Framework, Loader
 
-__all__ = ["CanLoad", "Replay"]
+__all__ = ["CanLoad", "Replay", "Seen"]
 
 Int64Array = npt.NDArray[np.int64]
+MAX_PLACES = 200_000_000
+"""Places whose rows are listed at once: 16 bytes of memory each."""
 FUNCTIONS = ("transform", "batch_transform")
 DECODERS = ("simplejpeg", "pillow", "opencv-python", "opencv-python-headless")
 """Software whose versions change the pixels of a batch; recorded with the library that resizes."""
@@ -39,6 +42,21 @@ class CanLoad(Protocol):
     """Rows that a loader reads: a Dataset, a View, a Mix, packed rows, windows."""
 
     def __loader__(self, framework: Framework, arguments: dict[str, Any]) -> Loader: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """The rows of a stretch of steps.
+
+    Attributes:
+        snapshot: The version that was read.
+        rows: Their numbers in it, int64, in the order of places.
+        steps: The step of each.
+    """
+
+    snapshot: Snapshot
+    rows: Int64Array
+    steps: Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +125,35 @@ class Replay:
                 if place >= start
             }
             return [stretch.start + one for one in sorted(numbers) if one < stop]
+
+    def seen(self, stretch: Stretch) -> Seen:
+        """List the rows of a stretch: its places are passed over, and no data is read.
+
+        Raises:
+            InvalidInputError: There are too many; or they are of a mix, in which a row number does
+                not identify a row.
+        """
+        segment = stretch.segment
+        with self._loader(segment, None, {}) as loader:
+            start = int(segment.state["position"])
+            batches = loader.batches_from(start, size=segment.global_batch_size)
+            count = batches.count if stretch.stop is None else stretch.stop - stretch.start
+            ends = np.array([start, *map(batches.stop, range(count))], dtype=np.int64)
+            if ends[-1] - start > MAX_PLACES:
+                raise InvalidInputError(
+                    f"steps {stretch.start:,} to {stretch.start + count - 1:,} of run {self.name!r}"
+                    f" have {ends[-1] - start:,} rows, and at most {MAX_PLACES:,} are listed"
+                    "\nask for single rows or steps: run.steps_of(row), run.rows_at(step)"
+                )
+            plan = loader.plan
+            listed = plan.rows_at(np.arange(start, ends[-1]))
+            steps = np.repeat(np.arange(stretch.start, stretch.start + count), np.diff(ends))
+            if isinstance(listed, list):  # a place of packed rows, or of a window, has several
+                steps = np.repeat(steps, [len(rows) for rows in listed])
+                listed = np.concatenate([np.zeros(0, np.int64), *listed])
+            plan.refuse_mix("the rows of a run")
+            snapshot = cast("Snapshot", plan.selection.snapshot)
+            return Seen(snapshot, listed, steps)
 
     def _loader(self, segment: Segment, rank: int | None, given: dict[str, Any]) -> Loader:
         """Make the loader of a pass again, where the pass began, with the library that resized."""

@@ -10,7 +10,7 @@ ds.runs["resnet-50"].batch(step=41_200)                 # the very arrays again
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
@@ -22,9 +22,9 @@ from tensorlake.dataset.core.rowset import HasRows, HasViews, RowSet, rowset_of
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.runs.record import Record
 from tensorlake.dataset.runs.recorder import Recorder
-from tensorlake.dataset.runs.replay import CanLoad, Replay
+from tensorlake.dataset.runs.replay import CanLoad, Replay, Seen
 from tensorlake.dataset.runs.tables import Table, read_tables
-from tensorlake.dataset.runs.timeline import Timeline
+from tensorlake.dataset.runs.timeline import Stretch, Timeline
 from tensorlake.dataset.runs.values import IDS, number, numbers, row_ids, row_numbers, with_values
 from tensorlake.dataset.transform.loader_options import (
     DEFAULTS,
@@ -274,13 +274,7 @@ class Run:
                 f"run {self.name!r} is in a place without a dataset\nsay which: tl.runs(url)["
                 f"{self.name!r}].of(ds)"
             )
-        table = read_tables(self._record, "rows", self._timelines())
-        if name not in table.column_names:
-            known = [one for one in table.column_names if one not in ("step", "rank", *IDS)]
-            raise InvalidInputError(
-                f"run {self.name!r} logged no {name!r} of rows{did_you_mean(name, known)}"
-                f"\nlogged were: {', '.join(known) or 'none'}"
-            )
+        table = self.logged(name)
         return self._dataset.__view__(with_values(rowset_of(self._dataset), table, name))
 
     def to_csv(self, path: str | PathLike[str]) -> None:
@@ -306,6 +300,48 @@ class Run:
         return f"Run {self.name!r} of {of}: {plural(steps, 'step')}" + (
             f" on up to {ranks} ranks" if ranks > 1 else ""
         )
+
+    # For queries
+
+    def logged(self, name: str) -> Table:
+        """Return the values of rows that were logged under a name, as an Arrow table by row id.
+
+        Raises:
+            InvalidInputError: None was.
+        """
+        table = read_tables(self._record, "rows", self._timelines())
+        if name not in table.column_names:
+            known = [one for one in table.column_names if one not in ("step", "rank", *IDS)]
+            raise InvalidInputError(
+                f"run {self.name!r} logged no {name!r} of rows{did_you_mean(name, known)}"
+                f"\nlogged were: {', '.join(known) or 'none'}"
+            )
+        return table
+
+    def seen(self, epoch: int | None = None, *, last: bool = False) -> Iterator[Seen]:
+        """List the rows of recorded steps, a stretch of steps at a time.
+
+        Args:
+            epoch: The epoch; None: all, or with ``last`` the last that was completed.
+            last: Whether to list one epoch only.
+
+        Raises:
+            InvalidInputError: No such epoch was recorded, or none was completed.
+        """
+        stretches = self._known_stretches()
+        if epoch is None and last:
+            done = [one.epoch for one in stretches if one.is_whole]
+            if not done:
+                raise InvalidInputError(
+                    f"run {self.name!r} completed no epoch\nname one: epoch => 0"
+                )
+            epoch = max(done)
+        if epoch is not None:
+            stretches = [one for one in stretches if one.epoch == epoch]
+            if not stretches:
+                raise InvalidInputError(f"run {self.name!r} has no epoch {epoch}")
+        replay = self._replay()
+        return (replay.seen(stretch) for stretch in stretches)
 
     # Inside
 
@@ -362,7 +398,7 @@ class Run:
         ranks = {one.rank for one in segments}
         return {rank: Timeline(segments, rank) for rank in ranks}
 
-    def _known_stretches(self) -> list[Any]:
+    def _known_stretches(self) -> list[Stretch]:
         """Return the stretches, the last only as far as steps of it were recorded."""
         stretches = list(Timeline(self._record.segments()).stretches)
         if stretches:

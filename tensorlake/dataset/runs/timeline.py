@@ -33,6 +33,17 @@ class Stretch:
     stop: int | None
     segment: Segment
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of its steps."""
+        return int(self.segment.state["epoch"])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it ends where its pass would, so that its epoch was completed."""
+        batches = self.segment.batches
+        return batches is not None and self.stop == self.segment.step + batches
+
     def __contains__(self, step: int) -> bool:
         return self.start <= step and (self.stop is None or step < self.stop)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,54 @@ from tensorlake.dataset.core.row_identity import ids_of, matched_ids
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.runs.tables import Table
 from tensorlake.errors import InvalidInputError, shown
+from tensorlake.format import ROW_ID
 from tensorlake.quantities import is_whole_number
 
-__all__ = ["IDS", "number", "numbers", "row_ids", "row_numbers", "with_values"]
+__all__ = [
+    "IDS",
+    "Which",
+    "number",
+    "numbers",
+    "row_ids",
+    "row_numbers",
+    "values_by_id",
+    "with_values",
+]
 
 Int64Array = npt.NDArray[np.int64]
+Which = Literal["last", "first", "mean"]
 IDS = ("txid_high", "txid_low", "offset")
 """The columns of a row id."""
+
+
+def values_by_id(
+    table: Table, name: str, which: Which
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+    """Return the row ids that a table has values of, each once, and a value of each.
+
+    Args:
+        table: Values of rows, see ``tables.py``.
+        name: Name of the values.
+        which: The value of the last or of the first step, or the mean.
+    """
+    table = table.filter(table.column(name).is_valid())
+    ids = np.empty(len(table), ROW_ID)
+    for one in IDS:
+        ids[one] = table.column(one).to_numpy()
+    order = np.lexsort((table.column("step").to_numpy(), *(ids[one] for one in reversed(IDS))))
+    ids, values = ids[order], table.column(name).to_numpy()[order]
+    is_first = np.ones(len(ids), dtype=np.bool_)
+    is_first[1:] = ids[1:] != ids[:-1]
+    starts = np.flatnonzero(is_first)
+    stops = np.append(starts[1:], len(ids)) if len(ids) else starts
+    match which:
+        case "last":
+            return ids[stops - 1], values[stops - 1]
+        case "first":
+            return ids[starts], values[starts]
+        case "mean":
+            sums = np.add.reduceat(values, starts) if len(starts) else values
+            return ids[starts], sums / (stops - starts)
 
 
 def with_values(rows: RowSet, table: Table, name: str) -> RowSet:
@@ -28,20 +69,13 @@ def with_values(rows: RowSet, table: Table, name: str) -> RowSet:
 
     if name in rows.schema:
         raise InvalidInputError(f"the dataset has a tensor {name!r}, and the View would have two")
-    table = table.filter(table.column(name).is_valid())
-    ids = np.empty(len(table), [(one, np.uint64) for one in IDS])
-    for one in IDS:
-        ids[one] = table.column(one).to_numpy()
+    ids, values = values_by_id(table, name, "last")
     positions, kept = matched_ids(ids, rows.selection)
-    values = table.column(name).to_numpy()[kept]
-    steps = table.column("step").to_numpy()[kept]
-    order = np.lexsort((np.arange(len(steps)), steps, positions))
-    is_last = np.ones(len(order), dtype=np.bool_)
-    is_last[:-1] = positions[order][1:] != positions[order][:-1]
-    last = order[is_last]
-    own = Computed(tql.ColumnType("number", "float64", ()), tql.UniformBatch(values[last]))
-    taken = rows.take(positions[last])
-    return replace(taken, computed={**taken.computed, name: own})
+    order = np.argsort(positions, kind="stable")
+    own = tql.UniformBatch(values[kept[order]])
+    taken = rows.take(positions[order])
+    column = Computed(tql.ColumnType("number", "float64", ()), own)
+    return replace(taken, computed={**taken.computed, name: column})
 
 
 def _array(value: Any) -> npt.NDArray[Any]:

@@ -60,7 +60,7 @@ class EpochOrder:
         Raises:
             InvalidInputError: As for ``position_of``.
         """
-        self._refuse_mix("places_with()")
+        self.refuse_mix("places_with()")
         if self._listed is None:
             own = np.array([row], dtype=np.int64)
             self._refuse_unknown(own, (own >= 0) & (own < self.selection.num_rows))
@@ -89,7 +89,7 @@ class EpochOrder:
             InvalidInputError: The view does not have a row; or the loader is of a mix, in which a
                 row number does not name a row.
         """
-        self._refuse_mix("position_of()")
+        self.refuse_mix("position_of()")
         numbers = _integers(rows, "rows")
         if self._listed is None:
             found = numbers
@@ -108,7 +108,8 @@ class EpochOrder:
             first[again] = np.minimum(known, np.where(others < 0, known, others))
         return first
 
-    def _refuse_mix(self, what: str) -> None:
+    def refuse_mix(self, what: str) -> None:
+        """Refuse rows of a mix, whose numbers do not identify them."""
         if isinstance(self.plan, MixPlan):
             raise InvalidInputError(
                 f"{what}: a row number does not identify a row of a mix\nuse rows_at()"

@@ -224,6 +224,11 @@ class UnitOrder:
 
     places_with = position_of
 
+    def refuse_mix(self, what: str) -> None:
+        """Refuse rows of a mix, whose numbers do not identify them."""
+        if not hasattr(self.selection, "snapshot"):
+            raise InvalidInputError(f"{what}: a row number does not identify a row of a mix")
+
 
 ShownOrder: TypeAlias = EpochOrder | UnitOrder
 """The order of an epoch as ``loader.plan`` shows it."""
