@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.engine.composed.windows import RowWindows, Steps, Tail
     from tensorlake.loader.engine.loader import Loader
     from tensorlake.loader.engine.progress import Progress
+    from tensorlake.loader.frameworks.listed_rows import ListedBatch, ListedRows
     from tensorlake.loader.frameworks.make import make_loader
     from tensorlake.loader.frameworks.server import served_loader, written_batches
     from tensorlake.loader.frameworks.tensorflow import LoaderDataset, tf_dataset
@@ -65,6 +66,8 @@ __all__ = [
     "Epoch",
     "Form",
     "Framework",
+    "ListedBatch",
+    "ListedRows",
     "Loader",
     "LoaderDataset",
     "LoaderState",
@@ -123,6 +126,7 @@ _PLACES: Final = {
     "tensorlake.loader.engine.composed.windows": "RowWindows Steps Tail",
     "tensorlake.loader.engine.progress": "Progress",
     "tensorlake.loader.frameworks.make": "make_loader",
+    "tensorlake.loader.frameworks.listed_rows": "ListedBatch ListedRows",
     "tensorlake.loader.frameworks.server": "served_loader written_batches",
     "tensorlake.loader.frameworks.tensorflow": "LoaderDataset tf_dataset",
     "tensorlake.loader.plan.arrangement": "ArrangedOrder",

@@ -1,6 +1,7 @@
 """``POST …/stream``: batches, decoded here, as an Arrow IPC stream.
 
-    request   rows · decode, columns, sharding · the state of a loader, or where to begin
+    request   rows · decode, columns · sharding, and the state of a loader or where to begin;
+              or the rows of each batch, listed by a client with an order of its own
     answer    schema, then one record batch a batch, each with the ``state`` after it
 
 The loader that makes them is the SDK's own, so that a client's order, sharding and state mean the
@@ -12,20 +13,22 @@ the middle is reported in the stream, as its last record batch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import anyio
+import numpy as np
 from anyio import to_thread
 from fastapi import APIRouter, Request
-from pydantic import Field
+from pydantic import Field, model_validator
 from starlette.responses import StreamingResponse
 
 from tensorlake.dataset import serve_loader
 from tensorlake.errors import InvalidInputError, TensorlakeError
-from tensorlake.loader import Loader, step_from_json, written_batches
+from tensorlake.loader import ListedBatch, Loader, step_from_json, written_batches
 from tensorlake_server.bodies.arrow import ARROW_TYPE
 from tensorlake_server.bodies.json import BodyRoute
 from tensorlake_server.http.problems import problem_of
+from tensorlake_server.messages.messages import Asked
 from tensorlake_server.messages.row_request import AskedRows, Name
 from tensorlake_server.request.context import (
     DatasetPath,
@@ -51,6 +54,27 @@ PIECE_NBYTES = 1 << 20  # handed to the connection at once
 PREFETCH = "64MiB"  # of batches made ahead, by each stream
 CACHE = "128MiB"  # of chunks, kept by each stream
 Count = Annotated[int, Field(ge=1, lt=MAX_COUNT)]
+Position = Annotated[int, Field(ge=0, lt=2**62)]
+
+
+class ListedRows(Asked):
+    """A batch of rows in an order that only the client has."""
+
+    stop: Annotated[Position, Field(description="what `state` has as its position after it")]
+    places: Annotated[list[Position], Field(fail_fast=True, min_length=1)]
+    positions: Annotated[list[Position], Field(fail_fast=True, min_length=1)]
+    valid: bool = True
+
+    @model_validator(mode="after")
+    def _pairs(self) -> Self:
+        if len(self.places) != len(self.positions):
+            raise ValueError("places and positions are of the same rows, and differ in number")
+        return self
+
+    def listed(self) -> ListedBatch:
+        """Return the batch as a loader takes it."""
+        places, positions = (np.array(one, np.int64) for one in (self.places, self.positions))
+        return ListedBatch(self.stop, places, positions, self.valid)
 
 
 class StreamRequest(AskedRows):
@@ -66,6 +90,10 @@ class StreamRequest(AskedRows):
     shuffle: bool | Literal["full", "window"] = False
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     epoch: Annotated[int, Field(ge=0, lt=MAX_COUNT)] = 0
+    batches: Annotated[
+        list[ListedRows],
+        Field(fail_fast=True, description="the rows of each, instead of sizes, ranks and a state"),
+    ] = Field(default_factory=list[ListedRows])
     state: Annotated[dict[str, Any] | None, Field(description="a loader's; begins there")] = None
     decode: dict[Name, Annotated[list[dict[str, Any]], Field(fail_fast=True)]] = Field(
         default_factory=dict[str, list[dict[str, Any]]],
@@ -79,6 +107,12 @@ class StreamRequest(AskedRows):
     )
     on_error: Literal["raise", "skip"] = "raise"
     keeps_places: Annotated[bool, Field(description="what is skipped is False in _valid")] = False
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if self.batches and (self.state or self.batch_size or self.global_batch_size):
+            raise ValueError("batches lists the rows: leave out state and the size of a batch")
+        return self
 
 
 @router.post(
@@ -109,10 +143,11 @@ async def stream_batches(
 
 def _open(request: Request, name: str, asked: StreamRequest) -> Loader:
     rows = lake_of(request).rows(name, asked)
+    listed = max((len(one.places) for one in asked.batches), default=None)
     arguments: dict[str, Any] = {
         "columns": asked.columns,
         "batch_size": asked.batch_size,
-        "global_batch_size": asked.global_batch_size,
+        "global_batch_size": listed or asked.global_batch_size,
         "rank": asked.rank,
         "world_size": asked.world_size,
         "drop_last": asked.drop_last,
@@ -131,6 +166,7 @@ def _open(request: Request, name: str, asked: StreamRequest) -> Loader:
         state=asked.state,
         turns=asked.every,
         keeps_places=asked.keeps_places,
+        batches=[one.listed() for one in asked.batches],
     )
     if asked.state is None:
         loader.set_epoch(asked.epoch)
@@ -154,6 +190,7 @@ def _check_size(loader: Loader, asked: StreamRequest, most: int) -> None:
         InvalidInputError: They are too large.
     """
     rows = -(-(asked.global_batch_size or 0) // asked.world_size) or asked.batch_size or 0
+    rows = max((len(one.places) for one in asked.batches), default=rows)
     nbytes = rows * sum(column.sample_nbytes for column in loader.columns)
     if rows > MAX_BATCH_ROWS or nbytes > most:
         raise InvalidInputError(

@@ -16,7 +16,7 @@ from tensorlake.errors import CorruptionError, InvalidInputError
 if TYPE_CHECKING:
     import tensorlake_query as tql
     from tensorlake.dataset.handles.dataset import Dataset
-    from tensorlake.loader import Loader
+    from tensorlake.loader import ListedBatch, Loader
 
 __all__ = [
     "QueryLimits",
@@ -163,6 +163,7 @@ def serve_loader(
     state: Mapping[str, Any] | None,
     turns: int = 1,
     keeps_places: bool = False,
+    batches: Sequence[ListedBatch] = (),
 ) -> Loader:
     """Make the loader whose batches a server sends; see ``tensorlake.loader.frameworks.server``.
 
@@ -172,6 +173,7 @@ def serve_loader(
         state: Where it begins; the beginning of an epoch when it is None.
         turns: Every how many-th batch is made.
         keeps_places: Whether batches keep their size when samples are skipped.
+        batches: The batches, if their rows are listed; without a state then.
 
     Raises:
         InvalidInputError: An argument or the state is impossible.
@@ -180,5 +182,10 @@ def serve_loader(
     from tensorlake.dataset.transform.loaders import loader_for_client
 
     return loader_for_client(
-        rowset_of(rows), arguments, state=state, turns=turns, keeps_places=keeps_places
+        rowset_of(rows),
+        arguments,
+        state=state,
+        turns=turns,
+        keeps_places=keeps_places,
+        batches=batches,
     )

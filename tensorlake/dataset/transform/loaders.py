@@ -42,6 +42,7 @@ from tensorlake.loader import (
     ComposedRows,
     Form,
     Framework,
+    ListedRows,
     Loader,
     LoaderState,
     MixOrder,
@@ -56,7 +57,7 @@ from tensorlake.types import Column, EncodedColumn, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
-    from tensorlake.loader import Loader
+    from tensorlake.loader import ListedBatch, Loader
 
 __all__ = ["Repin", "loader_for_client", "loader_from_state", "rows_at", "stream"]
 
@@ -116,7 +117,7 @@ def stream(
         rows = replace(rows, virtual={**rows.virtual, name: column})
     remake = remake or partial(_made_again, readable, framework, arguments)
     if form is not None:
-        composed = ComposedRows(replace(rows, source=None, server=None), form)
+        composed = ComposedRows(replace(rows, source=None), form)
         return make_loader(composed, framework=framework, remake=remake, **arguments)
     return make_loader(rows, framework=framework, remake=remake, **arguments)
 
@@ -135,11 +136,14 @@ def loader_for_client(
     state: Mapping[str, Any] | None,
     turns: int = 1,
     keeps_places: bool = False,
+    batches: Sequence[ListedBatch] = (),
 ) -> Loader:
     """Make the loader whose batches a server sends; see `serve_loader`."""
     if not readable.has_rows:
         raise _no_rows()
     rows = _selected(readable, None, "numpy")
+    if batches:
+        return served_loader(ListedRows.of(rows, batches), arguments, keeps_places=keeps_places)
     make = partial(served_loader, turns=turns, keeps_places=keeps_places)
     if state is None:
         return make(rows, arguments)

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -41,6 +41,16 @@ __all__ = ["Batching", "batching_of"]
 
 LENGTH_NBYTES = 8
 KEPT_BORDERS = 2  # len() counts from the first place, a pass from the place of a state
+
+
+@runtime_checkable
+class DividedRows(Protocol):
+    """Rows that come in batches of their own."""
+
+    @property
+    def batches(self) -> Batches:
+        """All batches of an epoch."""
+        ...
 
 
 class _KeptBorders:
@@ -99,6 +109,8 @@ class Batching:
             InvalidInputError: A row has more tokens than the budget.
         """
         rows, balanced = self.rows, None
+        if isinstance(rows, DividedRows):
+            return rows.batches
         if self.by_tokens:
             return self._token_batches(sharding, start, epoch, plan)
         if self.balance is not None and sharding.world_size > 1:
@@ -277,12 +289,6 @@ def batching_of(
     if (form := form_of(rows)) is not None:
         raise InvalidInputError(
             f"{name}={value}: {form.noun} have one length\ngive batch_size=",
-            argument=name,
-        )
-    if arguments.decode_on == "server":
-        raise InvalidInputError(
-            f"{name}={value} reads the lengths of rows, and decode_on='server' makes batches of a"
-            " number of rows\nleave decode_on out",
             argument=name,
         )
     if arguments.batch_by is not None and equal_parts > 1:

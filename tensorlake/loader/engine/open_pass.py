@@ -21,16 +21,18 @@ from tensorlake.errors import CorruptionError
 from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.plan import AccessPlan
-from tensorlake.loader.plan.sharding import ShortBatchWarning
+from tensorlake.loader.plan.sharding import RowBatches, ShortBatchWarning
 from tensorlake.loader.runtime.rng import takes_rng
 from tensorlake.loader.sources.mix.plan import MixPlan
 from tensorlake.loader.sources.mix.reader import MixReader
 from tensorlake.loader.sources.read_strategy import row_nbytes_of, sparse_tensors
 from tensorlake.loader.sources.remote import RemotePass, RemoteSetup
+from tensorlake.loader.sources.rows import SelectedRows
 from tensorlake.loader.sources.windows import WindowReads
 from tensorlake.loader.stages.assemble import MAX_PIECE_ROWS, Assembler
 from tensorlake.loader.stages.process_transform import processes_of
 from tensorlake.loader.stages.rng_guard import DrawWatch
+from tensorlake.loader.stages.sample_ranges import ranges_of_samples
 from tensorlake.loader.stages.transform import RowTransform, TransformCall
 
 if TYPE_CHECKING:
@@ -94,6 +96,13 @@ class Opening:
         return self.batches.needs_padding
 
     @property
+    def is_plain(self) -> bool:
+        """Whether a server can make the order from a state: of rows, in batches of a number."""
+        batches = self.batches
+        by_rows = isinstance(batches, RowBatches) and batches.balanced is None
+        return by_rows and isinstance(self.rows, SelectedRows)
+
+    @property
     def keeps_places(self) -> bool:
         """Whether skipped rows are False in ``_valid``: always in JAX, else if it is requested."""
         return self.converter.keeps_places or self.arguments.asks_valid
@@ -142,12 +151,19 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
             stacklevel=3,
         )
     with_valid = is_padded or opening.keeps_places
-    if opening.arguments.decode_on == "server":
+    is_remote = opening.arguments.decode_on == "server"
+    if is_remote and opening.is_plain:
         remote = RemotePass(_remote_setup(opening, with_valid=with_valid), shares)
         return remote, remote.start
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
     if isinstance(plan, ComposedPlan):
         shares = map(plan.unpack, shares)
+    if is_remote:
+        setup = replace(_remote_setup(opening, with_valid=with_valid), listing=plan)
+        if isinstance(plan, ComposedPlan):
+            setup = replace(setup, combine=partial(_combined_here, plan.form, opening))
+        remote = RemotePass(setup, shares)
+        return remote, remote.start
     shares = _look_ahead(opening, plan, iter(shares))
     transform = _transform(opening)
     setup = _pipeline_setup(opening, plan, transform)
@@ -166,12 +182,11 @@ def _combine(form: Form, opening: Opening) -> Combine:
 
     What is joined from ranges of stored samples has its numbers mapped afterwards.
     """
-    counters = opening.counters
     maps = {one.name: one.linear for one in opening.columns if one.name in form.joins}
 
     def combine(share: ComposedShare, batch: dict[str, Any], slabs: SlabPool) -> dict[str, Any]:
+        opening.counters.add(**form.filled(share))
         made = form.combine(share, batch, slabs)
-        counters.add(**form.filled(share))
         for name, linear in maps.items():
             if linear is not None:
                 own = made[name]
@@ -180,6 +195,16 @@ def _combine(form: Form, opening: Opening) -> Combine:
         return made
 
     return combine
+
+
+def _combined_here(
+    form: Form, opening: Opening, share: ComposedShare, batch: dict[str, Any]
+) -> dict[str, Any]:
+    """Make units of rows that a server has read, decoded and mapped."""
+    for name in form.joins:
+        batch[name] = ranges_of_samples(batch[name])
+    opening.counters.add(**form.filled(share))
+    return form.combine(share, batch, opening.slabs)
 
 
 def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterator[Share]:

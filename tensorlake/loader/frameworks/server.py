@@ -3,6 +3,9 @@
 A server makes the loader that the client would have made, over the same rows and from the state in
 the request; the client does the work that needs no decoding: collation, and text and JSON as
 stored. No state remains of a stream that has ended.
+
+    the order is that of the rows, or a shuffle of them    the state in the request
+    any other order, of rows, sequences or windows         ``ListedRows``: the request lists rows
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A pass whose batches a server decodes: ``decode_on="server"``.
 
     client   shares of the epoch ─► request ─► … ◄─ batches, read ahead by one thread ─► consumer
-    server   the same loader over the same rows, from the state in the request
+    server   the same loader over the same rows, from the state in the request;
+             or in an order that only the client has, the rows that it lists, some batches at a time
 
 The order, the sharding and the state are the client's own; the server is requested the next batches
 and keeps no state between two streams. So a stream that breaks off, for example because the server
@@ -19,7 +20,8 @@ of a server's answer, or for the consumer.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -41,6 +43,7 @@ from tensorlake.storage import LostStreamError, error_of_problem, runtime
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.batch_schema import ColumnPlan, MakeBatch
+    from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.plan.state import LoaderState
     from tensorlake.loader.runtime.counters import Counters
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchServer", "RemotePass", "RemoteSetup", "check_remote"]
 
 MIN_WAITING = 2  # batches that may always be buffered: one is read while one is used
+LISTED_ROWS = 1 << 14  # of a request: 300 kB of numbers
 FRUITLESS_STREAMS = 8  # in a row that broke off before the first batch
 JOIN_TIMEOUT_S = 30.0
 
@@ -100,6 +104,8 @@ class RemoteSetup:
     keeps_places: bool
     with_valid: bool
     counters: Counters
+    listing: Plan | None = None  # of an order whose rows requests list
+    combine: Callable[[Any, dict[str, Any]], dict[str, Any]] | None = None  # rows into units
 
 
 def check_remote(arguments: LoaderArguments, server: BatchServer | None) -> None:
@@ -129,6 +135,7 @@ class RemotePass:
     def __init__(self, setup: RemoteSetup, shares: Iterable[Share]) -> None:
         self._setup = setup
         self._shares = iter(shares)
+        self._listed: deque[Share] = deque()  # taken from these by a request that lists them
         self._wire = wire_columns(setup.columns, with_valid=setup.with_valid)
         # to the consumer: batches in order, then the end or an error; None: it was closed
         self._arrivals: SimpleQueue[Outcome[Arrival] | None] = SimpleQueue()
@@ -249,7 +256,7 @@ class RemotePass:
 
     def _batches(self) -> Generator[tuple[Share, dict[str, Any]]]:
         """Read the batch of each share, requesting again whenever a stream breaks off."""
-        share = next(self._shares, None)
+        share = self._next_share()
         fruitless = 0
         while share is not None and not self._is_closed:
             fruitless += 1
@@ -258,9 +265,9 @@ class RemotePass:
                     for batch, place in stream:
                         if place != share.next_place:
                             raise _astray(self._setup.server.url, share.next_place, place)
-                        yield share, batch
+                        yield share, self._combined(share, batch)
                         fruitless = 0
-                        share = next(self._shares, None)
+                        share = self._next_share()
                         if share is None:
                             return
             except LostStreamError:
@@ -274,6 +281,13 @@ class RemotePass:
                     "\nsee the server's log",
                     url=self._setup.server.url,
                 )
+
+    def _next_share(self) -> Share | None:
+        return self._listed.popleft() if self._listed else next(self._shares, None)
+
+    def _combined(self, share: Share, batch: dict[str, Any]) -> dict[str, Any]:
+        combine = self._setup.combine
+        return batch if combine is None else combine(share, batch)
 
     def _stream_from(self, share: Share) -> Generator[tuple[dict[str, Any], int]]:
         setup = self._setup
@@ -317,8 +331,7 @@ class RemotePass:
     def _request(self, share: Share) -> dict[str, Any]:
         """Return all inputs of the batches from this one on, besides the rows."""
         setup = self._setup
-        arguments, sharding = setup.arguments, setup.sharding
-        begins = setup.state.position + share.number * sharding.global_batch_size
+        arguments = setup.arguments
         decode = {
             name: [step_to_json(step) for step in _steps(name, given)]
             for name, given in (arguments.decode or {}).items()
@@ -330,6 +343,14 @@ class RemotePass:
             "lists": [one.name for one in setup.columns if _is_listed(one)],
             "null": {one.name: _sent_null(one, arguments) for one in _nulls(setup.columns)},
             "on_error": arguments.on_error,
+            **(self._in_order(share) if setup.listing is None else self._as_listed(share)),
+        }
+
+    def _in_order(self, share: Share) -> dict[str, Any]:
+        """Return from which batch on, of an order that the server can make."""
+        setup, sharding = self._setup, self._setup.sharding
+        begins = setup.state.position + share.number * sharding.global_batch_size
+        return {
             "rank": sharding.rank,
             "world_size": sharding.world_size,
             "global_batch_size": sharding.global_batch_size,
@@ -337,6 +358,32 @@ class RemotePass:
             "every": setup.turns,
             "keeps_places": setup.keeps_places,
             "state": replace(setup.state, position=begins, source=None).to_json(),
+        }
+
+    def _as_listed(self, share: Share) -> dict[str, Any]:
+        """Return the rows of this batch and of some that follow."""
+        setup = self._setup
+        assert setup.listing is not None, "only then"
+        shares, rows = [share], len(share)
+        at = 0
+        while rows < LISTED_ROWS:
+            if at == len(self._listed):
+                if (following := next(self._shares, None)) is None:
+                    break
+                self._listed.append(following)
+            shares.append(self._listed[at])
+            rows, at = rows + len(self._listed[at]), at + 1
+        batches: list[dict[str, Any]] = []
+        for one in shares:
+            places = setup.listing.deal(one)
+            positions = setup.listing.at(places).tolist()
+            listed = {"stop": one.next_place, "places": places.tolist(), "valid": one.valid > 0}
+            batches.append({**listed, "positions": positions})
+        return {
+            "seed": setup.state.seed,
+            "epoch": setup.state.epoch,
+            "keeps_places": setup.with_valid,
+            "batches": batches,
         }
 
     def _collated(self, read: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,12 +22,12 @@ from tensorlake.loader.stages.gather_lists import check_rows
 from tensorlake.types import RaggedColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.sources.chunk_cache import GroupRows, LoadedChunk, TensorChunks
 
-__all__ = ["SampleRanges", "blocks_of", "ranges_of"]
+__all__ = ["SampleRanges", "blocks_of", "ranges_of", "ranges_of_samples"]
 
 OFFSET_NBYTES = 8
 BLOCK_ELEMENTS = 1 << 14
@@ -122,6 +122,18 @@ def ranges_of(chunks: TensorChunks, rows: GroupRows) -> SampleRanges:
         first = row * length
     sizes = np.array([one.nbytes for one in views], dtype=np.int64) // dtype.itemsize
     return SampleRanges(dtype, views, view, first, length, first + length == sizes[view])
+
+
+def ranges_of_samples(samples: Iterable[NDArray[np.generic]]) -> SampleRanges:
+    """Return arrays of one dtype as ranges, each of a chunk of its own."""
+    given = [np.ascontiguousarray(one) for one in samples]
+    dtype = given[0].dtype if given else np.dtype(np.int64)
+    lengths = np.array([one.size for one in given], dtype=np.int64)
+    view = np.arange(len(given))
+    is_last = np.ones(len(given), np.bool_)
+    return SampleRanges(
+        dtype, [*map(_bytes_of, given)], view, np.zeros_like(view), lengths, is_last
+    )
 
 
 def _pairs(offsets: list[Int64Array], view: Int64Array, row: Int64Array) -> Int64Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ import simplejpeg
 
 import tensorlake as tl
 from tensorlake.errors import CorruptSampleError, InvalidInputError
+from tensorlake.loader.sources import remote as remote_pass
 from tensorlake_server import Settings, create_app
 from tensorlake_server.auth.tokens import create_token
 from tests.support.serving import listening, reserved_port
@@ -168,18 +169,92 @@ WAYS: dict[str, dict[str, Any]] = {
     },
     "function": {"columns": ["tokens"], "batch_size": 8, "collate": {"tokens": len}},
     "short": {"columns": ["score"], "global_batch_size": 40, "rank": 5, "world_size": 8},
+    "weighted": {
+        "columns": ["image", "score"],
+        "decode": IMAGE,
+        "weights": "score",
+        "seed": 1,
+        "batch_size": 6,
+    },
+    "balanced classes, repeated": {
+        "columns": ["score", "_row"],
+        "weights": {"flag": "balanced"},
+        "shuffle": True,
+        "repeat": 2,
+        "limit": 50,
+        "batch_size": 7,
+    },
+    "stratified": {
+        "columns": ["score"],
+        "stratify": "flag",
+        "shuffle": True,
+        "global_batch_size": 9,
+        "rank": 2,
+        "world_size": 3,
+    },
+    "grouped": {"columns": MOVABLE, "decode": IMAGE, "group": "flag", "batch_size": 6},
+    "by tokens": {
+        "columns": ["tokens"],
+        "batch_by": "tokens",
+        "batch_size": 20,
+        "shuffle": True,
+        "collate": {"tokens": "pad"},
+    },
+    "balanced ranks": {
+        "columns": ["image", "tokens"],
+        "decode": IMAGE,
+        "balance": "squares",
+        "batch_size": 3,
+        "rank": 1,
+        "world_size": 3,
+        "shuffle": True,
+    },
+    "short, grouped": {
+        "columns": ["score"],
+        "group": "flag",
+        "global_batch_size": 40,
+        "rank": 5,
+        "world_size": 8,
+    },
 }
+COMPOSED: dict[str, tuple[Callable[[tl.Dataset], Any], dict[str, Any]]] = {
+    "packed": (lambda ds: ds.pack("tokens", 8, eos=7), {"batch_size": 2, "shuffle": True}),
+    "packed whole, flat": (
+        lambda ds: ds.pack("tokens", 9, eos=7, split=False),
+        {
+            "batch_size": 3,
+            "collate": {"tokens": "concat"},
+            "decode": {"tokens": tl.decode.Cast("int64")},
+        },
+    ),
+    "windows of rows": (
+        lambda ds: ds.windows(["image", "tokens", "score"], by="flag", size=4, step=2, tail="pad"),
+        {"batch_size": 3, "shuffle": True, "decode": {"image": tl.decode.Resize(16, 16)}},
+    ),
+    "windows of arrays": (
+        lambda ds: ds.windows(["wave"], size=2, step=1),
+        {"batch_size": 5, "shuffle": True, "rank": 1, "world_size": 2},
+    ),
+    "windows of ragged arrays": (
+        lambda ds: ds.windows(["tokens"], size=3, step=1, tail="keep"),
+        {"batch_size": 8, "decode": {"tokens": tl.decode.Cast("int64")}},
+    ),
+}
+ORDERS = {name: (lambda ds: ds, arguments) for name, arguments in WAYS.items()} | COMPOSED
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ORDERS)
+@pytest.mark.parametrize("listed_rows", [1 << 14, 9])
 @pytest.mark.filterwarnings("ignore::tensorlake.loader.ShortBatchWarning")
 def test_batches_are_equal_to_those_of_a_local_loader_before_and_after_a_resume(
-    served: Served, way: str
+    served: Served, way: str, listed_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, there = served.both()
-    local = here.loader(**WAYS[way])
-    remote = there.loader(**WAYS[way], decode_on="server")
-    resumed = there.loader(**WAYS[way], decode_on="server")
+    monkeypatch.setattr(remote_pass, "LISTED_ROWS", listed_rows)
+    made, arguments = ORDERS[way]
+    here, there = map(made, served.both())
+    local = here.loader(**arguments)
+    remote = there.loader(**arguments, decode_on="server")
+    resumed = there.loader(**arguments, decode_on="server")
 
     expected = [[digest_of(batch) for batch in local] for _ in range(2)]
     whole, states = [], []
@@ -230,6 +305,45 @@ def test_what_a_server_cannot_do_is_refused_when_the_loader_is_made(served: Serv
         there.loader(batch_size=2, columns=["score"], decode_on="server", transform=lambda row: row)
     with pytest.raises(InvalidInputError, match="65,536"):
         list(there.loader(batch_size=70_000, columns=["score"], decode_on="server"))
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [
+        ({"places": [0, 1], "positions": [0, 41]}, "0 to 41 are not all among 41 rows"),
+        ({"places": [5, 5], "positions": [0, 1]}, "a place is listed with two positions"),
+        ({"places": [0, 1], "positions": [0]}, "differ in number"),
+        ({"places": [], "positions": []}, "at least 1"),
+        ({"places": [-1], "positions": [0]}, "greater than or equal to 0"),
+        ({"places": [0], "positions": [1 << 70]}, "less than"),
+        ({"places": [0], "positions": [0], "state": {}}, "Extra inputs"),
+    ],
+)
+def test_rows_that_a_request_lists_wrongly_are_refused(
+    served: Served, batch: dict[str, Any], told: str
+) -> None:
+    asked = {"columns": ["score"], "batches": [{"stop": 9, **batch}]}
+
+    answer = httpx.post(
+        f"{served.address}/v1/datasets/pets/stream",
+        json=asked,
+        headers={"Authorization": f"Bearer {served.token}"},
+    )
+
+    assert answer.status_code in (400, 422)
+    assert told in answer.text
+
+
+def test_a_request_lists_rows_or_begins_at_a_state(served: Served) -> None:
+    batch = {"stop": 1, "places": [0], "positions": [0]}
+    for more in ({"batch_size": 1}, {"global_batch_size": 4}, {"state": {"epoch": 0}}):
+        answer = httpx.post(
+            f"{served.address}/v1/datasets/pets/stream",
+            json={"columns": ["score"], "batches": [batch], **more},
+            headers={"Authorization": f"Bearer {served.token}"},
+        )
+        assert answer.status_code == 422
+        assert "leave out state and the size of a batch" in answer.text
 
 
 def test_a_damaged_sample_is_the_same_error_in_the_middle_of_a_stream(served: Served) -> None:

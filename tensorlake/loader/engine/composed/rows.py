@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.state import LoaderState, Place
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
     from tensorlake.loader.sources.buffer_pool import SlabPool
+    from tensorlake.loader.sources.remote import BatchServer
     from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
 
 __all__ = [
@@ -278,8 +279,12 @@ class ComposedRows:
     form: Form
     arrangement: Arrangement = AS_GIVEN
     source: None = None
-    server: None = None
     is_endless: bool = False
+
+    @property
+    def server(self) -> BatchServer | None:
+        """The server that can decode batches of the rows; None if there is none."""
+        return self.rows.server
 
     @property
     def selection(self) -> Selection:

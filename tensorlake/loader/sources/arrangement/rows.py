@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from tensorlake.errors import InvalidInputError
 from tensorlake.loader.config.arrangement import Arrangement, arrangement_of
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.plan.order import Shuffle
@@ -20,6 +19,7 @@ from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.sources.remote import BatchServer
 
 __all__ = ["ArrangedRows", "arranged"]
 
@@ -51,12 +51,6 @@ def arranged(rows: OrderedRows, arguments: LoaderArguments) -> OrderedRows:
     if isinstance(rows, ArrangeableRows):
         return rows.arranged(own)
     assert isinstance(rows, SelectedRows), "all others have orders of their own"
-    if arguments.decode_on == "server":
-        raise InvalidInputError(
-            "decode_on='server' cannot order rows by weights=, stratify=, group=, limit= or repeat="
-            "\nleave decode_on out",
-            argument="decode_on",
-        )
     check_arrangement(rows, own)
     return ArrangedRows(rows, Arranger(rows, own, rows.selection.num_rows))
 
@@ -68,7 +62,11 @@ class ArrangedRows:
     rows: SelectedRows
     arranger: Arranger
     is_endless: bool = False
-    server: None = field(default=None)  # a server makes plain orders only
+
+    @property
+    def server(self) -> BatchServer | None:
+        """The server that can decode batches of the rows; None if there is none."""
+        return self.rows.server
 
     @property
     def selection(self) -> Selection:
