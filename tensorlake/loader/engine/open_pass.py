@@ -180,7 +180,7 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
 def _combine(form: Form, opening: Opening) -> Combine:
     """Return the function that makes units of rows: joins, steps, and how full sequences are.
 
-    What is joined from ranges of stored samples has its numbers mapped afterwards.
+    Numbers joined from ranges of stored samples are mapped afterwards.
     """
     maps = {one.name: one.linear for one in opening.columns if one.name in form.joins}
 

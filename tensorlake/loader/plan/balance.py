@@ -37,7 +37,7 @@ class BalancedShares:
 
     Args:
         lengths: The tokens of the row at each place.
-        balance: What the ranks have as much of.
+        balance: The quantity that ranks get equal sums of.
         equal_rows: Whether the ranks' numbers of rows differ by at most one.
         rows_per_batch: About as many rows as a global batch has.
     """
