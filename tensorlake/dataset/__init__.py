@@ -30,6 +30,7 @@ from tensorlake.dataset.remote.sandbox import (
     query_inside,
     replay_inside,
     saved_inside,
+    search_inside,
     serve_loader,
 )
 from tensorlake.dataset.remote.write_session import Work, begin_work
@@ -142,6 +143,7 @@ __all__ = [
     "row_ids_of",
     "rowset_of",
     "saved_inside",
+    "search_inside",
     "serve_loader",
     "session_of",
     "split_member",

@@ -42,6 +42,7 @@ from tensorlake_server.routes import (
     refs,
     rows,
     samples,
+    search,
     selection,
     statistics,
     stream,
@@ -138,7 +139,7 @@ def prepared_routes() -> tuple[BaseRoute, ...]:
     """
     router = APIRouter(route_class=BodyRoute, responses=PROBLEMS)
     # Routes are tried in this order, and an epoch asks for a thousand objects: they come first.
-    asking = (objects, datasets, rows, query, selection, views, samples, statistics, stream)
+    asking = (objects, datasets, rows, query, search, selection, views, samples, statistics, stream)
     for module in (*asking, writing, refs, events):
         router.include_router(module.router, dependencies=CHECKED)
     router.add_api_route(

@@ -118,7 +118,12 @@ def run_tree(
 
 
 def positions_where(
-    rows: RowSet, condition: str | Predicate, params: Mapping[str, Any]
+    rows: RowSet,
+    condition: str | Predicate,
+    params: Mapping[str, Any],
+    limits: QueryLimits = NO_LIMITS,
+    *,
+    reaches_out: bool = True,
 ) -> Int64Array:
     """Return the positions of the rows that meet a condition: TQL text, or a Predicate."""
     if isinstance(condition, Predicate):
@@ -132,11 +137,16 @@ def positions_where(
         )
     with engine_errors(rows.url):
         query = tql.ast.Query(where=tql.parse_predicate(condition))
-        source, compiled = compiled_query(rows, query, params, reaches_out=True)
+        source, compiled = compiled_query(rows, query, params, reaches_out=reaches_out)
         for message in compiled.warnings:
             warnings.warn(message, QueryWarning, stacklevel=5)
         found = compiled.run(
-            source, memory_nbytes=NO_LIMITS.most_held_nbytes, advice=NO_LIMITS.advice
+            source,
+            timeout_s=limits.timeout_s,
+            max_nbytes=limits.max_nbytes,
+            cancelled=limits.cancelled,
+            memory_nbytes=limits.most_held_nbytes,
+            advice=limits.advice,
         ).rows
     assert found is not None, "a condition selects rows"
     return found

@@ -9,8 +9,9 @@ and two rankings ``_rank`` and ``_hybrid_rank``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.query.predicate import Predicate
-from tensorlake.dataset.query.run import positions_where
+from tensorlake.dataset.query.run import NO_LIMITS, QueryLimits, engine_errors, positions_where
 from tensorlake.dataset.ranking.scope import Scope
 from tensorlake.dataset.ranking.texts import BestMatches, best_matches, parsed_texts
 from tensorlake.dataset.ranking.vectors import Nearest, Ranking, nearest, parsed_vectors
@@ -53,6 +54,8 @@ def search(
     exact: bool = False,
     hybrid: tuple[str, Any] | None = None,
     recall: float | None = None,
+    limits: QueryLimits = NO_LIMITS,
+    reaches_out: bool = True,
 ) -> RowSet:
     """Find the rows nearest to a vector, or that match words best; see ``Dataset.search``."""
     k = checked_integer(k, name="k", least=1, most=K_MAX)
@@ -77,12 +80,15 @@ def search(
             f" and {len(second.queries)} of {second.column!r}",
             argument="hybrid",
         )
-    positions = None if where is None else positions_where(rows, where, params or {})
+    deadline = tql.Limits(limits.timeout_s, cancelled=limits.cancelled).deadline(column)
+    positions = None
+    if where is not None:
+        positions = positions_where(rows, where, params or {}, limits, reaches_out=reaches_out)
     if where is None and params:
         raise InvalidInputError(
             f"params are of where=, which is not given: {', '.join(params)}", argument="params"
         )
-    scope = Scope(rows, positions)
+    scope = Scope(rows, positions, check=partial(_checked, rows.url, deadline.check))
     ranking = first.ranked(scope, k if second is None else DEEPER * k)
     if second is None:
         return _view(scope, ranking, is_several=first.is_several)
@@ -208,6 +214,11 @@ def _view(
     return replace(
         taken, computed={**taken.computed, **added}, steps=None, tql=None, explanation=how
     )
+
+
+def _checked(url: str, check: Callable[[int, int], None], done: int, total: int) -> None:
+    with engine_errors(url):
+        check(done, total)
 
 
 def _pair(hybrid: Any) -> tuple[Any, Any]:

@@ -7,7 +7,8 @@ grow with the dataset. ``corpus`` are the rows searched, and decide what a word 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from weakref import WeakKeyDictionary
@@ -34,10 +35,12 @@ class Scope:
     Attributes:
         rows: The rows.
         positions: Those of them that may be found, by position; None: all.
+        check: Called between batches with the rows done and their total; it raises to end a search.
     """
 
     rows: RowSet
     positions: Int64Array | None = None
+    check: Callable[[int, int], None] = field(default=lambda done, total: None, repr=False)  # noqa: ARG005 - nothing ends it
 
     @property
     def snapshot(self) -> Snapshot:

@@ -81,9 +81,9 @@ def best_matches(scope: Scope, wanted: BestMatches) -> Ranking:
         index = _index_of(reader, wanted.column)
         if index is not None and not wanted.exact:
             analysis = Analysis.of(index.parts.parameters)
-            return _searched(scope, reader, wanted, index, analysis)
+            return _searched(scope, wanted, index, analysis)
     analysis = Analysis() if index is None else Analysis.of(index.parts.parameters)
-    return _searched(scope, reader, wanted, None, analysis)
+    return _searched(scope, wanted, None, analysis)
 
 
 def _index_of(reader: Reader, column: str) -> OpenIndex | None:
@@ -92,7 +92,7 @@ def _index_of(reader: Reader, column: str) -> OpenIndex | None:
 
 
 def _searched(
-    scope: Scope, reader: Reader, wanted: BestMatches, index: OpenIndex | None, analysis: Analysis
+    scope: Scope, wanted: BestMatches, index: OpenIndex | None, analysis: Analysis
 ) -> Ranking:
     clauses = [analysis.clauses(question) for question in wanted.questions]
     segments: list[Segment] = []
@@ -107,7 +107,7 @@ def _searched(
     if scope.corpus is not None:
         others = others[scope.corpus[others]]
     if len(others) or index is None:
-        parts = _made(reader, wanted.column, others, analysis, clauses)
+        parts = _made(scope, wanted.column, others, analysis, clauses)
         allowed = None if scope.positions is None else scope.allowed
         segments.append(Segment(parts, None, allowed))
     found = [search_texts(segments, one, wanted.k) for one in clauses]
@@ -117,7 +117,7 @@ def _searched(
 
 
 def _made(
-    reader: Reader,
+    scope: Scope,
     column: str,
     rows: Int64Array,
     analysis: Analysis,
@@ -125,13 +125,15 @@ def _made(
 ) -> PartsReader:
     """Index some rows in memory."""
     has_phrase = any(len(one.terms) > 1 for question in clauses for one in question)
-    postings = collected(_batches(reader, column, rows), analysis, has_positions=has_phrase)
+    postings = collected(_batches(scope, column, rows), analysis, has_positions=has_phrase)
     return MemoryParts.of(postings.built({"positions": has_phrase}))
 
 
 def _batches(
-    reader: Reader, column: str, rows: Int64Array
+    scope: Scope, column: str, rows: Int64Array
 ) -> Iterator[tuple[Int64Array, list[str | None]]]:
+    reader = scope.rows.reader()
     for start in range(0, len(rows), SCAN_ROWS):
+        scope.check(start, len(rows))
         some = rows[start : start + SCAN_ROWS]
         yield some, texts_of(reader.read(column, some))

@@ -118,7 +118,7 @@ def nearest(scope: Scope, wanted: Nearest) -> Ranking:
             if found is not None:
                 return found
     rows = scope.allowed_rows()
-    return _scanned(reader, wanted, metric, rows, f"compared all {len(rows):,} rows")
+    return _scanned(scope, reader, wanted, metric, rows, f"compared all {len(rows):,} rows")
 
 
 def nearest_positions(
@@ -177,7 +177,7 @@ def _indexed(
     """Search by an index; None where it has fewer rows than asked for."""
     found, others, how = _candidates(scope, wanted, index)
     vectors, of = _read(reader, wanted.column, found)
-    rest = _scanned(reader, wanted, metric, others, "")
+    rest = _scanned(scope, reader, wanted, metric, others, "")
     ranking = Ranking([], [], [how])
     for at, query in enumerate(wanted.queries):
         scores = scores_of(vectors[of[at]], query, metric)
@@ -228,13 +228,14 @@ def _read(
 
 
 def _scanned(
-    reader: Reader, wanted: Nearest, metric: Metric, rows: Int64Array, how: str
+    scope: Scope, reader: Reader, wanted: Nearest, metric: Metric, rows: Int64Array, how: str
 ) -> Ranking:
     """Compare rows one by one."""
     none, no_score = np.empty(0, np.int64), np.empty(0)
     best = [(none, no_score) for _ in wanted.queries]
     step = max(1, SCAN_NBYTES // (4 * wanted.queries.shape[1]))
     for start in range(0, len(rows), step):
+        scope.check(start, len(rows))
         some = rows[start : start + step]
         if some[-1] - some[0] + 1 == len(some):
             column = reader.read_run(wanted.column, int(some[0]), int(some[-1]) + 1)

@@ -28,6 +28,7 @@ __all__ = [
     "query_inside",
     "replay_inside",
     "saved_inside",
+    "search_inside",
     "serve_loader",
 ]
 
@@ -122,6 +123,28 @@ def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
     from tensorlake.dataset.query.saved_views import open_saved
 
     return View(open_saved(session_of(dataset), name, limits, reaches_out=False))
+
+
+def search_inside(
+    rows: HasRows,
+    column: str,
+    query: Any,
+    k: int,
+    *,
+    limits: QueryLimits | None = None,
+    **arguments: Any,
+) -> View:
+    """Search rows as ``ds.search`` does; a condition reaches no other dataset and no function.
+
+    Raises:
+        InvalidInputError: An argument does not fit.
+        QueryLimitError: It passed a limit.
+    """
+    from tensorlake.dataset.query.search import search
+
+    limits = limits or QueryLimits()
+    found = search(rowset_of(rows), column, query, k, limits=limits, reaches_out=False, **arguments)
+    return View(found)
 
 
 def explain_inside(rows: HasRows, text: str, params: Mapping[str, Any]) -> str:

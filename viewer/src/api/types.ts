@@ -292,6 +292,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/datasets/{name}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Search Rows
+         * @description Rank the rows of one version by nearness to vectors, or by how well texts match words.
+         */
+        post: operations["search_rows_v1_datasets__name__search_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/datasets/{name}/selection": {
         parameters: {
             query?: never;
@@ -939,6 +959,16 @@ export interface components {
             counts: number[];
         };
         /**
+         * HybridQuery
+         * @description A second column, whose ranking is joined with that of the first.
+         */
+        HybridQuery: {
+            /** Column */
+            column: string;
+            /** Query */
+            query: unknown;
+        };
+        /**
          * MergeRequest
          * @description Bring the changes of ``source`` (a branch, or any version) into a branch.
          */
@@ -1174,6 +1204,67 @@ export interface components {
             views: components["schemas"]["SavedViewInfo"][];
             /** May Save */
             may_save: boolean;
+        };
+        /**
+         * SearchRequest
+         * @description A search of a column by a query, or by the value of a row: one of both.
+         */
+        SearchRequest: {
+            /** Column */
+            column: string;
+            /**
+             * Query
+             * @description a vector or words, or a list of several of either
+             */
+            query?: unknown;
+            /** Row */
+            row?: number | null;
+            /**
+             * K
+             * @default 10
+             */
+            k?: number;
+            /** Where */
+            where?: string | null;
+            /** Params */
+            params?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Exact
+             * @default false
+             */
+            exact?: boolean;
+            hybrid?: components["schemas"]["HybridQuery"] | null;
+            /** Recall */
+            recall?: number | null;
+            /** Version */
+            version?: string | null;
+            /**
+             * Limit
+             * @default 64
+             */
+            limit?: number;
+            /** Columns */
+            columns?: string[] | null;
+        };
+        /**
+         * SearchResult
+         * @description Rows by their numbers, query by query, best first; ``queries`` of a list of queries.
+         */
+        SearchResult: {
+            /** Version */
+            version: string;
+            /** Rows */
+            rows: number[];
+            /** Scores */
+            scores: number[];
+            /** Queries */
+            queries: number[] | null;
+            /** Explanation */
+            explanation: string;
+            cost: components["schemas"]["Cost"];
+            page: components["schemas"]["RowsPage"];
         };
         /**
          * SessionRequest
@@ -2615,6 +2706,51 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Completions"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    search_rows_v1_datasets__name__search_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SearchRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchResult"];
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */

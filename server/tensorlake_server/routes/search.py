@@ -1,0 +1,74 @@
+"""``POST …/search``: the rows nearest to a vector, to a row's own vector, or that match words best.
+
+It is ``ds.search``, run beside the data, of one query or several. The page has the rows in their
+order, with ``_score``; a condition reaches no other dataset, and no function of this process.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from tensorlake.dataset import rowset_of, search_inside
+from tensorlake_server.bodies.columns import check_names, column_names
+from tensorlake_server.bodies.json import BodyRoute
+from tensorlake_server.messages.search import SearchRequest, SearchResult
+from tensorlake_server.request.context import DatasetPath, lake_of, settings_of
+from tensorlake_server.request.deadline import run_query_for
+from tensorlake_server.routes.results import costed
+from tensorlake_server.routes.rows import make_page
+
+if TYPE_CHECKING:
+    from tensorlake.dataset import Dataset, QueryLimits
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/datasets", tags=["query"], route_class=BodyRoute)
+
+
+@router.post("/{name}/search", response_model=SearchResult)
+async def search_rows(request: Request, name: DatasetPath, asked: SearchRequest) -> Response:
+    """Rank the rows of one version by nearness to vectors, or by how well texts match words."""
+    return await run_query_for(request, partial(_search, request, name, asked))
+
+
+def _search(request: Request, name: str, asked: SearchRequest, limits: QueryLimits) -> Response:
+    dataset = lake_of(request).open(name, asked.version)
+    hybrid = None if asked.hybrid is None else (asked.hybrid.column, asked.hybrid.query)
+    with costed() as cost:
+        found = search_inside(
+            dataset,
+            asked.column,
+            asked.query if asked.row is None else _own_vector(dataset, asked.column, asked.row),
+            asked.k,
+            where=asked.where,
+            params=asked.params,
+            exact=asked.exact,
+            hybrid=hybrid,
+            recall=asked.recall,
+            limits=limits,
+        )
+    names = column_names(found)
+    if asked.columns is not None:
+        check_names(found, asked.columns)
+        names = asked.columns
+    is_several = "_query" in rowset_of(found).computed
+    body = {
+        "version": found.version,
+        "rows": found.rows.tolist(),
+        "scores": found["_score"].tolist(),
+        "queries": found["_query"].tolist() if is_several else None,
+        "explanation": str(rowset_of(found).explanation),
+        "cost": cost,
+        "page": make_page(found, None, 0, asked.limit, names, settings_of(request).max_page_nbytes),
+    }
+    headers = {"Cache-Control": "private, no-store"}
+    return Response(msgspec.json.encode(body), 200, headers, "application/json")
+
+
+def _own_vector(dataset: Dataset, column: str, row: int) -> Any:
+    """Read what a row has in a column; a missing column or row is an error with its name."""
+    return dataset[row][column]
