@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     )
     from tensorlake.types import (
         Array,
+        Audio,
         BBox,
         BBox3D,
         BinaryMask,
@@ -134,6 +135,7 @@ _HOMES = {
     ),  # with all of the loader, which datasets do not need
     "tensorlake.types": (
         "Array",
+        "Audio",
         "BBox",
         "BBox3D",
         "BinaryMask",
@@ -175,6 +177,7 @@ _MODULES = {
 
 __all__ = [
     "Array",
+    "Audio",
     "BBox",
     "BBox3D",
     "BinaryMask",
@@ -241,7 +244,6 @@ __all__ = [
 __all__ += [name for name in _error_names if name.endswith(("Error", "Warning"))]
 
 _LATER = {
-    "Audio": "waveforms are tl.Array('int16', (None,))",
     "Dicom": "volumes are tl.Array('int16', (None, None, None))",
     "Link": "files are kept whole: tl.Bytes(), or their address as 'str'",
     "Mesh": "vertices and faces are two tensors tl.Array(dtype, (None, 3))",

@@ -8,6 +8,9 @@ Types are declarations; they decode only their own media, import their codecs on
 independent of storage.
 """
 
+from tensorlake.types.audio.audio import Audio
+from tensorlake.types.audio.map import AudioHead, read_head
+from tensorlake.types.audio.waveform import FrameSpan, Seconds, Waveform
 from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
 from tensorlake.types.base.buffers import join_adjoining
 from tensorlake.types.base.casting import ragged_column, to_array, uniform_values
@@ -106,6 +109,8 @@ __all__ = [
     "NARROW_FLOATS",
     "NO_DEFAULT",
     "Array",
+    "Audio",
+    "AudioHead",
     "BBox",
     "BBox3D",
     "BinaryMask",
@@ -117,6 +122,7 @@ __all__ = [
     "Embedding",
     "EncodedColumn",
     "File",
+    "FrameSpan",
     "Image",
     "ImageCodec",
     "ImageHeader",
@@ -141,6 +147,7 @@ __all__ = [
     "SampleParts",
     "SampleType",
     "Scalar",
+    "Seconds",
     "SegmentMask",
     "Sequence",
     "StoredJson",
@@ -152,6 +159,7 @@ __all__ = [
     "Uuid",
     "Video",
     "VideoHandle",
+    "Waveform",
     "arrow_type_text",
     "as_ragged",
     "as_type",
@@ -184,6 +192,7 @@ __all__ = [
     "parse_png_header",
     "polygon_runs",
     "ragged_column",
+    "read_head",
     "read_request",
     "refuse_special",
     "register",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorlake.types.audio.audio import Audio
 from tensorlake.types.base.base import SampleType
 from tensorlake.types.base.registry import fill
 from tensorlake.types.scalar.array import Array
@@ -31,6 +32,7 @@ from tensorlake.types.vision.segment_mask import SegmentMask
 
 BUILT_IN: tuple[type[SampleType], ...] = (
     Array,
+    Audio,
     BBox,
     BBox3D,
     BinaryMask,

@@ -1,8 +1,8 @@
 """Decoding of files of audio, and of parts of them, by libsndfile.
 
-A part becomes a small file of its own: the header that its track keeps, then its packets. What
-libsndfile decodes from it equals what it decodes from the whole file, to the bit, once a codec's
-memory of earlier packets is full; a track's `starts` say from where.
+A part becomes a small file of its own: the header that its track keeps, then its packets. Its
+samples equal those of the whole file, to the bit, once a codec's memory of earlier packets is full;
+a track's `starts` tell from where.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["decode_frames", "encode_frames", "file_track", "parts_of"]
 
 
 def parts_of(track: Track, start: int, stop: int) -> range:
-    """Return the parts that give the frames [start, stop), which may be none.
+    """Return the parts that give the frames [start, stop); an empty range without any.
 
     >>> from tensorlake.types.audio.containers.wav import parse_wav
     >>> parts_of(parse_wav(encode_frames(np.zeros((8000, 1), np.int16), 8000)), 3000, 4000)

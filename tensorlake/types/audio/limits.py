@@ -26,12 +26,12 @@ def too_many_frames(frames: int, channels: int, nbytes: int, *, limit: int) -> s
 
     Args:
         frames: How many would be decoded.
-        channels: Of each frame.
+        channels: Number of channels.
         nbytes: Stored bytes that they are decoded from.
         limit: Decoded bytes up to which stored ones may expand without bound.
 
     >>> too_many_frames(134_000_000, 8, 70_000, limit=1 << 30)
-    '70,000 bytes promise 4.0 GiB of samples'
+    '70,000 bytes promise 4.29 GB of samples'
     """
     decoded = frames * channels * SAMPLE_NBYTES
     if decoded <= max(limit, _EXPANSION * nbytes):

@@ -38,7 +38,7 @@ _SAME_BITS = 0xFFFE0C00  # version, layer and rate: alike in all frames of a fil
 _ID3V2_NBYTES, _ID3V1_NBYTES, _APE_NBYTES = 10, 128, 32
 _XING_FRAMES, _XING_BYTES, _XING_TABLE, _XING_QUALITY = 1, 2, 4, 8
 _VARYING_BITS, _NO_CHECKSUM, _MOST_BITS = 0xF200, 1 << 16, 14 << 12
-_REMUX = "write it anew: ffmpeg -i FILE -c copy NEW.mp3"
+_REMUX = "remux it: ffmpeg -i FILE -c copy NEW.mp3"
 _LAME_NBYTES = 24  # from the encoder's name to the delays
 
 

@@ -1,8 +1,8 @@
 """Track: where the packets of a file of audio are, and which frames they give.
 
 A parser of a container cuts the bytes of a file into parts of about a quarter of a second, without
-decoding. A *frame* is one sample of every channel. For each part it says which frames can be read
-from it:
+decoding. A *frame* is one sample of every channel. For each part it reports the frames that
+can be read from it:
 
     file      | part 0: header | part 1 | part 2 | … | part n-1 |     cuts: where each part ends
     starts      first frame that is exact when decoding begins with this part
@@ -42,7 +42,7 @@ class Track:
         channels: Number of channels.
         frames: Number of frames.
         delay: Frames that a decoder gives before frame 0 of the file.
-        header: What a decoder needs before a part; empty in a file of one part.
+        header: Bytes that a decoder needs before a part; empty in a file of one part.
         cuts: End of each part in the file, int64 (parts,).
         starts: First exact frame of each part, int64 (parts,).
         stops: First frame beyond each part, int64 (parts,).

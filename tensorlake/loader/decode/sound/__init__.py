@@ -1,0 +1,1 @@
+"""Decode steps of audio: chunks of it, other rates, mel spectrograms."""
