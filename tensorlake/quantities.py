@@ -37,6 +37,7 @@ Duration: TypeAlias = float | dt.timedelta | str
 """A number of seconds, a timedelta, or a string such as "90d"."""
 
 KILO: Final = 1000
+BOOLEANS: Final = ("bool", "bool_")  # Python's, and NumPy's, which is not imported here
 _SHOWN_UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?", re.IGNORECASE)
 _FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12} | {
@@ -63,19 +64,19 @@ _STEPS: Final = (
 )
 
 
-def check_flags(**flags: object) -> None:
-    """Refuse a value for True or False that is neither true nor false, such as an array.
+def check_flags(*, unset: tuple[str, ...] = (), **flags: object) -> None:
+    """Refuse a value for True or False that is neither: a string, a number, an array.
+
+    Args:
+        unset: The names of those that may be None.
+        flags: The values by name.
 
     Raises:
-        InvalidInputError: One of them is such a value; it is named as it was given.
+        InvalidInputError: One of them is not a boolean of Python or NumPy; it is named.
     """
     for name, value in flags.items():
-        try:
-            is_flag = not isinstance(value, str)  # "no" would be true
-            bool(value)
-        except (ValueError, TypeError):
-            is_flag = False
-        if not is_flag:
+        is_unset = value is None and name in unset
+        if not is_unset and type(value).__name__ not in BOOLEANS:
             raise InvalidInputError(
                 f"{name} is True or False, got {shown(value)}", argument=name, actual=value
             )

@@ -58,7 +58,7 @@ def optimize(  # noqa: D417 - a method: self
         >>> ds["x"][:]
         array([0, 1, 2])
     """
-    check_flags(dry_run=dry_run, progress=progress)
+    check_flags(dry_run=dry_run, progress=progress, unset=("progress",))
     return optimizing.optimize(self.__session__, order_by, dry_run=dry_run, progress=progress)
 
 
@@ -163,7 +163,7 @@ def check(  # noqa: D417 - a method: self
         >>> ds.check().ok
         True
     """
-    check_flags(full=full, decode=decode, repair=repair, progress=progress)
+    check_flags(full=full, decode=decode, repair=repair, progress=progress, unset=("progress",))
     return checking.check(
         self.__session__, full=full, decode=decode, repair=repair, progress=progress
     )

@@ -108,7 +108,9 @@ def copy(
         'main@1'
     """
     src, dst = place_text(src, what="src"), place_text(dst, what="dst")
-    check_flags(history=history, mirror=mirror, dry_run=dry_run, progress=progress)
+    check_flags(
+        history=history, mirror=mirror, dry_run=dry_run, progress=progress, unset=("progress",)
+    )
     if src.rstrip("/") == dst.rstrip("/"):
         raise InvalidInputError(f"copy({shown(src)}, {shown(dst)}): both are the same place")
     if workers is not None:

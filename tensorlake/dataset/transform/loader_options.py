@@ -10,11 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
+from tensorlake.errors import InvalidInputError, shown
+
 if TYPE_CHECKING:
     from tensorlake.loader import Balance, Shuffle
     from tensorlake.quantities import Duration
 
-__all__ = ["DEFAULTS", "JaxOptions", "LoaderOptions", "ResumeOptions", "TorchOptions"]
+__all__ = [
+    "DEFAULTS",
+    "JaxOptions",
+    "LoaderOptions",
+    "ResumeOptions",
+    "TorchOptions",
+    "refuse_of_rows",
+]
 
 DEFAULTS: Final[JaxOptions] = {
     "batch_size": None,
@@ -110,3 +119,25 @@ class ResumeOptions(BatchOptions, total=False):
 
     device: Any
     sharding: Any
+
+
+def refuse_of_rows(given: Mapping[str, Any], units: str, advice: Mapping[str, str]) -> None:
+    """Refuse arguments about rows, which batches of units do not have.
+
+    Args:
+        given: The arguments of a loader.
+        units: Words for its units: "sequences of tokens".
+        advice: The arguments that are refused, and what to write instead.
+
+    Raises:
+        InvalidInputError: One of them is given.
+    """
+    for name, remedy in advice.items():
+        value = given.get(name)
+        is_default = value is None or (isinstance(value, str) and value == DEFAULTS.get(name))
+        if not is_default:
+            raise InvalidInputError(
+                f"{name}={shown(value)} is about rows, and batches have {units}\n{remedy}",
+                argument=name,
+                actual=value,
+            )

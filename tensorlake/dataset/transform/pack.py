@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorlake.dataset.transform.loader_options import refuse_of_rows
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.loader import Packing
 from tensorlake.loader import decode as steps
@@ -26,8 +27,13 @@ MAX_TOKENS = (1 << 31) - 1  # positions and cu_seqlens are int32
 ONE, ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
 ENTRIES = ("segments", "positions", "cu_seqlens", "_source")
 """Entries of a batch beside the tokens and their mask."""
-OF_ROWS = ("columns", "transform", "null")
-"""Arguments about rows, which a batch of sequences does not have."""
+OF_ROWS = {
+    "columns": "leave it out: pack(tokens, …, mask=) chose them",
+    "transform": "change documents before, by ds.map(…), or batches, by batch_transform=",
+    "null": "pack the documents that have tokens: view.where('tokens IS NOT NULL').pack(…)",
+    "on_error": "leave it out, and pack a view without the damaged documents",
+}
+"""Arguments about rows, and what to write instead."""
 
 
 def checked_packing(
@@ -73,22 +79,7 @@ def packed_arguments(
         UnsupportedFeatureError: A step of ``decode`` is not Cast.
     """
     given = dict(arguments)
-    for name in OF_ROWS:
-        if given.get(name) is not None:
-            raise InvalidInputError(
-                f"{name}={shown(given[name])}: a packed batch has sequences of tokens, not rows"
-                f"\nleave {name}= out; transform documents before: ds.map(…), or batches:"
-                " batch_transform=",
-                argument=name,
-                actual=given[name],
-            )
-    if given.get("on_error", "raise") != "raise":
-        raise InvalidInputError(
-            f"on_error={shown(given['on_error'])}: sequences are cut by the lengths of all"
-            " documents, so none can be skipped\npack a view without the damaged ones",
-            argument="on_error",
-            actual=given["on_error"],
-        )
+    refuse_of_rows(given, "sequences of tokens", OF_ROWS)
     batch_size = given.get("batch_size")
     if is_whole_number(batch_size) and batch_size * packing.length > MAX_TOKENS:
         raise InvalidInputError(

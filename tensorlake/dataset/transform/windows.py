@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
+from tensorlake.dataset.transform.loader_options import refuse_of_rows
 from tensorlake.errors import InvalidInputError, TensorNotFoundError, did_you_mean, shown
 from tensorlake.loader import AxisWindows, RowWindows, Steps, Tail, decode
 from tensorlake.quantities import checked_integer
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["WindowForm", "checked_windows", "window_arguments"]
 
 MOST = (1 << 31) - 1  # size and stride are multiplied in 64 bits
+OF_ROWS = {
+    "columns": "leave it out: windows(columns=[…]) chose them",
+    "transform": "change batches of windows: batch_transform=",
+    "on_error": "leave it out, and cut windows of a view without the damaged rows",
+}
+"""Arguments about rows, and what to write instead."""
 WindowForm: TypeAlias = RowWindows | AxisWindows
 
 
@@ -115,25 +122,7 @@ def window_arguments(
         InvalidInputError: An argument would take rows out of windows, or change them differently.
     """
     given = dict(arguments)
-    advice = {
-        "columns": "windows(columns=[…]) chose them",
-        "transform": "change batches of windows: batch_transform=",
-    }
-    for name, remedy in advice.items():
-        if given.get(name) is not None:
-            raise InvalidInputError(
-                f"{name}={shown(given[name])} is about rows, and batches have windows of them"
-                f"\n{remedy}",
-                argument=name,
-                actual=given[name],
-            )
-    if given.get("on_error", "raise") != "raise":
-        raise InvalidInputError(
-            f"on_error={shown(given['on_error'])} leaves rows out, and windows have all of theirs"
-            "\ncut windows of a view without the damaged rows",
-            argument="on_error",
-            actual=given["on_error"],
-        )
+    refuse_of_rows(given, "windows of them", OF_ROWS)
     for name, how in (given.get("collate") or {}).items():
         is_listed = how == "list" or (how == "pad" and name not in getattr(form, "shapes", ()))
         if form.steps.tail == "keep" and not is_listed:

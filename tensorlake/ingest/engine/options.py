@@ -152,8 +152,8 @@ def _check(given: Mapping[str, Any]) -> None:
     workers = given.get("workers")
     if workers is not None:
         checked_integer(workers, name="workers", least=1, most=WORKERS_LIMIT)
-    flags = {name: given.get(name) for name in ("dry_run", "progress", "delete", "verify")}
-    check_flags(**flags)
+    flags = ("dry_run", "progress", "delete", "verify")
+    check_flags(unset=flags, **{name: given.get(name) for name in flags})
     schema = given.get("schema")
     if schema is not None and (
         not isinstance(schema, Mapping) or not all(isinstance(name, str) for name in schema)

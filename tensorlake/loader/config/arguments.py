@@ -20,7 +20,7 @@ from tensorlake.loader.plan.balance import Balance
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.plan import SEED_STOP
 from tensorlake.loader.runtime.memory import memory_nbytes
-from tensorlake.quantities import checked_integer, seconds_of
+from tensorlake.quantities import check_flags, checked_integer, seconds_of
 from tensorlake.storage import usable_cores
 
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
@@ -62,7 +62,6 @@ CHOICES: dict[str, tuple[bool | str | None, ...]] = {
     "engine": ("threads", "processes"),
     "decode_on": ("client", "server"),
 }
-YES_OR_NO = ("drop_last", "deterministic")
 WORKERS_LIMIT = 1024  # systems refuse thousands of threads, after some of them have started
 TIMEOUT_LIMIT_S = threading.TIMEOUT_MAX
 MAX_WORKERS = 32  # more decode threads than this wait for each other in the interpreter
@@ -220,12 +219,7 @@ def _check_kinds(arguments: LoaderArguments) -> None:
             argument="batch_by",
             actual=arguments.batch_by,
         )
-    for name in YES_OR_NO:
-        value = getattr(arguments, name)
-        if not isinstance(value, bool):
-            raise InvalidInputError(
-                f"{name} is True or False, got {shown(value)}", argument=name, actual=value
-            )
+    check_flags(drop_last=arguments.drop_last, deterministic=arguments.deterministic)
     columns: Any = arguments.columns
     is_list = columns is None or (isinstance(columns, Sequence) and not isinstance(columns, str))
     if not is_list or not all(isinstance(name, str) for name in columns or ()):

@@ -236,9 +236,9 @@ def test_impossible_packings_are_refused(corpus, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"columns": ["_row"]}, "columns=.*sequences of tokens, not rows"),
+        ({"columns": ["_row"]}, "columns=.*about rows, and batches have sequences"),
         ({"transform": dict}, "transform="),
-        ({"on_error": "skip"}, "none can be skipped"),
+        ({"on_error": "skip"}, "without the damaged documents"),
         ({"collate": {"tokens": "pad"}}, "collate of packed 'tokens' is 'concat'"),
         ({"collate": {"mask": "list"}}, "collate of a packed loader is for 'tokens'"),
     ],

@@ -175,7 +175,7 @@ def test_impossible_windows_are_refused(steps, arguments, words):
     [
         ({"columns": ["x"]}, "windows.columns=.* chose them"),
         ({"transform": dict}, "batch_transform="),
-        ({"on_error": "skip"}, "leaves rows out"),
+        ({"on_error": "skip"}, "without the damaged rows"),
         ({"collate": {"signal": "concat"}}, "'list' or 'pad'"),
         ({"decode": {"frame": tl.decode.RandomResizedCrop(4, 4)}}, "draws random numbers"),
         ({"decode": {"frame": [tl.decode.Resize(4, 4), tl.decode.Flip()]}}, "draws random numbers"),
