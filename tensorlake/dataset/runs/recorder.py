@@ -32,6 +32,7 @@ from tensorlake.dataset.runs.record import Record, Segment, software
 from tensorlake.dataset.runs.tables import ROW_COLUMNS, Meter, Step, Table, read_tables, table_bytes
 from tensorlake.dataset.runs.timeline import Timeline
 from tensorlake.errors import (
+    InvalidInputError,
     InvalidStateError,
     MissingExtraError,
     RunRecordWarning,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Recorder"]
 
 FLUSH_S = 30.0
+LATE_STEPS = 3
+"""Steps that scalars may be logged of: trainers ask for batches one or two ahead."""
 ROWS_NBYTES = 8 << 20
 """Values of rows that are held before they are written."""
 
@@ -66,8 +69,10 @@ class Recorder:
         self._watches: _Watch | None = None
         self._rank = 0
         self._meter = Meter(0, time.time())
-        self._open: Step | None = None  # the step under way
+        self._has_batches = False  # of a loader: otherwise the program counts steps
+        self._recent: list[Step] = []  # which scalars may still be logged of
         self._next: int | None = None  # the next step; None: not known before a pass begins
+        self._first = 0  # of the steps of this process
         self._numbers = {"segment": 0, "events": 0, "rows": 0}
         self._rows: list[Table] = []
         self._rows_nbytes = 0
@@ -79,7 +84,7 @@ class Recorder:
     @property
     def step(self) -> int | None:
         """The step whose batch was handed out last; None before the first."""
-        return None if self._open is None else self._open.step
+        return self._recent[-1].step if self._recent else None
 
     def watch(self, loader: Loader, framework: str, arguments: Mapping[str, Any]) -> None:
         """Record the passes of a loader from now on, in place of another's."""
@@ -106,8 +111,8 @@ class Recorder:
                 timeline = Timeline(self.record.segments())  # of rank 0: the ranks' steps are equal
                 place = returned or (state["epoch"], state["position"])
                 found = timeline.step_of(state, place, partial(_batches_between, loader))
-                self._next = self._recorded_end() if found is None else found
-            self._end_step()
+                self._next = self._first = self._recorded_end() if found is None else found
+            self.flush()
             segment = Segment(
                 attempt=self.attempt,
                 number=self._numbers["segment"],
@@ -129,34 +134,48 @@ class Recorder:
         if self._is_elsewhere or self._is_closed:
             return
         with self._lock:
-            self._end_step(user_s)
+            self._has_batches = True
+            if self._recent:
+                self._recent[-1].compute_s = user_s
             step, self._next = self._next or 0, (self._next or 0) + 1
-            self._open = Step(step, time.time(), epoch, share.next_place, wait_s)
-            if time.monotonic() - self._flushed >= FLUSH_S:
-                self.flush()
+            self._add(Step(step, time.time(), epoch, share.next_place, wait_s))
 
     def log(self, scalars: Mapping[str, float], step: int | None = None) -> None:
-        """Log scalars of the step under way; without a loader, of a step of their own."""
+        """Log scalars of the step handed out last; without a loader, of a step of their own.
+
+        Raises:
+            InvalidInputError: A loader's batches are past the step, or before it.
+        """
         self._check_usable()
         with self._lock:
-            if step is None and self._watches is not None and self._open is not None:
-                self._open.scalars.update(scalars)
-                return
-            number = self._following(step)
-            if self._open is None or self._open.step != number:
-                self._end_step()
-                self._open = Step(number, time.time(), -1, -1, 0.0)
-            self._open.scalars.update(scalars)
-            if time.monotonic() - self._flushed >= FLUSH_S:
-                self.flush()
+            newest = self.step
+            if not self._has_batches:
+                step = self._following(step)
+            number = newest if step is None else step
+            known = next((one for one in self._recent if one.step == number), None)
+            if known is None and not self._has_batches:
+                known = Step(number or 0, time.time(), -1, -1, 0.0)
+                self._add(known)
+            if known is None:
+                raise InvalidInputError(
+                    f"step={number}: the loader's newest batch is of step {newest}, and values are"
+                    f" of it or of the {LATE_STEPS - 1} before\nleave step= out",
+                    actual=number,
+                )
+            known.scalars.update(scalars)
+
+    def log_counted(self, scalars: Mapping[str, float], number: int) -> None:
+        """Log scalars of a step by its number in this process, from 0."""
+        self.log(scalars, self._first + number)
 
     def log_rows(self, ids: npt.NDArray[Any], values: Mapping[str, npt.NDArray[Any]]) -> None:
         """Log values of rows, by row id."""
         self._check_usable()
         count = len(ids)
         with self._lock:
+            step = self.step
             own = {
-                "step": np.full(count, -1 if self._open is None else self._open.step, np.int64),
+                "step": np.full(count, -1 if step is None else step, np.int64),
                 "rank": np.full(count, self._rank, np.int32),
                 **{name: ids[name] for name in ("txid_high", "txid_low", "offset")},
             }
@@ -204,7 +223,8 @@ class Recorder:
         if self._is_closed or self._is_elsewhere:
             return
         with self._lock:
-            self._end_step()
+            while self._recent:
+                self._meter.add(self._recent.pop(0))
             self.flush()
             self._is_closed = True
             atexit.unregister(self.close)
@@ -231,11 +251,12 @@ class Recorder:
         steps = read_tables(self.record, "events", {}).column("step").to_pylist()
         return max(steps, default=-1) + 1
 
-    def _end_step(self, compute_s: float = 0.0) -> None:
-        if self._open is not None:
-            self._open.compute_s = compute_s
-            self._meter.add(self._open)
-            self._open = None
+    def _add(self, step: Step) -> None:
+        self._recent.append(step)
+        if len(self._recent) > LATE_STEPS:
+            self._meter.add(self._recent.pop(0))
+        if time.monotonic() - self._flushed >= FLUSH_S:
+            self.flush()
 
     def _put(self, kind: str, make: Callable[[], bytes]) -> None:
         path = self.record.path(self.attempt, kind, self._numbers[kind])

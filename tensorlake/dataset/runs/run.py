@@ -147,7 +147,8 @@ class Run:
         """Log numbers of the batch that was handed out last, and of its rows.
 
         Args:
-            step: The step, where the batches are not of a loader of this run.
+            step: The step, where it is not that of the newest batch: a trainer, such as Accelerate,
+                asks for batches one ahead.
             per_row: By name, one number for each row of the batch.
             rows: The rows: ``batch["_row"]``; of a mix the batch itself, with ``_source``.
             scalars: By name, a number: a loss, a rate.
@@ -176,6 +177,26 @@ class Run:
             raise InvalidInputError("rows= is for per_row=: give numbers of the rows, too")
         if own or step is not None:
             recorder.log(own, step)
+
+    def lightning_callback(self) -> Any:
+        """Return a callback for ``lightning.Trainer``, which logs a module's metrics by batch.
+
+        Raises:
+            MissingExtraError: Lightning is not installed.
+        """
+        from tensorlake.dataset.runs.hooks import lightning_callback
+
+        return lightning_callback(self._recording().log_counted)
+
+    def trainer_callback(self) -> Any:
+        """Return a callback for ``transformers.Trainer``, which logs what the trainer logs.
+
+        Raises:
+            MissingExtraError: transformers is not installed.
+        """
+        from tensorlake.dataset.runs.hooks import trainer_callback
+
+        return trainer_callback(self._recording().log_counted)
 
     def close(self) -> None:
         """Write what was logged; the run can be opened again.

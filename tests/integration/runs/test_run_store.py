@@ -36,17 +36,17 @@ def logged(store):
 
 def test_a_part_that_is_refused_is_put_again(store, recorder):
     store.inject(Fault.REFUSED, call="put_if_absent", path="events")
-    recorder.log({"loss": 1.0})
-    recorder.log({"loss": 2.0})
+    for loss in range(5):
+        recorder.log({"loss": loss})
     recorder.flush()
     recorder.wait()
 
-    recorder.log({"loss": 3.0})
+    recorder.log({"loss": 5.0})
     with pytest.warns(tl.RunRecordWarning, match="not stored yet"):
         recorder.flush()
     recorder.close()
 
-    assert sorted(logged(store)) == [1.0, 2.0, 3.0]
+    assert sorted(logged(store)) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_close_raises_for_a_store_that_stays_away(store, recorder):

@@ -149,7 +149,7 @@ def test_a_killed_process_leaves_a_readable_record(pictures, tmp_path):
     assert done.returncode == -9
     state = json.loads((tmp_path / "state").read_text())
     killed = pictures.runs["killed"]
-    assert killed.steps.column("step").to_pylist() == [0, 1, 2]  # of step 3 the end is not known
+    assert killed.steps.column("step").to_pylist() == [0]  # more could be logged of those after it
     assert len(killed.batch(3)["_row"]) == 5
 
     with pictures.run("killed") as run:
@@ -158,7 +158,7 @@ def test_a_killed_process_leaves_a_readable_record(pictures, tmp_path):
         rest = [np.copy(batch["_row"]) for batch in loader]
 
     steps = pictures.runs["killed"].steps.column("step").to_pylist()
-    assert steps == [0, 1, 2, *range(4, 4 + len(rest))]
+    assert steps == [0, *range(4, 4 + len(rest))]
     assert pictures.runs["killed"].rows_at(4).tolist() == rest[0].tolist()
     assert pictures.check().ok
 
@@ -392,3 +392,39 @@ def test_a_forked_child_records_nothing(pictures):
                     os._exit(0)
             assert os.waitpid(pid, 0)[1] == 0
     assert pictures.runs["forked"].steps.column("loss").to_pylist() == [1.0]
+
+
+def test_batches_of_worker_processes_leave_steps_to_the_program(pictures):
+    import torch
+
+    with pictures.run("workers") as run:
+        loader = run.torch(batch_size=8, columns=["label"])
+        fed = torch.utils.data.DataLoader(
+            loader, batch_size=None, num_workers=2, multiprocessing_context="fork"
+        )
+        for number, _batch in enumerate(fed):
+            run.log(loss=number)
+
+    assert pictures.runs["workers"].steps.column("loss").to_pylist() == [
+        0.0,
+        1.0,
+        2.0,
+        3.0,
+        4.0,
+        5.0,
+    ]
+
+
+def test_values_may_be_logged_of_the_batches_before(pictures):
+    with pictures.run("late") as run:
+        batches = iter(run.loader(batch_size=8))
+        for _ in range(4):
+            next(batches)
+        run.log(step=1, loss=1.0)
+        run.log(step=3, loss=3.0)
+        with pytest.raises(tl.InvalidInputError, match="newest batch is of step 3"):
+            run.log(step=0, loss=0.0)
+        with pytest.raises(tl.InvalidInputError, match="newest batch is of step 3"):
+            run.log(step=4, loss=4.0)
+
+    assert pictures.runs["late"].steps.column("loss").to_pylist() == [None, 1.0, None, 3.0]
