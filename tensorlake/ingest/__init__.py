@@ -14,6 +14,7 @@ from tensorlake.errors import no_such_name
 from tensorlake.ingest.arrays.arrays import numpy, torch
 from tensorlake.ingest.arrays.huggingface import huggingface
 from tensorlake.ingest.arrays.idx import idx
+from tensorlake.ingest.media.audio import audio
 from tensorlake.ingest.media.video import video
 from tensorlake.ingest.tables.arrow import arrow, parquet
 from tensorlake.ingest.tables.json_lines import jsonl
@@ -29,6 +30,7 @@ __all__ = [
     "IngestReport",
     "SkippedItem",
     "arrow",
+    "audio",
     "coco",
     "csv",
     "huggingface",
@@ -54,7 +56,6 @@ _AS_TORCH_DATASET = (
 _AS_RECORDS = "parse the records into columns: ds.extend({name: values})"
 _AS_VOLUMES = "volumes are arrays of a tensor tl.Array('int16', (None, None, None))"
 _LATER = {
-    "audio": "waveforms are arrays of a tensor tl.Array('int16', (None,))",
     **dict.fromkeys(("deeplake", "lance"), _AS_TABLE),
     **dict.fromkeys(("dicom", "nifti"), _AS_VOLUMES),
     **dict.fromkeys(("hdf5", "zarr"), _AS_ARRAYS),

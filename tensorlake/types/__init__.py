@@ -9,6 +9,8 @@ independent of storage.
 """
 
 from tensorlake.types.audio.audio import Audio
+from tensorlake.types.audio.containers.parse import container_of
+from tensorlake.types.audio.containers.track import Container
 from tensorlake.types.audio.map import AudioHead, read_head
 from tensorlake.types.audio.waveform import FrameSpan, Seconds, Waveform
 from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, check_default
@@ -119,6 +121,7 @@ __all__ = [
     "Bytes",
     "ClassLabel",
     "Column",
+    "Container",
     "Embedding",
     "EncodedColumn",
     "File",
@@ -167,6 +170,7 @@ __all__ = [
     "check_default",
     "codec_of",
     "concat",
+    "container_of",
     "decode_rows",
     "decode_run_lengths",
     "describe_value",

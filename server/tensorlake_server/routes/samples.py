@@ -308,7 +308,7 @@ def _represent(read: TypedColumn, asked: _Asked) -> EncodedImage | _Stored:
             return _Stored(str(actual), shown)
         if actual is not None:
             return render_sample(sample, size=size, window=window)
-        declared = read.type.media_type
+        declared = read.type.media_type_of(sample)
         return _Stored(declared if _is_passive(declared) else OCTETS, sample)
     array = _decoded(read, 0)
     if not is_raw and is_drawable(array.dtype, array.shape):

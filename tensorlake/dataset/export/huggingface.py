@@ -2,7 +2,7 @@
 
     Scalar, Bool, Timestamp         Value            Text, Uuid, Json     Value("string")
     ClassLabel                      ClassLabel, its codes; of many a list of them, at any depth
-    Image                           Image, the bytes that are stored
+    Image, Audio                    Image, Audio: the bytes that are stored
     Bytes                           Value("binary")
     InstanceMask                    a list of {"size", "counts"}, COCO's RLE of each object
     Json of an Arrow type           dicts, lists and Values of that type
@@ -32,7 +32,7 @@ from tensorlake.dataset.export.arrow_stream import (
 )
 from tensorlake.dataset.write.arrow.columns import arrow_type
 from tensorlake.errors import missing_extra
-from tensorlake.types import ClassLabel, Image, InstanceMask, Json, Polygon, SampleType, Tags
+from tensorlake.types import Audio, ClassLabel, Image, InstanceMask, Json, Polygon, SampleType, Tags
 from tensorlake.types import Sequence as SequenceType
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ def _feature(sample_type: SampleType) -> Feature:
             return datasets.Sequence(label) if sample_type.is_many else label
         case Image():
             return datasets.Image()
+        case Audio(rate=rate):
+            return datasets.Audio(sampling_rate=rate)
         case SequenceType(item=item):
             return datasets.Sequence(_feature(item))
         case Tags():
@@ -176,10 +178,10 @@ def _storage(sample_type: SampleType | None, column: Arrow, kind: Arrow) -> Arro
         values = _storage(sample_type, column.values, kind.value_type)
         mask = column.is_null() if column.null_count else None
         return pa.ListArray.from_arrays(column.offsets, values, mask=mask)
-    if isinstance(sample_type, Image):
-        return _image_files(column, kind)
+    if isinstance(sample_type, Audio | Image):
+        return _media_files(column, kind)
     if isinstance(sample_type, SequenceType) and isinstance(sample_type.item, Image):
-        images = _image_files(column.values, kind.value_type)
+        images = _media_files(column.values, kind.value_type)
         mask = column.is_null() if column.null_count else None
         return pa.ListArray.from_arrays(column.offsets, images, mask=mask)
     if isinstance(kind, pa.ExtensionType):  # Array2D …: lists of lists
@@ -197,8 +199,8 @@ def _holds_labels(kind: Arrow) -> bool:
     )
 
 
-def _image_files(column: Arrow, kind: Arrow) -> Arrow:
-    """Convert bytes to the struct ``{bytes, path}`` of an image."""
+def _media_files(column: Arrow, kind: Arrow) -> Arrow:
+    """Convert bytes to the struct ``{bytes, path}`` of a file."""
     import pyarrow as pa
 
     paths = pa.nulls(len(column), pa.string())

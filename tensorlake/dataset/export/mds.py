@@ -25,6 +25,7 @@ from tensorlake.dataset.export.arrow_stream import check_columns
 from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
+    Audio,
     Bytes,
     ClassLabel,
     Image,
@@ -151,7 +152,7 @@ def _column(name: str, sample_type: SampleType) -> _Column:
             return _Column(name, "str", None, lambda value: str(value).encode())
         case Json() | Tags():
             return _Column(name, "json", None, lambda value: json.dumps(value).encode())
-        case Bytes():
+        case Audio() | Bytes():
             return _Column(name, "bytes", None, bytes)
         case ClassLabel() if not sample_type.is_many:
             return _Column(name, "int64", 8, lambda value: np.array(value, "<i8").tobytes())

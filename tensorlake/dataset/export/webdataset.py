@@ -36,8 +36,10 @@ from tensorlake.dataset.export.files import new_folder, plain_columns, stored_ro
 from tensorlake.dataset.write.file_names import EMPTY_ROW, SCHEMA_KEYWORD, split_member
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
+    Audio,
     Bytes,
     ClassLabel,
+    Container,
     Image,
     ImageCodec,
     InstanceMask,
@@ -49,6 +51,7 @@ from tensorlake.types import (
     Text,
     Timestamp,
     Uuid,
+    container_of,
     widened_floats,
 )
 from tensorlake.types import (
@@ -144,9 +147,13 @@ class _Shards:
 
 def _fields(name: str, sample_type: SampleType, fields: Mapping[str, str]) -> list[str]:
     """The fields that a tensor's members may have; none of the one that is the key."""
+    endings: list[str] = []
     if isinstance(sample_type, Image) and sample_type.codec == "any":
         codecs: tuple[str, ...] = get_args(ImageCodec)
         endings = [IMAGE_ENDINGS.get(one, one) for one in codecs]
+    elif isinstance(sample_type, Audio):
+        endings = list(get_args(Container))
+    if endings:
         return [_named(name, sample_type, one) for one in endings]
     return [fields[name]] if name in fields else []
 
@@ -167,9 +174,11 @@ def _check_fields(fields: Mapping[str, str]) -> None:
 def _member(
     key: str, row: int, name: str, sample_type: SampleType, field: str, value: Any
 ) -> tuple[str, bytes]:
-    """Return a member's name and content; with codec "any", each image has its own suffix."""
+    """Return a member's name and content; samples of several formats each have their suffix."""
     if isinstance(sample_type, Image) and sample_type.codec == "any":
         field = _named(name, sample_type, image_ending(sample_type, value))
+    elif isinstance(sample_type, Audio):
+        field = _named(name, sample_type, container_of(value) or "bin")
     try:
         return f"{key}.{field}", _content(sample_type, value, field)
     except (ValueError, TypeError) as error:
@@ -201,6 +210,8 @@ def _named(name: str, sample_type: SampleType, ending: str) -> str:
 
 def _ending(name: str, sample_type: SampleType) -> str:
     match sample_type:
+        case Audio():
+            return "flac"
         case Image(codec=codec):
             return IMAGE_ENDINGS.get(codec, codec)
         case ClassLabel() if not sample_type.is_many:

@@ -41,6 +41,7 @@ from tensorlake.errors import (
 )
 from tensorlake.types import (
     Array,
+    Audio,
     Bool,
     Bytes,
     ClassLabel,
@@ -337,6 +338,8 @@ def _of_feature(feature: Any, column: Arrow, *, nullable: bool) -> SampleType | 
             return None if classes is None else replace(classes, nullable=nullable)
         case {"_type": "Image"}:
             return _image_or_bytes(column, nullable=nullable)
+        case {"_type": "Audio"}:
+            return Audio(nullable=nullable)
         case {
             "_type": "Array2D" | "Array3D" | "Array4D" | "Array5D",
             "shape": [*shape],

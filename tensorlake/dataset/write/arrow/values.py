@@ -14,6 +14,7 @@ from tensorlake.dataset.write.arrow.columns import TYPE_KEY
 from tensorlake.errors import InvalidInputError
 from tensorlake.types import (
     Array,
+    Audio,
     Bytes,
     Embedding,
     Image,
@@ -87,7 +88,9 @@ def _values(column: Arrow, sample_type: SampleType, *, is_ours: bool) -> Any:
     if isinstance(sample_type, Timestamp) and pa.types.is_timestamp(kind):
         return _moments(column, sample_type)
     is_of_frames = isinstance(sample_type, Sequence) and sample_type.item.is_media
-    if pa.types.is_struct(kind) and (is_of_frames or isinstance(sample_type, Image | Bytes)):
+    if pa.types.is_struct(kind) and (
+        is_of_frames or isinstance(sample_type, Audio | Bytes | Image)
+    ):
         return [_bytes_of(value) for value in column.to_pylist()]
     if isinstance(sample_type, Sequence) and (
         pa.types.is_list(kind) or pa.types.is_large_list(kind)

@@ -1,0 +1,61 @@
+"""Samples of audio over HTTP: played by browsers, read in ranges, described in rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tensorlake as tl
+from tensorlake_server.settings.settings import Settings
+from tests.support.sounds import sound_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import httpx
+
+    from tests.unit.server.conftest import AppClient
+
+TOKEN = "a-token-of-tests"
+FILES = {
+    "audio/wav": sound_file("WAV", "PCM_16"),
+    "audio/flac": sound_file("FLAC", "PCM_16"),
+    "audio/ogg": sound_file("OGG", "VORBIS"),
+    "audio/mpeg": sound_file("MP3", "MPEG_LAYER_III"),
+}
+
+
+@pytest.fixture
+def client(tmp_path: Path, connect: AppClient) -> httpx.Client:
+    ds = tl.create(str(tmp_path / "lake/speech"), {"audio": tl.Audio()}, durability="none")
+    ds.extend({"audio": list(FILES.values())})
+    ds.commit()
+    settings = Settings(
+        url=str(tmp_path / "lake"), token=TOKEN, signing_key=b"k" * 16, static=tmp_path / "none"
+    )
+    return connect(settings, token=TOKEN)
+
+
+def test_a_sample_is_its_file_which_browsers_play(client: httpx.Client) -> None:
+    for row, (media_type, content) in enumerate(FILES.items()):
+        answer = client.get(f"/v1/datasets/speech/tensors/audio/{row}")
+
+        assert answer.headers["content-type"] == media_type
+        assert "content-disposition" not in answer.headers
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.content == content
+
+
+def test_a_range_of_a_sample_is_served_for_seeking(client: httpx.Client) -> None:
+    answer = client.get("/v1/datasets/speech/tensors/audio/1", headers={"Range": "bytes=100-199"})
+
+    assert answer.status_code == 206
+    assert answer.content == FILES["audio/flac"][100:200]
+
+
+def test_rows_describe_samples(client: httpx.Client) -> None:
+    rows = client.get("/v1/datasets/speech/rows").json()["rows"]
+
+    assert [row["audio"]["media_type"] for row in rows] == list(FILES)
+    assert [row["audio"]["shape"] for row in rows] == [[64_000, 1]] * 4
