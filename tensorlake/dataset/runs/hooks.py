@@ -24,11 +24,11 @@ def lightning_callback(log: Log) -> Any:
         MissingExtraError: Lightning is not installed.
     """
     try:
-        from lightning.pytorch import Callback  # pyright: ignore[reportMissingImports]
+        from lightning.pytorch import Callback  # pyright: ignore[reportMissingImports] - only trainers have it
     except ImportError as error:
         raise _missing("run.lightning_callback()", "lightning") from error
 
-    class RunCallback(Callback):  # pyright: ignore[reportUntypedBaseClass]
+    class RunCallback(Callback):  # pyright: ignore[reportUntypedBaseClass] - it may not be installed
         """Logs the metrics of a module to a run."""
 
         def __init__(self) -> None:
@@ -50,11 +50,11 @@ def trainer_callback(log: Log) -> Any:
         MissingExtraError: transformers is not installed.
     """
     try:
-        from transformers import TrainerCallback  # pyright: ignore[reportMissingImports]
+        from transformers import TrainerCallback  # pyright: ignore[reportMissingImports] - only trainers have it
     except ImportError as error:
         raise _missing("run.trainer_callback()", "transformers") from error
 
-    class RunCallback(TrainerCallback):  # pyright: ignore[reportUntypedBaseClass]
+    class RunCallback(TrainerCallback):  # pyright: ignore[reportUntypedBaseClass] - it may not be installed
         """Logs the metrics of a trainer to a run."""
 
         def __init__(self) -> None:
