@@ -26,6 +26,7 @@ from tensorlake.types import (
     Sequence,
     Text,
     UniformColumn,
+    VideoHandle,
     widened_column,
 )
 from tensorlake_server.media.images import is_drawable
@@ -54,6 +55,7 @@ __all__ = [
     "read_column",
     "read_identity",
     "read_rows",
+    "read_videos",
 ]
 
 IDENTITY = ("_row", "_row_id")  # of a row: no tensor's name begins so
@@ -175,6 +177,14 @@ def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64])
         return TypedColumn(kind, kind.convert(sources, tensor=name, call="rows"))
     column = rowset_of(readable).read(name, positions, decode=False)
     return TypedColumn(readable.schema[name], widened_column(column))
+
+
+def read_videos(
+    readable: Readable, name: str, positions: npt.NDArray[np.int64]
+) -> list[VideoHandle | None]:
+    """Find videos by position, from headers alone; None for NULL."""
+    found = rowset_of(readable).handles(name, positions)
+    return [one if isinstance(one, VideoHandle) else None for one in found]
 
 
 def identify_samples(

@@ -18,14 +18,16 @@ from starlette.responses import StreamingResponse
 
 from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptSampleError, InvalidInputError, TensorlakeError
-from tensorlake.types import EncodedColumn, Sequence, take
+from tensorlake.types import EncodedColumn, Sequence, Video, take
 from tensorlake_server.bodies.columns import (
     TypedColumn,
     check_names,
+    column_type,
     has_frames,
     identify_samples,
     named_positions,
     read_column,
+    read_videos,
 )
 from tensorlake_server.bodies.frames import FRAMES_TYPE, Frame, FrameKind
 from tensorlake_server.bodies.json import BodyRoute
@@ -44,6 +46,7 @@ from tensorlake_server.media.images import (
 )
 from tensorlake_server.media.masks import MASK_KINDS, render_mask
 from tensorlake_server.media.orientation import without_turn
+from tensorlake_server.media.videos import poster_of
 from tensorlake_server.media.windows import Window, is_deep, parse_window, range_of, window_of
 from tensorlake_server.messages.messages import (
     MAX_THUMBNAIL_SIDE,
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from tensorlake.types import VideoHandle
     from tensorlake_server.bodies.thumbnails import Thumbnails
     from tensorlake_server.lake.lake import Readable
 
@@ -156,6 +160,8 @@ def _answer(request: Request, asked: _Asked) -> Response:
     known = not_modified(request, headers)
     if known is not None and not asks_any(request):  # of `*` it matters that there is one
         return known
+    if isinstance(column_type(readable, tensor), Video):
+        return _video(request, asked, readable, positions, headers, known)
     read = read_column(readable, tensor, positions)
     if read.is_null(0):
         raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
@@ -174,6 +180,32 @@ def _answer(request: Request, asked: _Asked) -> Response:
     if shown.media_type == OCTETS:
         headers |= ATTACHMENT
     return _ranged(request, shown.data, headers, shown.media_type)
+
+
+def _video(
+    request: Request,
+    asked: _Asked,
+    readable: Readable,
+    positions: npt.NDArray[np.int64],
+    headers: dict[str, str],
+    known: Response | None,
+) -> Response:
+    """Answer with a poster of a video, or with bytes of its file; only these parts are read."""
+    (video,) = read_videos(readable, asked.tensor, positions)
+    if video is None:
+        where = f"row {asked.row} of {asked.tensor!r}"
+        raise Problem(404, "null-sample", f"{where} is NULL and has no sample")
+    if known is not None:
+        return known
+    if asked.size is not None and not asked.is_raw:
+        poster = poster_of(video, asked.size)
+        return _ranged(request, poster.data, headers, poster.media_type)
+    media_type = OCTETS
+    if not asked.is_raw:
+        media_type = video.media_type
+    if media_type == OCTETS:
+        headers |= ATTACHMENT
+    return _ranged(request, video, headers, media_type)
 
 
 @router.get("/{name}/tensors/{tensor}/{row}/window", response_model=WindowInfo)
@@ -244,12 +276,30 @@ def _draw_rows(
     found = {sample: kept.get(sample, asked.size, asked.window) for sample in samples}
     missing = [i for i, sample in enumerate(samples) if found[sample] is None]
     if missing:
-        read = read_column(readable, asked.tensor, rows[missing])
-        for position, i in enumerate(missing):
-            frame = _frame(read, position, asked)
+        drawn = _drawn(readable, asked, rows[missing])
+        for i, frame in zip(missing, drawn, strict=True):
             found[samples[i]] = frame
             kept.put(samples[i], asked.size, frame, asked.window)
     return [frame for sample in samples if (frame := found[sample]) is not None]
+
+
+def _drawn(
+    readable: Readable, asked: ThumbnailsRequest, rows: npt.NDArray[np.int64]
+) -> Iterator[Frame]:
+    if isinstance(column_type(readable, asked.tensor), Video):
+        yield from (_poster(one, asked) for one in read_videos(readable, asked.tensor, rows))
+        return
+    read = read_column(readable, asked.tensor, rows)
+    yield from (_frame(read, position, asked) for position in range(len(rows)))
+
+
+def _poster(video: VideoHandle | None, asked: ThumbnailsRequest) -> Frame:
+    if video is None:
+        return Frame(FrameKind.NONE)
+    try:
+        return Frame.of_image(poster_of(video, asked.size))
+    except (CorruptSampleError, ImageTooLargeError) as error:
+        return Frame.of_error(error)
 
 
 def _frame(read: TypedColumn, position: int, asked: ThumbnailsRequest) -> Frame:
@@ -388,20 +438,25 @@ def _is_passive(media_type: str | None) -> TypeGuard[str]:
     return media_type is not None and media_type.startswith(PASSIVE_FAMILIES)
 
 
-def _ranged(request: Request, body: bytes, headers: dict[str, str], media_type: str) -> Response:
+def _ranged(
+    request: Request, body: bytes | VideoHandle, headers: dict[str, str], media_type: str
+) -> Response:
     """Answer with the bytes that are asked for, or with all."""
     asked = asked_range(request.headers.get("range", ""))
-    if asked is None or not is_same_answer(request.headers.get("if-range"), headers["ETag"]):
-        return Response(body, 200, headers, media_type)
-    first, last = asked
-    start = int(first) if first else max(0, len(body) - int(last))
-    stop = min(len(body), int(last) + 1) if first and last else len(body)
-    if start >= stop:
-        raise Problem(
-            416,
-            "range-not-satisfiable",
-            f"the sample has {len(body):,} bytes: none from {start} on",
-            {"Content-Range": f"bytes */{len(body)}"},
-        )
-    headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(body)}"
-    return Response(body[start:stop], 206, headers, media_type)
+    nbytes = len(body) if isinstance(body, bytes) else body.nbytes
+    start, stop, status = 0, nbytes, 200
+    if asked is not None and is_same_answer(request.headers.get("if-range"), headers["ETag"]):
+        first, last = asked
+        start = int(first) if first else max(0, nbytes - int(last))
+        stop = min(nbytes, int(last) + 1) if first and last else nbytes
+        if start >= stop:
+            raise Problem(
+                416,
+                "range-not-satisfiable",
+                f"the sample has {nbytes:,} bytes: none from {start} on",
+                {"Content-Range": f"bytes */{nbytes}"},
+            )
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{nbytes}"
+        status = 206
+    content = body[start:stop] if isinstance(body, bytes) else body.content_between(start, stop)
+    return Response(content, status, headers, media_type)

@@ -289,6 +289,11 @@ class SampleHandle:
         parts = self._source.fetch(np.arange(number))
         return b"".join(parts[at] for at in range(number))
 
+    def content_between(self, start: int, stop: int) -> bytes:
+        """Return the bytes [start, stop) of the sample as stored; only their parts are read."""
+        parts = self._source.fetch(self.map.parts_between(start, stop))
+        return bytes(SampleParts(self.map, parts).read(start, stop))
+
     def read(self, request: Any = ()) -> Any:
         """Decode what is requested; only the parts that it needs are read.
 

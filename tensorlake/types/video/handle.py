@@ -8,6 +8,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.types.base.parts import SampleHandle
+from tensorlake.types.video.containers import media_type_of
 from tensorlake.types.video.frames import Times
 from tensorlake.types.video.map import VideoMap, read_map
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VideoHandle"]
 
+_HEAD_NBYTES = 64  # within which containers name themselves
 _BLOCK = 32  # frames decoded together while iterating: a group of pictures is read once
 
 
@@ -60,6 +62,11 @@ class VideoHandle(SampleHandle):
     def codec(self) -> str:
         """FFmpeg's name of the codec, such as "h264"."""
         return self._video.decoder.codec
+
+    @property
+    def media_type(self) -> str:
+        """The MIME type of the file, such as "video/mp4"."""
+        return media_type_of(self.content_between(0, min(_HEAD_NBYTES, self.nbytes)))
 
     def at(self, *, seconds: float) -> np.ndarray:
         """Decode the frame that is shown at a time: uint8 (height, width, 3).

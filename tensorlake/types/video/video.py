@@ -76,6 +76,7 @@ class Video(SampleType):
     """
 
     kind: ClassVar[str] = "video"
+    is_lazy: ClassVar[bool] = True
 
     codec: VideoCodec = "h264"
     fps: float | None = None
@@ -125,16 +126,6 @@ class Video(SampleType):
     @property
     def is_media(self) -> bool:
         """Pixels are decoded from stored samples."""
-        return True
-
-    @property
-    def has_parts(self) -> bool:
-        """Frames are read from the parts that hold their packets."""
-        return True
-
-    @property
-    def is_lazy(self) -> bool:
-        """A row gives a `VideoHandle`."""
         return True
 
     @property
