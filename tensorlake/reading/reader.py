@@ -33,7 +33,7 @@ from tensorlake.reading.decode import (
 from tensorlake.reading.fetch.fetch import CHUNKS_IN_FLIGHT, RowFetches
 from tensorlake.reading.fetch.headers import ChunkHeaders, header_nulls, header_shapes
 from tensorlake.reading.fetch.random_access import SPARSE_ROWS, is_sparse_in, read_random_rows
-from tensorlake.reading.fetch.sample_parts import PartReader, StoredSample
+from tensorlake.reading.fetch.sample_parts import PartReader, StoredSample, part_column
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
 from tensorlake.reading.index.extent_table import ChunkRun, Located, run_of
 from tensorlake.reading.index.index import ChunkIndex
@@ -44,6 +44,7 @@ from tensorlake.types import (
     EncodedColumn,
     MemorySample,
     PartSource,
+    SampleMap,
     concat,
     slice_rows,
     take,
@@ -200,6 +201,39 @@ class Reader:
             return partial(joined, parts, [], order)
         fetched = await self._fetches.rows(spec, index, located, wanted, missing)
         return partial(joined, parts, fetched, order)
+
+    async def fetch_parts(
+        self,
+        tensor: str,
+        physical: Int64Array,
+        wanted: Sequence[Callable[[SampleMap, tuple[int, ...] | None], Int64Array]],
+    ) -> Callable[[], Column]:
+        """Fetch parts of samples, on the storage loop.
+
+        Args:
+            tensor: A tensor whose type has parts.
+            physical: The rows.
+            wanted: Returns the parts to fetch of each, from its map and its recorded shape.
+
+        Returns:
+            A function that verifies them and returns the samples' wanted parts, joined, with the
+            maps and shapes of the whole samples. Samples of chunks without parts are whole.
+        """
+        self.snapshot.check_alive()
+        spec = self.snapshot.spec(tensor)
+        located = await self.index(tensor).find(physical)
+        reads = [partial(self._headers.fetch, key) for key in located.chunks if not key.is_fill]
+        headers = iter(await runtime.gather_bounded(reads, limit=CHUNKS_IN_FLIGHT))
+        known = [None if key.is_fill else next(headers) for key in located.chunks]
+        if any(header is not None and header.parts is None for header in known):
+            return await self.fetch(tensor, physical)
+        samples = self._parts.located(tensor, located, known)
+        asked = [
+            (one, choose(one.map, one.shape))
+            for one, choose in zip(samples, wanted, strict=True)
+            if one is not None
+        ]
+        return partial(part_column, samples, asked, await self._parts.read(asked), spec.type.shape)
 
     def read_run(self, tensor: str, start: int, stop: int) -> Column:
         """Read samples of physical rows ``start`` … ``stop`` - 1; media decoded.

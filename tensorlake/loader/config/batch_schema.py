@@ -5,7 +5,8 @@
         "virtual"   computed by a query, or _source of a mix: known by position
         "uniform"   one array, gathered at once (value steps applied to the whole batch)
         "image"   decoded by threads, into one array where the spec gives one shape
-        "clip"      several images per row, decoded by threads to one size: one array per row
+        "decoded"   rows of several images, and parts of samples, decoded by threads to one array
+                    each, or into one array where all have one shape
         "ragged"    arrays of different shapes, collated
         "encoded"   text, JSON, bytes, masks of objects: a list
 
@@ -41,6 +42,7 @@ from tensorlake.loader.decode import (
     DecodeSpec,
     ImageDecoder,
     LinearMap,
+    PartDecoder,
     RandomResizedCrop,
     Resampler,
     choose_resampler,
@@ -61,6 +63,7 @@ __all__ = [
     "Kind",
     "MakeBatch",
     "Planning",
+    "RowDecoder",
     "as_stored",
     "channels_first",
     "plan_columns",
@@ -108,7 +111,8 @@ class Planning:
     first_null: FirstNull
 
 
-Kind = Literal["row", "virtual", "uniform", "image", "clip", "ragged", "encoded"]
+RowDecoder: TypeAlias = ClipDecoder | PartDecoder
+Kind = Literal["row", "virtual", "uniform", "image", "decoded", "ragged", "encoded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ class ColumnPlan:
         dtype: Dtype of the batch's numbers; None for text, JSON and bytes.
         collate: How samples of different shapes are combined; None where they are stacked.
         decoder: Decodes images.
-        clips: Decodes rows of several images.
+        row_decoder: Decodes rows of several images, or parts of samples, which alone are read.
         linear: The value steps of a uniform or ragged column.
         moves_with: The image whose geometric steps move these boxes.
         counts_with: The boxes that each have one of these values (``per=``).
@@ -138,7 +142,7 @@ class ColumnPlan:
     dtype: np.dtype | None = None
     collate: Collate | None = None
     decoder: ImageDecoder | None = None
-    clips: ClipDecoder | None = None
+    row_decoder: RowDecoder | None = None
     linear: LinearMap | None = None
     moves_with: str | None = None
     counts_with: str | None = None
@@ -148,15 +152,21 @@ class ColumnPlan:
     @property
     def is_stacked(self) -> bool:
         """Whether the entry is one array of fixed shape."""
-        if self.kind in ("image", "virtual"):
+        if self.kind in ("image", "decoded", "virtual"):
             return self.collate is None and self.dtype is not None
         return self.kind in ("row", "uniform")
 
     @property
     def spec(self) -> DecodeSpec | None:
         """The steps of its images; None where it has none."""
-        decoder = self.clips.images if self.clips is not None else self.decoder
+        of_images = self.row_decoder
+        decoder = of_images.images if isinstance(of_images, ClipDecoder) else self.decoder
         return None if decoder is None else decoder.spec
+
+    @property
+    def parts(self) -> PartDecoder | None:
+        """The decoder of parts of its samples; None where samples are read whole."""
+        return self.row_decoder if isinstance(self.row_decoder, PartDecoder) else None
 
     @property
     def is_virtual(self) -> bool:
@@ -299,7 +309,11 @@ def _plan_column(
         shape, dtype = clips.output_shape, clips.images.output_dtype
         form = check_collate(name, shape, collate, is_image=False, framework=framework)
         check_fill(name, form, dtype, cast=CAST.format(name=name))
-        return ColumnPlan(name, sample_type, "clip", shape, dtype, form or "list", clips=clips)
+        return ColumnPlan(
+            name, sample_type, "decoded", shape, dtype, form or "list", row_decoder=clips
+        )
+    if sample_type.has_parts and (spec is not None or not sample_type.is_lazy):
+        return _part_column(name, spec or DecodeSpec(name, (), ()), collate, planning)
     if dtype is None or sample_type.layout == "encoded":
         if spec is not None or collate not in (None, "list"):
             raise InvalidInputError(
@@ -327,6 +341,29 @@ def _plan_column(
         return ColumnPlan(name, sample_type, "ragged", shape, result, form or "list", linear=linear)
     form = check_collate(name, sample_type.shape, collate, is_image=False, framework=framework)
     return ColumnPlan(name, sample_type, "uniform", sample_type.shape, result, form, linear=linear)
+
+
+def _part_column(name: str, spec: DecodeSpec, collate: Any, planning: Planning) -> ColumnPlan:
+    sample_type = planning.snapshot.spec(name).type
+    dtype = sample_type.dtype
+    if dtype is None or spec.geometric or (spec.part is None and sample_type.is_lazy):
+        raise InvalidInputError(
+            f"decode of {name!r}, {sample_type.describe()}: the first step chooses the part of each"
+            " sample that is read\ngive one such as tl.decode.RandomPatch(size), then steps that"
+            " change numbers",
+            tensor=name,
+        )
+    if spec.part is not None:
+        spec.part.check(sample_type, name)
+    made = PartDecoder(name, sample_type, spec.part, spec.linear_map(dtype), planning.seed)
+    shape, result = made.output_shape, made.output_dtype
+    spec.check(shape, dtype)
+    if planning.transforms and (None in shape or sample_type.nullable):
+        collate = "list"  # for the transform, which may make them of one shape
+    form = check_collate(name, shape, collate, is_image=False, framework=planning.framework)
+    check_fill(name, form, result, cast=CAST.format(name=name))
+    form = form or ("list" if None in shape else None)
+    return ColumnPlan(name, sample_type, "decoded", shape, result, form, row_decoder=made)
 
 
 def _clip_decoder(name: str, clip: Sequence, spec: DecodeSpec, seed: int) -> ClipDecoder:
@@ -409,7 +446,7 @@ def _with_companions(
 ) -> ColumnPlan:
     image = cast("str | None", getattr(column.type, "of", None))
     if image in moved:
-        if not isinstance(column.type, BBox) or planned[image].clips is not None:
+        if not isinstance(column.type, BBox) or planned[image].row_decoder is not None:
             described = column.type.describe() if column.type else column.name
             raise UnsupportedFeatureError(
                 f"decode of {image!r} moves its pixels, and {column.name!r} ({described}), which"

@@ -15,11 +15,12 @@ from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.geometry import Area, Placement
 from tensorlake.loader.decode.image import ImageDecoder, Sample
+from tensorlake.loader.decode.parts import PartDecoder, PickedParts, RandomPatch, Slice
 from tensorlake.loader.decode.recipes import imagenet
 from tensorlake.loader.decode.resample import Resampler, choose_resampler, resampled_by
 from tensorlake.loader.decode.resize import Letterbox, Resize
 from tensorlake.loader.decode.spec import DecodeSpec, parse_steps, step_from_json, step_to_json
-from tensorlake.loader.decode.step import GeometricStep, LinearMap, Step, ValueStep
+from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
 
 __all__ = [
@@ -36,11 +37,16 @@ __all__ = [
     "Letterbox",
     "LinearMap",
     "Normalize",
+    "PartDecoder",
+    "PartStep",
+    "PickedParts",
     "Placement",
+    "RandomPatch",
     "RandomResizedCrop",
     "Resampler",
     "Resize",
     "Sample",
+    "Slice",
     "Step",
     "ToFloat",
     "ValueStep",
@@ -54,8 +60,8 @@ __all__ = [
 ]
 
 _STEPS = (
-    *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "RandomResizedCrop", "Resize"),
-    *("ToFloat", "imagenet"),
+    *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "RandomPatch", "RandomResizedCrop"),
+    *("Resize", "Slice", "ToFloat", "imagenet"),
 )
 """The public names; the others are for internal packages."""
 
@@ -63,7 +69,7 @@ _NEIGHBOURS = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ConvertImageDtype"), "floats are ToFloat()"),
     **dict.fromkeys(("RandomHorizontalFlip", "HorizontalFlip"), "that is Flip()"),
     **dict.fromkeys(
-        ("Boxes", "Clip", "ColorJitter", "RandomPatch", "Rotate90"),
+        ("Boxes", "Clip", "ColorJitter", "Rotate90"),
         "it comes in a later version\nuse a function of your own: ds.torch(transform=…)",
     ),
     "LetterBox": "did you mean 'Letterbox'?",

@@ -63,6 +63,11 @@ class ClipDecoder:
             self.images.decode(sample, self.images.place(sample, epoch), out)
         return made
 
+    @property
+    def output_dtype(self) -> np.dtype:
+        """Dtype of decoded rows."""
+        return self.images.output_dtype
+
     def empty(self) -> Pixels:
         """Return the replacement for a lost row: no images."""
         return np.empty((0, *self.shape), self.images.output_dtype)

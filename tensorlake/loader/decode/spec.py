@@ -18,8 +18,9 @@ from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.geometry import Placement
+from tensorlake.loader.decode.parts import RandomPatch, Slice
 from tensorlake.loader.decode.resize import Letterbox, Resize
-from tensorlake.loader.decode.step import GeometricStep, LinearMap, Step, ValueStep
+from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
 from tensorlake.loader.runtime.rng import sample_generator, step_stream
 
@@ -30,7 +31,10 @@ __all__ = ["DecodeSpec", "parse_steps", "step_from_json", "step_to_json"]
 
 STEPS: dict[str, type[Any]] = {
     step.__name__: step
-    for step in (CenterCrop, Cast, Flip, Letterbox, Normalize, RandomResizedCrop, Resize, ToFloat)
+    for step in (
+        *(CenterCrop, Cast, Flip, Letterbox, Normalize, RandomPatch, RandomResizedCrop, Resize),
+        *(Slice, ToFloat),
+    )
 }
 
 
@@ -41,11 +45,13 @@ class DecodeSpec:
     tensor: str
     geometric: tuple[GeometricStep, ...]
     values: tuple[ValueStep, ...]
+    part: PartStep | None = None
 
     @property
     def is_random(self) -> bool:
         """Whether any step draws random numbers."""
-        return any(step.is_random for step in self.geometric)
+        chooses = self.part is not None and self.part.is_random
+        return chooses or any(step.is_random for step in self.geometric)
 
     def place(self, height: int, width: int, *, seed: int, epoch: int, place: int) -> Placement:
         """Return the placement of one image; ``place`` is its place in the epoch."""
@@ -100,7 +106,8 @@ class DecodeSpec:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the steps as JSON, in order."""
-        return [step_to_json(step) for step in (*self.geometric, *self.values)]
+        first = () if self.part is None else (self.part,)
+        return [step_to_json(step) for step in (*first, *self.geometric, *self.values)]
 
     def _draws(self, number: int, seed: int, epoch: int, place: int) -> Draws:
         stream = step_stream(self.tensor, number)
@@ -116,7 +123,18 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
     steps = list(given) if isinstance(given, Sequence) else [given]
     geometric: list[GeometricStep] = []
     values: list[ValueStep] = []
-    for step in steps:
+    part: PartStep | None = None
+    for number, step in enumerate(steps):
+        if isinstance(step, PartStep):
+            if number:
+                raise InvalidInputError(
+                    f"decode of {tensor!r}: {shown(step)} comes after {shown(steps[0])}"
+                    "\nput the one step that chooses a part of samples first",
+                    tensor=tensor,
+                    actual=step,
+                )
+            part = step
+            continue
         if isinstance(step, ValueStep) and not isinstance(step, type):
             values.append(step)
             continue
@@ -150,7 +168,7 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
                 actual=step,
             )
         geometric.append(step)
-    return DecodeSpec(tensor, tuple(geometric), tuple(values))
+    return DecodeSpec(tensor, tuple(geometric), tuple(values), part)
 
 
 def step_to_json(step: Step) -> dict[str, Any]:

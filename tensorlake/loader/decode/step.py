@@ -1,16 +1,18 @@
 """Decode steps: frozen values that place an image or map its numbers.
 
 ``GeometricStep`` acts on a ``Placement`` and never sees pixels; ``ValueStep`` is one linear map
-per channel and a dtype, so a chain of them is one multiplication and one addition.
+per channel and a dtype, so a chain of them is one multiplication and one addition. ``PartStep``
+chooses a part of a sample before it is fetched.
 A step that draws random numbers calls ``draws()`` once; the generator belongs to the sample
 (loader/runtime/rng.py), so the numbers follow from seed, epoch and place alone.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,18 @@ from tensorlake.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.geometry import Placement
+    from tensorlake.types import SampleMap, SampleType
 
-__all__ = ["Draws", "GeometricStep", "LinearMap", "Step", "ValueStep", "cast_exactly"]
+__all__ = [
+    "Draws",
+    "GeometricStep",
+    "LinearMap",
+    "PartStep",
+    "Several",
+    "Step",
+    "ValueStep",
+    "cast_exactly",
+]
 
 Draws: TypeAlias = Callable[[], np.random.Generator]
 
@@ -95,4 +107,48 @@ class ValueStep(Protocol):
         ...
 
 
-Step: TypeAlias = GeometricStep | ValueStep
+class Several(tuple[Any, ...]):
+    """Several requests of one sample, whose results of one shape are stacked."""
+
+    __slots__ = ()
+
+
+class PartStep(ABC):
+    """A step that turns the map of a sample and random numbers into a request.
+
+    A step is a frozen dataclass. Its name and arguments are its JSON.
+    """
+
+    is_random: ClassVar[bool] = True
+
+    def check(self, sample_type: SampleType, tensor: str) -> None:
+        """Refuse types and shapes that the step is not for.
+
+        Raises:
+            InvalidInputError: With the reason.
+        """
+        del sample_type, tensor
+
+    @abstractmethod
+    def request(
+        self,
+        sample_type: SampleType,
+        sample_map: SampleMap,
+        shape: tuple[int, ...] | None,
+        rng: np.random.Generator,
+    ) -> Any:
+        """Return what ``wanted_parts`` and ``decode_parts`` of the type take.
+
+        Args:
+            sample_type: The tensor's type.
+            sample_map: The sample's map.
+            shape: Shape of the whole decoded sample, where recorded.
+            rng: Random numbers of this sample, in this place of the epoch.
+        """
+
+    @abstractmethod
+    def output_shape(self, sample_type: SampleType) -> tuple[int | None, ...]:
+        """Return the shape of each result; None where lengths differ."""
+
+
+Step: TypeAlias = GeometricStep | ValueStep | PartStep

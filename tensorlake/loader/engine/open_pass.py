@@ -33,12 +33,14 @@ from tensorlake.loader.stages.assemble import MAX_PIECE_ROWS, Assembler
 from tensorlake.loader.stages.process_transform import processes_of
 from tensorlake.loader.stages.rng_guard import DrawWatch
 from tensorlake.loader.stages.sample_ranges import ranges_of_samples
+from tensorlake.loader.stages.sparse_reads import PartReads
 from tensorlake.loader.stages.transform import RowTransform, TransformCall
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.batch_schema import ColumnPlan
     from tensorlake.loader.config.converter import Converter
+    from tensorlake.loader.decode import PartDecoder
     from tensorlake.loader.engine.composed.rows import ComposedShare, Form
     from tensorlake.loader.engine.iterator import Pass
     from tensorlake.loader.plan.mix_order import AnyOrder
@@ -81,14 +83,22 @@ class Opening:
 
     @property
     def sparse(self) -> tuple[str, ...]:
-        """Tensors read by row."""
-        return sparse_tensors(
+        """Tensors read by row, those first of which parts are read."""
+        parts = tuple(self.decoders)
+        others = tuple(name for name in self.cache.tensors if name not in parts)
+        return parts + sparse_tensors(
             self.rows.reader,
-            tuple(self.cache.tensors),
+            others,
             order=self.order,
             num_rows=self.rows.selection.num_rows,
             cache_nbytes=self.arguments.cache_nbytes,
         )
+
+    @property
+    def decoders(self) -> dict[str, PartDecoder]:
+        """The decoders of tensors of which parts are read, by name."""
+        found = {one.name: one.parts for one in self.columns if one.parts is not None}
+        return {name: one for name, one in found.items() if one.step is not None}
 
     @property
     def is_padded(self) -> bool:
@@ -231,21 +241,23 @@ def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterat
 
 def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None) -> PipelineSetup:
     rows, arguments, sparse = opening.rows, opening.arguments, opening.sparse
-    windows = None
-    if sparse and isinstance(plan, AccessPlan | MixPlan) and plan.reads_blocks:
+    windows, parts = None, _part_reads(opening)
+    if len(sparse) > len(parts) and isinstance(plan, AccessPlan | MixPlan) and plan.reads_blocks:
         readers = [rows.reader]
         if isinstance(plan, MixPlan):
             assert isinstance(rows.reader, MixReader), "of the same rows"
             readers = [source.reader for source in rows.reader.sources]
-        sizes = zip(*(reader.row_nbytes(sparse) for reader in readers), strict=True)
-        by_tensor = dict(zip(sparse, sizes, strict=True))
-        windows, sparse = WindowReads(plan, rows.selection, opening.cache, by_tensor), ()
+        blocks = sparse[len(parts) :]
+        sizes = zip(*(reader.row_nbytes(blocks) for reader in readers), strict=True)
+        by_tensor = dict(zip(blocks, sizes, strict=True))
+        windows, sparse = WindowReads(plan, rows.selection, opening.cache, by_tensor), tuple(parts)
     row_nbytes = max(1, sum(column.sample_nbytes for column in opening.columns))
     if isinstance(plan, ComposedPlan):
         row_nbytes *= plan.form.growth
     read_nbytes = 0  # of a local dataset: mapped chunks take no memory
     if not rows.reader.store.is_local or isinstance(plan, ComposedPlan):
-        read_nbytes = row_nbytes_of(rows.reader, tuple(opening.cache.tensors))
+        whole = tuple(name for name in opening.cache.tensors if name not in parts)
+        read_nbytes = row_nbytes_of(rows.reader, whole) + sum(one.nbytes for one in parts.values())
     return PipelineSetup(
         selection=rows.selection,
         reader=rows.reader,
@@ -264,7 +276,17 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         prefetch_nbytes=arguments.prefetch_nbytes,
         timeout_s=arguments.timeout,
         skips=arguments.on_error == "skip",
+        parts=parts,
     )
+
+
+def _part_reads(opening: Opening) -> dict[str, PartReads]:
+    decoders = opening.decoders
+    sizes = opening.rows.reader.row_nbytes(tuple(decoders)) if decoders else ()
+    return {
+        name: PartReads(partial(one.wanted, epoch=opening.epoch), one.read_nbytes(nbytes))
+        for (name, one), nbytes in zip(decoders.items(), sizes, strict=True)
+    }
 
 
 def _assembler(

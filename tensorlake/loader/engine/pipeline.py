@@ -37,7 +37,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from queue import Empty, SimpleQueue
@@ -60,7 +60,7 @@ from tensorlake.loader.sources.batch_group import (
 )
 from tensorlake.loader.sources.read_strategy import early_by_row
 from tensorlake.loader.stages.fetch import ChunkFetcher
-from tensorlake.loader.stages.sparse_reads import Read, RowReader
+from tensorlake.loader.stages.sparse_reads import PartReads, Read, RowReader
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class PipelineSetup:
     prefetch_nbytes: int
     timeout_s: float
     skips: bool = False  # skips damaged rows instead of failing
+    parts: Mapping[str, PartReads] = field(default_factory=dict[str, PartReads])  # also sparse
 
     def plan_groups(self, segment: list[list[Share]]) -> list[Group]:
         """Find where every row of a segment's groups is."""
@@ -154,7 +155,8 @@ class Pipeline:
         self.workers = WorkerThreads(
             setup.workers, name="tensorlake-loader", waited=waited, processes=setup.processes
         )
-        self._rows = RowReader(setup.reader, self.workers, setup.counters, skips=skips)
+        shared = setup.reader, self.workers, setup.counters
+        self._rows = RowReader(*shared, parts=setup.parts, skips=skips)
         reads = setup.reader, setup.cache, self.workers, setup.counters
         self._fetcher = ChunkFetcher(*reads, limit=setup.limit, skips=skips)
         # to the consumer: groups in plan order, then the end or an error outside any group
@@ -361,7 +363,9 @@ class Pipeline:
         return missing
 
     def _row_nbytes(self, tensors: tuple[str, ...]) -> int:
-        return sum(self._setup.reader.row_nbytes(tensors))
+        sizes = zip(tensors, self._setup.reader.row_nbytes(tensors), strict=True)
+        parts = self._setup.parts
+        return sum(parts[name].nbytes if name in parts else nbytes for name, nbytes in sizes)
 
     def _admit(self, group: Group) -> bool:
         """Wait until a group may be started; False when the pass has ended."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tensorlake.types import Buffer, Column, SampleType
+    from tensorlake.types import Buffer, Column, SampleMap, SampleType
 
 __all__ = [
     "ChunkIndex",
@@ -284,4 +284,13 @@ class Reader(Protocol):
 
         Rows are as stored, media not decoded. The function runs in another thread.
         """
+        ...
+
+    async def fetch_parts(
+        self,
+        tensor: str,
+        physical: Int64Array,
+        wanted: Sequence[Callable[[SampleMap, tuple[int, ...] | None], Int64Array]],
+    ) -> Callable[[], Column]:
+        """Read parts of samples; return a function that makes them, joined, with whole maps."""
         ...

@@ -18,7 +18,7 @@ import logging
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise, repeat
@@ -31,13 +31,14 @@ from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
 from tensorlake.loader.config.box_columns import dropped, moved, uneven, uneven_error
 from tensorlake.loader.config.collate import collate_ragged, null_in_batch
-from tensorlake.loader.decode import ClipDecoder, Placement, Sample
+from tensorlake.loader.decode import Placement, Sample
 from tensorlake.loader.sources.damaged_rows import lost_rows, shown_rows, with_blanks
 from tensorlake.loader.sources.gather import RowGather, prepare_gather
 from tensorlake.loader.stages.gather_lists import (
     check_rows,
     pick_encoded,
     pick_images,
+    pick_parts,
     pick_ragged,
     pick_valid,
     pick_virtual,
@@ -45,7 +46,7 @@ from tensorlake.loader.stages.gather_lists import (
 from tensorlake.loader.stages.sample_ranges import ranges_of
 
 if TYPE_CHECKING:
-    from tensorlake.loader.config.batch_schema import MakeBatch
+    from tensorlake.loader.config.batch_schema import MakeBatch, RowDecoder
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.runtime.threads import WorkerThreads
@@ -97,7 +98,7 @@ class Assembly:
     how: Assembler
     group: Group
     values: dict[str, Any] = field(default_factory=dict[str, Any])  # by row: array or list
-    clips: dict[str, list[bytes | None]] = field(default_factory=dict[str, list[bytes | None]])
+    waiting: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])  # to be decoded
     gathers: dict[str, RowGather] = field(default_factory=dict[str, RowGather])
     samples: dict[str, list[Sample | None]] = field(default_factory=dict[str, list[Sample | None]])
     placements: dict[str, list[Placement | None]] = field(
@@ -107,9 +108,7 @@ class Assembly:
     is_whole: NDArray[np.bool_] = field(init=False)
     transformed: list[Mapping[str, Any] | None] = field(init=False)
     has_lost: bool = False  # some sample was skipped
-    ahead: dict[str, tuple[int, int, NDArray[Any]]] = field(
-        default_factory=dict[str, tuple[int, int, NDArray[Any]]]
-    )
+    ahead: dict[str, Any] = field(default_factory=dict[str, Any])  # as NOTHING_AHEAD
     borders: list[int] = field(init=False)  # the start of each batch in the rows, and the end
     late_s: float = 0.0
     pieces_left: int = 0
@@ -158,7 +157,7 @@ class Assembly:
                 self._leave_out_lost(column)
             for column in self.how.columns:
                 self._gather_column(column)
-        to_decode = self.clips or self.samples.keys() - self.arrived
+        to_decode = self.waiting or self.samples.keys() - self.arrived
         self._share_out(self._decode_rows if to_decode else None, self._move)
 
     def _leave_out_lost(self, column: ColumnPlan) -> None:
@@ -202,11 +201,12 @@ class Assembly:
                         None if one is None else present(one, row=row)
                         for one, row in zip(samples, self.group.rows.tolist(), strict=True)
                     ]
-            case "clip":
-                self.clips[name] = pick_encoded(
-                    self._chunks(name), self.group.tensors[name], column.null
-                )
-                self.values[name] = [None] * len(self.group.places)
+            case "decoded":
+                pick = pick_encoded if column.parts is None else pick_parts
+                found = [*pick(self._chunks(name), self.group.tensors[name], column.null)]
+                self._take_slab(column)
+                self._blank(column, np.arange(len(found)), found)
+                self.waiting[name] = found
             case "image":
                 self._take_slab(column)
                 if name not in self.arrived:
@@ -214,14 +214,11 @@ class Assembly:
                     self._pick(column, np.arange(len(self.group.places)))
 
     def _make_room(self, column: ColumnPlan) -> None:
-        name, count = column.name, len(self.group.places)
-        self.samples[name] = [None] * count
-        self.placements[name] = [None] * count
-        if column.collate is not None:
-            self.values[name] = [None] * count
+        count = len(self.group.places)
+        self.samples[column.name], self.placements[column.name] = [None] * count, [None] * count
 
     def _take_slab(self, column: ColumnPlan) -> None:
-        """Take memory for a column of images when the first of them is to be decoded.
+        """Take memory for a decoded column when the first of its rows is to be decoded.
 
         Not earlier: dozens of groups of a remote dataset wait for their chunks, and later ones
         reuse the memory of batches that the user has freed.
@@ -229,8 +226,9 @@ class Assembly:
         if column.name in self.values:
             return
         with self.lock:
-            if column.name not in self.values:
-                assert column.dtype is not None
+            if column.collate is not None:
+                self.values.setdefault(column.name, [None] * len(self.group.places))
+            elif column.name not in self.values and column.dtype is not None:
                 shape = (len(self.group.places), *(length or 0 for length in column.shape))
                 self.values[column.name] = self.how.slabs.array(shape, column.dtype)
 
@@ -238,14 +236,19 @@ class Assembly:
         name = column.name
         assert column.type is not None
         samples = pick_images(self._chunks(name), self.group, rows, column.type, column.null)
-        if column.collate is None and None in samples:
-            is_null = np.array([one is None for one in samples])
-            lost = lost_rows(self._chunks(name), self.group.tensors[name].part(rows))
-            if lost is None or bool((is_null & ~lost).any()):
-                raise null_in_batch(name)
-            self.values[name][rows[lost]] = 0
+        self._blank(column, rows, samples)
         for row, sample in zip(rows.tolist(), samples, strict=True):
             self.samples[name][row] = sample
+
+    def _blank(self, column: ColumnPlan, rows: Int64Array, samples: Sequence[object]) -> None:
+        """Set lost rows of an array to zeros, and refuse stored NULLs, which it cannot have."""
+        if column.collate is not None or not any(one is None for one in samples):
+            return
+        is_null = np.array([one is None for one in samples])
+        lost = lost_rows(self._chunks(column.name), self.group.tensors[column.name].part(rows))
+        if lost is None or bool((is_null & ~lost).any()):
+            raise null_in_batch(column.name)
+        self.values[column.name][rows[lost]] = 0
 
     def _gather_uniform(self, column: ColumnPlan) -> None:
         rows = self.group.tensors[column.name]
@@ -282,9 +285,8 @@ class Assembly:
         if is_array:
             self.values[column.name] = values
             return
-        listed: list[Any] = list(values)
-        if valid is not None:
-            listed = [one if own else None for one, own in zip(listed, valid, strict=True)]
+        valid = np.ones(len(values), np.bool_) if valid is None else valid
+        listed = [one if own else None for one, own in zip(values, valid, strict=True)]
         self.values[column.name] = listed
 
     def _chunks(self, name: str) -> TensorChunks:
@@ -325,9 +327,9 @@ class Assembly:
                 if column.kind == "image" and column.name not in self.arrived:
                     for number in range(start, stop):
                         decoded += self._decode_one(column, number)
-                if column.clips is not None:
-                    for number in range(start, stop):
-                        decoded += self._decode_clip(column.name, column.clips, number)
+                if column.row_decoder is not None:
+                    decode = partial(self._decode_row, column, column.row_decoder)
+                    decoded += sum(map(decode, range(start, stop)))
         self.how.counters.add(pictures=decoded)
 
     def _decode_one(self, column: ColumnPlan, number: int) -> int:
@@ -351,20 +353,20 @@ class Assembly:
                 target[number] = 0
         return 1
 
-    def _decode_clip(self, name: str, clips: ClipDecoder, number: int) -> int:
-        data = self.clips[name][number]
+    def _decode_row(self, column: ColumnPlan, decoder: RowDecoder, number: int) -> int:
+        data = self.waiting[column.name][number]
         if data is None:
             return 0
         row, place, epoch = self.group.rows[number], self.group.places[number], self.how.epoch
         try:
-            made = clips.decode(data, row=int(row), place=int(place), epoch=epoch)
+            made = decoder.decode(data, row=int(row), place=int(place), epoch=epoch)
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
                 raise  # here: a frame on its path that names it would keep the whole pass alive
             self._skip(number, error)
-            made = clips.empty()
-        self.values[name][number] = made
-        return len(made)
+            made = np.zeros(()) if column.collate is None else decoder.empty()
+        self.values[column.name][number] = made
+        return 0 if column.parts else len(made)  # images
 
     def _skip(self, number: int, error: CorruptSampleError) -> None:
         logger.warning("skipped: %s", error)
@@ -482,16 +484,14 @@ class Assembly:
         first, last, values = self.ahead.get(column.name, NOTHING_AHEAD)
         if not (first <= start and stop <= last):
             began = time.perf_counter()
-            first, last = start, max(stop, self._border_before(start + LATE_ROWS))
+            before = bisect_right(self.borders, start + LATE_ROWS) - 1
+            first, last = start, max(stop, self.borders[before])
             values = gather.take(first, last)
             if column.linear is not None:
                 values = column.linear.apply(values)
             self.ahead[column.name] = first, last, values
             self.late_s += time.perf_counter() - began
         return values[start - first : stop - first]
-
-    def _border_before(self, row: int) -> int:
-        return self.borders[bisect_right(self.borders, row) - 1]
 
     def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
         if column.collate is None or column.dtype is None or column.name in self.how.joins:

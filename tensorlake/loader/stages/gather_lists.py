@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptionError, CorruptSampleError
 from tensorlake.loader.config.collate import null_in_batch, split_ragged
-from tensorlake.loader.decode import Sample
+from tensorlake.loader.decode import PickedParts, Sample
 from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from tensorlake.loader.sources.chunk_cache import GroupRows, LoadedChunk, TensorChunks
     from tensorlake.types import Buffer, Column, SampleType
 
-__all__ = ["check_rows", "pick_encoded", "pick_images", "pick_ragged", "pick_valid", "pick_virtual"]
+__all__ = [
+    "check_rows",
+    "pick_encoded",
+    "pick_images",
+    "pick_parts",
+    "pick_ragged",
+    "pick_valid",
+    "pick_virtual",
+]
 
 
 def check_rows(chunks: TensorChunks, rows: GroupRows) -> None:
@@ -77,6 +85,26 @@ def pick_encoded(
         assert isinstance(column, EncodedColumn)
         is_null = column.valid is not None and not column.valid[row]
         picked.append(filled if is_null else bytes(column.samples[row]))
+    return picked
+
+
+def pick_parts(
+    chunks: TensorChunks, rows: GroupRows, null: Column | None = None
+) -> list[PickedParts | None]:
+    """List the parts of samples that were read, with their maps."""
+    picked: list[PickedParts | None] = []
+    for chunk, number in _each(chunks, rows):
+        column, row = chunk.column, number
+        assert isinstance(column, EncodedColumn)
+        if column.valid is not None and not column.valid[row]:
+            if null is None:
+                picked.append(None)
+                continue
+            assert isinstance(null, EncodedColumn)
+            column, row = null, 0
+        own = None if column.maps is None else column.maps[row]
+        shape = None if column.shapes is None else tuple(column.shapes[row].tolist())
+        picked.append(PickedParts(column.samples[row], own, shape))
     return picked
 
 

@@ -1,4 +1,4 @@
-"""Rows read individually: sparse tensors of remote datasets, and the first group's large samples.
+"""Rows read individually: parts of samples, sparse remote tensors, the first group's large samples.
 
     waiting ─► in flight (a few pieces at once) ─► worker: verify, join ─► the group's own
     in order    on the storage loop, all requests     then countdowns are notified
@@ -14,11 +14,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.runtime.shutdown import stopped
@@ -28,17 +28,30 @@ from tensorlake.reading import nbytes_in_memory
 from tensorlake.storage import runtime
 
 if TYPE_CHECKING:
-    from tensorlake.loader.plan.selection import Reader
+    from tensorlake.loader.plan.selection import Int64Array, Reader
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.runtime.threads import WorkerThreads
     from tensorlake.types import Column
 
-__all__ = ["Read", "RowReader"]
+__all__ = ["PartReads", "Read", "RowReader"]
 
 PIECES_AT_ONCE = 16  # each of several requests, which the store bounds again
 LOOP_TURNS = 8  # of the storage loop, from the call to its last request
 
 Made: TypeAlias = "Callable[[], Column]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartReads:
+    """How parts of a tensor's samples are read.
+
+    Attributes:
+        wanted: Returns the parts to fetch, from a map, a shape, ``row=`` and ``place=``.
+        nbytes: Estimated bytes of a sample's parts.
+    """
+
+    wanted: Callable[..., Int64Array]
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,9 +69,16 @@ class RowReader:
     """Reads rows for one pass over an epoch."""
 
     def __init__(
-        self, reader: Reader, workers: WorkerThreads, counters: Counters, *, skips: bool = False
+        self,
+        reader: Reader,
+        workers: WorkerThreads,
+        counters: Counters,
+        *,
+        parts: Mapping[str, PartReads] | None = None,
+        skips: bool = False,
     ) -> None:
         self._reader = reader
+        self._parts = parts or {}
         self._skips = skips  # skips damaged rows instead of failing
         self._workers = workers
         self._counters = counters
@@ -94,9 +114,8 @@ class RowReader:
 
     def _start_reads(self) -> None:
         while (read := self._next_or_short()) is not None:
-            physical = read.group.physical[read.piece.rows]
             try:
-                request = runtime.submit(self._reader.fetch(read.piece.tensor, physical))
+                request = runtime.submit(self._read_of(read))
             except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
                 self._ended(read)
                 read.failed(error)
@@ -108,6 +127,15 @@ class RowReader:
             request.add_done_callback(partial(self._answered, read))
             if is_closed:
                 request.cancel()
+
+    def _read_of(self, read: Read) -> Coroutine[Any, Any, Made]:
+        tensor, which, group = read.piece.tensor, read.piece.rows, read.group
+        physical, parts = group.physical[which], self._parts.get(tensor)
+        if parts is None:
+            return self._reader.fetch(tensor, physical)
+        numbers = zip(group.rows[which].tolist(), group.places[which].tolist(), strict=True)
+        each = [partial(parts.wanted, row=row, place=place) for row, place in numbers]
+        return self._reader.fetch_parts(tensor, physical, each)
 
     def _next_or_short(self) -> Read | None:
         """Take the next read; if there is none, record whether more could be in flight."""

@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from tensorlake.format import ChunkHeader, PackId
 from tensorlake.reading.index.chunk_cache import ChunkKey
+from tensorlake.reading.index.extent_table import Located
 from tensorlake.storage import Buffer, runtime
 from tensorlake.types import Column, EncodedColumn, SampleMap
 from tensorlake.versions import PackReader
 
-__all__ = ["PartReader", "StoredSample", "whole_samples"]
+__all__ = ["PartReader", "StoredSample", "part_column", "whole_samples"]
 
 Int64Array = npt.NDArray[np.int64]
 PACKS_IN_FLIGHT = 64
@@ -108,6 +109,20 @@ class PartReader:
             found.append(StoredSample(tensor, row, own, shape, key, header, position, self))
         return found
 
+    def located(
+        self, tensor: str, located: Located, headers: Sequence[ChunkHeader | None]
+    ) -> list[StoredSample | None]:
+        """Describe located rows, in their order; None for NULL, as all fills are."""
+        found: list[StoredSample | None] = [None] * len(located.chunk)
+        for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
+            if header is not None:
+                here = np.flatnonzero(located.chunk == at)
+                where = located.row_in_chunk[here]
+                described = self.describe(tensor, key, header, where, where)
+                for place, one in zip(here.tolist(), described, strict=True):
+                    found[place] = one
+        return found
+
     def fetch(self, wanted: Sequence[Wanted]) -> list[Mapping[int, Buffer]]:
         """Read and verify parts of several samples; waits for all of them.
 
@@ -152,6 +167,37 @@ class PartReader:
         asked = [pack for pack, those in ranges.items() if those]
         coming = dict(zip(asked, map(iter, read), strict=True))
         return [[next(coming[one.key.pack]) for _ in range(len(parts))] for one, parts in wanted]
+
+
+def part_column(
+    samples: Sequence[StoredSample | None],
+    asked: Sequence[Wanted],
+    buffers: Sequence[Sequence[Buffer]],
+    shape: tuple[int | None, ...],
+) -> Column:
+    """Verify parts of samples, and return them as a column with the maps of the whole samples.
+
+    Args:
+        samples: The samples; None is NULL.
+        asked: Those that are not NULL, and which parts of each.
+        buffers: The bytes of these parts.
+        shape: Shape of the tensor's samples.
+
+    Raises:
+        CorruptionError: A part is damaged.
+    """
+    read = (one.verified(parts, own) for (one, parts), own in zip(asked, buffers, strict=True))
+    joined: list[Buffer] = [
+        b"" if one is None else b"".join(next(read).values()) for one in samples
+    ]
+    valid = np.array([one is not None for one in samples], np.bool_)
+    shapes = None
+    if any(one is not None and one.shape is not None for one in samples):
+        nothing = tuple(length or 0 for length in shape)
+        each = [nothing if one is None or one.shape is None else one.shape for one in samples]
+        shapes = np.array(each, np.int64).reshape(len(samples), len(shape))
+    maps = [None if one is None else one.map for one in samples]
+    return EncodedColumn(joined, shapes, None if bool(valid.all()) else valid, maps)
 
 
 def whole_samples(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tensorlake.loader.plan.selection import Int64Array, Reader, Schema, Selection, TensorSpec
 from tensorlake.storage import runtime
-from tensorlake.types import Buffer, Column, UniformColumn, concat, take
+from tensorlake.types import Buffer, Column, SampleMap, UniformColumn, concat, take
 
 __all__ = ["MixReader", "MixSelection", "MixSource", "SourceColumn", "SourceKey"]
 
@@ -322,6 +322,26 @@ class MixReader:
         parts = self._parts(physical)
         reads = [
             partial(self.sources[number].reader.fetch, tensor, physical[own] & PHYSICAL_MASK)
+            for number, own in parts
+        ]
+        made = await runtime.gather_bounded(reads, limit=len(reads))
+        return partial(_joined, made, [own for _, own in parts])
+
+    async def fetch_parts(
+        self,
+        tensor: str,
+        physical: Int64Array,
+        wanted: Sequence[Callable[[SampleMap, tuple[int, ...] | None], Int64Array]],
+    ) -> Callable[[], Column]:
+        """Read the wanted parts of rows of all sources; return a function that makes them."""
+        parts = self._parts(physical)
+        reads = [
+            partial(
+                self.sources[number].reader.fetch_parts,
+                tensor,
+                physical[own] & PHYSICAL_MASK,
+                [wanted[at] for at in own.tolist()],
+            )
             for number, own in parts
         ]
         made = await runtime.gather_bounded(reads, limit=len(reads))
