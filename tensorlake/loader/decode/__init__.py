@@ -19,6 +19,7 @@ from tensorlake.loader.decode.parts import PartDecoder, PickedParts, RandomPatch
 from tensorlake.loader.decode.recipes import imagenet
 from tensorlake.loader.decode.resample import Resampler, choose_resampler, resampled_by
 from tensorlake.loader.decode.resize import Letterbox, Resize
+from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample
 from tensorlake.loader.decode.spec import DecodeSpec, parse_steps, step_from_json, step_to_json
 from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
@@ -27,6 +28,7 @@ __all__ = [
     "BOX_FORMATS",
     "MIN_AREA",
     "Area",
+    "AudioChunk",
     "Cast",
     "CenterCrop",
     "ClipDecoder",
@@ -36,6 +38,7 @@ __all__ = [
     "ImageDecoder",
     "Letterbox",
     "LinearMap",
+    "Mel",
     "Normalize",
     "PartDecoder",
     "PartStep",
@@ -43,6 +46,7 @@ __all__ = [
     "Placement",
     "RandomPatch",
     "RandomResizedCrop",
+    "Resample",
     "Resampler",
     "Resize",
     "Sample",
@@ -60,6 +64,7 @@ __all__ = [
 ]
 
 _STEPS = (
+    *("AudioChunk", "Mel", "Resample"),
     *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "RandomPatch", "RandomResizedCrop"),
     *("Resize", "Slice", "ToFloat", "imagenet"),
 )

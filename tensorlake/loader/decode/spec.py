@@ -20,6 +20,7 @@ from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.geometry import Placement
 from tensorlake.loader.decode.parts import RandomPatch, Slice
 from tensorlake.loader.decode.resize import Letterbox, Resize
+from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample, with_sound
 from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
 from tensorlake.loader.runtime.rng import sample_generator, step_stream
@@ -33,7 +34,7 @@ STEPS: dict[str, type[Any]] = {
     step.__name__: step
     for step in (
         *(CenterCrop, Cast, Flip, Letterbox, Normalize, RandomPatch, RandomResizedCrop, Resize),
-        *(Slice, ToFloat),
+        *(Slice, ToFloat, AudioChunk, Mel, Resample),
     )
 }
 
@@ -106,7 +107,7 @@ class DecodeSpec:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the steps as JSON, in order."""
-        first = () if self.part is None else (self.part,)
+        first = () if self.part is None else self.part.members
         return [step_to_json(step) for step in (*first, *self.geometric, *self.values)]
 
     def _draws(self, number: int, seed: int, epoch: int, place: int) -> Draws:
@@ -120,7 +121,7 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
     Raises:
         InvalidInputError: A value is not a step, is out of order, or resizes a second time.
     """
-    steps = list(given) if isinstance(given, Sequence) else [given]
+    steps = with_sound(tensor, list(given) if isinstance(given, Sequence) else [given])
     geometric: list[GeometricStep] = []
     values: list[ValueStep] = []
     part: PartStep | None = None

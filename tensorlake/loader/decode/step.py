@@ -150,5 +150,15 @@ class PartStep(ABC):
     def output_shape(self, sample_type: SampleType) -> tuple[int | None, ...]:
         """Return the shape of each result; None where lengths differ."""
 
+    def finish(self, made: Any, request: Any, sample_map: SampleMap) -> Any:
+        """Return the result, given what ``decode_parts`` made for a request."""
+        del request, sample_map
+        return made
+
+    @property
+    def members(self) -> tuple[Any, ...]:
+        """The steps that it does together, whose JSON is written."""
+        return (self,)
+
 
 Step: TypeAlias = GeometricStep | ValueStep | PartStep

@@ -144,13 +144,14 @@ class PartDecoder:
             parts = {number: data[start:stop] for number, start, stop in cut}
         sample = SampleParts(own, parts)
         requests = request if isinstance(request, Several) else (request,)
-        made = [
-            np.asarray(self.type.decode_parts(sample, one, tensor=self.tensor, row=row))
-            for one in requests
-        ]
+        made = [np.asarray(self._made(sample, one, row)) for one in requests]
         result = np.stack(made) if isinstance(request, Several) else made[0]
         self._check(result, row)
         return result if self.linear is None else np.asarray(self.linear.apply(result))
+
+    def _made(self, sample: SampleParts, request: Any, row: int) -> Any:
+        made = self.type.decode_parts(sample, request, tensor=self.tensor, row=row)
+        return made if self.step is None else self.step.finish(made, request, sample.map)
 
     def _check(self, result: np.ndarray, row: int) -> None:
         expected = self.output_shape
