@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -102,19 +102,19 @@ class Replay:
                 ),
                 stacklevel=3,
             )
-        with self._loader(segment, rank, dict(given)) as loader:
+        with self.loader(segment, rank, dict(given)) as loader:
             loader.skip(step - stretch.start)
             return next(iter(loader))
 
     def places(self, stretch: Stretch, step: int, rank: int | None) -> tuple[Loader, Int64Array]:
         """Return a step's places in its epoch, and a loader that has the epoch's plan."""
-        loader = self._loader(stretch.segment, rank, {})
+        loader = self.loader(stretch.segment, rank, {})
         return loader, loader.places_of(step - stretch.start)
 
     def steps_of(self, stretch: Stretch, row: int) -> list[int]:
         """Return the steps of a stretch whose batches have a row, ascending."""
         segment = stretch.segment
-        with self._loader(segment, None, {}) as loader:
+        with self.loader(segment, None, {}) as loader:
             start = int(segment.state["position"])
             batches = loader.batches_from(start, size=segment.global_batch_size)
             stop = batches.count if stretch.stop is None else stretch.stop - stretch.start
@@ -134,7 +134,7 @@ class Replay:
                 not identify a row.
         """
         segment = stretch.segment
-        with self._loader(segment, None, {}) as loader:
+        with self.loader(segment, None, {}) as loader:
             start = int(segment.state["position"])
             batches = loader.batches_from(start, size=segment.global_batch_size)
             count = batches.count if stretch.stop is None else stretch.stop - stretch.start
@@ -155,13 +155,41 @@ class Replay:
             snapshot = cast("Snapshot", plan.selection.snapshot)
             return Seen(snapshot, listed, steps)
 
-    def _loader(self, segment: Segment, rank: int | None, given: dict[str, Any]) -> Loader:
-        """Make the loader of a pass again, where the pass began, with the library that resized."""
-        with decode.resampled_by(segment.software.get("resampler")):
-            return self._made(segment, rank, given)
+    def loader(
+        self,
+        segment: Segment,
+        rank: int | None,
+        given: Mapping[str, Any],
+        *,
+        framework: Framework | None = None,
+        columns: Sequence[str] = (),
+    ) -> Loader:
+        """Make the loader of a pass again, where the pass began, with the library that resized.
 
-    def _made(self, segment: Segment, rank: int | None, given: dict[str, Any]) -> Loader:
-        arguments = arguments_from_json(segment.arguments) | given
+        Args:
+            segment: The pass.
+            rank: A rank of it; None: all ranks together, unless arguments tell a rank.
+            given: Arguments beside the recorded ones.
+            framework: Another framework than the recorded one.
+            columns: Columns of batches beside the recorded ones.
+
+        Raises:
+            InvalidInputError: The record lacks an argument, or does not identify the rows.
+        """
+        with decode.resampled_by(segment.software.get("resampler")):
+            return self._made(segment, rank, given, framework or segment.framework, columns)
+
+    def _made(
+        self,
+        segment: Segment,
+        rank: int | None,
+        given: Mapping[str, Any],
+        framework: str,
+        columns: Sequence[str],
+    ) -> Loader:
+        arguments: dict[str, Any] = {**arguments_from_json(segment.arguments), **given}
+        if "columns" in arguments:
+            arguments["columns"] = [*dict.fromkeys([*arguments["columns"], *columns])]
         for name in ("weights", "null", "collate", "decode"):
             if name in unrecorded(segment.arguments) and name not in given:
                 raise InvalidInputError(
@@ -170,7 +198,7 @@ class Replay:
                     argument=name,
                 )
         if rank is None:
-            arguments |= {"rank": 0, "world_size": 1}
+            arguments = dict[str, Any](rank=0, world_size=1) | arguments
         elif 0 <= rank < segment.world_size:
             arguments |= {"rank": rank, "world_size": segment.world_size}
         else:
@@ -188,12 +216,12 @@ class Replay:
                     " packed rows, windows, or rows that were chosen by hand\ngive them again:"
                     " ds.runs[name].of(view)"
                 )
-            loader = self.rows.__loader__(segment.framework, arguments)  # pyright: ignore[reportArgumentType] - it was one
+            loader = self.rows.__loader__(cast("Framework", framework), arguments)
             loader.load_state_dict(state)
             return loader
         was, now = self.moved
-        if source["url"] == was:
-            state["source"] = {**source, "url": now}
+        moved = now if source["url"] == was else source["url"]
+        state["source"] = {**source, "url": moved, "framework": framework}
         for name in ("shuffle", "seed", "weights", "stratify", "group", "limit", "repeat"):
             arguments.pop(name, None)  # the state has them
         arguments.pop("batch_by", None)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.rowset import HasRows, HasViews, RowSet, rowset_of
 from tensorlake.dataset.display.signatures import with_options
+from tensorlake.dataset.runs.counterfactual import Counterfactual
 from tensorlake.dataset.runs.record import Record
 from tensorlake.dataset.runs.recorder import Recorder
 from tensorlake.dataset.runs.replay import CanLoad, Replay, Seen
@@ -303,6 +304,28 @@ class Run:
         from pyarrow import csv
 
         csv.write_csv(self.steps, str(path))
+
+    def without(self, view: HasRows) -> Counterfactual:
+        """Return the same run without some rows, to train again and compare.
+
+        Every other row keeps its step, its place in the batch and its random numbers: rows of the
+        view are holes, zeros that are False in ``_valid``. Take the loss over ``_valid``.
+
+        Args:
+            view: The rows to leave out.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-run-without", {"x": "int64"})
+            >>> ds.extend({"x": [1, 2, 3, 4]})
+            >>> _ = ds.commit("four")
+            >>> with ds.run("all") as run:
+            ...     _ = list(run.loader(batch_size=2, shuffle=True, seed=1))
+            >>> other = ds.runs["all"].without(ds.query("WHERE x = 3"))
+            >>> [(batch["x"].tolist(), batch["_valid"].tolist()) for batch in other.loader()]
+            [([4, 2], [True, True]), ([1, 0], [True, False])]
+        """
+        return Counterfactual(self._replay(), self._known_stretches(), rowset_of(view))
 
     def of(self, rows: Any) -> Run:
         """Return the run, replayed from these rows: where its record cannot say which.

@@ -21,6 +21,9 @@ from tensorlake.loader.runtime.counters import Stopwatch
 from tensorlake.loader.runtime.shutdown import closed
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from tensorlake.loader.config.batch_schema import MakeBatch
     from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.plan.sharding import Sharding, Share
@@ -79,6 +82,7 @@ class Finish:
         converter: Makes the framework's arrays.
         batch_transform: The user's function of a batch.
         channels_first: The images whose channels come first.
+        holes: Numbers of rows, ascending, that are left out; None: none.
         convert_s: Seconds spent in the converter.
         batch_transform_s: Seconds spent in the user's function.
     """
@@ -86,12 +90,17 @@ class Finish:
     converter: Converter
     batch_transform: Callable[[dict[str, Any]], Any] | None
     channels_first: frozenset[str] = frozenset()
+    holes: NDArray[np.int64] | None = None
     convert_s: float = 0.0
     batch_transform_s: float = 0.0
 
     def __call__(self, batch: dict[str, Any]) -> Any:
         """Return the batch as the user's loop gets it."""
         began = perf_counter()
+        if self.holes is not None:
+            from tensorlake.loader.stages.holes import make_holes
+
+            make_holes(batch, self.holes)
         for name in self.channels_first & batch.keys():
             batch[name] = channels_first(batch[name])
         finished = self.converter.convert(batch)

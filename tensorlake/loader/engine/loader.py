@@ -277,6 +277,10 @@ class Loader:
         """Report passes that begin after this to a watcher, which a pickled copy lacks."""
         self._watcher = watcher
 
+    def leave_out(self, rows: Int64Array) -> None:
+        """Make holes of rows, by number: batches have ``_row`` and ``_valid``."""
+        self._finish.holes = rows
+
     def batches_from(self, place: int, *, size: int) -> Batches:
         """Return the epoch's global batches of ``size`` rows, or tokens, from a place on."""
         whole = {"rank": 0, "world_size": 1, "global_batch_size": size, "equal_parts": 1}
