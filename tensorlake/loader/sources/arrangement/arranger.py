@@ -292,6 +292,9 @@ class Arranger:
         given = by_code(own.by, self._class_names(own.by), own.weights)
         known = set(values.tolist())
         unknown = [name for name in given if name not in known]
+        if unknown and self.values is not None:  # a row's value that no window begins with
+            known |= set(values_of(self.rows, own).tolist())
+            unknown = [name for name in given if name not in known]
         if unknown and not self._class_names(own.by):
             raise InvalidInputError(
                 f"weights of {own.by!r} name {shown(unknown[0])}, which no row of the view has"

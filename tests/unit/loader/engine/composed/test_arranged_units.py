@@ -155,3 +155,16 @@ def test_documents_that_are_hardly_drawn_have_no_epoch(split, weight, said):
 
     with pytest.raises(InvalidInputError, match=said):
         next(iter(loader))
+
+
+def test_a_window_has_the_value_of_its_first_row():
+    ds = tl.create(f"memory://arranged-{next(NAMES)}", {"x": "int64", "key": "int64"})
+    ds.extend({"x": range(24), "key": np.arange(24) % 2})
+    ds.commit("two episodes, their rows by turns")
+    windows = ds.windows(["x"], by="key", size=2, step=3)
+
+    weights = dict.fromkeys(range(24), 0.0) | {6: 3.0, 13: 1.0}
+    (batch,) = windows.loader(batch_size=8, weights={"x": weights})
+
+    assert sorted(batch["_row"].tolist()) == [6] * 6 + [13] * 2
+    assert batch["_start"].tolist() == [3 if row == 6 else 6 for row in batch["_row"]]
