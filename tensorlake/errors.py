@@ -372,7 +372,7 @@ class RunsHereWarning(TensorlakeWarning):
 
 
 class ShortBatchWarning(TensorlakeWarning):
-    """The last global batch has fewer rows than there are ranks, so some rows are repeated."""
+    """The last global batch has fewer rows than there are ranks, or is the only one and dropped."""
 
 
 class SkippedRowsWarning(TensorlakeWarning):

@@ -106,6 +106,13 @@ class Opening:
         return self.batches.needs_padding
 
     @property
+    def is_dropped(self) -> bool:
+        """Whether an epoch has rows, but no batch: its only one is short, and dropped."""
+        rows = self.rows.num_places
+        by_rows = isinstance(self.batches, RowBatches) and not self.rows.is_endless
+        return by_rows and rows > 0 and not self.sharding.num_batches(rows)
+
+    @property
     def is_plain(self) -> bool:
         """Whether a server can make the order from a state: of rows, in batches of a number."""
         batches = self.batches
@@ -157,6 +164,14 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
             if opening.arguments.batch_by is None
             else f"some batches may have fewer rows than the {opening.sharding.world_size} ranks,"
             " which then repeat one, marked False in '_valid'; a larger batch_size has more rows",
+            ShortBatchWarning,
+            stacklevel=3,
+        )
+    if opening.is_dropped:
+        warnings.warn(
+            f"no batch: the {opening.rows.num_places:,} rows of an epoch are fewer than a global"
+            f" batch of {opening.sharding.global_batch_size:,}, and drop_last=True leaves them out"
+            "\ngive a smaller batch_size, or drop_last=False",
             ShortBatchWarning,
             stacklevel=3,
         )

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import DupFd
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 import torch
@@ -93,6 +93,17 @@ class TorchLoader(Loader, IterableDataset[Any]):
                 " get_train_dataloader() of a Trainer; or make it with rank=0, world_size=1",
                 actual=divider,
             )
+
+    def __getitem__(self, index: object) -> Never:
+        """Refuse: torch's base class has this method.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            f"loader[{index!r}]: a loader streams batches in its own order\nread rows by number"
+            " from the dataset, ds[…], and batches in a loop: for batch in loader"
+        )
 
     @property
     def dataset(self) -> NumberedBatches:

@@ -217,6 +217,8 @@ def check_state(
     advice = "make the loader with the recorded arguments"
     if "version" in given and "mix" not in (version, recorded.version):
         advice = f"make the same view of that version, tl.open(url, version={recorded.version!r})"
+    elif "selection" in given:
+        advice = "make the loader of the same view or query, with the recorded arguments"
     rows = "\n".join(
         f"   {name:<{width}}  recorded {was!r}, given {now!r}" for name, (was, now) in given.items()
     )

@@ -37,10 +37,15 @@ def test_batches_are_dicts_of_tensors(pets):
     assert isinstance(batch["boxes"][2], torch.Tensor)
 
 
+def test_batches_have_no_numbers(pets):
+    with pytest.raises(TypeError, match=r"loader\[0\]: a loader streams batches"):
+        pets.torch(batch_size=4, columns=["label"])[0]
+
+
 def test_tensors_share_the_memory_of_the_assembled_batch(pets):
     arrays = []
     loader = pets.torch(batch_size=60, columns=["tokens"])
-    converter = loader._converter
+    converter = loader._finish.converter
 
     class Watching:
         def __getattr__(self, name):
@@ -50,7 +55,7 @@ def test_tensors_share_the_memory_of_the_assembled_batch(pets):
             arrays.append(batch["tokens"])
             return converter.convert(batch)
 
-    loader._converter = Watching()
+    loader._finish.converter = Watching()
     (batch,) = loader
 
     assert batch["tokens"].data_ptr() == arrays[0].ctypes.data

@@ -12,6 +12,7 @@ import tensorlake as tl
 from tensorlake.errors import (
     InvalidInputError,
     RaggedBatchError,
+    ShortBatchWarning,
     TensorNotFoundError,
 )
 from tests.unit.loader.conftest import (
@@ -143,6 +144,13 @@ def test_a_view_is_streamed_in_its_own_order_and_repeats(pets):
 
     assert batch["_row"].tolist() == [41, 7, 7, 3]
     assert batch["tokens"][:, 0].tolist() == [41, 7, 7, 3]
+
+
+def test_an_epoch_whose_only_batch_is_dropped_warns(pets):
+    loader = pets[:10].loader(batch_size=16, columns=["label"], drop_last=True)
+
+    with pytest.warns(ShortBatchWarning, match="10 rows of an epoch are fewer than a global batch"):
+        assert list(loader) == []
 
 
 def test_an_empty_view_has_no_batches(pets):
