@@ -91,9 +91,15 @@ class Reader:
         return self.index(tensor).locate(physical)
 
     def index(self, tensor: str) -> ChunkIndex:
-        """Return the tensor's chunk index."""
+        """Return the tensor's chunk index.
+
+        Raises:
+            UnsupportedFeatureError: This version cannot read the tensor.
+        """
         self.snapshot.check_alive()
-        return self.snapshot.chunk_index(self.snapshot.spec(tensor).id)
+        spec = self.snapshot.spec(tensor)
+        spec.check_supported()
+        return self.snapshot.chunk_index(spec.id)
 
     def row_nbytes(self, tensors: Sequence[str]) -> list[int]:
         """Return the mean stored bytes of a row of each tensor; all are looked up concurrently."""
@@ -266,6 +272,7 @@ class Reader:
         """
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
+        spec.check_supported()
         if spec.type.dtype is None:
             raise InvalidInputError(
                 f"{tensor!r} ({spec.type.describe()}) has no shape; read it: ds[{tensor!r}][:]",

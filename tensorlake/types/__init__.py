@@ -82,6 +82,7 @@ from tensorlake.types.scalar.text import Text
 from tensorlake.types.scalar.timestamp import Timestamp
 from tensorlake.types.scalar.uuid import Uuid
 from tensorlake.types.tiles import box_of
+from tensorlake.types.unsupported import Unsupported
 from tensorlake.types.video.handle import VideoHandle
 from tensorlake.types.video.video import Video
 from tensorlake.types.vision.binary_mask import BinaryMask
@@ -159,6 +160,7 @@ __all__ = [
     "Text",
     "Timestamp",
     "UniformColumn",
+    "Unsupported",
     "Uuid",
     "Video",
     "VideoHandle",

@@ -19,7 +19,7 @@ from tensorlake.dataset.core.structs import completions, members_of, nested
 from tensorlake.dataset.handles.tensor import Tensor, session_to_write
 from tensorlake.dataset.query.assignment import assign, positions_named
 from tensorlake.quantities import human_nbytes, is_whole_number
-from tensorlake.types import EncodedColumn
+from tensorlake.types import EncodedColumn, Unsupported
 
 if TYPE_CHECKING:
     from tensorlake.reading import Reader
@@ -116,6 +116,8 @@ class Row(Mapping[str, Any]):
         if name in self._computed:
             return describe_value(self._computed[name])
         sample_type = self._reader.snapshot.spec(name).type
+        if isinstance(sample_type, Unsupported):
+            return sample_type.describe()
         if not sample_type.is_media or name in self._values:
             return describe_sample(sample_type, self[name])
         stored = self._reader.read(name, self._physical, decode=False)

@@ -21,10 +21,24 @@ import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from tensorlake.errors import SchemaError, TensorNotFoundError, did_you_mean, shown
-from tensorlake.format.chunk.layout import ChunkLayout
+from tensorlake.errors import (
+    SchemaError,
+    TensorNotFoundError,
+    UnsupportedFeatureError,
+    did_you_mean,
+    shown,
+)
+from tensorlake.format.chunk.layout import KIND_NAMES, ChunkLayout
 from tensorlake.format.spec.integrity import damaged
-from tensorlake.types import ClassLabel, Column, SampleType, as_type, expand_structs, from_json
+from tensorlake.types import (
+    ClassLabel,
+    Column,
+    SampleType,
+    Unsupported,
+    as_type,
+    expand_structs,
+    from_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Schema", "TensorSpec", "check_tensor_name", "new_tensor_id"]
 
 MAX_NAME_NBYTES = 200
+TENSOR_FEATURES = frozenset({"parts"})
+"""Features of tensors that this version can read; one with another is refused alone."""
 _ID_NBYTES = 5
 _ID_LENGTH = 2 * _ID_NBYTES
 MAX_ENCODINGS = 1 << 16  # an extent's read_as is a u16
@@ -140,6 +156,22 @@ class TensorSpec:
             chunk_nbytes or declared.chunk_nbytes,
             dict(attributes or {}),
         )
+
+    @property
+    def features(self) -> list[str]:
+        """The features that a reader of the tensor must support."""
+        if isinstance(self.type, Unsupported):
+            return list(self.type.features)
+        return ["parts"] if self.type.has_parts else []
+
+    def check_supported(self) -> None:
+        """Raise an error where this version cannot read the tensor.
+
+        Raises:
+            UnsupportedFeatureError: It lacks the tensor's type or a feature.
+        """
+        if isinstance(self.type, Unsupported):
+            raise self.type.error(self.name)
 
     def encoding(self, read_as: int) -> ChunkLayout:
         """Return the encoding that an extent of the tensor is read as.
@@ -250,7 +282,7 @@ class TensorSpec:
             "fill": self.fill,
             "chunk_nbytes": self.chunk_nbytes,
             "attributes": self.attributes,
-            **({"features": ["parts"]} if self.type.has_parts else {}),
+            **({"features": features} if (features := self.features) else {}),
             **({"class_ids": dict(self.class_ids)} if self.class_ids else {}),
         }
 
@@ -258,29 +290,34 @@ class TensorSpec:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote.
 
+        A type or a feature that is unknown here makes the type `Unsupported`.
+
         Raises:
             SchemaError: It is not a spec.
-            UnsupportedFeatureError: The type's kind is unknown here.
         """
         try:
-            sample_type = from_json(data["type"])
-            unknown = {key: value for key, value in data.items() if key not in _SPEC_KEYS}
+            encodings = tuple(ChunkLayout.from_json(encoding) for encoding in data["encodings"])
+            sample_type = _type_of(data, encodings[-1])
+            is_known = not isinstance(sample_type, Unsupported)
+            known = _SPEC_KEYS if is_known else tuple(set(_SPEC_KEYS) - {"class_ids"})
+            unknown = {key: value for key, value in data.items() if key not in known}
             own = {"kind", *type(sample_type).__dataclass_fields__}
             unknown_type = {key: one for key, one in data["type"].items() if key not in own}
+            unknown_type = unknown_type if is_known else {}
             if unknown_type:
                 unknown["type"] = unknown_type
             spec = cls(
                 _check_id(data["id"]),
                 data["name"],
                 sample_type,
-                tuple(ChunkLayout.from_json(encoding) for encoding in data["encodings"]),
+                encodings,
                 data["fill"],
                 int(data["chunk_nbytes"]),
                 dict(data["attributes"]),
                 unknown,
-                _class_ids(data.get("class_ids", {}), sample_type),
+                _class_ids(data.get("class_ids", {}) if is_known else {}, sample_type),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, SchemaError):
                 raise
             raise SchemaError(
@@ -288,6 +325,28 @@ class TensorSpec:
                 "\nthe schema was written by another program, or is damaged"
             ) from error
         return spec
+
+
+def _type_of(data: Mapping[str, Any], encoding: ChunkLayout) -> SampleType:
+    """Return the type of a stored spec; `Unsupported` where a reader of it needs more than this."""
+    features: list[Any] = list(data.get("features", ()))
+    missing = [name for name in features if name not in TENSOR_FEATURES]
+    try:
+        sample_type = from_json(data["type"])
+        lacks = f"it needs the feature {missing[0]!r}, unknown to this version" if missing else ""
+    except UnsupportedFeatureError as error:
+        sample_type, lacks = None, str(error).partition("\n")[0]
+    if sample_type is not None and not lacks:
+        return sample_type
+    layout: Any = KIND_NAMES[encoding.kind]
+    return Unsupported.of(
+        data["type"],
+        lacks,
+        features=map(str, features),
+        layout=layout,
+        dtype=encoding.dtype,
+        shape=encoding.shape,
+    )
 
 
 def _class_ids(written: Mapping[str, int], sample_type: SampleType) -> dict[str, int]:

@@ -234,8 +234,8 @@ def test_a_plug_in_that_cannot_be_is_named(installed, kind, why):
         from_json({"kind": kind})
 
 
-def test_without_the_plug_in_opening_says_what_is_missing(lake):
-    program = "import sys, tensorlake as tl; tl.open(sys.argv[1])"
+def test_without_the_plug_in_reading_the_tensor_names_the_missing_type(lake):
+    program = "import sys, tensorlake as tl; ds = tl.open(sys.argv[1]); ds['depth'][0]"
     ended = subprocess.run(
         [sys.executable, "-c", program, str(lake / "rooms")],
         check=False,
