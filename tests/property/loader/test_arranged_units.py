@@ -118,7 +118,7 @@ def model_of_draws(drawn, lengths, length):
     ]
 
 
-@examples(10, deadline=None)
+@examples(5, deadline=None)
 @given(DOCUMENTS, st.integers(1, 17), st.sampled_from(DRAWN), st.sampled_from([SHUFFLED, {}]))
 def test_documents_drawn_by_weights_are_cut_after_an_epochs_tokens(
     documents, length, order, shuffled
@@ -165,7 +165,7 @@ def tokens_of(sequence, lengths):
     return made
 
 
-@examples(10, deadline=None)
+@examples(5, deadline=None)
 @given(DOCUMENTS, st.integers(2, 17), st.sampled_from(ONCE), st.sampled_from([SHUFFLED, {}]))
 def test_whole_documents_of_other_classes_or_groups_share_no_sequence(
     documents, length, order, shuffled
@@ -187,7 +187,7 @@ def test_whole_documents_of_other_classes_or_groups_share_no_sequence(
         assert [[(t, n) for t, n, s, _ in one if s >= 0] for one in made] == expected
 
 
-@examples(10, deadline=None)
+@examples(5, deadline=None)
 @given(DOCUMENTS, st.integers(2, 17), st.sampled_from(DRAWN), st.booleans())
 def test_whole_documents_drawn_by_weights_are_placed_round_by_round(
     documents, length, order, shuffle
@@ -216,7 +216,7 @@ def test_whole_documents_drawn_by_weights_are_placed_round_by_round(
             assert made == expected[: len(made)]
 
 
-@examples(12, deadline=None)
+@examples(6, deadline=None)
 @given(
     DOCUMENTS,
     st.integers(1, 5),
@@ -286,7 +286,7 @@ def some():
     return ds
 
 
-@examples(14, deadline=None)
+@examples(8, deadline=None)
 @pytest.mark.filterwarnings("ignore::tensorlake.errors.ShortBatchWarning")
 @given(
     st.sampled_from([*FORMS]),
