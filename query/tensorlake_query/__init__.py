@@ -27,11 +27,14 @@ from tensorlake_query.syntax.parser import parse, parse_change, parse_predicate
 from tensorlake_query.syntax.printer import print_change, print_expr, print_name, print_query
 from tensorlake_query.values.source import (
     Batch,
+    ColumnIndex,
     ColumnSource,
     ColumnStatistics,
     ColumnType,
     CostedSource,
     IdentifiedSource,
+    IndexCondition,
+    IndexedSource,
     Metric,
     NearestSource,
     ObjectBatch,
@@ -47,6 +50,7 @@ from tensorlake_query.values.source import (
 
 __all__ = [
     "Batch",
+    "ColumnIndex",
     "ColumnSource",
     "ColumnStatistics",
     "ColumnType",
@@ -55,6 +59,8 @@ __all__ = [
     "CostedSource",
     "Function",
     "IdentifiedSource",
+    "IndexCondition",
+    "IndexedSource",
     "Limits",
     "Metric",
     "NearestSource",

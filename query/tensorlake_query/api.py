@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from tensorlake_query.binding.compile import bind_statement
 from tensorlake_query.binding.scope import Environment
@@ -18,10 +19,11 @@ from tensorlake_query.execution.batches import compute
 from tensorlake_query.execution.columns import Meter, SourceReader
 from tensorlake_query.execution.evaluate import Scope
 from tensorlake_query.execution.executor import Executor
+from tensorlake_query.execution.lookups import Found, found_by_indexes
 from tensorlake_query.execution.run import Deadline, Run, StepCounts
 from tensorlake_query.execution.subqueries import ResultSource
 from tensorlake_query.functions.registry import Function
-from tensorlake_query.planning.estimate import expected_reads
+from tensorlake_query.planning.estimate import expected_reads, scanned_source
 from tensorlake_query.planning.explain import explain
 from tensorlake_query.planning.plan import (
     Aggregate,
@@ -45,6 +47,7 @@ from tensorlake_query.syntax.errors import (
 )
 from tensorlake_query.syntax.parser import check_depth, parse
 from tensorlake_query.syntax.printer import print_query
+from tensorlake_query.values.bound import QueryRef, walk_bound
 from tensorlake_query.values.memory import Account
 from tensorlake_query.values.seeds import seeded
 from tensorlake_query.values.source import (
@@ -172,8 +175,27 @@ class CompiledQuery:
     def explain(self, source: ColumnSource | None = None) -> str:
         """Return the plan as text, the last step first; then what it may read of a source."""
         plan = self._statement.plan
-        expected = () if source is None else expected_reads(plan, source)
-        return "\n".join([explain(plan), *expected])
+        if source is None:
+            return explain(plan)
+        found = self._found(source)
+        ranges = None if found is None else found.candidates()
+        lines = [] if found is None else [found.describe(source.num_rows)]
+        return "\n".join([explain(plan), *lines, *expected_reads(plan, source, ranges)])
+
+    def _found(self, source: ColumnSource) -> Found | None:
+        """Ask indexes, as a run does, about conditions without queries: these are not run."""
+        scanned = scanned_source(self._statement.plan, source)
+        if scanned is None:
+            return None
+        scan, asked = scanned
+        plain = tuple(
+            each
+            for each in scan.lookups
+            if not any(isinstance(node, QueryRef) for node in walk_bound(each))
+        )
+        with self._run(Limits()).entered() as run:
+            reader = SourceReader(asked, run.meter, Executor(asked, run).answer)
+            return found_by_indexes(structs.replace(scan, lookups=plain), reader, run.text)
 
     def run(
         self,
@@ -225,6 +247,7 @@ class CompiledQuery:
         assert run.counts is not None, "given above"
         lines = [explain(self._statement.plan, run.counts.note)]
         lines += [f"read {name}: {n:,} samples" for name, n in sorted(_all_read(run).items())]
+        lines += run.lookups
         lines.append(f"read in all: {run.meter.nbytes:,} bytes of samples")
         return "\n".join(lines)
 

@@ -20,6 +20,7 @@ from tensorlake.cli.commands.expire import expire
 from tensorlake.cli.commands.export import export
 from tensorlake.cli.commands.gc import gc
 from tensorlake.cli.commands.head import head
+from tensorlake.cli.commands.index import index
 from tensorlake.cli.commands.info import info
 from tensorlake.cli.commands.ingest import ingest
 from tensorlake.cli.commands.log import log
@@ -86,6 +87,7 @@ app.command(
 )(exits_cleanly(with_terms(serve)))
 app.add_typer(token, rich_help_panel="Serve")
 _register("Maintenance", check, optimize, expire, gc, doctor)
+app.add_typer(index, rich_help_panel="Maintenance")
 for _name, _why in LATER.items():
     app.command(
         _name,

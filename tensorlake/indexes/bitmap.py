@@ -202,7 +202,7 @@ def rows_where(
         The rows; None where the index cannot tell, or they are more than ``most``.
     """
     has_items = _has_items(sample_type)
-    if has_items and any(one.op != "contains" for one in conditions):
+    if has_items and any(one.op != "any" for one in conditions):
         return None
     if has_items and len(conditions) > 1:
         found = [rows_where(parts, sample_type, [one], most) for one in conditions]

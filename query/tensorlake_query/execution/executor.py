@@ -5,7 +5,7 @@ A step reads the columns that no step before it has read, for the rows that reac
 milliseconds of work, and between them the deadline is checked.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -30,11 +30,13 @@ from tensorlake_query.execution.columns import Reader, SlotReader, SourceReader
 from tensorlake_query.execution.elements import ungrouped
 from tensorlake_query.execution.evaluate import RunScope, Scope
 from tensorlake_query.execution.filters import needed_above, passing
+from tensorlake_query.execution.lookups import Found, found_by_indexes
 from tensorlake_query.execution.operators import (
     aggregated,
     arranged,
     distinct_rows,
     expanded,
+    limited,
     sampled,
     windowed,
 )
@@ -85,6 +87,7 @@ from tensorlake_query.values.vectors import Vector, concatenated, deep_nbytes_of
 
 MEMBER_NBYTES = 128  # of a value in a set, beside itself
 PAIR_NBYTES = 16  # of two rows that belong together
+AllRows = Expand | Aggregate | Ungroup | Window | Distinct | Arrange | Sample
 OPERATORS: dict[type[Plan], str] = {
     Expand: "EXPAND BY",
     Aggregate: "GROUP BY",
@@ -335,22 +338,14 @@ class _Block:
         self._run.keep(reader.nbytes)
         return Scope(reader, np.arange(grouping.count), self._run.text)
 
-    def _held_of_all(
-        self,
-        plan: Expand | Aggregate | Ungroup | Window | Distinct | Arrange | Sample,
-        scope: Scope,
-    ) -> Scope:
+    def _held_of_all(self, plan: AllRows, scope: Scope) -> Scope:
         """Return what such a step makes, and hold what that takes; what making it took goes."""
         with self._run.step(OPERATORS[type(plan)]):
             made = self._of_all(plan, scope)
         self._run.keep(made.reader.nbytes)
         return made
 
-    def _of_all(
-        self,
-        plan: Expand | Aggregate | Ungroup | Window | Distinct | Arrange | Sample,
-        scope: Scope,
-    ) -> Scope:
+    def _of_all(self, plan: AllRows, scope: Scope) -> Scope:
         """Return what a step that looks at all rows at once makes of them."""
         run = self._run
         match plan:
@@ -385,31 +380,56 @@ class _Block:
 
     def _parts(self, step: Plan, exprs: Sequence[Bound]) -> Iterator[Scope]:
         """Yield the rows of a step in batches that suit some expressions."""
-        return (piece for scope in self.stream(step) for piece in pieces(scope, exprs, self._run))
+        return self._cut(self.stream(step), exprs)
+
+    def _cut(self, scopes: Iterable[Scope], exprs: Sequence[Bound]) -> Iterator[Scope]:
+        return (piece for scope in scopes for piece in pieces(scope, exprs, self._run))
 
     def _kept(self, plan: Filter) -> Iterator[Scope]:
         filters = [plan]
         while isinstance(filters[-1].input, Filter) and self._run.counts is None:
             filters.append(filters[-1].input)  # counted, each is a step of its own
         exprs = tuple(each.predicate for each in reversed(filters))
-        needed = self._needed.get(id(plan))
-        found = self._run.workers.mapped(
-            partial(passing, exprs, self._run.deadline.check, needed),
-            self._parts(filters[-1].input, exprs),
-            exprs,
-        )
-        return (kept for _, kept in found if kept is not None)
+        needed, below = self._needed.get(id(plan)), filters[-1].input
+        found = found_by_indexes(below, self._reader, self._run.text)
+        if found is None:
+            return self._passed(exprs, needed, self._parts(below, exprs))
+        return self._found(found, exprs, needed)
+
+    def _passed(
+        self, exprs: tuple[Bound, ...], needed: frozenset[str] | None, parts: Iterator[Scope]
+    ) -> Iterator[Scope]:
+        check = self._run.deadline.check
+        made = self._run.workers.mapped(partial(passing, exprs, check, needed), parts, exprs)
+        return (kept for _, kept in made if kept is not None)
+
+    def _found(
+        self, found: Found, exprs: tuple[Bound, ...], needed: frozenset[str] | None
+    ) -> Iterator[Scope]:
+        """Yield the rows that indexes found, in order with those that a scan does."""
+        self._run.lookups.append(found.describe())
+        rest = tuple(expr for expr in exprs if all(expr is not one for one in found.answered))
+        for rows, start, stop in found.pieces():
+            scope = Scope(self._reader, rows, self._run.text)
+            if len(rows):
+                yield from self._passed(rest, needed, self._cut([scope], rest)) if rest else [scope]
+            if start < stop:
+                scopes = self._ranges(found.scan, np.array([[start, stop]]))
+                yield from self._passed(exprs, needed, self._cut(scopes, exprs))
 
     def _scan(self, plan: Scan) -> Iterator[Scope]:
+        ranges = candidate_ranges(plan.prunable, self._reader.source)
+        if self._zones is not None:
+            ranges = self._zones.ordered(ranges)
+        yield from self._ranges(plan, ranges)
+
+    def _ranges(self, plan: Scan, ranges: IntArray) -> Iterator[Scope]:
         run, reader = self._run, self._reader
         schema = reader.source.schema
         num_rows = reader.source.num_rows
         largest = max((sample_nbytes(schema[name]) for name in plan.columns), default=1)
         step = rows_of(largest)
         size = min(FIRST_BATCH_ROWS, step)
-        ranges = candidate_ranges(plan.prunable, reader.source)
-        if self._zones is not None:
-            ranges = self._zones.ordered(ranges)
         for start, stop in ranges.tolist():
             if self._is_beyond(start):
                 continue
@@ -476,16 +496,4 @@ class _Block:
             start, stop = plan.offset, plan.offset + int(len(whole) * plan.percent / 100)
             yield whole.slice(min(start, len(whole)), min(stop, len(whole)))
             return
-        skip = plan.offset
-        if count == 0:
-            return
-        for scope in self.stream(plan.input):
-            start = min(skip, len(scope))
-            skip -= start
-            stop = len(scope) if count is None else min(start + count, len(scope))
-            if stop > start:
-                yield scope.slice(start, stop)
-            if count is not None:
-                count -= stop - start
-                if count == 0:
-                    return
+        yield from limited(plan.offset, count, lambda: self.stream(plan.input))

@@ -1,6 +1,6 @@
-"""Steps that look at all rows at once: neighbours, groups, elements, windows, draws."""
+"""Steps over the rows of others: neighbours, groups, elements, windows, draws, limits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -91,3 +91,21 @@ def sampled(plan: Sample, weights: Vector, scope: Scope, text: str) -> IntArray:
         count = int(len(scope) * plan.percent / 100)
     charge(count * DRAWN_NBYTES + len(checked) * WEIGHED_NBYTES)
     return drawn(checked, count, plan.seed, replace=plan.replace)
+
+
+def limited(
+    offset: int, count: int | None, scopes: Callable[[], Iterator[Scope]]
+) -> Iterator[Scope]:
+    """Yield ``count`` rows from the row ``offset`` on; no batch is read after the last of them."""
+    if count == 0:
+        return
+    for scope in scopes():
+        start = min(offset, len(scope))
+        offset -= start
+        stop = len(scope) if count is None else min(start + count, len(scope))
+        if stop > start:
+            yield scope.slice(start, stop)
+        if count is not None:
+            count -= stop - start
+            if count == 0:
+                return

@@ -116,6 +116,7 @@ class Run(Struct):
         workers: compute batches side by side, until the run is left.
         memory: what may be held, and is.
         advice: how to allow more memory.
+        lookups: what indexes found, in words.
     """
 
     deadline: Deadline
@@ -126,6 +127,7 @@ class Run(Struct):
     workers: Workers = field(default_factory=Workers)
     memory: Account = field(default_factory=Account)
     advice: str = ""
+    lookups: list[str] = field(default_factory=list[str])
     _held: Held | None = None
 
     @contextmanager

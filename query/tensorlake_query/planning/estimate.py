@@ -11,23 +11,32 @@ from tensorlake_query.planning.plan import Other, Plan, Scan, This, chain, expre
 from tensorlake_query.planning.zone_maps import candidate_ranges
 from tensorlake_query.syntax.printer import print_name
 from tensorlake_query.values.bound import columns_of
-from tensorlake_query.values.source import ColumnSource, CostedSource
+from tensorlake_query.values.source import ColumnSource, CostedSource, IntArray
 
 
-def expected_reads(plan: Plan, this: ColumnSource) -> Iterator[str]:
+def scanned_source(plan: Plan, this: ColumnSource) -> tuple[Scan, ColumnSource] | None:
+    """Return the scan of a plan and its source; None of queries in FROM, joins, set operations."""
+    scan = list(chain(plan))[-1]
+    if not isinstance(scan, Scan) or not isinstance(scan.relation, This | Other):
+        return None
+    return scan, scan.relation.source if isinstance(scan.relation, Other) else this
+
+
+def expected_reads(
+    plan: Plan, this: ColumnSource, candidates: IntArray | None = None
+) -> Iterator[str]:
     """Yield a line on the rows that a plan scans, and one for each column it reads of them.
+
+    `candidates` are the ranges of rows that indexes leave; None: there are none, or no index.
 
     There is no estimate below queries in FROM, joins and set operations, or for a column
     whose reading cost the source does not know.
     """
     steps = list(chain(plan))
-    scan = steps[-1]
-    if not isinstance(scan, Scan) or not isinstance(scan.relation, This | Other):
+    scan, source = scanned_source(plan, this) or (None, None)
+    if scan is None or not isinstance(source, CostedSource):
         return
-    source = scan.relation.source if isinstance(scan.relation, Other) else this
-    if not isinstance(source, CostedSource):
-        return
-    ranges = candidate_ranges(scan.prunable, source)
+    ranges = candidate_ranges(scan.prunable, source) if candidates is None else candidates
     scanned = int((ranges[:, 1] - ranges[:, 0]).sum())
     yield f"scans {scanned:,} of {source.num_rows:,} rows"
     names = {name for step in steps for expr in expressions(step) for name in columns_of(expr)}

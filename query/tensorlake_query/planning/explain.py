@@ -81,7 +81,7 @@ def _named(relation: Relation) -> str:
 
 def _line(step: Plan) -> str:
     match step:
-        case Scan(columns, prunable, relation):
+        case Scan(columns, prunable, _, relation):
             reads = (
                 f" reading {', '.join(map(print_name, columns))} of every row" if columns else ""
             )

@@ -134,11 +134,13 @@ class Scan(Struct, frozen=True, eq=False):
     Attributes:
         columns: read of every row before any step asks; none after optimization (`read_late`).
         prunable: conditions above it that zone maps can answer.
+        lookups: conditions above it that an index of a column can answer, if the source has one.
         relation: what its rows are of.
     """
 
     columns: tuple[str, ...]
     prunable: tuple[Bound, ...] = ()
+    lookups: tuple[Bound, ...] = ()
     relation: Relation = field(default_factory=lambda: This({}))
 
 

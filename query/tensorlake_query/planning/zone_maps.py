@@ -96,9 +96,9 @@ def is_prunable(expr: Bound) -> bool:
         case "or":
             return all(map(is_prunable, expr.args))
         case "any":
-            return _comparison(expr.args[0]) is not None
+            return comparison(expr.args[0]) is not None
         case "compare":
-            return _comparison(expr) is not None and not expr.type.shape
+            return comparison(expr) is not None and not expr.type.shape
         case "in":
             operand, *items = expr.args
             return isinstance(operand, ColumnRef) and all(
@@ -154,7 +154,7 @@ def _ranges(expr: Bound, source: ColumnSource) -> IntArray | None:
     if expr.role in {"and", "or"}:
         return _logic(expr, source)
     if expr.role in {"compare", "any"}:
-        found = _comparison(expr.args[0] if expr.role == "any" else expr)
+        found = comparison(expr.args[0] if expr.role == "any" else expr)
         assert found is not None, "is_prunable looked"
         column, op, value = found
         return _zone_ranges(source, column, lambda bounds: _could(op, bounds, value))
@@ -193,7 +193,7 @@ def _logic(expr: Apply, source: ColumnSource) -> IntArray | None:
     return result
 
 
-def _comparison(expr: Bound) -> tuple[ColumnRef, str, Any] | None:
+def comparison(expr: Bound) -> tuple[ColumnRef, str, Any] | None:
     """Return (column, op, value) of a comparison of a column with one known value."""
     if not isinstance(expr, Apply) or not isinstance(expr.syntax, ast.Compare):
         return None

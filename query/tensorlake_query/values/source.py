@@ -13,7 +13,7 @@ rows, read by row number. A lake, a server, an Arrow table, or plain numpy array
 A NULL is a whole sample: `valid[i]` is False (or the object is None). Arrays have no NULL elements.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -152,6 +152,54 @@ class CodedSource(Protocol):
 
     def read_codes(self, column: str, start: int, stop: int) -> SourceBatch:
         """Return the class codes of rows `start` … `stop` − 1, one each, of any integer dtype."""
+        ...
+
+
+IndexOperator = Literal["=", "<", "<=", ">", ">=", "in", "any", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCondition:
+    """A condition of one column alone, as an index is asked about it.
+
+    Attributes:
+        op: how the column is compared with `values`; "any": an element of it; "other": unknown.
+        values: the constants that it is compared with.
+        matches: evaluates the condition for samples of the column, as a scan does.
+    """
+
+    op: IndexOperator
+    values: tuple[object, ...]
+    matches: Callable[[SourceBatch], BoolArray]
+
+
+class ColumnIndex(Protocol):
+    """Finds rows by the values of a column."""
+
+    @property
+    def name(self) -> str:
+        """Its name, and its kind in parentheses."""
+        ...
+
+    @property
+    def unindexed(self) -> IntArray:
+        """The rows that it does not know, as ranges [start, stop) that ascend and are apart."""
+        ...
+
+    def rows(self, conditions: Sequence[IndexCondition], most: int) -> IntArray | None:
+        """Return the rows that it knows and that meet all conditions, ascending.
+
+        None where it cannot tell, or where there are more than `most`.
+        """
+        ...
+
+
+@runtime_checkable
+class IndexedSource(Protocol):
+    """A source that has indexes of some columns."""
+
+    def indexes(self, column: str) -> Sequence[ColumnIndex]:
+        """Return the indexes of a column."""
         ...
 
 

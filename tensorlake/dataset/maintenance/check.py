@@ -11,6 +11,7 @@ import numpy as np
 
 from tensorlake.dataset.core.item_counts import Uneven, uneven_rows
 from tensorlake.dataset.core.session import Session
+from tensorlake.dataset.maintenance.indexes import rebuilt_indexes
 from tensorlake.errors import (
     CorruptionError,
     CorruptSampleError,
@@ -175,7 +176,7 @@ def check_store(
     from tensorlake.dataset.core.progress import Progress
     from tensorlake.dataset.runs.damage import damaged_runs
 
-    repairs = tuple(repair_dataset(store)) if repair else ()
+    repairs = (*repair_dataset(store), *rebuilt_indexes(store)) if repair else ()
     total = sum(runtime.run(sizes_of(store)).values()) if full and progress is not False else 0
     with Progress(f"check {store.url}", total=total, shown=progress if full else False) as bar:
         advance = partial(bar.advance, rows=0)

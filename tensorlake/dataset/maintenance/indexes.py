@@ -8,14 +8,20 @@ are never taken for indexed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tensorlake.dataset.core.session import Session
-from tensorlake.errors import InvalidInputError, shown
+from tensorlake.errors import (
+    CorruptionError,
+    InvalidInputError,
+    SnapshotExpiredError,
+    TensorlakeError,
+    shown,
+)
 from tensorlake.format import (
     ChunkKind,
     ColumnGroup,
@@ -48,10 +54,29 @@ from tensorlake.indexes import (
 )
 from tensorlake.quantities import human_nbytes
 from tensorlake.reading import Reader, nbytes_in_memory
+from tensorlake.storage import Store, runtime
 from tensorlake.types import Column, concat
-from tensorlake.versions import CommitRequest, stored_chunks
+from tensorlake.versions import (
+    CommitRequest,
+    Repair,
+    readable_branch_names,
+    resolve,
+    stored_chunks,
+)
 
-__all__ = ["IndexInfo", "create_index", "drop_index", "indexes", "outdated", "update_indexes"]
+__all__ = [
+    "IndexInfo",
+    "create_index",
+    "drop_index",
+    "indexes",
+    "outdated",
+    "rebuilt_indexes",
+    "update_indexes",
+]
+
+
+STEP = 1 << 20
+"""Physical rows that are looked up together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +163,9 @@ def indexes(session: Session) -> dict[str, IndexInfo]:
         coverage, nbytes, made = 0.0, 0, dict[str, Any]()
         with scan_where_damaged(name, url=session.store.url):
             opened = open_index(reader, name)
-            coverage, made = opened.share, dict(opened.parts.parameters)
+            missing = _shown(reader, opened.uncovered)
+            coverage = 1 - missing / max(snapshot.num_rows, 1)
+            made = dict(opened.parts.parameters)
             nbytes = _nbytes(opened)
         column = "" if spec is None else spec.name
         recall = made.get("recall")
@@ -152,8 +179,7 @@ def outdated(session: Session) -> list[str]:
     found: list[str] = []
     for name in index_names(reader.snapshot):
         with scan_where_damaged(name, url=session.store.url) as attempt:
-            missing = open_index(reader, name).uncovered
-            if len(missing) and _shows(reader, missing):
+            if _shown(reader, open_index(reader, name).uncovered):
                 found.append(name)
         if attempt.failed:
             found.append(name)
@@ -184,6 +210,49 @@ def update_indexes(session: Session) -> list[str]:
     return done
 
 
+def rebuilt_indexes(store: Store) -> list[Repair]:
+    """Build damaged indexes of each branch's newest version again, as commits; report them."""
+    done: list[Repair] = []
+    for branch in runtime.run(readable_branch_names(store)):
+        try:
+            session = Session(store, runtime.run(resolve(store, branch)))
+            names = [name for name in index_names(session.committed) if _is_damaged(session, name)]
+            done += _rebuilt(session, names)
+        except TensorlakeError as error:
+            first = str(error).splitlines()[0]
+            done.append(Repair(f"indexes of {branch!r}", first, is_recovered=False))
+    return done
+
+
+def _rebuilt(session: Session, names: Sequence[str]) -> Iterator[Repair]:
+    reader = session.reader(session.committed)
+    built: list[str] = []
+    for name in names:
+        group = reader.snapshot.state.groups[f"{PREFIX}{name}"]
+        spec = reader.snapshot.schema.by_id(covered_tensor(group) or "")
+        kind = KINDS.get(group.kind)
+        if spec is not None and kind is not None:
+            _stage(session, name, kind, reader, spec, _built_again(reader, group, kind, spec))
+            built.append(name)
+    if built:
+        session.commit(CommitRequest(f"repair: the indexes {', '.join(built)} are built again"))
+    version = f"{session.branch}@{session.head.seq}"
+    for name in built:
+        yield Repair(version, f"index {name!r} built again", is_recovered=True)
+
+
+def _is_damaged(session: Session, name: str) -> bool:
+    """Whether an index, its state, or any chunk of its parts cannot be read."""
+    try:
+        parts = open_index(session.reader(session.committed), name).parts
+        for part in parts.lengths:
+            for start in range(0, parts.rows(part), STEP):
+                parts.run(part, start, min(start + STEP, parts.rows(part)))
+    except (CorruptionError, SnapshotExpiredError):
+        return True
+    return False
+
+
 def _updated(
     session: Session, reader: Reader, name: str, kind: IndexKind, spec: TensorSpec
 ) -> Built:
@@ -194,10 +263,15 @@ def _updated(
         if len(opened.covered):
             new = Rows(spec, _without(stored, opened.covered), reader)
             return _whole(kind.merge(opened.parts, new, opened.covered))
+    return _built_again(reader, group, kind, spec)
+
+
+def _built_again(reader: Reader, group: ColumnGroup, kind: IndexKind, spec: TensorSpec) -> Built:
+    """Build an index again, with the options that it was made with."""
     made: Any = group.parameters.get(MADE, {})
     known = kind.options(spec, {})
-    options = {key: value for key, value in made.items() if key in known}
-    return kind.build(Rows(spec, stored, reader), kind.options(spec, options))
+    options = kind.options(spec, {key: value for key, value in made.items() if key in known})
+    return kind.build(Rows(spec, _stored_rows(reader, spec), reader), options)
 
 
 def _whole(built: Built) -> Built:
@@ -225,13 +299,16 @@ def _without(ranges: RowRanges, others: RowRanges) -> RowRanges:
     return np.stack((pieces[is_first, 0], stops), axis=1)
 
 
-def _shows(reader: Reader, ranges: RowRanges) -> bool:
-    """Whether the version shows one of some physical rows."""
-    step = 1 << 20
-    return any(
-        bool((reader.snapshot.rows_of(np.arange(start, min(start + step, last))) >= 0).any())
+def _shown(reader: Reader, ranges: RowRanges) -> int:
+    """Count the rows that the version shows among some physical rows."""
+    return sum(
+        int(
+            np.count_nonzero(
+                reader.snapshot.rows_of(np.arange(start, min(start + STEP, last))) >= 0
+            )
+        )
         for first, last in ranges.tolist()
-        for start in range(first, last, step)
+        for start in range(first, last, STEP)
     )
 
 

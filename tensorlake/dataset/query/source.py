@@ -5,7 +5,8 @@ The one place where samples become the engine's batches. Rows here are positions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import tensorlake_query as tql
 from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
+from tensorlake.dataset.query.lookup import position_indexes
 from tensorlake.reading import MATERIALISED_ROWS_MAX, Reader, Selection
 from tensorlake.types import (
     BBox,
@@ -161,6 +163,13 @@ class SelectionSource:
     def row_sources(self, rows: Int64Array) -> list[str | None]:
         """Items that rows were ingested from."""
         return source_texts(self._selection.with_rows(rows), self._reader)
+
+    def indexes(self, column: str) -> Sequence[tql.ColumnIndex]:
+        """Return the indexes of a column; of chosen rows none, which are read."""
+        if self._selection.rows is not None or column in self._computed:
+            return ()
+        sample_type = self._selection.snapshot.spec(column).type
+        return position_indexes(self._reader, column, partial(_source_batch, sample_type))
 
     def statistics(self, column: str) -> tql.ColumnStatistics | None:
         """Bounds of a column for each run of rows stored in one chunk; None where unknown."""

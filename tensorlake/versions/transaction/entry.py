@@ -17,7 +17,6 @@ from tensorlake.format import Entry, PackTotals
 from tensorlake.versions.log.entries import author, following, time_in
 from tensorlake.versions.log.state import State
 from tensorlake.versions.packs.writer import PackStage
-from tensorlake.versions.transaction.groups import without_dropped
 
 __all__ = ["completed", "entry_of"]
 
@@ -51,8 +50,7 @@ def entry_of(
     }
     if not keeps_schema:
         body["schema"] = state.schema.to_json()
-    kept = without_dropped(state.groups, state.schema) if state.groups else {}
-    groups = {name: group.to_json() for name, group in kept.items()}
+    groups = {name: group.to_json() for name, group in state.groups.items()}
     if groups != head.indexes:  # else its page, if any, stays
         body["indexes"] = groups
     if "author" not in members:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorlake.errors import (
@@ -43,6 +43,7 @@ from tensorlake.versions.packs.reader import PackReader, loaded
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.refs.pins import Pin
 from tensorlake.versions.transaction.entry import completed, entry_of
+from tensorlake.versions.transaction.groups import without_dropped
 
 __all__ = ["Advice", "Doubt", "Draft", "Outcome", "Prepare", "Publication", "publish"]
 
@@ -225,6 +226,8 @@ async def _built(
         state = await draft.build(stage)
         if state is None:
             return None
+        if state.groups:
+            state = replace(state, groups=without_dropped(state.groups, state.schema))
         entry = entry_of(
             head, state, draft.members, stage=stage, branch=work.log.branch,
             keeps_schema=draft.keeps_schema,

@@ -11,6 +11,7 @@ import numpy as np
 from tensorlake_query import (
     ColumnStatistics,
     ColumnType,
+    IndexCondition,
     ObjectBatch,
     RaggedBatch,
     SourceBatch,
@@ -80,6 +81,47 @@ class ArraySource:
             np.array(known, np.bool_),
             np.array(empty, np.bool_),
         )
+
+
+class ArrayIndex:
+    """An index that knows all rows but those of some ranges, and tells any condition by them."""
+
+    name = "'test'"
+
+    def __init__(self, source: ArraySource, column: str, unindexed: np.ndarray) -> None:
+        self.source, self.column, self.unindexed = source, column, unindexed
+
+    def rows(self, conditions: Sequence[IndexCondition], most: int) -> np.ndarray | None:
+        kind, data = self.source.columns[self.column]
+        known = np.ones(len(data), np.bool_)
+        for start, stop in self.unindexed.tolist():
+            known[start:stop] = False
+        rows = np.flatnonzero(known)
+        batch = batch_of([data[row] for row in rows.tolist()], kind)
+        for one in conditions:
+            known[rows] &= one.matches(batch)
+        found = np.flatnonzero(known)
+        return None if len(found) > most else found
+
+
+class IndexedSource(ArraySource):
+    """A source with an index of some columns, or of each."""
+
+    def __init__(
+        self,
+        *args: object,
+        indexed: Sequence[str] | None = None,
+        unindexed: Sequence[tuple[int, int]] = (),
+        **options,
+    ) -> None:
+        super().__init__(*args, **options)
+        self.indexed = indexed
+        self.unindexed = np.array(unindexed, np.int64).reshape(-1, 2)
+
+    def indexes(self, column: str) -> list[ArrayIndex]:
+        if self.indexed is not None and column not in self.indexed:
+            return []
+        return [ArrayIndex(self, column, self.unindexed)]
 
 
 def batch_of(samples: Sequence[object], kind: ColumnType) -> SourceBatch:

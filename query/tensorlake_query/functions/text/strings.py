@@ -97,7 +97,7 @@ def _bind_json_contains(site: Site) -> Bound:
                 found[row], valid[row] = wanted in container, True
         return UniformBatch(found, valid)
 
-    return site.apply(kernel, replace(BOOL, nullable=True), cost=JSON_COST)
+    return site.apply(kernel, replace(BOOL, nullable=True), cost=JSON_COST, role="contains")
 
 
 def _bind_per_text(

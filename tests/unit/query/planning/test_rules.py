@@ -12,7 +12,9 @@ from tensorlake_query import parse
 from tensorlake_query.binding.compile import bind_statement
 from tensorlake_query.binding.scope import Environment
 from tensorlake_query.planning.explain import explain
+from tensorlake_query.planning.plan import Scan
 from tensorlake_query.planning.rules import RULES
+from tensorlake_query.values.bound import show
 from tests.unit.query.pets import pets
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -35,9 +37,17 @@ def test_a_rule_turns_the_plan_into_the_one_beside_it(rule, case):
         plan = earlier(plan)
     changed = RULES[names.index(rule)](plan)
 
-    assert explain(plan) == before
-    assert explain(changed) == after
-    assert explain(RULES[names.index(rule)](changed)) == after
+    note = lookups if rule == "use_indexes" else None
+    assert explain(plan, note) == before
+    assert explain(changed, note) == after
+    assert explain(RULES[names.index(rule)](changed), note) == after
+
+
+def lookups(step):
+    """Show the conditions that an index may answer, which depend on no source yet."""
+    if not isinstance(step, Scan) or not step.lookups:
+        return ""
+    return f", indexes where {' AND '.join(map(show, step.lookups))}"
 
 
 def test_every_rule_has_its_cases():

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tensorlake_query import ColumnType, UniformBatch, compile_query
 from tensorlake_query.planning.rules import RULES
-from tests.unit.query.array_source import NUMBER, ArraySource
+from tests.unit.query.array_source import NUMBER, ArraySource, IndexedSource
 from tests.unit.query.pets import pets
 
 
@@ -197,7 +197,7 @@ def test_top_k_gives_what_sorting_all_gives():
         assert fast.rows.tolist() == slow.rows.tolist()
 
 
-class Coded(ArraySource):
+class Coded(IndexedSource):
     """Keeps classes as bytes."""
 
     def read_codes(self, column, start, stop):
@@ -205,9 +205,9 @@ class Coded(ArraySource):
         return UniformBatch(codes.values.astype(np.uint8), codes.valid)
 
 
-def work(text, rules):
+def work(text, rules, indexed=()):
     """Count the rows that go from step to step, the samples that are read and their bytes."""
-    source = Coded(numbered().columns, zone_rows=100)
+    source = Coded(numbered().columns, zone_rows=100, indexed=indexed)
     compiled = compile_query(text, source.schema, optimize=False)
     plan = compiled._statement.plan
     for rule in rules:
@@ -225,6 +225,7 @@ WORTH = {
     "order_filters": "WHERE day LIKE 'd%' AND y = 3",
     "prune_zones": "WHERE x < 100",
     "compare_codes": "WHERE label = 'cat'",
+    "use_indexes": "WHERE y = 3",
     "keep_top_k": "ORDER BY y LIMIT 3",
     "read_late": "SELECT x WHERE y = 3",
 }
@@ -235,7 +236,8 @@ def test_without_a_rule_there_is_more_to_do(rule):
     others = [each for each in RULES if each is not rule]
     text = WORTH[rule.__name__]
 
-    assert work(text, RULES) < work(text, others)
+    indexed = ["y"] if rule.__name__ == "use_indexes" else []
+    assert work(text, RULES, indexed) < work(text, others, indexed)
 
 
 @pytest.mark.parametrize(
