@@ -25,6 +25,7 @@ from benchmarks import (
     remote,
     requests,
     scale,
+    search,
     server,
     storage,
     storage_remote,
@@ -51,6 +52,7 @@ ALL: tuple[Benchmark, ...] = (
     *query_engine.BENCHMARKS,
     *query_reads.BENCHMARKS,
     *scale.BENCHMARKS,
+    *search.BENCHMARKS,
     *index_size.BENCHMARKS,
     *server.BENCHMARKS,
 )

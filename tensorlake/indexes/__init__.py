@@ -4,6 +4,7 @@ An index is columns that a version has beside its tensors. A kind is pure functi
 """
 
 from tensorlake.indexes.condition import Condition, Operator
+from tensorlake.indexes.hot import HotRows
 from tensorlake.indexes.kind import (
     Batches,
     Hits,
@@ -59,6 +60,7 @@ __all__ = [
     "Effort",
     "GroupParts",
     "Hits",
+    "HotRows",
     "IndexKind",
     "MemoryParts",
     "Metric",

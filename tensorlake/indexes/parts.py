@@ -15,9 +15,10 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.indexes.hot import HotRows
 from tensorlake.reading import Reader
 from tensorlake.storage import runtime
-from tensorlake.types import Column, SampleType, concat, slice_rows, take
+from tensorlake.types import Column, SampleType, UniformColumn, concat, slice_rows, take
 
 __all__ = ["Built", "GroupParts", "MemoryParts", "Part", "PartsReader"]
 
@@ -74,6 +75,10 @@ class PartsReader(Protocol):
         """Read rows of parts, in any order, by as few bytes as possible: all concurrently."""
         ...
 
+    def hot(self, part: str, rows: Int64Array) -> npt.NDArray[Any]:
+        """Read rows of a uniform part that is read often, in any order (``hot``)."""
+        ...
+
     def run(self, part: str, start: int, stop: int) -> Column:
         """Read rows ``start`` … ``stop`` - 1 of a part by whole chunks."""
         ...
@@ -113,6 +118,10 @@ class GroupParts:
             for part, rows in wanted.items()
         }
 
+    def hot(self, part: str, rows: Int64Array) -> npt.NDArray[Any]:
+        """Read rows of a uniform part that is read often, in any order."""
+        return self.keep(f"hot {part}", lambda: HotRows(self.reader, part)).read(rows)
+
     def run(self, part: str, start: int, stop: int) -> Column:
         """Read rows ``start`` … ``stop`` - 1 of a part by whole chunks."""
         return self.reader.read_run(part, start, stop)
@@ -149,6 +158,10 @@ class MemoryParts:
     def read(self, wanted: Mapping[str, Int64Array]) -> dict[str, Column]:
         """Take rows of parts."""
         return {part: take(self.columns[part], rows) for part, rows in wanted.items()}
+
+    def hot(self, part: str, rows: Int64Array) -> npt.NDArray[Any]:
+        """Take rows of a uniform part."""
+        return cast("UniformColumn", self.columns[part]).values[rows]
 
     def run(self, part: str, start: int, stop: int) -> Column:
         """Return rows ``start`` … ``stop`` - 1 of a part."""

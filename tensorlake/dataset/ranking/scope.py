@@ -24,7 +24,7 @@ __all__ = ["Scope", "meet"]
 Int64Array = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-_shown: WeakKeyDictionary[Snapshot, Mask] = WeakKeyDictionary()
+_shown: WeakKeyDictionary[Snapshot, tuple[Mask, Int64Array]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -55,12 +55,18 @@ class Scope:
             return _mask(snapshot, selection.physical(selection.all_positions()))
         if snapshot.num_rows == snapshot.state.physical:
             return None
+        return self._shown[0]
+
+    @property
+    def _shown(self) -> tuple[Mask, Int64Array]:
+        """The mask of all rows of the version, and the physical row of each; kept with it."""
         with _lock:
-            found = _shown.get(snapshot)
+            found = _shown.get(self.snapshot)
         if found is None:
-            found = _mask(snapshot, selection.physical(selection.all_positions()))
+            physical = self.snapshot.physical(np.arange(self.snapshot.num_rows))
+            found = _mask(self.snapshot, physical), physical
             with _lock:
-                _shown[snapshot] = found
+                _shown[self.snapshot] = found
         return found
 
     @cached_property
@@ -92,9 +98,14 @@ class Scope:
     def position_of(self, physical: Int64Array) -> Int64Array:
         """Return the position of physical rows, the first one of a row that is there twice."""
         selection = self.rows.selection
+        if selection.rows is None and self.snapshot.first_physical is not None:
+            return physical - self.snapshot.first_physical
         if selection.rows is None:
-            first = self.snapshot.first_physical
-            return self.snapshot.rows_of(physical) if first is None else physical - first
+            own = self._shown[1]
+            places = np.minimum(np.searchsorted(own, physical), len(own) - 1)
+            if np.array_equal(own[places], physical):  # rows are in physical order
+                return places
+            return self.snapshot.rows_of(physical)
         own = selection.physical(selection.all_positions())
         order = np.argsort(own, kind="stable")
         return order[np.searchsorted(own[order], physical)]

@@ -19,6 +19,7 @@ from tensorlake.dataset.ranking.scope import Scope, meet
 from tensorlake.errors import InvalidInputError, ShapeMismatchError, shown
 from tensorlake.indexes import (
     Effort,
+    HotRows,
     Metric,
     OpenIndex,
     effort_for,
@@ -176,7 +177,7 @@ def _indexed(
 ) -> Ranking | None:
     """Search by an index; None where it has fewer rows than asked for."""
     found, others, how = _candidates(scope, wanted, index)
-    vectors, of = _read(reader, wanted.column, found)
+    vectors, of = _read(reader, wanted.column, found, index)
     rest = _scanned(scope, reader, wanted, metric, others, "")
     ranking = Ranking([], [], [how])
     for at, query in enumerate(wanted.queries):
@@ -214,9 +215,11 @@ def _candidates(
 
 
 def _read(
-    reader: Reader, column: str, found: list[Int64Array]
+    reader: Reader, column: str, found: list[Int64Array], index: OpenIndex
 ) -> tuple[npt.NDArray[Any], list[Int64Array]]:
     """Read the vectors of several lists of rows at once, and their places in what was read."""
+    if len(found) == 1 and reader.store.is_local:
+        return _floats(_hot(reader, column, index).read(found[0])), [np.arange(len(found[0]))]
     if len(found) == 1:
         order = np.argsort(found[0])
         rows = found[0][order]
@@ -251,9 +254,21 @@ def _scanned(
     return Ranking([rows for rows, _ in best], [scores for _, scores in best], [how])
 
 
+def _hot(reader: Reader, column: str, index: OpenIndex) -> HotRows:
+    """Return the hot rows of a column, kept with its index for as long as no cell changes."""
+    kept = index.parts.keep("hot vectors", dict[str, tuple[object, HotRows]])
+    known = kept.get("newest")
+    if known is None or known[0] is not index.root:
+        known = kept["newest"] = index.root, HotRows(reader, column)
+    return known[1]
+
+
 def _vectors(column: object) -> npt.NDArray[Any]:
     assert isinstance(column, UniformColumn), "vectors have one length"
-    values = column.values
+    return _floats(column.values)
+
+
+def _floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values if values.dtype in {np.dtype("f4"), np.dtype("f8")} else float_rows(values)
 
 

@@ -10,16 +10,17 @@ few are allowed, so that k rows are found where the index has them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.indexes.vector.blas import in_threads
 from tensorlake.indexes.vector.codes import Question, estimates, refined
 from tensorlake.indexes.vector.lists import Lists
-from tensorlake.types import UniformColumn
 
 if TYPE_CHECKING:
     from tensorlake.indexes.parts import PartsReader
@@ -30,6 +31,7 @@ Int64Array = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 Allowed = npt.NDArray[np.bool_] | None
 
+SEVERAL = 8  # queries that are worth threads
 DEFAULT_RECALL = 0.95
 ESTIMATED_MIN, ESTIMATED_PER_RESULT = 100, 10  # candidates by bits that are looked at closer
 REFINED_MIN, REFINED_PER_RESULT = 20, 2  # of these, compared by the stored vectors
@@ -71,7 +73,14 @@ def nearest_candidates(
     """
     lists = Lists.of(parts)
     directions = lists.space.directions(queries)
-    return [probe(lists, each, k, effort, allowed)[0] for each in directions]
+    if len(queries) < SEVERAL:
+        return [probe(lists, each, k, effort, allowed)[0] for each in directions]
+
+    def some(block: Floats) -> list[Int64Array]:
+        return [probe(lists, each, k, effort, allowed)[0] for each in block]
+
+    blocks = in_threads(some, np.array_split(directions, os.cpu_count() or 1))
+    return [rows for block in blocks for rows in block]
 
 
 def probe(
@@ -143,10 +152,7 @@ def _estimated(
 
 
 def _refined(lists: Lists, found: Estimated, question: Question) -> Floats:
-    order = np.argsort(found.places, kind="stable")
-    read = lists.parts.read({"numbers": found.places[order]})["numbers"]
-    numbers = np.empty_like(cast("UniformColumn", read).values)
-    numbers[order] = cast("UniformColumn", read).values
+    numbers = lists.parts.hot("numbers", found.places)
     centroids = lists.centroids[found.lists]
     return refined(numbers, found.steps, centroids, question, lists.space.metric)
 
