@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,14 +12,15 @@ import soundfile
 
 __all__ = ["real_file", "sound_file", "tone"]
 
-REAL_FILES = os.environ.get("TENSORLAKE_SAMPLE_FILES")
+REAL_FILES = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def real_file(path: str) -> bytes:
     """Return a recording, or skip the test: they are not in the repository."""
-    if REAL_FILES is None:
-        pytest.skip("set TENSORLAKE_SAMPLE_FILES to the folder of recordings")
-    return (Path(REAL_FILES) / path).read_bytes()
+    file = REAL_FILES / path
+    if not file.exists():
+        pytest.skip(f"no {file}")
+    return file.read_bytes()
 
 
 def tone(frames: int, channels: int = 1, *, rate: int = 16_000, seed: int = 0) -> np.ndarray:

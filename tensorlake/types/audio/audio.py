@@ -139,12 +139,13 @@ class Audio(SampleType):
     # ---- writing
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
-        """Accept paths, bytes, files, and arrays of frames with their rate."""
+        """Accept paths, bytes, files, waveforms, and arrays of frames with their rate."""
         encoded: list[Buffer] = []
         shapes: list[tuple[int, int]] = []
         maps: list[SampleMap] = []
         for position, sample in enumerate(samples):
-            content = given_bytes(sample, place, position)
+            is_stored = isinstance(sample, Waveform)
+            content = sample.content if is_stored else given_bytes(sample, place, position)
             if content is None:
                 content = encode_frames(*self._frames(sample, place, position))
             track = self._track(content, sample, place, position)

@@ -158,6 +158,14 @@ def test_samples_may_be_paths_files_arrays_and_pairs(tmp_path: pathlib.Path):
     assert np.array_equal(np.asarray(ds[8]["audio"]), floats)
 
 
+def test_a_waveform_is_stored_as_its_file(dataset):
+    ds = create_on(MemoryStore(), {"audio": tl.Audio()})
+
+    ds.extend({"audio": [dataset[row]["audio"] for row in range(5)]})
+
+    assert [ds["audio"].bytes(row) for row in range(5)] == list(FILES.values())
+
+
 def test_a_declared_rate_is_that_of_arrays_and_of_files():
     ds = create_on(MemoryStore(), {"audio": tl.Audio(rate=16_000, channels=1)})
 
