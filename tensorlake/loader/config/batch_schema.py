@@ -78,8 +78,9 @@ ROW = "_row"
 VALID = "_valid"
 # Looks up the smallest and largest stored shape of a tensor; for errors only.
 Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
-# Looks up the shape that every row of the selection has, or that they differ.
-ShapeOf: TypeAlias = Callable[[str], tuple[int, ...] | None]
+# Looks up the shape that every row of the selection has along some axes, or that they differ.
+ShapeOf: TypeAlias = Callable[[str, slice], tuple[int, ...] | None]
+ALL_AXES, FRAME_AXES = slice(None), slice(1, None)
 # Looks up the first row of the selection in which a tensor is NULL.
 FirstNull: TypeAlias = Callable[[str], int | None]
 
@@ -94,7 +95,7 @@ class Planning:
         framework: Framework of the batches' arrays.
         lists_null: Whether lists may hold NULL.
         bounds: Looks up the shapes that an error reports.
-        shape_of: Looks up whether all images have one size.
+        shape_of: Looks up whether all samples have one shape, along some axes.
         transforms: Whether a user function gets each row before it is collated.
         null: Replacement for NULL, by name.
         first_null: Looks up whether a column has NULLs.
@@ -160,7 +161,9 @@ class ColumnPlan:
     def spec(self) -> DecodeSpec | None:
         """The steps of its images; None where it has none."""
         of_images = self.row_decoder
-        decoder = of_images.images if isinstance(of_images, ClipDecoder) else self.decoder
+        decoder = self.decoder
+        if of_images is not None:
+            decoder = cast("ImageDecoder | None", of_images.images)
         return None if decoder is None else decoder.spec
 
     @property
@@ -285,13 +288,15 @@ def _plan_column(
     framework, seed = planning.framework, planning.seed
     sample_type = planning.snapshot.spec(name).type
     dtype = sample_type.dtype
+    if spec is not None:
+        spec.check_part(sample_type)
     if isinstance(sample_type, Image):
         spec = spec or DecodeSpec(name, (), ())
         decoder = ImageDecoder(name, sample_type, spec, _resampler_for(spec), seed)
         if planning.transforms and (decoder.output_shape is None or sample_type.nullable):
             collate = "list"  # for the transform, which may make them of one size
         elif decoder.output_shape is None and collate is None:
-            decoder = replace(decoder, stored=planning.shape_of(name))
+            decoder = replace(decoder, stored=planning.shape_of(name, ALL_AXES))
         shape = decoder.output_shape or sample_type.shape
         spec.check(sample_type.shape, sample_type.dtype)
         form = check_collate(
@@ -346,21 +351,33 @@ def _plan_column(
 def _part_column(name: str, spec: DecodeSpec, collate: Any, planning: Planning) -> ColumnPlan:
     sample_type = planning.snapshot.spec(name).type
     dtype = sample_type.dtype
-    if dtype is None or spec.geometric or (spec.part is None and sample_type.is_lazy):
+    gives_images = spec.part is not None and spec.part.gives_images
+    is_moved = bool(spec.geometric) and not gives_images
+    if dtype is None or is_moved or (spec.part is None and sample_type.is_lazy):
         raise InvalidInputError(
             f"decode of {name!r}, {sample_type.describe()}: the first step chooses the part of each"
             " sample that is read\ngive one such as tl.decode.RandomPatch(size), then steps that"
             " change numbers",
             tensor=name,
         )
-    if spec.part is not None:
-        spec.part.check(sample_type, name)
     made = PartDecoder(name, sample_type, spec.part, spec.linear_map(dtype), planning.seed)
+    if gives_images:
+        images = ImageDecoder(name, Image("png"), spec, _resampler_for(spec), planning.seed)
+        if images.output_shape is None and collate is None and not planning.transforms:
+            images = replace(images, stored=planning.shape_of(name, FRAME_AXES))
+        made = replace(made, images=images)
     shape, result = made.output_shape, made.output_dtype
     spec.check(shape, dtype)
     if planning.transforms and (None in shape or sample_type.nullable):
         collate = "list"  # for the transform, which may make them of one shape
-    form = check_collate(name, shape, collate, is_image=False, framework=planning.framework)
+    form = check_collate(
+        name,
+        shape,
+        collate,
+        is_image=gives_images and shape[0] is not None,
+        framework=planning.framework,
+        bounds=partial(planning.bounds, name),
+    )
     check_fill(name, form, result, cast=CAST.format(name=name))
     form = form or ("list" if None in shape else None)
     return ColumnPlan(name, sample_type, "decoded", shape, result, form, row_decoder=made)

@@ -15,7 +15,7 @@ from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.geometry import Area, Placement
 from tensorlake.loader.decode.image import ImageDecoder, Sample
-from tensorlake.loader.decode.parts import PartDecoder, PickedParts, RandomPatch, Slice
+from tensorlake.loader.decode.parts import Clip, PartDecoder, PickedParts, RandomPatch, Slice
 from tensorlake.loader.decode.recipes import imagenet
 from tensorlake.loader.decode.resample import Resampler, choose_resampler, resampled_by
 from tensorlake.loader.decode.resize import Letterbox, Resize
@@ -31,6 +31,7 @@ __all__ = [
     "AudioChunk",
     "Cast",
     "CenterCrop",
+    "Clip",
     "ClipDecoder",
     "DecodeSpec",
     "Flip",
@@ -64,7 +65,7 @@ __all__ = [
 ]
 
 _STEPS = (
-    *("AudioChunk", "Mel", "Resample"),
+    *("AudioChunk", "Clip", "Mel", "Resample"),
     *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "RandomPatch", "RandomResizedCrop"),
     *("Resize", "Slice", "ToFloat", "imagenet"),
 )
@@ -74,7 +75,7 @@ _NEIGHBOURS = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ConvertImageDtype"), "floats are ToFloat()"),
     **dict.fromkeys(("RandomHorizontalFlip", "HorizontalFlip"), "that is Flip()"),
     **dict.fromkeys(
-        ("Boxes", "Clip", "ColorJitter", "Rotate90"),
+        ("Boxes", "ColorJitter", "Rotate90"),
         "it comes in a later version\nuse a function of your own: ds.torch(transform=…)",
     ),
     "LetterBox": "did you mean 'Letterbox'?",

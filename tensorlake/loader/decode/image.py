@@ -107,6 +107,18 @@ class ImageDecoder:
         _finish(self._resampled(pixels, placement), placement, linear, out)
         return out
 
+    def transform(self, images: Pixels, *, place: int, epoch: int) -> Pixels:
+        """Crop, resize, mirror and map decoded images (…, height, width, channels), all alike."""
+        linear = self.spec.linear_map(self.type.dtype or np.dtype("uint8"))
+        if not self.spec.geometric and linear is None:
+            return images
+        *leading, height, width, channels = images.shape
+        placed = self.spec.place(height, width, seed=self.seed, epoch=epoch, place=place)
+        moved = np.empty((*leading, *placed.output, channels), self.output_dtype)
+        for at in np.ndindex(*leading):
+            _finish(self._resampled(images[at], placed), placed, linear, moved[at])
+        return moved
+
     def _resampled(self, pixels: Pixels, placement: Placement) -> Pixels:
         """Crop and resize; pixels may come at a reduced scale."""
         is_reduced = pixels.shape[:2] != placement.source

@@ -18,7 +18,7 @@ from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
 from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.flip import Flip
 from tensorlake.loader.decode.geometry import Placement
-from tensorlake.loader.decode.parts import RandomPatch, Slice
+from tensorlake.loader.decode.parts import Clip, RandomPatch, Slice
 from tensorlake.loader.decode.resize import Letterbox, Resize
 from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample, with_sound
 from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
@@ -27,6 +27,7 @@ from tensorlake.loader.runtime.rng import sample_generator, step_stream
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.step import Draws
+    from tensorlake.types import SampleType
 
 __all__ = ["DecodeSpec", "parse_steps", "step_from_json", "step_to_json"]
 
@@ -34,7 +35,7 @@ STEPS: dict[str, type[Any]] = {
     step.__name__: step
     for step in (
         *(CenterCrop, Cast, Flip, Letterbox, Normalize, RandomPatch, RandomResizedCrop, Resize),
-        *(Slice, ToFloat, AudioChunk, Mel, Resample),
+        *(Slice, ToFloat, Clip, AudioChunk, Mel, Resample),
     )
 }
 
@@ -57,7 +58,8 @@ class DecodeSpec:
     def place(self, height: int, width: int, *, seed: int, epoch: int, place: int) -> Placement:
         """Return the placement of one image; ``place`` is its place in the epoch."""
         placement = Placement.whole(height, width)
-        for number, step in enumerate(self.geometric):
+        first = 0 if self.part is None else 1  # whose numbers are its own
+        for number, step in enumerate(self.geometric, first):
             placement = step.place(placement, self._draws(number, seed, epoch, place))
         return placement
 
@@ -104,6 +106,24 @@ class DecodeSpec:
                     expected=int(np.iinfo(dtype).max),
                     actual=step.fill,
                 )
+
+    def check_part(self, sample_type: SampleType) -> None:
+        """Refuse a step that chooses a part of samples which are read whole, or do not fit it.
+
+        Raises:
+            InvalidInputError: With the reason.
+        """
+        if self.part is None:
+            return
+        if not sample_type.has_parts:
+            raise InvalidInputError(
+                f"decode of {self.tensor!r}: {shown(self.part)} chooses a part of each sample, and"
+                f" samples of {sample_type.describe()} are read whole\nleave it out, or store"
+                " them in parts: tl.Array(…, tiles=…)",
+                tensor=self.tensor,
+                actual=self.part,
+            )
+        self.part.check(sample_type, self.tensor)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the steps as JSON, in order."""

@@ -120,6 +120,8 @@ class PartStep(ABC):
     """
 
     is_random: ClassVar[bool] = True
+    gives_images: ClassVar[bool] = False
+    """Whether results are images (…, height, width, channels), which geometric steps may follow."""
 
     def check(self, sample_type: SampleType, tensor: str) -> None:
         """Refuse types and shapes that the step is not for.

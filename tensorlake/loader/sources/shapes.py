@@ -37,11 +37,20 @@ def shape_bounds(reader: Reader, tensor: str) -> tuple[tuple[int, ...], tuple[in
     return tuple(lows.tolist()), tuple(highs.tolist())
 
 
-def shape_of_rows(selection: Selection, reader: Reader, tensor: str) -> tuple[int, ...] | None:
-    """Return the shape of every row of a selection; None if they differ, or there are none."""
+def shape_of_rows(
+    selection: Selection, reader: Reader, tensor: str, axes: slice = slice(None)
+) -> tuple[int, ...] | None:
+    """Return the shape of every row of a selection; None if they differ, or there are none.
+
+    Args:
+        selection: The rows.
+        reader: Reads them.
+        tensor: Name of the tensor.
+        axes: The axes that count.
+    """
     found: set[tuple[int, ...]] = set()
     for part, own in _parts(selection, reader):
-        for shape in _shapes(part, own, tensor):
+        for shape in _shapes(part, own, tensor, axes):
             found.add(shape)
             if len(found) > 1:
                 return None
@@ -55,16 +64,18 @@ def _parts(selection: Selection, reader: Reader) -> list[tuple[Selection, Reader
     return [(selection, reader)]
 
 
-def _shapes(selection: Selection, reader: Reader, tensor: str) -> Iterator[tuple[int, ...]]:
+def _shapes(
+    selection: Selection, reader: Reader, tensor: str, axes: slice
+) -> Iterator[tuple[int, ...]]:
     bounds = shape_bounds(reader, tensor)
-    if bounds is not None and bounds[0] == bounds[1] and selection.num_rows:
-        yield bounds[0]
+    if bounds is not None and bounds[0][axes] == bounds[1][axes] and selection.num_rows:
+        yield bounds[0][axes]
         return
     start, count = 0, FIRST_ROWS
     while start < selection.num_rows:
         positions = np.arange(start, min(start + count, selection.num_rows))
         shapes = reader.shapes(tensor, selection.physical(positions))
-        for shape in np.unique(shapes[shapes[:, 0] >= 0], axis=0).tolist():
+        for shape in np.unique(shapes[shapes[:, 0] >= 0][:, axes], axis=0).tolist():
             yield tuple(shape)
         start, count = start + count, min(4 * count, MOST_ROWS)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PartDecoder", "PickedParts"]
 
+IMAGE_NDIM = 3
 GUESSED_NBYTES = 1 << 20
 """Bytes of a part whose decoded shape is not known before it is read."""
 
@@ -39,6 +40,19 @@ class PickedParts:
     shape: tuple[int, ...] | None
 
 
+class ImageMover(Protocol):
+    """Moves and maps the pixels of decoded images: an `ImageDecoder`."""
+
+    @property
+    def output_shape(self) -> tuple[int, ...] | None:
+        """Shape of every image; None where they differ."""
+        ...
+
+    def transform(self, images: np.ndarray, *, place: int, epoch: int) -> np.ndarray:
+        """Transform images (…, height, width, channels), all alike."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PartDecoder:
     """How a tensor with parts is read; safe to use from many threads.
@@ -49,6 +63,7 @@ class PartDecoder:
         step: Chooses the part; None: samples are decoded whole.
         linear: The value steps.
         seed: The loader's seed.
+        images: Moves and maps the pixels of results that are images, all of a sample alike.
     """
 
     tensor: str
@@ -56,10 +71,18 @@ class PartDecoder:
     step: PartStep | None
     linear: LinearMap | None
     seed: int
+    images: ImageMover | None = None
 
     @property
     def output_shape(self) -> tuple[int | None, ...]:
         """Shape of a result; None where lengths differ."""
+        shape = self._part_shape
+        if self.images is None:
+            return shape
+        return (*shape[:-IMAGE_NDIM], *(self.images.output_shape or (None, None, shape[-1])))
+
+    @property
+    def _part_shape(self) -> tuple[int | None, ...]:
         return self.type.shape if self.step is None else self.step.output_shape(self.type)
 
     @property
@@ -147,6 +170,8 @@ class PartDecoder:
         made = [np.asarray(self._made(sample, one, row)) for one in requests]
         result = np.stack(made) if isinstance(request, Several) else made[0]
         self._check(result, row)
+        if self.images is not None:
+            return self.images.transform(result, place=place, epoch=epoch)
         return result if self.linear is None else np.asarray(self.linear.apply(result))
 
     def _made(self, sample: SampleParts, request: Any, row: int) -> Any:
@@ -154,7 +179,7 @@ class PartDecoder:
         return made if self.step is None else self.step.finish(made, request, sample.map)
 
     def _check(self, result: np.ndarray, row: int) -> None:
-        expected = self.output_shape
+        expected = self._part_shape
         pairs = zip(result.shape, expected, strict=False)
         if result.ndim != len(expected) or any(n is not None and a != n for a, n in pairs):
             raise CorruptSampleError(
