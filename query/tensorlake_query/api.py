@@ -179,7 +179,7 @@ class CompiledQuery:
             return explain(plan)
         found = self._found(source)
         ranges = None if found is None else found.candidates()
-        lines = [] if found is None else [found.describe(source.num_rows)]
+        lines = [] if found is None else [found.describe()]
         return "\n".join([explain(plan), *lines, *expected_reads(plan, source, ranges)])
 
     def _found(self, source: ColumnSource) -> Found | None:

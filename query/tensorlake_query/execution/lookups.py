@@ -51,6 +51,7 @@ class Found(Struct, frozen=True):
         answered: conditions, by identity of those of the scan.
         scanned: ranges of rows that must be scanned, among which are none of `rows`.
         names: the indexes used.
+        num_rows: the rows of the source.
     """
 
     scan: Scan
@@ -58,10 +59,11 @@ class Found(Struct, frozen=True):
     answered: tuple[Bound, ...]
     scanned: IntArray
     names: tuple[str, ...]
+    num_rows: int
 
-    def pieces(self, num_rows: int) -> "Sequence[tuple[IntArray, int, int]]":
+    def pieces(self) -> "Sequence[tuple[IntArray, int, int]]":
         """Return rows found, and the range to be scanned after them, in order of their rows."""
-        bounds = [*self.scanned.tolist(), (num_rows, num_rows)]
+        bounds = [*self.scanned.tolist(), (self.num_rows, self.num_rows)]
         cuts = np.searchsorted(self.rows, [start for start, _ in bounds])
         parts = np.split(self.rows, cuts)
         return [(part, start, stop) for part, (start, stop) in zip(parts, bounds, strict=False)]
@@ -70,10 +72,10 @@ class Found(Struct, frozen=True):
         """Return all rows that may meet the conditions, as ranges."""
         return united(ranges_of(self.rows), self.scanned)
 
-    def describe(self, num_rows: int) -> str:
+    def describe(self) -> str:
         """Name the indexes, the rows that they find, and the share of rows that is scanned."""
         names = " and ".join(self.names)
-        share = _count(self.scanned) / max(num_rows, 1)
+        share = _count(self.scanned) / max(self.num_rows, 1)
         return f"finds {len(self.rows):,} rows by index {names}, scans {share:.1%} of the rows"
 
 
@@ -126,7 +128,7 @@ def _found(
     if rows is None:
         return None
     kept = rows[~_inside(scanned, rows)] if len(scanned) else rows
-    return Found(scan, kept, tuple(conditions), scanned, (index.name,))
+    return Found(scan, kept, tuple(conditions), scanned, (index.name,), num_rows)
 
 
 def _matching(
@@ -146,8 +148,12 @@ def _both(one: Found, other: Found) -> Found:
     scanned = united(one.scanned, other.scanned)
     rows = np.intersect1d(one.rows, other.rows, assume_unique=True)
     rows = rows[~_inside(scanned, rows)]
-    return Found(
-        one.scan, rows, (*one.answered, *other.answered), scanned, (*one.names, *other.names)
+    return structs.replace(
+        one,
+        rows=rows,
+        answered=(*one.answered, *other.answered),
+        scanned=scanned,
+        names=(*one.names, *other.names),
     )
 
 
