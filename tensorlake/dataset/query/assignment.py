@@ -7,7 +7,7 @@ found again by their identity. The query engine is loaded only where a Predicate
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from tensorlake.dataset.core.rowset import RowSet, everything, has_rows, rowset_
 from tensorlake.dataset.core.structs import flattened, members_of
 from tensorlake.dataset.query.predicate import Predicate
 from tensorlake.dataset.write import staging
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import is_whole_number
+from tensorlake.types import Array
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
@@ -69,8 +71,40 @@ def assign(session: Session, name: str, key: Any, values: Any) -> int:
             named = rowset_of(key).selection
             return staging.assign_by_selection(session, name, named, here.selection, values)
         what = f"tensor {name!r} of {here.url!r}"
+        if isinstance(key, tuple):
+            return _assign_region(session, here, name, cast("tuple[Any, ...]", key), values)
         positions = positions_named(here, key, what=what)
         return staging.assign(session, name, positions, values)
+
+
+def _assign_region(
+    session: Session, here: RowSet, name: str, key: tuple[Any, ...], values: Any
+) -> int:
+    """Stage a sample of which a region is replaced; the whole sample is stored again."""
+    row, *region = key
+    sample_type = here.selection.snapshot.spec(name).type
+    if not is_whole_number(row) or not region or not isinstance(sample_type, Array):
+        raise InvalidInputError(
+            f"ds[{name!r}][{', '.join(map(shown, key))}] = values: a region is of one row of an"
+            f" Array, and {name!r} is {sample_type.describe()}"
+            f"\nassign whole samples: ds[{name!r}][rows] = values",
+            tensor=name,
+        )
+    position = np.array([here.position(int(row), lambda: f"tensor {name!r} of {here.url!r}")])
+    sample = sample_type.present_one(here.read(name, position), 0)
+    if sample is None:
+        raise InvalidInputError(
+            f"row {row} of {name!r} is NULL and has no region\nassign the whole sample", tensor=name
+        )
+    given = np.asarray(values)
+    changed = np.array(sample, np.result_type(sample, given))  # staging refuses what does not fit
+    try:
+        changed[tuple(region)] = given
+    except (IndexError, ValueError, TypeError) as error:
+        raise sample_type.refusal(name, int(row))(
+            f"its shape is {sample.shape}: {error}"
+        ) from error
+    return staging.assign(session, name, position, [changed])
 
 
 def delete(session: Session, key: Any) -> int:

@@ -147,3 +147,39 @@ def test_a_dataset_of_tiles_reads_and_updates_arrays(tmp_path):
     np.testing.assert_array_equal(ds["x"][1, 2:4], second[2:4])
     assert len(tl.open(ds.url).query("WHERE x[0, 0] >= 0")) == 3
     assert ds.check().ok
+
+
+@pytest.mark.parametrize("tiles", [None, (16, 16)])
+def test_a_region_is_assigned(tiles):
+    ds = tl.create(f"memory://region-{tiles}", {"x": tl.Array("uint8", (40, 40), tiles=tiles)})
+    expected = np.arange(1600, dtype=np.int64).reshape(40, 40) % 251
+    ds.extend({"x": [expected, expected]})
+    ds.commit()
+
+    ds["x"][1, 10:20, 5] = 7
+    ds.commit()
+
+    np.testing.assert_array_equal(ds["x"][0], expected)
+    expected[10:20, 5] = 7
+    np.testing.assert_array_equal(ds["x"][1], expected)
+
+
+@pytest.mark.parametrize(
+    ("region", "value", "message"),
+    [
+        ((0, 50), 1, "no such region"),
+        ((0, slice(2, 4), 1), [1, 2, 3], "no such region"),
+        ((0, 3), 300, "integers must fit"),
+        ((0, 3), 0.5, "float"),
+        ((slice(0, 1), 3), 1, "a region is of one row"),
+    ],
+)
+def test_a_region_that_cannot_be_assigned_changes_nothing(region, value, message):
+    name = f"memory://region-refused-{message}-{value}"
+    ds = tl.create(name, {"x": tl.Array("uint8", (40, 40), tiles=(16, 16))})
+    ds.extend({"x": np.zeros((1, 40, 40), np.uint8)})
+    ds.commit()
+
+    with pytest.raises(InvalidInputError, match=message):
+        ds["x"][region] = value
+    assert not ds["x"][0].any()
