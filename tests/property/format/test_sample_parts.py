@@ -93,7 +93,8 @@ def test_no_changed_byte_passes_for_a_sample(column, data):
     """A changed header is refused; a changed payload by the checksums of its parts."""
     blob = encode_chunk(column, LAYOUT)
     whole = bytearray(b"".join(blob.pieces))
-    at = data.draw(st.integers(0, len(whole) - 1))
+    parts = st.integers(blob.header_nbytes, max(blob.header_nbytes, len(whole) - 1))
+    at = min(data.draw(st.integers(0, blob.header_nbytes - 1) | parts), len(whole) - 1)
     whole[at] ^= data.draw(st.integers(1, 255))
     changed = bytes(whole)
     if at < blob.header_nbytes:
