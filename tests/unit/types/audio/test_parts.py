@@ -143,6 +143,18 @@ def test_an_mp3_without_a_tag_has_all_its_frames() -> None:
     assert np.abs(frames[delay:] - whole(content)[: 44_100 - delay]).max() <= 5e-7
 
 
+@pytest.mark.parametrize(("form", "subtype"), [("WAV", "PCM_16"), ("MP3", "MPEG_LAYER_III")])
+def test_parts_that_give_fewer_frames_are_refused(form: str, subtype: str) -> None:
+    content = sound_file(form, subtype, rate=44_100)
+    track = track_of(content)
+    numbers = parts_of(track, 50_000, 90_000)
+    parts = part_bytes(content, track, numbers)
+    parts[numbers[-1]] = parts[numbers[-1]][:100]
+
+    with pytest.raises(ValueError, match="decode to"):
+        decode_frames(track, parts, 50_000, 90_000)
+
+
 def test_a_small_file_is_one_part() -> None:
     content = sound_file("WAV", "PCM_16", seconds=0.3)
 
