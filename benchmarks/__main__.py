@@ -28,6 +28,7 @@ from benchmarks import (
     requests,
     scale,
     search,
+    search_where,
     server,
     storage,
     storage_remote,
@@ -57,6 +58,7 @@ ALL: tuple[Benchmark, ...] = (
     *query_reads.BENCHMARKS,
     *scale.BENCHMARKS,
     *search.BENCHMARKS,
+    *search_where.BENCHMARKS,
     *index_size.BENCHMARKS,
     *server.BENCHMARKS,
 )
