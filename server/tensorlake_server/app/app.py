@@ -38,6 +38,7 @@ from tensorlake_server.routes import (
     datasets,
     events,
     objects,
+    projection,
     query,
     refs,
     rows,
@@ -50,6 +51,7 @@ from tensorlake_server.routes import (
     writing,
 )
 from tensorlake_server.routes.events import Heads
+from tensorlake_server.routes.projection import KEPT_NBYTES, Projections
 
 if TYPE_CHECKING:
     from tensorlake_server.settings.settings import Settings
@@ -121,6 +123,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.router.route_class = BodyRoute
     app.state.metrics = metrics
     app.state.object_rules = FormatRules()
+    app.state.projections = Projections(KEPT_NBYTES)
     app.state.thumbnails = Thumbnails(settings.thumbnails_nbytes)
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
@@ -139,7 +142,19 @@ def prepared_routes() -> tuple[BaseRoute, ...]:
     """
     router = APIRouter(route_class=BodyRoute, responses=PROBLEMS)
     # Routes are tried in this order, and an epoch asks for a thousand objects: they come first.
-    asking = (objects, datasets, rows, query, search, selection, views, samples, statistics, stream)
+    asking = (
+        objects,
+        datasets,
+        rows,
+        query,
+        search,
+        selection,
+        views,
+        samples,
+        statistics,
+        projection,
+        stream,
+    )
     for module in (*asking, writing, refs, events):
         router.include_router(module.router, dependencies=CHECKED)
     router.add_api_route(

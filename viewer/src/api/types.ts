@@ -456,6 +456,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/datasets/{name}/projection/{tensor}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Projection
+         * @description Project vectors to the plane: .npz of `xy`, `row`, and `color` where it is asked for.
+         */
+        get: operations["read_projection_v1_datasets__name__projection__tensor__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/datasets/{name}/stream": {
         parameters: {
             query?: never;
@@ -3127,6 +3147,54 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Statistics"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_projection_v1_datasets__name__projection__tensor__get: {
+        parameters: {
+            query?: {
+                /** @description main when left out */
+                version?: string | null;
+                /** @description a class label, number or boolean of each row */
+                color?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                tensor: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-npz": unknown;
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
