@@ -50,6 +50,7 @@ def make_lake(root: Path) -> None:
     _make_looks(str(root / "looks"))
     _make_unlabelled(str(root / "unlabelled"))
     _make_scans(str(root / "scans"))
+    _make_clusters(str(root / "clusters"))
     growing = tl.create(str(root / "growing"), {"x": "int64"}, durability="none")
     growing.extend({"x": range(5)})
     growing.commit("five")
@@ -372,6 +373,34 @@ def _make_people(url: str) -> None:
         }
     )
     people.commit("two thousand people")
+
+
+def _make_clusters(url: str) -> None:
+    """Three classes in three corners of a plane in 8 dimensions; one row has no vector."""
+    types = {
+        "image": tl.Image("png"),
+        "vector": tl.Embedding(8, metric="l2", nullable=True),
+        "plane": tl.Array("float32", (2,)),
+        "label": tl.ClassLabel(["cat", "dog", "owl"], nullable=True),
+        "score": "float32",
+    }
+    corners = np.array([[0, 0], [30, 0], [0, 20]], dtype=np.float32)
+    spread = np.random.default_rng(2).normal(0, 1, (300, 2)).astype(np.float32)
+    plane = corners[np.arange(300) % 3] + spread
+    turned = np.linalg.qr(np.random.default_rng(5).normal(size=(8, 8)))[0][:2].astype(np.float32)
+    colors = np.array([[200, 0, 0], [0, 200, 0], [0, 0, 200]], dtype=np.uint8)
+    images = [np.full((12, 16, 3), color, dtype=np.uint8) for color in colors]
+    clusters = tl.create(url, types, durability="none")
+    clusters.extend(
+        {
+            "image": [images[i % 3] for i in range(300)],
+            "vector": [None if i == 299 else row for i, row in enumerate(plane @ turned)],
+            "plane": plane,
+            "label": [i % 3 for i in range(300)],
+            "score": np.arange(300, dtype=np.float32),
+        }
+    )
+    clusters.commit("three clusters")
 
 
 def _make_rig(url: str) -> None:

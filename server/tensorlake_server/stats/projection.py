@@ -1,6 +1,6 @@
 """Two coordinates for each vector of a tensor: where it is on a map.
 
-    2 numbers a row    themselves: a projection that was stored, such as UMAP's
+    two numbers        themselves: a projection that was stored, such as UMAP's
     more               the first two principal components (Pearson 1901), fitted to a sample that
                        is spread over all rows, by subspace iteration (Halko, Martinsson and Tropp
                        2011, doi:10.1137/090771806); of cosine embeddings, vectors of length 1
@@ -178,7 +178,7 @@ def color_values(dataset: Dataset, tensor: str, rows: Rows) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Vectors:
-    """The vectors of a tensor, in batches, while somebody waits."""
+    """The vectors of a tensor, in batches, while the client waits."""
 
     dataset: Dataset
     tensor: str

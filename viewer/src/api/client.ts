@@ -207,6 +207,12 @@ export class Api {
     return this.#json(`${path(name)}/statistics/${encodeName(tensor)}`, { ...source }, { signal });
   }
 
+  /** Vectors as points of the plane, and by what they are coloured, as .npz. */
+  async projection(name: string, tensor: string, version: string, color: string | null, signal: AbortSignal): Promise<ArrayBuffer> {
+    const url = this.#url(`${path(name)}/projection/${encodeName(tensor)}`, { version, color });
+    return (await this.#request(url.href, { signal })).arrayBuffer();
+  }
+
   thumbnails(name: string, body: Schemas["ThumbnailsRequest"], signal: AbortSignal): Promise<Response> {
     return this.#request(`${path(name)}/thumbnails`, posted<"ThumbnailsRequest">(body, signal));
   }

@@ -11,6 +11,7 @@ export type Action =
   | { kind: "overlays" }
   | { kind: "diff" }
   | { kind: "theme" }
+  | { kind: "map" }
   | { kind: "zoom"; step: 1 | -1 }
   | { kind: "pan"; x: number; y: number }
   | { kind: "whole" }
@@ -39,6 +40,7 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["["], what: "fold or unfold tensors and classes", action: { kind: "fold", side: "left" } },
   { keys: ["]"], what: "fold or unfold the selected row", action: { kind: "fold", side: "right" } },
   { keys: ["o"], what: "show or hide overlays", action: { kind: "overlays" } },
+  { keys: ["m"], what: "show rows as a map of their vectors, or as before", action: { kind: "map" } },
   { keys: ["d"], what: "show or hide differences from the compared version", action: { kind: "diff" } },
   { keys: ["+", "="], what: "larger images, or zoom in", action: { kind: "zoom", step: 1 } },
   { keys: ["-"], what: "smaller images, or zoom out", action: { kind: "zoom", step: -1 } },

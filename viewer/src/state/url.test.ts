@@ -17,6 +17,8 @@ const place: Place = {
   windows: { "left/rgb": "-160,240.5", "a:b": "1e-7,2" },
   frame: 12,
   layout: "table",
+  vector: "vec",
+  color: "",
   image: "left/rgb",
   look: true,
   side: true,
@@ -27,7 +29,7 @@ const place: Place = {
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, look: false, side: false, label: null, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, vector: null, color: null, look: false, side: false, label: null, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);

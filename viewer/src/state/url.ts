@@ -8,6 +8,9 @@
 
 import { encodeName } from "../api/client";
 
+export type Layout = "grid" | "table" | "map";
+const MODES: Readonly<Record<string, Layout>> = { rows: "grid", table: "table", map: "map", grid: "grid" }; // "grid" in older links
+
 export interface Place {
   dataset: string | null;
   /** A version, tag or branch; null is the head of main. */
@@ -22,7 +25,10 @@ export interface Place {
   /** Position of the first row in sight; null for the top, or where the selected row is in sight. */
   first: number | null;
   /** How the rows are shown; null for the default of the schema. */
-  layout: "grid" | "table" | null;
+  layout: Layout | null;
+  /** The vectors of the map, and by what its points are coloured ("": by nothing); null for the first. */
+  vector: string | null;
+  color: string | null;
   hidden: string[];
   /** Tensors whose statistics are shown; null for the default. */
   counted: string[] | null;
@@ -66,7 +72,7 @@ export function readPlace(url: URL, root: URL): Place {
   const compare = url.searchParams.get("compare");
   const diff = url.searchParams.get("diff");
   const only = url.searchParams.get("only");
-  const layout = url.searchParams.get("layout");
+  const mode = url.searchParams.get("mode") ?? url.searchParams.get("layout") ?? "";
   const change = url.searchParams.get("change") ?? "";
   const frame = url.searchParams.get("frame") ?? "";
   const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
@@ -78,7 +84,9 @@ export function readPlace(url: URL, root: URL): Place {
     selected: url.searchParams.get("q") || saved !== null ? null : url.searchParams.get("sel") || null,
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     first: /^\d{1,15}$/.test(first) ? Number(first) : null,
-    layout: layout === "grid" || layout === "table" ? layout : null,
+    layout: MODES[mode] ?? null,
+    vector: url.searchParams.get("vector") || null,
+    color: url.searchParams.get("color"),
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
     counted: url.searchParams.get("count")?.split(",").filter((name) => name !== "") ?? null,
     off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
@@ -126,7 +134,9 @@ export function writePlace(place: Place, root: URL): URL {
   set("sel", place.selected ?? "");
   set("row", place.row === null ? "" : String(place.row));
   set("top", place.first === null ? "" : String(place.first));
-  set("layout", place.layout ?? "");
+  set("mode", place.layout === "grid" ? "rows" : (place.layout ?? ""));
+  set("vector", place.vector ?? "");
+  if (place.color !== null) url.searchParams.set("color", place.color); // "" is a choice
   set("hide", place.hidden.join(","));
   if (place.counted !== null) url.searchParams.set("count", place.counted.join(",")); // an empty choice is kept
   set("off", place.off.join(","));

@@ -34,7 +34,7 @@ import { LabelEdits } from "./rows/labels.svelte";
 import { RowSelection, selectRows } from "./rows/selection.svelte";
 import { Results } from "./rows/results";
 import { Refs } from "./versions/refs.svelte";
-import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Place } from "./url";
+import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Layout, type Place } from "./url";
 
 export type Phase = "loading" | "ready" | "failed";
 
@@ -94,7 +94,6 @@ export class Viewer {
   palette = $state.raw(new ClassPalette([]));
 
   #hiddenNames = $derived(this.place.hidden.join(","));
-  // The same object until other tensors are hidden, to avoid repaints.
   hidden: ReadonlySet<string> = $derived(new Set(this.#hiddenNames.split(",")));
 
   #hiddenClasses = $derived(this.place.off.join(","));
@@ -102,7 +101,7 @@ export class Viewer {
     new Set(this.#hiddenClasses === "" ? [] : this.#hiddenClasses.split(",").map(Number)),
   );
   #classes = $derived(new ClassTable(this.info?.tensors ?? []));
-  /** The same object until the style changes. */
+  /** The same objects until they change, to avoid repaints. */
   style: OverlayStyle = $derived({
     hiddenTensors: this.hidden,
     hiddenCodes: this.hiddenCodes,
@@ -134,7 +133,7 @@ export class Viewer {
     return [...new Set(this.imageTensors.flatMap((image) => maskTensors(this.tensors, image, this.style)))];
   }
 
-  get layout(): "grid" | "table" {
+  get layout(): Layout {
     return this.place.layout ?? chooseLayout(this.tensors);
   }
 
@@ -211,7 +210,7 @@ export class Viewer {
 
   /** Opens a dataset; null lists all of them. */
   openDataset(dataset: string | null): Promise<void> {
-    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, off: [], windows: {}, label: null, image: null, ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, off: [], windows: {}, label: null, image: null, vector: null, color: null, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
@@ -303,6 +302,11 @@ export class Viewer {
     this.#put({ ...this.place, label }, "push");
   }
 
+  /** Sets which vectors the map shows, and by what its points are coloured. */
+  drawMap(how: Partial<Pick<Place, "vector" | "color">>): void {
+    this.#put({ ...this.place, ...how }, "replace");
+  }
+
   /** Sets how images are drawn; all of them, so that they can be compared. */
   draw(how: Partial<Pick<Place, "side" | "opacity" | "windows">>): void {
     this.#put({ ...this.place, ...how }, "replace");
@@ -334,8 +338,8 @@ export class Viewer {
     this.#put({ ...this.place, off: next }, "replace");
   }
 
-  showAs(layout: "grid" | "table"): void {
-    this.#put({ ...this.place, layout: layout === chooseLayout(this.tensors) ? null : layout }, "replace");
+  showAs(layout: Layout): void {
+    this.#put({ ...this.place, layout: layout === chooseLayout(this.tensors) ? null : layout }, "push");
   }
 
   /** Shows the newest version of a branch, at the same place. */

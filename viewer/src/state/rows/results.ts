@@ -60,7 +60,11 @@ export class Results {
   async rowsOf(dataset: string, result: QueryResult | null, count: number): Promise<ArrayLike<number>> {
     if (count > MOST_SELECTED) throw new Error(`${formatCount(count)} rows are too many to select: up to ${formatCount(MOST_SELECTED)} can be. Narrow the query first.`);
     if (result === null) return Array.from({ length: count }, (_, row) => row);
-    return parseNpz(await this.api.rowNumbers(dataset, result.view)).get("rows")?.values ?? [];
+    return this.numbersOf(dataset, result.view);
+  }
+
+  async numbersOf(dataset: string, view: string): Promise<ArrayLike<number>> {
+    return parseNpz(await this.api.rowNumbers(dataset, view)).get("rows")?.values ?? [];
   }
 
   /** Sends selected rows, sorted, which the server keeps for a week. */

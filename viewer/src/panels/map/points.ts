@@ -1,0 +1,130 @@
+/**
+ * The points of a map, in the units of a square of 1,000 × 1,000, with y downwards as on a screen.
+ *
+ * The server sends them in Morton order: blocks of consecutive points have small bounds, so that a lasso and the pointer
+ * look at the few blocks that they touch.
+ */
+import { parseNpz } from "../../fetch/numpy/npz";
+
+export const SIDE = 1000;
+export const BLOCK = 512;
+
+export interface Points {
+  count: number;
+  /** x and y of each point, one after the other. */
+  xy: Float32Array;
+  /** The row of each point in the version. */
+  rows: ArrayLike<number>;
+  /** Class codes, or numbers, by which points are coloured; null for one colour. */
+  values: ArrayLike<number> | null;
+  /** left, top, right, bottom of each block. */
+  blocks: Float32Array;
+  /** Rows that were looked at. */
+  projected: number;
+}
+
+export function readPoints(buffer: ArrayBuffer): Points {
+  const arrays = parseNpz(buffer);
+  const xy = fitSquare(arrays.get("xy")?.values ?? []);
+  return {
+    count: xy.length / 2,
+    xy,
+    rows: arrays.get("row")?.values ?? [],
+    values: arrays.get("color")?.values ?? null,
+    blocks: boundBlocks(xy),
+    projected: arrays.get("projected")?.values[0] ?? 0,
+  };
+}
+
+/** Scales coordinates into the square, less a margin, with one scale for both axes. */
+export function fitSquare(given: ArrayLike<number>): Float32Array {
+  const bounds = new Float64Array([Infinity, Infinity, -Infinity, -Infinity]);
+  grow(bounds, 0, given, 0, given.length);
+  const [left = 0, top = 0, right = 0, bottom = 0] = bounds;
+  const extent = Math.max(right - left, bottom - top);
+  const scale = extent > 0 ? (SIDE * 0.96) / extent : 1;
+  const xy = new Float32Array(given.length);
+  for (let i = 0; i < xy.length; i += 2) {
+    xy[i] = SIDE / 2 + ((given[i] ?? 0) - (left + right) / 2) * scale;
+    xy[i + 1] = SIDE / 2 - ((given[i + 1] ?? 0) - (top + bottom) / 2) * scale;
+  }
+  return xy;
+}
+
+export function boundBlocks(xy: Float32Array): Float32Array {
+  const count = Math.ceil(xy.length / 2 / BLOCK);
+  const blocks = new Float32Array(4 * count);
+  for (let block = 0; block < count; block += 1) {
+    blocks.set([Infinity, Infinity, -Infinity, -Infinity], 4 * block);
+    grow(blocks, 4 * block, xy, 2 * BLOCK * block, Math.min(xy.length, 2 * BLOCK * (block + 1)));
+  }
+  return blocks;
+}
+
+function grow(bounds: Float32Array | Float64Array, at: number, xy: ArrayLike<number>, start: number, stop: number): void {
+  for (let i = start; i < stop; i += 2) {
+    const [x, y] = [xy[i] ?? 0, xy[i + 1] ?? 0];
+    if (x < (bounds[at] ?? 0)) bounds[at] = x;
+    if (y < (bounds[at + 1] ?? 0)) bounds[at + 1] = y;
+    if (x > (bounds[at + 2] ?? 0)) bounds[at + 2] = x;
+    if (y > (bounds[at + 3] ?? 0)) bounds[at + 3] = y;
+  }
+}
+
+/** Indices of the blocks that touch a rectangle. */
+function touching(points: Points, left: number, top: number, right: number, bottom: number): number[] {
+  const found: number[] = [];
+  const { blocks } = points;
+  for (let at = 0; at < blocks.length; at += 4) {
+    const isBeside = (blocks[at] ?? 0) > right || (blocks[at + 2] ?? 0) < left;
+    if (!isBeside && (blocks[at + 1] ?? 0) <= bottom && (blocks[at + 3] ?? 0) >= top) found.push(at / 4);
+  }
+  return found;
+}
+
+/** The points inside a closed outline (x, y, x, y, …), by the even-odd rule. */
+export function pointsInside(points: Points, outline: readonly number[]): number[] {
+  const xs = outline.filter((_, i) => i % 2 === 0);
+  const ys = outline.filter((_, i) => i % 2 === 1);
+  const found: number[] = [];
+  for (const block of touching(points, Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys))) {
+    const crossing = edgesNear(points, block, outline);
+    for (let i = block * BLOCK; i < Math.min(points.count, (block + 1) * BLOCK); i += 1) {
+      if (isInside(crossing, points.xy[2 * i] ?? 0, points.xy[2 * i + 1] ?? 0)) found.push(i);
+    }
+  }
+  return found;
+}
+
+/** The edges that a ray to the right can cross from a point of the block: x, y, x, y of each. */
+function edgesNear(points: Points, block: number, outline: readonly number[]): number[] {
+  const [left = 0, top = 0, , bottom = 0] = points.blocks.subarray(4 * block, 4 * block + 4);
+  const edges: number[] = [];
+  for (let i = 0; i < outline.length; i += 2) {
+    const [x, y] = [outline[i] ?? 0, outline[i + 1] ?? 0];
+    const [nextX, nextY] = [outline[(i + 2) % outline.length] ?? 0, outline[(i + 3) % outline.length] ?? 0];
+    if (Math.max(x, nextX) >= left && Math.max(y, nextY) >= top && Math.min(y, nextY) <= bottom) edges.push(x, y, nextX, nextY);
+  }
+  return edges;
+}
+
+function isInside(edges: readonly number[], x: number, y: number): boolean {
+  let is = false;
+  for (let i = 0; i < edges.length; i += 4) {
+    const [x1 = 0, y1 = 0, x2 = 0, y2 = 0] = [edges[i], edges[i + 1], edges[i + 2], edges[i + 3]];
+    if (y1 > y !== y2 > y && x < ((x2 - x1) * (y - y1)) / (y2 - y1) + x1) is = !is;
+  }
+  return is;
+}
+
+/** The point closest to a place, within a distance; null where there is none. */
+export function nearest(points: Points, x: number, y: number, distance: number): number | null {
+  let [best, found] = [distance ** 2, -1];
+  for (const block of touching(points, x - distance, y - distance, x + distance, y + distance)) {
+    for (let i = block * BLOCK; i < Math.min(points.count, (block + 1) * BLOCK); i += 1) {
+      const away = ((points.xy[2 * i] ?? 0) - x) ** 2 + ((points.xy[2 * i + 1] ?? 0) - y) ** 2;
+      if (away <= best) [best, found] = [away, i];
+    }
+  }
+  return found < 0 ? null : found;
+}
