@@ -989,6 +989,26 @@ export interface components {
             query: unknown;
         };
         /**
+         * ListedRows
+         * @description A batch of rows in an order that only the client has.
+         */
+        ListedRows: {
+            /**
+             * Stop
+             * @description what `state` has as its position after it
+             */
+            stop: number;
+            /** Places */
+            places: number[];
+            /** Positions */
+            positions: number[];
+            /**
+             * Valid
+             * @default true
+             */
+            valid?: boolean;
+        };
+        /**
          * MergeRequest
          * @description Bring the changes of ``source`` (a branch, or any version) into a branch.
          */
@@ -1386,6 +1406,11 @@ export interface components {
              * @default 0
              */
             epoch?: number;
+            /**
+             * Batches
+             * @description the rows of each, instead of sizes, ranks and a state
+             */
+            batches?: components["schemas"]["ListedRows"][];
             /**
              * State
              * @description a loader's; begins there

@@ -4,6 +4,7 @@
  * The server sends them in Morton order: blocks of consecutive points have small bounds, so that a lasso and the pointer
  * look at the few blocks that they touch.
  */
+import { formatCount, formatPlural } from "../../format";
 import { parseNpz } from "../../fetch/numpy/npz";
 
 export const SIDE = 1000;
@@ -127,4 +128,15 @@ export function nearest(points: Points, x: number, y: number, distance: number):
     }
   }
   return found < 0 ? null : found;
+}
+
+/** How many points there are, and why not one for each of the version's rows. */
+export function describePoints(points: Points | null, rows: number): string[] {
+  if (points === null) return [];
+  const missing = points.projected - points.count;
+  return [
+    formatPlural(points.count, "point"),
+    ...(missing > 0 ? [`${formatCount(missing)} without a vector`] : []),
+    ...(points.projected < rows ? [`of ${formatPlural(points.projected, "row")} that are spread over all`] : []),
+  ];
 }
