@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tensorlake.dataset.runs.tables import EVENT_COLUMNS
 from tensorlake.errors import MissingExtraError
 from tensorlake.quantities import is_whole_number
 
@@ -81,7 +82,8 @@ def trainer_callback(log: Log) -> Any:
 def _scalars(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return the metrics that are numbers."""
     found: dict[str, float] = {}
-    for name, value in metrics.items():
+    for given, value in metrics.items():
+        name = f"trainer/{given}" if given in EVENT_COLUMNS.names else given  # such as its epoch
         if is_whole_number(value) or isinstance(value, float) or getattr(value, "ndim", None) == 0:
             found[name] = float(value)
     return found

@@ -150,6 +150,8 @@ class Recorder:
         with self._lock:
             newest = self.step
             if not self._has_batches:
+                if self._watches is not None and not self._recent:
+                    warnings.warn(RunRecordWarning(_elsewhere(self.record)), stacklevel=3)
                 step = self._following(step)
             number = newest if step is None else step
             known = next((one for one in self._recent if one.step == number), None)
@@ -235,6 +237,26 @@ class Recorder:
                 future.result()
             except TensorlakeError:
                 self._submitted(path, make).result()
+        if self._has_batches:
+            self._warn_of_others()
+
+    def _warn_of_others(self) -> None:
+        """Warn if a process that began later recorded the same rank: its steps replace these."""
+        later = [
+            one
+            for one in self.record.segments()
+            if one.attempt > self.attempt and one.rank == self._rank
+        ]
+        if later:
+            first = min(one.step for one in later)
+            warnings.warn(
+                RunRecordWarning(
+                    f"another process has recorded run {self.record.name!r} as rank {self._rank}"
+                    f" meanwhile, and its steps from {first} on replace the ones of this process\n"
+                    "give each program a run of its own, and each process its rank"
+                ),
+                stacklevel=3,
+            )
 
     def _following(self, step: int | None) -> int:
         """Return the step that is logged without a loader."""
@@ -332,6 +354,14 @@ def software_of(loader: Loader) -> dict[str, str]:
         return software() | ({"resampler": decode.choose_resampler().name} if is_media else {})
     except MissingExtraError:
         return software()
+
+
+def _elsewhere(record: Record) -> str:
+    return (
+        f"run {record.name!r} has a loader, but none of its batches was handed out in this process:"
+        " workers of a DataLoader do not record, and each call of log() counts as a step\nread the"
+        " loader itself, or give its DataLoader num_workers=0: it has threads of its own"
+    )
 
 
 def _failed(record: Record, error: TensorlakeError) -> str:

@@ -24,16 +24,24 @@ from tensorlake.dataset.runs.counterfactual import Counterfactual
 from tensorlake.dataset.runs.record import Record
 from tensorlake.dataset.runs.recorder import Recorder
 from tensorlake.dataset.runs.replay import CanLoad, Replay, Seen
-from tensorlake.dataset.runs.tables import Table, read_tables
+from tensorlake.dataset.runs.tables import EVENT_COLUMNS, ROW_COLUMNS, Table, read_tables
 from tensorlake.dataset.runs.timeline import Stretch, Timeline
-from tensorlake.dataset.runs.values import IDS, number, numbers, row_ids, row_numbers, with_values
+from tensorlake.dataset.runs.values import (
+    IDS,
+    check_names,
+    number,
+    numbers,
+    row_ids,
+    row_numbers,
+    with_values,
+)
 from tensorlake.dataset.transform.loader_options import (
     DEFAULTS,
     JaxOptions,
     LoaderOptions,
     TorchOptions,
 )
-from tensorlake.errors import InvalidInputError, did_you_mean
+from tensorlake.errors import InvalidInputError, did_you_mean, shown
 from tensorlake.format import ROW_ID
 from tensorlake.quantities import checked_integer, plural
 
@@ -162,8 +170,14 @@ class Run:
         recorder = self._recording()
         if step is not None:
             step = checked_integer(step, name="step", least=0)
+        check_names(scalars, EVENT_COLUMNS.names, "log()")
         own = {name: number(name, value) for name, value in scalars.items()}
         if per_row is not None:
+            if not isinstance(per_row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+                raise InvalidInputError(
+                    f"per_row is a dict of one number per row, by name, got {shown(per_row)}"
+                )
+            check_names(per_row, ROW_COLUMNS.names, "per_row=")
             values = {name: numbers(name, value) for name, value in per_row.items()}
             ids = self._ids_of(rows)
             for name, array in values.items():

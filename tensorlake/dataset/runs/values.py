@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from tensorlake.quantities import is_whole_number
 __all__ = [
     "IDS",
     "Which",
+    "check_names",
     "number",
     "numbers",
     "row_ids",
@@ -82,7 +84,10 @@ def _array(value: Any) -> npt.NDArray[Any]:
     for method in ("detach", "cpu"):  # a torch tensor, of any device
         if hasattr(value, method):
             value = getattr(value, method)()
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except TypeError:  # of a dtype that NumPy lacks, such as bfloat16
+        return np.asarray(value.double())
 
 
 def row_numbers(value: Any) -> Int64Array:
@@ -95,6 +100,24 @@ def row_numbers(value: Any) -> Int64Array:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InvalidInputError(f"rows= is a batch's '_row', got {shown(value)}")
     return array.astype(np.int64)
+
+
+def check_names(given: Iterable[object], own: Sequence[str], call: str) -> None:
+    """Refuse names of values that the record has itself.
+
+    Raises:
+        InvalidInputError: There is such a name, or one that is not a string.
+    """
+    for name in given:
+        if not isinstance(name, str) or not name:
+            raise InvalidInputError(f"{call}: a name is a string, got {shown(name)}")
+        if name in own:
+            raise InvalidInputError(
+                f"{call}: {name!r} is a column of the record itself\nuse another name, such as"
+                f" {f'train/{name}'!r}: run.log(**{{…}})"
+                if call == "log()"
+                else f"{call}: {name!r} is a column of the record itself\nuse another name"
+            )
 
 
 def number(name: str, value: Any) -> float:

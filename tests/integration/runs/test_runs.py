@@ -345,6 +345,9 @@ def test_torch_and_its_tensors(pictures):
         ({"per_row": {"loss": [1.0]}, "rows": [99]}, "the version has 47 rows"),
         ({"per_row": {"loss": [1.0]}, "rows": ["a"]}, "batch's '_row'"),
         ({"rows": [1]}, "rows= is for per_row="),
+        ({"epoch": 1.0}, r"'epoch' is a column of the record itself"),
+        ({"per_row": 1.0, "rows": [1]}, "per_row is a dict"),
+        ({"per_row": {"rank": [1.0]}, "rows": [1]}, "'rank' is a column of the record"),
         ({"step": -1, "loss": 1.0}, "step"),
     ],
 )
@@ -402,8 +405,11 @@ def test_batches_of_worker_processes_leave_steps_to_the_program(pictures):
         fed = torch.utils.data.DataLoader(
             loader, batch_size=None, num_workers=2, multiprocessing_context="fork"
         )
-        for number, _batch in enumerate(fed):
-            run.log(loss=number)
+        losses = [float(number) for number, _batch in enumerate(fed)]
+        with pytest.warns(tl.RunRecordWarning, match="num_workers=0"):
+            run.log(loss=losses[0])
+        for loss in losses[1:]:
+            run.log(loss=loss)
 
     assert pictures.runs["workers"].steps.column("loss").to_pylist() == [
         0.0,
@@ -428,3 +434,27 @@ def test_values_may_be_logged_of_the_batches_before(pictures):
             run.log(step=4, loss=4.0)
 
     assert pictures.runs["late"].steps.column("loss").to_pylist() == [None, 1.0, None, 3.0]
+
+
+def test_a_second_process_of_a_rank_is_noticed(pictures):
+    first, second = pictures.run("two"), pictures.run("two")
+    for run, seed in ((first, 1), (second, 2)):
+        batches = iter(run.loader(batch_size=8, seed=seed, shuffle=True))
+        for _ in range(3):
+            next(batches)
+
+    with pytest.warns(tl.RunRecordWarning, match="another process has recorded run 'two'"):
+        first.close()
+    second.close()
+
+
+def test_narrow_floats_of_torch_are_logged(pictures):
+    import torch
+
+    half = torch.arange(8).to(torch.bfloat16)
+    with pictures.run("narrow") as run:
+        batch = next(iter(run.torch(batch_size=8)))
+        run.log(loss=half.mean(), per_row={"loss": half}, rows=batch["_row"])
+
+    assert pictures.runs["narrow"].steps.column("loss").to_pylist() == [3.5]
+    assert pictures.runs["narrow"].rows("loss")["loss"].tolist() == list(range(8))
