@@ -67,10 +67,10 @@ test("any dataset is shown as a grid or a table, and the URL says which", async 
   await page.getByRole("button", { name: "Show as table" }).click();
 
   await expect.poll(() => cells(page, 1)).toEqual(["1", "1 × 4, xywh", "cat", "0.025641"]);
-  await expect.poll(() => new URL(page.url()).searchParams.get("layout")).toBe("table");
+  await expect.poll(() => new URL(page.url()).searchParams.get("mode")).toBe("table");
   await page.getByRole("button", { name: "Show as grid" }).click();
   await page.getByRole("option").first().waitFor();
-  expect(new URL(page.url()).searchParams.get("layout")).toBeNull();
+  expect(new URL(page.url()).searchParams.get("mode")).toBeNull();
 });
 
 test("a table has no serious fault of access, in light and dark", async () => {
