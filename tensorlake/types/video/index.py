@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["index_video"]
+__all__ = ["index_video", "map_packets"]
 
 _SEARCHED: Final = 64  # bytes that a container writes between a block's position and its packet
 _FOREIGN_SIDE_DATA: Final = frozenset(
@@ -65,7 +65,7 @@ def index_video(data: Buffer, limits: Limits | None = None) -> VideoMap:
         raise ValueError(f"it is not {FORMATS}")
     check_container(data, container, tracks=limits.tracks, frames=limits.frames)
     with _failures_named():
-        video, packets = _mapped(data, container, limits)
+        video, packets = map_packets(data, container, limits)
         return verified(video, packets.times, packets.discarded, data, limits)
 
 
@@ -77,7 +77,7 @@ def _failures_named() -> Generator[None]:
         raise ValueError(f"FFmpeg cannot read it: {error}") from error
 
 
-def _mapped(data: Buffer, container: str, limits: Limits) -> tuple[VideoMap, _Packets]:
+def map_packets(data: Buffer, container: str, limits: Limits) -> tuple[VideoMap, _Packets]:
     """Read the packets, and build the map that their times give."""
     with opened_container(data, container, limits) as opened:
         stream = video_stream(opened)

@@ -8,7 +8,7 @@ lie apart are decoded in several runs, each from its own key frame, so that noth
     runs        └───── run 0 ─────┘              └─ run 1 ┘
 
 The bytes of a file are cut into parts, each with a checksum of its own, at packets: at a key frame
-if the part has `_KEY_NBYTES`, at another packet if it has a run's length. Cuts follow from the map,
+if the part has `_KEY_NBYTES`, at another packet if it has `_PART_NBYTES`. Cuts follow from the map,
 so that they need not be stored with it.
 """
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "cut_points", "parts_of", "plan_runs", "run_from"]
 
-# A window wastes half a part at its end; 16 KiB is 5 % of a second of video at 2.5 Mbit/s. A part
-# costs seven bytes of its chunk's header, so that a file has at most 65,536.
-_PART_NBYTES = 16 << 10
-_KEY_NBYTES = 4 << 10
+# A window wastes half a part at its end (benchmarks/media_video.py measures it). A part costs seven
+# bytes of its chunk's header, so that a file has at most 65,536.
+_PART_NBYTES = 4 << 10
+_KEY_NBYTES = 2 << 10
 _MAX_PARTS = 1 << 16
 
 
@@ -93,17 +93,20 @@ def _stops(video: VideoMap, packets: np.ndarray) -> np.ndarray:
 def cut_points(video: VideoMap) -> np.ndarray:
     """Return the ends of the parts of the file: int64, ascending, the last its length."""
     least = max(_PART_NBYTES, video.nbytes // _MAX_PARTS)
-    at_key = min(_KEY_NBYTES * (least // _PART_NBYTES), least)
+    at_key = _KEY_NBYTES * (least // _PART_NBYTES)
     is_key = np.zeros(len(video.sizes), dtype=np.bool_)
     is_key[video.keys] = True
     places = np.argsort(video.offsets, kind="stable")
     pairs = zip(video.offsets[places].tolist(), is_key[places].tolist(), strict=True)
     cuts: list[int] = []
-    last = 0
+    last, begins_group = 0, True
     for offset, key in pairs:
+        if key and offset - last < at_key and not begins_group:
+            cuts.pop()  # a short end of a group belongs to the part before it
+            last = cuts[-1] if cuts else 0
         if offset - last >= (at_key if key else least):
             cuts.append(offset)
-            last = offset
+            last, begins_group = offset, key
     if last < video.nbytes:
         cuts.append(video.nbytes)
     return np.array(cuts, dtype=np.int64)

@@ -1,0 +1,150 @@
+"""Clips of 16 frames at random places of videos, in two threads, beside PyAV by hand.
+
+A camera passes over a scene with noise, 640 × 480 at 30 frames per second, in H.264 with a key
+frame each second, or each ten. PyAV opens the file, seeks to the key frame before the clip, and
+decodes up to its last frame; both read from the page cache. tensorlake's bytes are those of the
+parts that it reads, over the span from the key frame to the clip's last packet.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness.data import Workspace
+from benchmarks.harness.runs import (
+    Benchmark,
+    Contender,
+    Goal,
+    Limit,
+    Measurement,
+    stopwatch,
+    warm_up,
+)
+
+__all__ = ["BENCHMARKS"]
+
+HEIGHT, WIDTH, RATE, CLIP, THREADS = 480, 640, 30, 16, 2
+OWN, PEER = "tensorlake", "PyAV by hand, a local file"
+SPAN = "bytes ÷ span"
+MAPPED = "mapped × real time"
+
+
+def video_file(workspace: Workspace, group: int) -> Path:
+    """Return a minute of video with a key frame every `group` frames."""
+    import av
+
+    file = workspace.folder / f"video-{group}.mp4"
+    if file.exists():
+        return file
+    rng = np.random.default_rng(0)
+    coarse = rng.integers(0, 255, (HEIGHT // 16, WIDTH // 16, 3))
+    scene = np.kron(np.tile(coarse, (2, 2, 1)), np.ones((16, 16, 1), np.int16)).astype(np.int16)
+    noise = rng.integers(-12, 13, (16, HEIGHT, WIDTH, 3), dtype=np.int16)
+    with av.open(str(file), "w") as out:
+        options = {"g": str(group), "preset": "veryfast", "crf": "21"}
+        stream: Any = out.add_stream("libx264", rate=RATE, options=options)
+        stream.height, stream.width, stream.pix_fmt = HEIGHT, WIDTH, "yuv420p"
+        for number in range((10 if workspace.is_quick else 60) * RATE):
+            y, x = number % HEIGHT, 2 * number % WIDTH
+            pixels = scene[y : y + HEIGHT, x : x + WIDTH] + noise[number * 7 % 16]
+            frame = av.VideoFrame.from_ndarray(
+                np.clip(pixels, 0, 255).astype(np.uint8), format="rgb24"
+            )
+            frame.pts = number
+            out.mux(stream.encode(frame))
+        out.mux(stream.encode())
+    return file
+
+
+def _starts(workspace: Workspace, frames: int) -> list[int]:
+    count = 20 if workspace.is_quick else 120
+    return np.random.default_rng(1).integers(0, frames - CLIP, count).tolist()
+
+
+def _own(workspace: Workspace, group: int) -> Measurement:
+    import tensorlake as tl
+    from tensorlake.types.video.containers import Limits
+    from tensorlake.types.video.index import map_packets
+
+    content = video_file(workspace, group).read_bytes()
+    folder = workspace.folder / f"video-{group}.tl"
+    warm_up()
+    with stopwatch() as mapping:
+        map_packets(content, "mov", Limits())
+    made = tl.create(str(folder), {"video": tl.Video()}, exist_ok=True)
+    if not len(made):
+        made.append({"video": content})
+        made.commit("a video")
+    clip = tl.open(str(folder))["video"][0]
+    starts = _starts(workspace, len(clip))
+    clip[:CLIP]
+    with stopwatch() as watch, ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(lambda start: clip[start : start + CLIP].shape, starts))
+    facts = {SPAN: _bytes_over_span(clip, starts), MAPPED: clip.duration / mapping.cpu_seconds}
+    return Measurement(watch.seconds, len(starts), watch.cpu_seconds, facts)
+
+
+def _bytes_over_span(clip: Any, starts: list[int]) -> float:
+    from tensorlake.types.video.map import read_map
+    from tensorlake.types.video.plan import plan_runs
+
+    video, read, spans = read_map(clip.head), 0, 0
+    for start in starts:
+        region = (slice(start, start + CLIP),)
+        wanted = clip.type.wanted_parts(clip.map, region, tensor="", row=0)
+        read += sum(int(np.diff(clip.map.span(part))[0]) for part in wanted.tolist())
+        for run in plan_runs(video, np.arange(start, start + CLIP)):
+            last = run.stop - 1
+            spans += int(video.offsets[last] + video.sizes[last] - video.offsets[run.start])
+    return read / spans
+
+
+def _peer(workspace: Workspace, group: int) -> Measurement:
+    import av
+
+    file = video_file(workspace, group)
+    frames = (10 if workspace.is_quick else 60) * RATE
+    starts = _starts(workspace, frames)
+
+    def decode(start: int) -> int:
+        made: list[np.ndarray] = []
+        with av.open(str(file)) as opened:
+            stream: Any = opened.streams.video[0]
+            stream.codec_context.thread_count = 1
+            opened.seek(int(start / RATE / stream.time_base), stream=stream)
+            for frame in opened.decode(stream):
+                number = round(float(frame.pts * stream.time_base) * RATE)
+                if number >= start:
+                    made.append(frame.to_ndarray(format="rgb24"))
+                if number >= start + CLIP - 1:
+                    break
+        return len(np.stack(made))
+
+    decode(0)
+    with stopwatch() as watch, ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(decode, starts))
+    return Measurement(watch.seconds, len(starts), watch.cpu_seconds)
+
+
+def _clips(group: int) -> Benchmark:
+    return Benchmark(
+        name=f"video_{group // RATE}s",
+        question=f"Random clips of {CLIP} frames of a minute of video, a key frame each"
+        f" {group // RATE} s",
+        unit="clips",
+        contenders=(
+            Contender(OWN, partial(_own, group=group)),
+            Contender(PEER, partial(_peer, group=group)),
+        ),
+        goals=(Goal(OWN, PEER, 1.0, "CPU second"),),
+        limits=(Limit(OWN, SPAN, at_most=1.05), Limit(OWN, MAPPED, at_least=1_000)),
+        prepare=partial(video_file, group=group),
+    )
+
+
+BENCHMARKS = tuple(_clips(group) for group in (RATE, 10 * RATE))
