@@ -69,6 +69,12 @@ class Counterfactual:
         """Make the run's loader again, from its first step on."""
         if not self.stretches:
             raise InvalidInputError(f"run {self.replay.name!r} recorded no batch")
+        sizes = sorted({one.segment.global_batch_size for one in self.stretches})
+        if len(sizes) > 1:
+            raise InvalidInputError(
+                f"run {self.replay.name!r} was resumed with other batch sizes ({sizes}), and a"
+                " loader has one\nmake its batches step by step: run.without(view).batch(step)"
+            )
         return self._made(self.stretches[0], None, framework, arguments)
 
     def _made(
@@ -101,5 +107,10 @@ class Counterfactual:
         if left_out.snapshot.digest != snapshot.digest:
             physical = physical_of(ids_of(left_out.snapshot, physical), snapshot)
         rows = snapshot.rows_of(physical[physical >= 0])
+        if len(left_out.all_positions()) and not (rows >= 0).any():
+            raise InvalidInputError(
+                f"without(): none of these {len(self.left_out):,} rows of {self.left_out.url!r} is"
+                f" in {snapshot.version} of {snapshot.url!r}, which the run read"
+            )
         loader.leave_out(np.unique(rows[rows >= 0]))
         return loader

@@ -69,7 +69,7 @@ class Runs(Mapping[str, Run]):
 
 
 def open_run(
-    url: str | PathLike[str],
+    url: str | PathLike[str] | HasViews[Any],
     name: str,
     config: Mapping[str, Any] | None = None,
     *,
@@ -78,7 +78,7 @@ def open_run(
     """Record a run in a place of your choice: of a mix, or of datasets that are read only.
 
     Args:
-        url: A folder or a prefix of a bucket.
+        url: A folder or a prefix of a bucket; or a dataset, as ``ds.run()``.
         name: Name of the run; a run of this name is continued.
         config: JSON values to remember; values of keys that name secrets are hidden.
         storage_options: Credentials and endpoint, by fsspec's key names.
@@ -97,6 +97,8 @@ def open_run(
         >>> tl.runs("memory://doc-runs")["first"].steps.column("total").to_pylist()
         [3.0, 3.0]
     """
+    if not isinstance(url, str | PathLike):
+        return recorded_beside(url, name, config)
     store = open_store(place_text(url, what="url"), storage_options=storage_options)
     return _opened(store, name, config, url=store.url, version="", dataset=None)
 

@@ -70,6 +70,8 @@ class Recorder:
         self._rank = 0
         self._meter = Meter(0, time.time())
         self._has_batches = False  # of a loader: otherwise the program counts steps
+        self._counts = False  # whether the program does
+        self._early: list[Mapping[str, float]] = []  # logged before the first batch
         self._recent: list[Step] = []  # which scalars may still be logged of
         self._next: int | None = None  # the next step; None: not known before a pass begins
         self._first = 0  # of the steps of this process
@@ -79,7 +81,7 @@ class Recorder:
         self._flushed = time.monotonic()
         self._puts: dict[str, tuple[Callable[[], bytes], Future[Any]]] = {}
         self._is_closed = False
-        atexit.register(self.close)
+        atexit.register(self._close)
 
     @property
     def step(self) -> int | None:
@@ -135,10 +137,12 @@ class Recorder:
             return
         with self._lock:
             self._has_batches = True
+            early = {name: value for one in self._early for name, value in one.items()}
+            self._early.clear()
             if self._recent:
                 self._recent[-1].compute_s = user_s
             step, self._next = self._next or 0, (self._next or 0) + 1
-            self._add(Step(step, time.time(), epoch, share.next_place, wait_s))
+            self._add(Step(step, time.time(), epoch, share.next_place, wait_s, scalars=early))
 
     def log(self, scalars: Mapping[str, float], step: int | None = None) -> None:
         """Log scalars of the step handed out last; without a loader, of a step of their own.
@@ -148,10 +152,15 @@ class Recorder:
         """
         self._check_usable()
         with self._lock:
+            if not (self._has_batches or self._counts):
+                if step is None:  # of the first batch, if a loader hands one out
+                    self._early.append(scalars)
+                    if time.monotonic() - self._flushed >= FLUSH_S:
+                        self.flush()
+                    return
+                self._count_early()
             newest = self.step
             if not self._has_batches:
-                if self._watches is not None and not self._recent:
-                    warnings.warn(RunRecordWarning(_elsewhere(self.record)), stacklevel=3)
                 step = self._following(step)
             number = newest if step is None else step
             known = next((one for one in self._recent if one.step == number), None)
@@ -194,6 +203,8 @@ class Recorder:
         """Begin to write what was collected; a part that failed before is put again."""
         with self._lock:
             self._flushed = time.monotonic()
+            if self._early and self._watches is None:
+                self._count_early()
             for path, (make, future) in list(self._puts.items()):
                 if not future.done():
                     continue
@@ -222,14 +233,23 @@ class Recorder:
         Raises:
             StorageError: The store took a part neither before nor now.
         """
+        if not (self._is_closed or self._is_elsewhere):
+            self._close()
+            if self._has_batches:
+                self._warn_of_others()
+
+    def _close(self) -> None:
+        """Close; at the interpreter's exit stores can be written to, but not listed."""
         if self._is_closed or self._is_elsewhere:
             return
         with self._lock:
+            if self._early:
+                self._count_early()
             while self._recent:
                 self._meter.add(self._recent.pop(0))
             self.flush()
             self._is_closed = True
-            atexit.unregister(self.close)
+            atexit.unregister(self._close)
             puts = dict(self._puts)
             self._puts.clear()
         for path, (make, future) in puts.items():
@@ -237,8 +257,6 @@ class Recorder:
                 future.result()
             except TensorlakeError:
                 self._submitted(path, make).result()
-        if self._has_batches:
-            self._warn_of_others()
 
     def _warn_of_others(self) -> None:
         """Warn if a process that began later recorded the same rank: its steps replace these."""
@@ -257,6 +275,15 @@ class Recorder:
                 ),
                 stacklevel=3,
             )
+
+    def _count_early(self) -> None:
+        """Let the program count the steps: each call of log() without a loader's batch is one."""
+        self._counts = True
+        if self._watches is not None:
+            warnings.warn(RunRecordWarning(_elsewhere(self.record)), stacklevel=4)
+        for scalars in self._early:
+            self._add(Step(self._following(None), time.time(), -1, -1, 0.0, scalars=dict(scalars)))
+        self._early.clear()
 
     def _following(self, step: int | None) -> int:
         """Return the step that is logged without a loader."""
@@ -287,7 +314,12 @@ class Recorder:
 
     def _submitted(self, path: str, make: Callable[[], bytes]) -> Future[Any]:
         store = self.record.store
-        return runtime.submit_here(lambda: put_surely(store, path, make()))
+        try:
+            return runtime.submit_here(lambda: put_surely(store, path, make()))
+        except RuntimeError:  # the interpreter exits, and its threads take no more work
+            done = Future[Any]()
+            done.set_result(runtime.run_here(put_surely(store, path, make())))
+            return done
 
     @property
     def _is_elsewhere(self) -> bool:

@@ -118,7 +118,14 @@ class Replay:
             start = int(segment.state["position"])
             batches = loader.batches_from(start, size=segment.global_batch_size)
             stop = batches.count if stretch.stop is None else stretch.stop - stretch.start
-            places = loader.plan.places_with(row)
+            plan = loader.plan
+            plan.refuse_mix("steps_of()")
+            if len(plan) and isinstance(plan.rows_at(np.zeros(1, np.int64)), list):
+                raise InvalidInputError(
+                    f"steps_of(): run {self.name!r} read packed rows or windows, of which a step"
+                    " has parts\nask for the rows of a step: run.rows_at(step)"
+                )
+            places = plan.places_with(row)
             numbers = {
                 bisect_right(range(stop), place, key=batches.stop)
                 for place in places.tolist()

@@ -239,10 +239,8 @@ class Run:
         ``position``, ``wait_s`` (for the batch), ``compute_s`` (in the program's loop), and the
         scalars, float64.
         """
-        timelines = self._timelines()
-        return read_tables(self._record, "events", timelines).sort_by(
-            [("step", "ascending"), ("rank", "ascending")]
-        )
+        table = read_tables(self._record, "events", self._timelines())
+        return table.sort_by([("step", "ascending"), ("rank", "ascending")])
 
     def rows_at(self, step: int, rank: int | None = None) -> Int64Array:
         """Return the row numbers, int64, of a step's batch, in its order.
@@ -307,8 +305,8 @@ class Run:
         """
         if self._dataset is None:
             raise InvalidInputError(
-                f"run {self.name!r} is in a place without a dataset\nsay which: tl.runs(url)["
-                f"{self.name!r}].of(ds)"
+                f"rows() is a View of one dataset, and run {self.name!r} is in a place without one"
+                "\nname the dataset: run.of(ds).rows(name)"
             )
         table = self.logged(name)
         return self._dataset.__view__(with_values(rowset_of(self._dataset), table, name))
@@ -339,6 +337,10 @@ class Run:
             >>> [(batch["x"].tolist(), batch["_valid"].tolist()) for batch in other.loader()]
             [([4, 2], [True, True]), ([1, 0], [True, False])]
         """
+        if not hasattr(view, "__rowset__"):
+            raise InvalidInputError(
+                f"without() takes the rows as a view, such as ds.query(…), got {shown(view)}"
+            )
         return Counterfactual(self._replay(), self._known_stretches(), rowset_of(view))
 
     def of(self, rows: Any) -> Run:
@@ -418,6 +420,13 @@ class Run:
                 f"run {self.name!r} is in a place without a dataset\nsay what to read:"
                 f" run.{framework.replace('numpy', 'loader')}(view, batch_size=…)"
             )
+        if self._dataset is not None and hasattr(given, "__rowset__"):
+            own, read = rowset_of(self._dataset).url, rowset_of(cast("HasRows", given)).url
+            if own != read:
+                raise InvalidInputError(
+                    f"run {self.name!r} is recorded beside {own!r}, and these are rows of {read!r}"
+                    f"\nrecord it beside them, or in a place of its own: tl.run(url, {self.name!r})"
+                )
         loader = cast("CanLoad", given).__loader__(framework, arguments)
         columns = [one.name for one in loader.columns]
         self._sources = _sources_of(given)

@@ -70,7 +70,10 @@ def with_values(rows: RowSet, table: Table, name: str) -> RowSet:
     import tensorlake_query as tql
 
     if name in rows.schema:
-        raise InvalidInputError(f"the dataset has a tensor {name!r}, and the View would have two")
+        raise InvalidInputError(
+            f"the dataset has a tensor {name!r}, and the View would have two columns of this name"
+            f"\nask for the values in a query: ds.query(\"SELECT *, RUN('…', {name!r}) AS logged\")"
+        )
     ids, values = values_by_id(table, name, "last")
     positions, kept = matched_ids(ids, rows.selection)
     order = np.argsort(positions, kind="stable")

@@ -14,21 +14,9 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset.runs.record import Record
+from tests.integration.runs.conftest import ROWS
 
-ROWS = 47
 RANDOM_CROP = {"image": [tl.decode.RandomResizedCrop(8, 8), tl.decode.Flip()]}
-
-
-@pytest.fixture
-def pictures(tmp_path):
-    rng = np.random.default_rng(3)
-    ds = tl.create(tmp_path / "pictures.tl", {"image": tl.Image("png"), "label": "int64"})
-    for start in range(0, ROWS, 10):
-        stop = min(start + 10, ROWS)
-        images = [rng.integers(0, 256, (11, 12, 3), np.uint8) for _ in range(start, stop)]
-        ds.extend({"image": images, "label": range(start, stop)})
-        ds.commit(f"rows from {start}")
-    return ds
 
 
 def trained(run, *, batches=None, rows=None, **arguments):
@@ -163,6 +151,22 @@ def test_a_killed_process_leaves_a_readable_record(pictures, tmp_path):
     assert pictures.check().ok
 
 
+def test_a_program_that_does_not_close_its_run_loses_nothing(pictures):
+    program = f"""
+        import tensorlake as tl
+        run = tl.open({pictures.url!r}).run("open")
+        for batch in run.loader(batch_size=10):
+            run.log(mean=batch["label"].mean())
+    """
+
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr == ""
+    assert pictures.runs["open"].steps.column("mean").to_pylist() == [4.5, 14.5, 24.5, 34.5, 43.0]
+
+
 def test_values_of_rows_follow_rows(pictures):
     with pictures.run("hard") as run:
         for batch in run.loader(batch_size=8, shuffle=True, seed=3):
@@ -218,7 +222,7 @@ def test_packed_rows_are_given_again(tmp_path):
     again = ds.runs["packed"].of(packed)
 
     assert all(np.array_equal(again.batch(step)["tokens"], seen[step]) for step in range(len(seen)))
-    with pytest.raises(tl.InvalidInputError, match="several rows"):
+    with pytest.raises(tl.InvalidInputError, match="read packed rows or windows"):
         again.steps_of(0)
 
 
@@ -395,66 +399,3 @@ def test_a_forked_child_records_nothing(pictures):
                     os._exit(0)
             assert os.waitpid(pid, 0)[1] == 0
     assert pictures.runs["forked"].steps.column("loss").to_pylist() == [1.0]
-
-
-def test_batches_of_worker_processes_leave_steps_to_the_program(pictures):
-    import torch
-
-    with pictures.run("workers") as run:
-        loader = run.torch(batch_size=8, columns=["label"])
-        fed = torch.utils.data.DataLoader(
-            loader, batch_size=None, num_workers=2, multiprocessing_context="fork"
-        )
-        losses = [float(number) for number, _batch in enumerate(fed)]
-        with pytest.warns(tl.RunRecordWarning, match="num_workers=0"):
-            run.log(loss=losses[0])
-        for loss in losses[1:]:
-            run.log(loss=loss)
-
-    assert pictures.runs["workers"].steps.column("loss").to_pylist() == [
-        0.0,
-        1.0,
-        2.0,
-        3.0,
-        4.0,
-        5.0,
-    ]
-
-
-def test_values_may_be_logged_of_the_batches_before(pictures):
-    with pictures.run("late") as run:
-        batches = iter(run.loader(batch_size=8))
-        for _ in range(4):
-            next(batches)
-        run.log(step=1, loss=1.0)
-        run.log(step=3, loss=3.0)
-        with pytest.raises(tl.InvalidInputError, match="newest batch is of step 3"):
-            run.log(step=0, loss=0.0)
-        with pytest.raises(tl.InvalidInputError, match="newest batch is of step 3"):
-            run.log(step=4, loss=4.0)
-
-    assert pictures.runs["late"].steps.column("loss").to_pylist() == [None, 1.0, None, 3.0]
-
-
-def test_a_second_process_of_a_rank_is_noticed(pictures):
-    first, second = pictures.run("two"), pictures.run("two")
-    for run, seed in ((first, 1), (second, 2)):
-        batches = iter(run.loader(batch_size=8, seed=seed, shuffle=True))
-        for _ in range(3):
-            next(batches)
-
-    with pytest.warns(tl.RunRecordWarning, match="another process has recorded run 'two'"):
-        first.close()
-    second.close()
-
-
-def test_narrow_floats_of_torch_are_logged(pictures):
-    import torch
-
-    half = torch.arange(8).to(torch.bfloat16)
-    with pictures.run("narrow") as run:
-        batch = next(iter(run.torch(batch_size=8)))
-        run.log(loss=half.mean(), per_row={"loss": half}, rows=batch["_row"])
-
-    assert pictures.runs["narrow"].steps.column("loss").to_pylist() == [3.5]
-    assert pictures.runs["narrow"].rows("loss")["loss"].tolist() == list(range(8))
