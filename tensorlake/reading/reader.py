@@ -98,7 +98,8 @@ class Reader:
         """
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
-        spec.check_supported()
+        if not spec.is_supported:
+            spec.check_supported()
         return self.snapshot.chunk_index(spec.id)
 
     def row_nbytes(self, tensors: Sequence[str]) -> list[int]:

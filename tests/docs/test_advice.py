@@ -215,7 +215,7 @@ def test_the_messages_are_looked_at():
         "call ds.repear() first",
         "write ds.torch(batchsize=4)",
         "write tl.copy(X, X, mirrored=True)",
-        "use tl.ingest.video(src, dst)",
+        "use tl.ingest.videos(src, dst)",
         "read ds['x'].to_nump(null=0)",
         "\nloader.load_state(state)",
     ],

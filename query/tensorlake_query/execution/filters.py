@@ -85,19 +85,19 @@ def _used_by(expr: Bound) -> frozenset[str]:
 
 
 def _adds_to(mask: BoolArray, predicate: Bound) -> bool:
-    """Tell whether a condition is evaluated for all rows of a batch, to combine its mask."""
+    """Return whether a condition is evaluated for all rows of a batch, to combine its mask."""
     if len(mask) < SMALL_BATCH or not is_plain(predicate):
         return False
     return int(np.count_nonzero(mask)) * SPARSE >= len(mask)
 
 
 def _is_of_codes(expr: Apply) -> bool:
-    """Tell whether an expression is looked up by class codes."""
+    """Return whether an expression is looked up by class codes."""
     return all(isinstance(arg, CodesRef) for arg in expr.args)
 
 
 def is_plain(predicate: Bound) -> bool:
-    """Tell whether a condition is of single stored numbers alone, and cannot fail for a row."""
+    """Return whether a condition is of single stored numbers alone, and cannot fail for a row."""
     for node in walk_bound(predicate):
         if node.type.shape or node.type.dtype is None:
             return False

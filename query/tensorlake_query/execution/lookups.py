@@ -80,7 +80,7 @@ class Found(Struct, frozen=True):
 
 
 def found_by_indexes(scan: Plan, reader: SourceReader, text: str) -> Found | None:
-    """Find the rows of a step by indexes; None where none helps, or it is no scan."""
+    """Find the rows of a step by indexes; None where none helps, or the step is not a scan."""
     source = reader.source
     if not isinstance(scan, Scan) or not scan.lookups or not isinstance(source, IndexedSource):
         return None
@@ -181,7 +181,7 @@ def _coalesced(ranges: IntArray) -> IntArray:
 
 
 def _inside(ranges: IntArray, rows: IntArray) -> BoolArray:
-    """Tell for each row whether it is in a range: an odd number of borders is up to it."""
+    """Return for each row whether it is in a range: an odd number of borders is up to it."""
     return np.searchsorted(ranges.reshape(-1), rows, side="right") % 2 == 1
 
 

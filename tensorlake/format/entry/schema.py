@@ -101,6 +101,7 @@ class TensorSpec:
         layout: The encoding of new chunks.
         read_as: The number of that encoding.
         holds_codes: Whether samples are class codes.
+        is_supported: Whether this version can read the tensor.
         class_ids: For each class added since the tensor was created: an id that is the same in
             all branches, and its code here. Two where two branches added one class by name, and
         merged.
@@ -118,6 +119,7 @@ class TensorSpec:
     layout: ChunkLayout = field(init=False, repr=False, compare=False)
     read_as: int = field(init=False, repr=False, compare=False)
     holds_codes: bool = field(init=False, repr=False, compare=False)
+    is_supported: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_tensor_name(self.name)
@@ -133,6 +135,7 @@ class TensorSpec:
         object.__setattr__(self, "layout", self.encodings[own[-1]])
         object.__setattr__(self, "read_as", own[-1])
         object.__setattr__(self, "holds_codes", self.type.query_kind == "label")
+        object.__setattr__(self, "is_supported", not isinstance(self.type, Unsupported))
 
     @classmethod
     def new(

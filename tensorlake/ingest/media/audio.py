@@ -59,6 +59,7 @@ def audio(
         >>> from pathlib import Path
         >>> import numpy as np
         >>> import soundfile
+        >>> import tensorlake as tl
         >>> Path("speech").mkdir()
         >>> for name in ("a", "b"):
         ...     soundfile.write(f"speech/{name}.flac", np.zeros(8_000), 16_000)

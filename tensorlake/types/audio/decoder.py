@@ -39,7 +39,8 @@ def parts_of(track: Track, start: int, stop: int) -> range:
     """Return the parts that give the frames [start, stop); an empty range without any.
 
     >>> from tensorlake.types.audio.containers.wav import parse_wav
-    >>> parts_of(parse_wav(encode_frames(np.zeros((8000, 1), np.int16), 8000)), 3000, 4000)
+    >>> track = parse_wav(encode_frames(np.zeros((8000, 1), np.float32), 8000))
+    >>> parts_of(track, 3000, 4000)
     range(2, 3)
     """
     if start >= stop:

@@ -35,8 +35,8 @@ class Clip(PartStep):
         start: Where a clip begins: "random", "center", or the number of its first frame. "all"
             gives the clips that follow one another from the beginning, (clips, frames, height,
             width, 3), as a list of arrays for a batch.
-        short: What happens where a video ends before the clip: "repeat_last" repeats the last
-            frame, "error" raises.
+        short: For a video that ends before the clip: "repeat_last" repeats the last frame, "error"
+            raises.
 
     >>> Clip(16, stride=2).start
     'random'

@@ -89,6 +89,9 @@ class Slice(PartStep):
 
     Args:
         axis: The axis, which the result does not have.
+
+    >>> Slice(axis=2).axis
+    2
     """
 
     axis: int = 0

@@ -55,7 +55,7 @@ class AudioChunk:
     Attributes:
         seconds: Its length.
         start: "random", "center", or where it starts, in seconds.
-        short: What becomes of shorter samples: "keep" or "pad".
+        short: For shorter samples: "keep" their length, or "pad" them with zeros.
     """
 
     seconds: float
