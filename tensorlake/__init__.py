@@ -249,7 +249,6 @@ _LATER = {
     "Mesh": "vertices and faces are two tensors tl.Array(dtype, (None, 3))",
     "Nifti": "volumes are tl.Array('float32', (None, None, None))",
     "PointCloud": "points are tl.Array('float32', (None, 4))",
-    "Video": "frames are tl.Sequence(tl.Image('jpeg')), files kept whole tl.Bytes()",
 }
 """Types that a later version has, and what holds such data in this one."""
 

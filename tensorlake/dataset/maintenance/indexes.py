@@ -146,6 +146,7 @@ def drop_index(session: Session, name: str) -> None:
     Raises:
         IndexNotFoundError: There is none of this name.
     """
+    session.check_open()
     snapshot = session.snapshot()
     if name not in index_names(snapshot):
         open_index(session.reader(snapshot), name)  # which raises

@@ -130,6 +130,7 @@ def recorded_beside(
 ) -> Run:
     """Record a run beside its dataset; see ``ds.run``."""
     rows = rowset_of(dataset)
+    rows.session.check_present()
     store = rows.session.store
     return _opened(store, name, config, url=rows.url, version=rows.version, dataset=dataset)
 

@@ -114,7 +114,7 @@ def test_a_word_of_a_later_version_is_shown_under_a_public_name():
         tl.create("memory://errors-later", {"x": "int64"}) as ds,
         pytest.raises(tl.UnsupportedFeatureError) as raised,
     ):
-        ds.create_index("x")
+        ds.torch(batch_size=1, cache_decoded=True)
 
     assert traceback.format_exception_only(raised.value)[0].startswith(
         "tensorlake.UnsupportedFeatureError: "

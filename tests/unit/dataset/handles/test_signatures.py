@@ -18,8 +18,8 @@ from tensorlake.loader.config.arguments import LoaderArguments
 
 HANDLES = (tl.Dataset, tl.View, tl.Tensor, tl.Row, tl.Group, tl.Mix, tl.Predicate, tl.Ragged)
 RETURNED = (tl.Commit, tl.Diff, Loader)
-NAMES_OF_THE_USER = {"query", "where", "select", "order_by", "unnest", "execute"}
-"""Calls whose further arguments are named by the query: parameters, or new columns."""
+NAMES_OF_THE_USER = {"query", "where", "select", "order_by", "unnest", "execute", "create_index"}
+"""Calls whose further arguments are named by the query (parameters, new columns) or the index."""
 IMPORTERS = [getattr(tl.ingest, name) for name in tl.ingest.__all__ if name.islower()]
 LOADER_CALLS = {"torch": torch, "jax": jax, "loader": loader}
 
