@@ -55,7 +55,7 @@ class Clock:
 def clock(monkeypatch):
     made = Clock()
     monkeypatch.setattr(time, "perf_counter", made)
-    monkeypatch.setattr("tensorlake.loader.engine.loader.perf_counter", made)
+    monkeypatch.setattr("tensorlake.loader.engine.iterator.perf_counter", made)
     monkeypatch.setattr("tensorlake.loader.runtime.counters.thread_times", made.times)
     monkeypatch.setattr("tensorlake.loader.engine.iterator.Stopwatch", lambda: Stopwatch(made()))
     return made
@@ -246,8 +246,8 @@ def test_a_lock_that_others_hold_is_named_and_is_not_decoding(pets, clock):
 
 def test_frameworks_arrays_that_take_long_to_make_are_named(pets, clock):
     loader = pets.loader(batch_size=6, columns=["tokens"])
-    converter = SlowConverter(loader._converter, clock)
-    loader._converter = converter
+    converter = SlowConverter(loader._finish.converter, clock)
+    loader._finish.converter = converter
 
     found = bottleneck_of(loader)
 
