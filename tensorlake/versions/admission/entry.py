@@ -47,7 +47,7 @@ from tensorlake.format import (
     unseal,
 )
 from tensorlake.storage import Store
-from tensorlake.types import ClassLabel
+from tensorlake.types import ClassLabel, Unsupported
 from tensorlake.versions.admission.provenance import stray_references
 from tensorlake.versions.log.entries import fence_of, time_in
 from tensorlake.versions.log.log import BranchLog
@@ -368,6 +368,8 @@ def _succession_faults(entry: Entry, schema: Schema, before: Entry) -> list[str]
 
 
 def _tensor_faults(spec: TensorSpec) -> list[str]:
+    if isinstance(spec.type, Unsupported):  # whose samples could not be checked
+        return [f"this server cannot read it: {spec.type.missing}"]
     expected, layout = ChunkLayout.of(spec.type), spec.layout
     faults: list[str] = []
     if (layout.kind, layout.dtype, layout.shape) != (expected.kind, expected.dtype, expected.shape):
