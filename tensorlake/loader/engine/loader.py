@@ -283,11 +283,13 @@ class Loader:
 
     def batches_from(self, place: int, *, size: int) -> Batches:
         """Return the epoch's global batches of ``size`` rows, or tokens, from a place on."""
+        size = checked_integer(size, name="size", least=1)
         whole = {"rank": 0, "world_size": 1, "global_batch_size": size, "equal_parts": 1}
-        return self._batches(replace(self._sharding, **whole), place)
+        return self._batches(replace(self._sharding, **whole), checked_integer(place, name="place"))
 
     def places_of(self, number: int) -> Int64Array:
         """Return the places of this rank's part of a batch, counted from the next one."""
+        number = checked_integer(number, name="number")
         return self._plan().deal(self._batches(self._sharding).share(number))
 
     @property
