@@ -26,6 +26,7 @@ __all__ = [
     "physical_of",
     "positions_by_row_id",
     "row_id_texts",
+    "rows_of_ids",
     "source_texts",
 ]
 
@@ -52,10 +53,7 @@ def matched_by_row_id(wanted: Selection, among: Selection) -> tuple[Int64Array, 
 
 def matched_ids(ids: RowIds, among: Selection) -> tuple[Int64Array, Int64Array]:
     """Find rows by their ids; return as ``matched_by_row_id`` does."""
-    found = physical_of(ids, among.snapshot)
-    rows = np.full(len(found), -1, dtype=np.int64)
-    known = found >= 0
-    rows[known] = among.snapshot.rows_of(found[known])
+    rows = rows_of_ids(ids, among.snapshot)
     kept = np.flatnonzero(rows >= 0)
     rows = rows[kept]
     if among.rows is None or len(rows) == 0:
@@ -76,6 +74,15 @@ def ids_of(snapshot: Snapshot, physical: Int64Array) -> RowIds:
 def physical_of(ids: RowIds, snapshot: Snapshot) -> Int64Array:
     """Return the physical rows of row ids in a snapshot; -1 for unknown ones."""
     return runtime.run(find_rows(snapshot.state.row_ids, ids, snapshot.packs.pages))
+
+
+def rows_of_ids(ids: RowIds, snapshot: Snapshot) -> Int64Array:
+    """Return the rows of row ids in a version, in their order; -1 where it shows none."""
+    physical = physical_of(ids, snapshot)
+    rows = np.full(len(physical), -1, dtype=np.int64)
+    known = physical >= 0
+    rows[known] = snapshot.rows_of(physical[known])
+    return rows
 
 
 def row_id_texts(selection: Selection) -> list[str]:

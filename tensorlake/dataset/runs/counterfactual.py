@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensorlake.dataset.core.row_identity import ids_of, physical_of
+from tensorlake.dataset.core.row_identity import ids_of, rows_of_ids
 from tensorlake.dataset.core.rowset import RowSet
-from tensorlake.dataset.runs.replay import Replay
+from tensorlake.dataset.runs.replay import Replay, check_whole_rows
 from tensorlake.dataset.runs.timeline import Stretch
 from tensorlake.errors import InvalidInputError
 from tensorlake.reading import Snapshot
@@ -94,20 +94,12 @@ class Counterfactual:
         loader = self.replay.loader(
             stretch.segment, rank, arguments, framework=framework, columns=(ROW, VALID)
         )
-        plan = loader.plan
-        if len(plan) and isinstance(plan.rows_at(np.zeros(1, np.int64)), list):
-            raise InvalidInputError(
-                "without() is of runs of a dataset or a view; packed rows and windows have parts of"
-                " rows"
-            )
-        plan.refuse_mix("without()")
-        snapshot = cast("Snapshot", plan.selection.snapshot)
+        check_whole_rows(loader, "without()")
+        snapshot = cast("Snapshot", loader.plan.selection.snapshot)
         left_out = self.left_out.selection
         physical = left_out.physical(left_out.all_positions())
-        if left_out.snapshot.digest != snapshot.digest:
-            physical = physical_of(ids_of(left_out.snapshot, physical), snapshot)
-        rows = snapshot.rows_of(physical[physical >= 0])
-        if len(left_out.all_positions()) and not (rows >= 0).any():
+        rows = rows_of_ids(ids_of(left_out.snapshot, physical), snapshot)
+        if len(rows) and not (rows >= 0).any():
             raise InvalidInputError(
                 f"without(): none of these {len(self.left_out):,} rows of {self.left_out.url!r} is"
                 f" in {snapshot.version} of {snapshot.url!r}, which the run read"

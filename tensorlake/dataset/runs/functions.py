@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 import tensorlake_query as tql
-from tensorlake.dataset.core.row_identity import ids_of, physical_of
+from tensorlake.dataset.core.row_identity import ids_of, rows_of_ids
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.runs.places import runs_of
 from tensorlake.dataset.runs.values import Which, values_by_id
 from tensorlake.errors import InvalidInputError
-from tensorlake.reading import Snapshot
 
 __all__ = ["functions_of"]
 
@@ -67,7 +66,7 @@ def _logged(
     table = runs_of(view)[_text(name)].logged(_text(value))
     snapshot = view.selection.snapshot
     ids, values = values_by_id(table, str(value), cast("Which", which))
-    rows = _rows_in(snapshot, physical_of(ids, snapshot))
+    rows = rows_of_ids(ids, snapshot)
     return FLOAT, partial(_looked_up, *_sorted(rows, values), FLOAT)
 
 
@@ -103,19 +102,12 @@ def _rows_and_steps(
         mapped = seen.rows
         if seen.snapshot.digest != snapshot.digest:
             ids = ids_of(seen.snapshot, seen.snapshot.physical(seen.rows))
-            mapped = _rows_in(snapshot, physical_of(ids, snapshot))
+            mapped = rows_of_ids(ids, snapshot)
         rows.append(mapped[mapped >= 0])
         steps.append(seen.steps[mapped >= 0])
     together, all_steps = np.concatenate(rows), np.concatenate(steps)
     order = np.lexsort((all_steps, together))
     return together[order], all_steps[order]
-
-
-def _rows_in(snapshot: Snapshot, physical: Int64Array) -> Int64Array:
-    """Return the numbers of physical rows in a version; -1 where it has none."""
-    rows = np.full(len(physical), -1, dtype=np.int64)
-    rows[physical >= 0] = snapshot.rows_of(physical[physical >= 0])
-    return rows
 
 
 def _sorted(rows: Int64Array, values: npt.NDArray[Any]) -> tuple[Int64Array, npt.NDArray[Any]]:

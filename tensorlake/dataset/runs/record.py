@@ -139,7 +139,7 @@ class Record:
         if store.url.startswith(("http://", "https://")):
             raise InvalidInputError(
                 f"{store.url!r} is behind a server, which keeps no records of runs\n"
-                "name a folder or bucket for them: tl.run(URL, ds, name=…)"
+                f"name a folder or bucket for them: tl.run(URL, {name!r}), then run.loader(ds, …)"
             )
         found = cls.read(store, name)
         if found is None:

@@ -28,7 +28,7 @@ from tensorlake.reading import Snapshot
 if TYPE_CHECKING:
     from tensorlake.loader import Framework, Loader
 
-__all__ = ["CanLoad", "Replay", "Seen"]
+__all__ = ["CanLoad", "Replay", "Seen", "check_whole_rows"]
 
 Int64Array = npt.NDArray[np.int64]
 MAX_PLACES = 200_000_000
@@ -118,14 +118,8 @@ class Replay:
             start = int(segment.state["position"])
             batches = loader.batches_from(start, size=segment.global_batch_size)
             stop = batches.count if stretch.stop is None else stretch.stop - stretch.start
-            plan = loader.plan
-            plan.refuse_mix("steps_of()")
-            if len(plan) and isinstance(plan.rows_at(np.zeros(1, np.int64)), list):
-                raise InvalidInputError(
-                    f"steps_of(): run {self.name!r} read packed rows or windows, of which a step"
-                    " has parts\nask for the rows of a step: run.rows_at(step)"
-                )
-            places = plan.places_with(row)
+            check_whole_rows(loader, f"steps_of() of run {self.name!r}")
+            places = loader.plan.places_with(row)
             numbers = {
                 bisect_right(range(stop), place, key=batches.stop)
                 for place in places.tolist()
@@ -255,3 +249,18 @@ class Replay:
                 + "\n   ".join(different)
                 + "\nuse the recorded ones, or take the nearest: run.batch(step, exact=False)"
             )
+
+
+def check_whole_rows(loader: Loader, what: str) -> None:
+    """Refuse orders in which a row number does not name a place: of a mix, or of parts of rows.
+
+    Raises:
+        InvalidInputError: It is one.
+    """
+    plan = loader.plan
+    plan.refuse_mix(what)
+    if len(plan) and isinstance(plan.rows_at(np.zeros(1, np.int64)), list):
+        raise InvalidInputError(
+            f"{what}: it read packed rows or windows, of which a step has parts of rows"
+            "\nask for the rows of a step: run.rows_at(step)"
+        )
