@@ -121,7 +121,10 @@ BENCHMARKS = (
         question=f"{REGIONS} regions of {SIDE} × {SIDE} of one array of 105 MB, in tiles",
         unit="regions/s",
         contenders=(Contender(OWN, own_regions), Contender(ZARR, zarr_regions)),
-        goals=(Goal(OWN, ZARR, at_least=1.0, per="CPU second"),),
+        goals=(
+            Goal(OWN, ZARR, at_least=1.0),
+            Goal(OWN, ZARR, at_least=1.0, per="CPU second"),
+        ),
         limits=(
             Limit(OWN, RATIO, at_most=1.05),
             Limit(OWN, REQUESTS, at_most=9.0),

@@ -172,6 +172,11 @@ class Snapshot:
         """Map physical rows to rows of the version; -1 where the version does not show them."""
         if len(physical) == 0:
             return physical
+        base = self._row_map.known_base
+        if base is not None:
+            self.check_alive()
+            rows = physical - base
+            return np.where((rows >= 0) & (rows < self.num_rows), rows, -1)
         return self._load(rows_of(self.state.rows, physical, self.packs.pages))
 
     def extents(self, tensor_id: str) -> Extents:

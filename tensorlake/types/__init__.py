@@ -57,6 +57,7 @@ from tensorlake.types.base.file import (
     refuse_special,
 )
 from tensorlake.types.base.parts import (
+    Each,
     MemorySample,
     PartSource,
     SampleHandle,
@@ -123,6 +124,7 @@ __all__ = [
     "ClassLabel",
     "Column",
     "Container",
+    "Each",
     "Embedding",
     "EncodedColumn",
     "File",

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from tensorlake.format import ChunkHeader, PackId
 from tensorlake.reading.index.chunk_cache import ChunkKey
 from tensorlake.reading.index.extent_table import Located
-from tensorlake.storage import Buffer, runtime
-from tensorlake.types import Column, EncodedColumn, SampleMap
+from tensorlake.storage import Buffer, parallel_map, runtime
+from tensorlake.types import Column, Each, EncodedColumn, SampleMap
 from tensorlake.versions import PackReader
 
 __all__ = ["PartReader", "StoredSample", "part_column", "whole_samples"]
@@ -49,6 +49,11 @@ class StoredSample:
     header: ChunkHeader = field(repr=False)
     position: int
     reader: PartReader = field(repr=False)
+
+    @property
+    def each(self) -> Each:
+        """Independent pieces are decoded in several threads."""
+        return parallel_map
 
     @property
     def offset(self) -> int:

@@ -13,6 +13,7 @@ of a sample are is known to a `PartSource`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -28,12 +29,23 @@ from tensorlake.types.base.column import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tensorlake.errors import InvalidInputError
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["MemorySample", "PartSource", "Parted", "SampleHandle", "SampleParts", "read_request"]
+__all__ = [
+    "Each",
+    "MemorySample",
+    "PartSource",
+    "Parted",
+    "SampleHandle",
+    "SampleParts",
+    "read_request",
+]
+
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+_IN_TURN: Each = map
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +55,13 @@ class SampleParts:
     Attributes:
         map: The sample's map.
         parts: The bytes of each part by its number.
+        each: Applies a function to independent pieces, as `map` does; in several threads where the
+            reader has them.
     """
 
     map: SampleMap
     parts: Mapping[int, Buffer]
+    each: Each = _IN_TURN
 
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of the sample; a view where they are in one part.
@@ -91,6 +106,11 @@ class PartSource(Protocol):
         """Shape of the decoded sample, where recorded."""
         ...
 
+    @property
+    def each(self) -> Each:
+        """How independent pieces are decoded; see `SampleParts`."""
+        ...
+
     def fetch(self, parts: np.ndarray) -> Mapping[int, Buffer]:
         """Read and verify parts."""
         ...
@@ -117,6 +137,11 @@ class MemorySample:
             known = kind.map_of(sample, tensor=tensor, row=row)
         shape = None if column.shapes is None else tuple(column.shapes[position].tolist())
         return cls(sample, known, shape, tensor, row)
+
+    @property
+    def each(self) -> Each:
+        """Pieces are decoded one after another."""
+        return map
 
     def fetch(self, parts: np.ndarray) -> Mapping[int, Buffer]:
         """View parts."""
@@ -204,7 +229,8 @@ def read_request(kind: Parted, source: PartSource, request: Any) -> Any:
     """
     tensor, row = source.tensor, source.row
     parts = source.fetch(kind.wanted_parts(source.map, request, tensor=tensor, row=row))
-    return kind.decode_parts(SampleParts(source.map, parts), request, tensor=tensor, row=row)
+    sample = SampleParts(source.map, parts, source.each)
+    return kind.decode_parts(sample, request, tensor=tensor, row=row)
 
 
 def decode_whole(

@@ -48,11 +48,11 @@ class TileGrid:
     def __len__(self) -> int:
         return math.prod(self.counts)
 
-    def bounds(self, number: int) -> tuple[slice, ...]:
-        """Return the elements that a tile holds."""
-        places = _curve(self.counts)[0][:, number].tolist()
-        sides = zip(places, self.tiles, self.shape, strict=True)
-        return tuple(slice(at * tile, min(n, (at + 1) * tile)) for at, tile, n in sides)
+    def corners(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where tiles start and stop along each axis: int64 (axes, tiles), two of them."""
+        tiles = np.array(self.tiles, np.int64)[:, None]
+        starts = _curve(self.counts)[0][:, numbers] * tiles
+        return starts, np.minimum(starts + tiles, np.array(self.shape, np.int64)[:, None])
 
     def over(self, box: Box) -> np.ndarray:
         """Return the numbers of the tiles over a box, int64, ascending."""

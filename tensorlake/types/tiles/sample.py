@@ -19,7 +19,7 @@ import json
 import math
 import struct
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
@@ -53,6 +53,8 @@ _MAX_HEAD_NBYTES = 1 << 16
 _MAX_NDIM = 32
 _BLOSC_HEADER = struct.Struct("<4xIII")
 _LEVEL = 5
+
+_TOGETHER_NBYTES = 1 << 19  # decoded in a few times as long as a thread takes to begin
 
 MAX_TILE_NBYTES = 256 << 20
 """Bytes of one decoded tile."""
@@ -93,8 +95,13 @@ class BloscTiles:
         nbytes, _, stored = _BLOSC_HEADER.unpack_from(data)
         if nbytes != tile.nbytes or stored != len(data):  # before anything is allocated
             raise ValueError(f"a tile of {nbytes:,} bytes, where {tile.nbytes:,} should be")
-        plain = np.frombuffer(_blosc().decode(data), tile.dtype.newbyteorder("<"))
-        tile[...] = plain.reshape(tile.shape)
+        stored = tile.dtype.newbyteorder("<")
+        is_ready = tile.flags.c_contiguous and tile.dtype == stored and tile.size > 0
+        plain = tile if is_ready else np.empty(tile.shape, stored)
+        if plain.size:
+            _blosc().decode(data, plain.reshape(-1).view(np.uint8))
+        if plain is not tile:
+            tile[...] = plain
 
 
 BLOSC_TILES: Final[TileCodec] = BloscTiles()
@@ -137,6 +144,7 @@ class TileHead:
         return json.dumps(made, separators=(",", ":")).encode()
 
     @classmethod
+    @lru_cache(maxsize=64)
     def parse(cls, head: bytes) -> Self:
         """Read what `to_bytes` wrote.
 
@@ -170,7 +178,9 @@ def store_tiles(
     if len(grid) > MAX_TILES:
         raise ValueError(f"{len(grid):,} tiles of {tiles}; at most {MAX_TILES:,} of a sample")
     head = TileHead(codec.name, values.dtype, grid).to_bytes()
-    encoded = [codec.encode(values[grid.bounds(number)]) for number in range(len(grid))]
+    starts, stops = (one.T.tolist() for one in grid.corners(np.arange(len(grid))))
+    tiled = (values[tuple(map(slice, a, b))] for a, b in zip(starts, stops, strict=True))
+    encoded = [codec.encode(tile) for tile in tiled]
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     footer = _FOOTER.pack(len(head), len(encoded), _MAGIC)
     table = lengths.astype("<u8").tobytes() + head + footer
@@ -187,23 +197,37 @@ def read_tiles(sample: SampleParts, head: TileHead, codec: TileCodec, box: Box) 
     if sample.map.num_parts != len(grid) + 1:
         raise ValueError(f"{sample.map.num_parts:,} parts, where {len(grid) + 1:,} should be")
     values = np.empty(box.shape, head.dtype)
-    for number in grid.over(box).tolist():
-        bounds = grid.bounds(number)
-        tile = np.empty(tuple(one.stop - one.start for one in bounds), head.dtype)
-        codec.decode(sample.read(*sample.map.span(number)), tile)
-        inner, outer = _overlap(bounds, box)
-        values[outer] = tile[inner]
+    numbers = grid.over(box)
+    tile_nbytes = math.prod(grid.tiles) * head.dtype.itemsize
+    together = max(1, _TOGETHER_NBYTES // max(1, tile_nbytes))
+    runs = [numbers[at : at + together] for at in range(0, len(numbers), together)]
+    for _ in sample.each(partial(_place_tiles, sample, head, codec, box, values), runs):
+        pass
     return values
 
 
-def _overlap(bounds: tuple[slice, ...], box: Box) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Return what a tile and a box share, counted from the start of each."""
-    sides = zip(bounds, box.starts, box.stops, strict=True)
-    shared = [(max(one.start, a), min(one.stop, b), one.start, a) for one, a, b in sides]
-    return (
-        tuple(slice(low - first, high - first) for low, high, first, _ in shared),
-        tuple(slice(low - first, high - first) for low, high, _, first in shared),
-    )
+def _place_tiles(
+    sample: SampleParts,
+    head: TileHead,
+    codec: TileCodec,
+    box: Box,
+    values: np.ndarray,
+    numbers: np.ndarray,
+) -> None:
+    """Decode tiles into the values of a box."""
+    starts, stops = head.grid.corners(numbers)
+    low = np.maximum(starts, np.array(box.starts, np.int64)[:, None])
+    high = np.minimum(stops, np.array(box.stops, np.int64)[:, None])
+    origin = np.array(box.starts, np.int64)[:, None]
+    columns = (stops - starts, low - starts, high - starts, low - origin, high - origin)
+    sides = zip(numbers.tolist(), *(one.T.tolist() for one in columns), strict=True)
+    for number, shape, a, b, c, d in sides:
+        part = values[tuple(map(slice, c, d))]
+        is_whole = part.shape == tuple(shape)
+        tile = part if is_whole else np.empty(shape, head.dtype)
+        codec.decode(sample.read(*sample.map.span(number)), tile)
+        if not is_whole:
+            part[...] = tile[tuple(map(slice, a, b))]
 
 
 def tile_map(sample: Buffer) -> SampleMap:

@@ -1,6 +1,8 @@
 """Arrays in tiles: every region equals NumPy's, from the tiles over it alone."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -47,6 +49,26 @@ def test_a_region_is_decoded_from_the_tiles_over_it(case, data):
     assert read.dtype == values.dtype
 
 
+def test_tiles_are_decoded_in_pieces_that_threads_can_share():
+    values = np.arange(600 * 700, dtype=np.float64).reshape(600, 700)
+    sample, own = store_tiles(values, (256, 256), BLOSC_TILES)
+    parts = {number: sample[slice(*own.span(number))] for number in range(own.num_parts)}
+    box = box_of(values.shape, (slice(100, 590), slice(3, 699)), refused)
+    given = []
+
+    def each(work, pieces):
+        with ThreadPoolExecutor(4) as threads:
+            for piece in pieces:
+                given.append(piece.tolist())
+                yield threads.submit(work, piece).result()
+
+    read = read_tiles(SampleParts(own, parts, each), TileHead.parse(own.head), BLOSC_TILES, box)
+
+    np.testing.assert_array_equal(read, values[100:590, 3:699])
+    assert sorted(chain.from_iterable(given)) == list(range(9))
+    assert len(given) > 1
+
+
 @given(tiled())
 def test_the_table_at_the_end_makes_the_map_again(case):
     sample, own = store_tiles(*case, BLOSC_TILES)
@@ -75,7 +97,8 @@ def test_tiles_along_the_curve_hold_each_element_once(shape):
     grid = TileGrid(shape, (2,) * len(shape))
     seen = np.zeros(shape, np.int64)
     for number in range(len(grid)):
-        seen[grid.bounds(number)] += 1
+        starts, stops = grid.corners(np.array([number]))
+        seen[tuple(map(slice, starts[:, 0], stops[:, 0]))] += 1
     assert (seen == 1).all()
 
 
