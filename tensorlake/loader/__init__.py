@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tensorlake.loader import decode
     from tensorlake.loader.config import collate
     from tensorlake.loader.config.arguments import Framework
-    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.config.nulls import NullColumnWarning
     from tensorlake.loader.decode import step_from_json
     from tensorlake.loader.engine.benchmark import Epoch, Sample, measure_epochs
@@ -114,7 +114,7 @@ __all__ = [
 _PLACES: Final = {
     "tensorlake.loader.config": "collate",
     "tensorlake.loader.config.arguments": "Framework",
-    "tensorlake.loader.config.batch_schema": "ColumnPlan",
+    "tensorlake.loader.config.column_plan": "ColumnPlan",
     "tensorlake.loader.config.nulls": "NullColumnWarning",
     "tensorlake.loader.decode": "step_from_json",
     "tensorlake.loader.engine.benchmark": "Epoch Sample measure_epochs",

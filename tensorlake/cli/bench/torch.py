@@ -51,7 +51,7 @@ class Rows(Dataset[dict[str, Any]]):
                 row[column.name] = column.decoder.decode(image, placement)
             else:
                 row[column.name] = None
-        self._move_boxes(row, placements)
+        self._move(row, placements, position)
         return row
 
     def _stored(self, position: int, column: ColumnPlan, *, decode: bool) -> Column:
@@ -80,21 +80,21 @@ class Rows(Dataset[dict[str, Any]]):
             case EncodedColumn():
                 return column.type.present_one(stored, 0)
 
-    def _move_boxes(self, row: dict[str, Any], placements: dict[str, decode.Placement]) -> None:
-        """Transform boxes with their image, and drop the labels of dropped boxes."""
-        kept_boxes: dict[str, Any] = {}
+    def _move(
+        self, row: dict[str, Any], placements: dict[str, decode.Placement], position: int
+    ) -> None:
+        """Move annotations with their image, and drop the values of items that leave it."""
+        left: dict[str, decode.Kept] = {}
         for column in self.columns:
             placement = placements.get(column.moves_with or "")
-            if placement is not None and row[column.name] is not None:
-                row[column.name], kept_boxes[column.name] = decode.move_boxes(
-                    row[column.name],
-                    placement,
-                    box_format=str(getattr(column.type, "format", "xyxy")),
-                )
+            value = row[column.name]
+            if column.mover is not None and placement is not None and value is not None:
+                moved, kept = column.mover.move(value, placement, row=position)
+                row[column.name], left[column.name] = moved, kept
         for column in self.columns:
-            mask = kept_boxes.get(column.drops_with or "")
-            if mask is not None and row[column.name] is not None:
-                row[column.name] = row[column.name][mask]
+            kept = left.get(column.drops_with or column.name)
+            if kept is not None and row[column.name] is not None:
+                row[column.name] = decode.keep_items(row[column.name], kept)
 
 
 class Stack:

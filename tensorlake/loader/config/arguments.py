@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean, shown
-from tensorlake.loader.config.batch_schema import VALID
+from tensorlake.loader.config.column_plan import VALID
 from tensorlake.loader.plan.balance import Balance
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.plan import SEED_STOP

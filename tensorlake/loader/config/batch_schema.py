@@ -19,63 +19,47 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from tensorlake.errors import (
     InvalidInputError,
     TensorNotFoundError,
-    UnsupportedFeatureError,
     did_you_mean,
 )
 from tensorlake.loader.config.collate import (
-    Collate,
     check_collate,
     check_fill,
     parse_collate,
 )
+from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
+from tensorlake.loader.config.companions import moved_images, refuse_left_behind, with_companions
 from tensorlake.loader.config.nulls import null_column, null_in_column
 from tensorlake.loader.decode import (
-    CenterCrop,
     ClipDecoder,
     DecodeSpec,
     ImageDecoder,
-    LinearMap,
     PartDecoder,
-    RandomResizedCrop,
     Resampler,
     choose_resampler,
     parse_steps,
 )
-from tensorlake.types import BBox, Bytes, Image, Sequence
+from tensorlake.types import Image, Sequence
 
 if TYPE_CHECKING:
-    from tensorlake.loader.plan.selection import Schema, Snapshot
+    from tensorlake.loader.plan.selection import Snapshot
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
-    from tensorlake.types import SampleType
 
 __all__ = [
     "IMAGE_NDIM",
-    "ROW",
-    "VALID",
-    "ColumnPlan",
-    "Kind",
-    "MakeBatch",
     "Planning",
-    "RowDecoder",
-    "as_stored",
     "channels_first",
     "plan_columns",
-    "valid_column",
 ]
 
 IMAGE_NDIM = 3
 CAST = "end decode={{{name!r}: […]}} with tl.decode.Cast('int32')"
-MakeBatch: TypeAlias = Callable[[], dict[str, Any]]
-"""Makes one batch; called once, by the consumer."""
-ROW = "_row"
-VALID = "_valid"
 # Looks up the smallest and largest stored shape of a tensor; for errors only.
 Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
 # Looks up the shape that every row of the selection has along some axes, or that they differ.
@@ -110,79 +94,6 @@ class Planning:
     transforms: bool
     null: Mapping[str, Any]
     first_null: FirstNull
-
-
-RowDecoder: TypeAlias = ClipDecoder | PartDecoder
-Kind = Literal["row", "virtual", "uniform", "image", "decoded", "ragged", "encoded"]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnPlan:
-    """One column of the batch.
-
-    Attributes:
-        name: Name of the tensor and of the batch's entry; ``_row`` is not a tensor.
-        type: Type of the tensor.
-        kind: How samples become an entry.
-        shape: Shape of a sample in the batch; None where lengths differ.
-        dtype: Dtype of the batch's numbers; None for text, JSON and bytes.
-        collate: How samples of different shapes are combined; None where they are stacked.
-        decoder: Decodes images.
-        row_decoder: Decodes rows of several images, or parts of samples, which alone are read.
-        linear: The value steps of a uniform or ragged column.
-        moves_with: The image whose geometric steps move these boxes.
-        counts_with: The boxes that each have one of these values (``per=``).
-        null: The stored sample that replaces NULL; for a virtual column, a number or string.
-        drops_with: The same, where boxes that leave the image are dropped.
-    """
-
-    name: str
-    type: SampleType | None
-    kind: Kind
-    shape: tuple[int | None, ...] = ()
-    dtype: np.dtype | None = None
-    collate: Collate | None = None
-    decoder: ImageDecoder | None = None
-    row_decoder: RowDecoder | None = None
-    linear: LinearMap | None = None
-    moves_with: str | None = None
-    counts_with: str | None = None
-    null: Any = None  # a Column, but of virtual columns
-    drops_with: str | None = None
-
-    @property
-    def is_stacked(self) -> bool:
-        """Whether the entry is one array of fixed shape."""
-        if self.kind in ("image", "decoded", "virtual"):
-            return self.collate is None and self.dtype is not None
-        return self.kind in ("row", "uniform")
-
-    @property
-    def spec(self) -> DecodeSpec | None:
-        """The steps of its images; None where it has none."""
-        of_images = self.row_decoder
-        decoder = self.decoder
-        if of_images is not None:
-            decoder = cast("ImageDecoder | None", of_images.images)
-        return None if decoder is None else decoder.spec
-
-    @property
-    def parts(self) -> PartDecoder | None:
-        """The decoder of parts of its samples; None where samples are read whole."""
-        return self.row_decoder if isinstance(self.row_decoder, PartDecoder) else None
-
-    @property
-    def is_virtual(self) -> bool:
-        """Whether it is not a tensor but a value known by position."""
-        return self.kind == "virtual"
-
-    @property
-    def sample_nbytes(self) -> int:
-        """Bytes of one sample in the batch's array; 0 where they differ."""
-        if not self.is_stacked or self.dtype is None:
-            return 0
-        shape = [length or 0 for length in self.shape]
-        return self.dtype.itemsize * int(np.prod(shape, dtype=np.int64))
 
 
 def plan_columns(
@@ -223,22 +134,14 @@ def plan_columns(
                 tensor=name,
             )
         planned[name] = _with_null(planned[name], planning.null[name])
+    moved = moved_images(planned)
     for column in planned.values():
+        refuse_left_behind(column, planned, moved, planning.snapshot.schema)
+    found = [with_companions(column, planned, moved) for column in planned.values()]
+    dense = [_stacked(column, planned, collates, planning) for column in found]
+    for column in dense:
         _refuse_nulls(column, planning)
-    moved = _moved(planned)
-    for column in planned.values():
-        _refuse_left_behind(column, planned, moved, planning.snapshot.schema)
-    return tuple(_with_companions(column, planned, moved) for column in planned.values())
-
-
-def valid_column() -> ColumnPlan:
-    """Describe the entry that marks which rows are valid; no stage makes it as it makes columns."""
-    return ColumnPlan(VALID, None, "row", (), np.dtype(np.bool_))
-
-
-def as_stored(column: ColumnPlan) -> ColumnPlan:
-    """Return a plan that delivers the samples of an encoded column as they are stored."""
-    return replace(column, type=Bytes()) if column.kind == "encoded" else column
+    return tuple(dense)
 
 
 def _parse_decode(decode: Mapping[str, Any] | None, names: list[str]) -> dict[str, DecodeSpec]:
@@ -402,13 +305,22 @@ def _resampler_for(spec: DecodeSpec) -> Resampler | None:
     return choose_resampler() if any(step.resizes for step in spec.geometric) else None
 
 
-def _moved(planned: Mapping[str, ColumnPlan]) -> set[str]:
-    """Name the images whose geometric steps move pixels."""
-    return {
-        column.name
-        for column in planned.values()
-        if column.spec is not None and column.spec.geometric
-    }
+def _stacked(
+    column: ColumnPlan,
+    planned: Mapping[str, ColumnPlan],
+    collates: Mapping[str, Any],
+    planning: Planning,
+) -> ColumnPlan:
+    """Stack the masks of images that become of one size."""
+    decoder = planned[column.moves_with].decoder if column.moves_with and column.is_dense else None
+    if decoder is None or decoder.output_shape is None:
+        return column
+    shape, name = decoder.output_shape[:2], column.name
+    collate = collates.get(name)
+    if planning.transforms and column.type is not None and column.type.nullable:
+        collate = "list"
+    form = check_collate(name, shape, collate, is_image=False, framework=planning.framework)
+    return replace(column, shape=shape, collate=form)
 
 
 def _with_null(column: ColumnPlan, value: Any) -> ColumnPlan:
@@ -429,55 +341,6 @@ def _refuse_nulls(column: ColumnPlan, planning: Planning) -> None:
     row = planning.first_null(column.name) if sample_type.nullable else None
     if row is not None:
         raise null_in_column(column.name, sample_type, row, lists_null=planning.lists_null)
-
-
-def _refuse_left_behind(
-    column: ColumnPlan, planned: Mapping[str, ColumnPlan], moved: set[str], schema: Schema
-) -> None:
-    """Refuse columns that geometric steps would leave unchanged while boxes move or are dropped."""
-    is_annotated = any(getattr(spec.type, "of", None) in moved for spec in schema.tensors)
-    if is_annotated and column.kind == "virtual" and None in (column.shape or ()):
-        raise UnsupportedFeatureError(
-            f"decode moves pixels of {', '.join(sorted(map(repr, moved)))}, and {column.name!r} is"
-            " computed by the query: it cannot be moved with them"
-            "\nselect tensors by their own names and compute in transform=, or leave"
-            f" {column.name!r} out of columns=",
-            tensor=column.name,
-        )
-    items = cast("str | None", getattr(column.type, "per", None))
-    if items is None or items in planned or items not in schema:
-        return
-    image = getattr(schema[items].type, "of", None)
-    crops = image in moved and planned[image].spec
-    if crops and any(isinstance(step, CenterCrop | RandomResizedCrop) for step in crops.geometric):
-        raise UnsupportedFeatureError(
-            f"decode crops {image!r}, by which boxes leave it, and {column.name!r} is one for"
-            f" each of {items!r}, which are not read\nadd {items!r} to columns=, or leave"
-            f" {column.name!r} out",
-            tensor=column.name,
-        )
-
-
-def _with_companions(
-    column: ColumnPlan, planned: Mapping[str, ColumnPlan], moved: set[str]
-) -> ColumnPlan:
-    image = cast("str | None", getattr(column.type, "of", None))
-    if image in moved:
-        if not isinstance(column.type, BBox) or planned[image].row_decoder is not None:
-            described = column.type.describe() if column.type else column.name
-            raise UnsupportedFeatureError(
-                f"decode of {image!r} moves its pixels, and {column.name!r} ({described}), which"
-                " belongs to it, cannot be moved with it\n"
-                f"leave {column.name!r} out of columns=, or the geometric steps out of decode=",
-                tensor=column.name,
-            )
-        return replace(column, moves_with=image)
-    items = cast("str | None", getattr(column.type, "per", None))
-    boxes = planned.get(items) if items is not None else None
-    if boxes is None or column.kind != "ragged" or boxes.kind != "ragged":
-        return column
-    is_moved = getattr(boxes.type, "of", None) in moved
-    return replace(column, counts_with=items, drops_with=items if is_moved else None)
 
 
 def channels_first(entry: Any) -> Any:  # Any: an entry of a batch

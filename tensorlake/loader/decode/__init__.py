@@ -9,16 +9,21 @@ CenterCrop(height=224, width=224)
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import no_such_name
-from tensorlake.loader.decode.boxes import BOX_FORMATS, MIN_AREA, move_boxes
+from tensorlake.loader.decode.annotations import BOX_FORMATS, Kept, Mover, keep_items, mover_of
 from tensorlake.loader.decode.clips import ClipDecoder
-from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
-from tensorlake.loader.decode.flip import Flip
-from tensorlake.loader.decode.geometry import Area, Placement
+from tensorlake.loader.decode.geometry import (
+    Area,
+    CenterCrop,
+    Flip,
+    Letterbox,
+    Placement,
+    RandomResizedCrop,
+    Resize,
+)
 from tensorlake.loader.decode.image import ImageDecoder, Sample
 from tensorlake.loader.decode.parts import Clip, PartDecoder, PickedParts, RandomPatch, Slice
 from tensorlake.loader.decode.recipes import imagenet
 from tensorlake.loader.decode.resample import Resampler, choose_resampler, resampled_by
-from tensorlake.loader.decode.resize import Letterbox, Resize
 from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample
 from tensorlake.loader.decode.spec import DecodeSpec, parse_steps, step_from_json, step_to_json
 from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
@@ -26,7 +31,6 @@ from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
 
 __all__ = [
     "BOX_FORMATS",
-    "MIN_AREA",
     "Area",
     "AudioChunk",
     "Cast",
@@ -37,9 +41,11 @@ __all__ = [
     "Flip",
     "GeometricStep",
     "ImageDecoder",
+    "Kept",
     "Letterbox",
     "LinearMap",
     "Mel",
+    "Mover",
     "Normalize",
     "PartDecoder",
     "PartStep",
@@ -57,7 +63,8 @@ __all__ = [
     "ValueStep",
     "choose_resampler",
     "imagenet",
-    "move_boxes",
+    "keep_items",
+    "mover_of",
     "parse_steps",
     "resampled_by",
     "step_from_json",

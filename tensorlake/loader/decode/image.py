@@ -19,7 +19,7 @@ import simplejpeg
 from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptSampleError
-from tensorlake.loader.decode.geometry import Area, Placement
+from tensorlake.loader.decode.geometry.placement import Area, Placement
 from tensorlake.loader.decode.step import cast_exactly
 from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn, too_many_pixels
 

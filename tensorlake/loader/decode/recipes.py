@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
-from tensorlake.loader.decode.flip import Flip
-from tensorlake.loader.decode.resize import Resize
+from tensorlake.loader.decode.geometry.crop import CenterCrop, RandomResizedCrop
+from tensorlake.loader.decode.geometry.flip import Flip
+from tensorlake.loader.decode.geometry.resize import Resize
 from tensorlake.loader.decode.values import Normalize, ToFloat
 from tensorlake.quantities import check_flags
 

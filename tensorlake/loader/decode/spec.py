@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
-from tensorlake.loader.decode.crop import CenterCrop, RandomResizedCrop
-from tensorlake.loader.decode.flip import Flip
-from tensorlake.loader.decode.geometry import Placement
+from tensorlake.loader.decode.geometry import (
+    CenterCrop,
+    Flip,
+    Letterbox,
+    Placement,
+    RandomResizedCrop,
+    Resize,
+)
 from tensorlake.loader.decode.parts import Clip, RandomPatch, Slice
-from tensorlake.loader.decode.resize import Letterbox, Resize
 from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample, with_sound
 from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tensorlake.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from tensorlake.loader.decode.geometry import Placement
+    from tensorlake.loader.decode.geometry.placement import Placement
     from tensorlake.types import SampleMap, SampleType
 
 __all__ = [
@@ -122,6 +122,8 @@ class PartStep(ABC):
     is_random: ClassVar[bool] = True
     gives_images: ClassVar[bool] = False
     """Whether results are images (…, height, width, channels), which geometric steps may follow."""
+    moves: ClassVar[bool] = False
+    """Whether results lack pixels that the whole sample has, so that annotations do not fit."""
 
     def check(self, sample_type: SampleType, tensor: str) -> None:
         """Refuse types and shapes that the step is not for.

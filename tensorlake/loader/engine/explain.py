@@ -15,7 +15,7 @@ from tensorlake.quantities import human_nbytes
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
-    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.plan.selection import Selection
     from tensorlake.loader.plan.sharding import Sharding
     from tensorlake.loader.runtime.stats import Stage

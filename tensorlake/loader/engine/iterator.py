@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tensorlake.loader.config.batch_schema import MakeBatch
+    from tensorlake.loader.config.column_plan import MakeBatch
     from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.runtime.counters import Counters

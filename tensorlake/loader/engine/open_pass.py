@@ -38,7 +38,7 @@ from tensorlake.loader.stages.transform import RowTransform, TransformCall
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
-    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.decode import PartDecoder
     from tensorlake.loader.engine.composed.rows import ComposedShare, Form

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.errors import StorageTimeoutError
-from tensorlake.loader.config.batch_schema import MakeBatch
+from tensorlake.loader.config.column_plan import MakeBatch
 from tensorlake.loader.engine.memory_budget import Budget, batch_nbytes_of
 from tensorlake.loader.runtime.handoff import Countdown, Outcome
 from tensorlake.loader.runtime.shutdown import closed, ended, started, stopped

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import TensorlakeError
 from tensorlake.loader.config.arguments import LoaderArguments, parse_arguments
-from tensorlake.loader.config.batch_schema import VALID
+from tensorlake.loader.config.column_plan import VALID
 from tensorlake.loader.engine.loader import Loader
 from tensorlake.loader.frameworks.numpy import NumpyConverter
 from tensorlake.loader.sources.wire import (

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.loader.config.batch_schema import VALID
 from tensorlake.loader.config.collate import null_in_batch
+from tensorlake.loader.config.column_plan import VALID
 from tensorlake.loader.config.converter import no_such_dtype
 from tensorlake.loader.engine.loader import Loader
 from tensorlake.loader.frameworks.tensorflow_spec import specs_of

@@ -16,8 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import UnsupportedFeatureError
-from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
 from tensorlake.loader.config.collate import Pad
+from tensorlake.loader.config.column_plan import VALID, ColumnPlan
 from tensorlake.loader.engine.composed.rows import form_of, shown_columns
 from tensorlake.types import Bytes, Sequence, Tags, Text
 

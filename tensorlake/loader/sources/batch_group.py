@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorlake.loader.config.batch_schema import MakeBatch
+from tensorlake.loader.config.column_plan import MakeBatch
 from tensorlake.loader.runtime.handoff import Outcome
 from tensorlake.loader.sources.chunk_cache import ChunkCache, GroupRows, TensorChunks, loaded_chunk
 from tensorlake.loader.sources.damaged_rows import place_rows

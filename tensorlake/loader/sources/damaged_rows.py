@@ -24,7 +24,7 @@ from tensorlake.storage import runtime
 from tensorlake.types import concat, take
 
 if TYPE_CHECKING:
-    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.plan.selection import Int64Array, Reader
     from tensorlake.loader.sources.chunk_cache import ChunkCache, GroupRows, TensorChunks
     from tensorlake.types import Buffer, Column

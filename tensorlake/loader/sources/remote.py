@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, StorageError, StorageTimeoutError
-from tensorlake.loader.config.batch_schema import VALID
 from tensorlake.loader.config.collate import collate_ragged
+from tensorlake.loader.config.column_plan import VALID
 from tensorlake.loader.decode import parse_steps, step_to_json
 from tensorlake.loader.runtime.handoff import Outcome
 from tensorlake.loader.runtime.shutdown import closed, ended, started, stopped
@@ -42,7 +42,7 @@ from tensorlake.storage import LostStreamError, error_of_problem, runtime
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
-    from tensorlake.loader.config.batch_schema import ColumnPlan, MakeBatch
+    from tensorlake.loader.config.column_plan import ColumnPlan, MakeBatch
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.plan.state import LoaderState

@@ -24,10 +24,10 @@ import msgspec
 import numpy as np
 
 from tensorlake.errors import StorageError, missing_extra
-from tensorlake.loader.config.batch_schema import VALID
+from tensorlake.loader.config.column_plan import VALID
 
 if TYPE_CHECKING:
-    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.config.column_plan import ColumnPlan
 
 __all__ = [
     "BatchBytes",

@@ -2,7 +2,7 @@
 
     gather      uniform columns: one call each; ragged and encoded ones: a list of samples
     decode      images, divided among the worker threads, into one array if shapes agree
-    move        boxes with their image, and the labels that belong to them
+    move        annotations with their image, and the values of items that leave it
     transform   the user's, row by row, divided among the same threads
     cut         the group's columns into batches, ragged ones collated
 
@@ -28,12 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptSampleError
-from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
-from tensorlake.loader.config.box_columns import dropped, moved, uneven, uneven_error
 from tensorlake.loader.config.collate import collate_ragged, null_in_batch
+from tensorlake.loader.config.column_plan import VALID, ColumnPlan
 from tensorlake.loader.decode import Placement, Sample
 from tensorlake.loader.sources.damaged_rows import lost_rows, shown_rows, with_blanks
 from tensorlake.loader.sources.gather import RowGather, prepare_gather
+from tensorlake.loader.stages.annotations import Annotations
 from tensorlake.loader.stages.gather_lists import (
     check_rows,
     pick_encoded,
@@ -46,7 +46,7 @@ from tensorlake.loader.stages.gather_lists import (
 from tensorlake.loader.stages.sample_ranges import ranges_of
 
 if TYPE_CHECKING:
-    from tensorlake.loader.config.batch_schema import MakeBatch, RowDecoder
+    from tensorlake.loader.config.column_plan import MakeBatch, RowDecoder
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.runtime.threads import WorkerThreads
@@ -104,6 +104,7 @@ class Assembly:
     placements: dict[str, list[Placement | None]] = field(
         default_factory=dict[str, list[Placement | None]]
     )
+    annotations: Annotations = field(init=False)
     arrived: set[str] = field(default_factory=set[str])  # images decoded piece by piece
     is_whole: NDArray[np.bool_] = field(init=False)
     transformed: list[Mapping[str, Any] | None] = field(init=False)
@@ -118,6 +119,8 @@ class Assembly:
         self.is_whole = np.ones(len(self.group.places), dtype=np.bool_)
         self.transformed = [None] * len(self.group.places)
         self.borders = self.group.borders
+        columns, rows = self.how.columns, self.group.rows
+        self.annotations = Annotations.of(columns, self.values, self.placements, rows)
 
     def guard(self, stage: Callable[[], None]) -> None:
         """Run a stage; an exception becomes the group's outcome."""
@@ -195,6 +198,9 @@ class Assembly:
             case "encoded":
                 assert column.type is not None
                 samples = pick_encoded(self._chunks(name), self.group.tensors[name], column.null)
+                if column.mover is not None:
+                    self.values[name] = samples  # decoded when they are moved
+                    return
                 present = partial(column.type.decode_sample, tensor=name)
                 with self.how.counters.timed("decode_s"):
                     self.values[name] = [
@@ -379,35 +385,29 @@ class Assembly:
             self.has_lost = True
 
     def _move(self) -> None:
-        values, whole = self.values, self.is_whole
-        for column in self.how.columns:
-            if column.counts_with is not None:
-                self._compare_counts(column, values[column.name], values[column.counts_with])
-        masks = {
-            column.name: moved(
-                column,
-                values[column.name],
-                [
-                    one if is_whole else None
-                    for one, is_whole in zip(self.placements[column.moves_with], whole, strict=True)
-                ],
-            )
-            for column in self.how.columns
-            if column.moves_with is not None
-        }
-        for column in self.how.columns:
-            if column.drops_with in masks:
-                values[column.name] = dropped(values[column.name], masks[column.drops_with])
+        for number, error in self.annotations.miscounted():
+            if self.how.on_error == "raise":
+                raise error
+            self._skip(number, error)
+        moves = any(column.mover is not None for column in self.how.columns)
+        self._share_out(self._move_rows if moves else None, self._transform)
+
+    def _move_rows(self, start: int, stop: int) -> None:
+        with self.how.counters.timed("decode_s"):
+            for number in range(start, stop):
+                try:
+                    self.annotations.move(number, is_whole=bool(self.is_whole[number]))
+                except CorruptSampleError as error:
+                    if self.how.on_error == "raise":
+                        raise
+                    self._skip(number, error)
+
+    def _transform(self) -> None:
         transform = self.how.transform
+        if transform is None:
+            self.annotations.stack(self.is_whole)
         work, most = (self._transform_rows, transform.piece_rows) if transform else (None, 0)
         self._share_out(work, self._cut, most)
-
-    def _compare_counts(self, column: ColumnPlan, values: list[Any], items: list[Any]) -> None:
-        for number in uneven(values, items):
-            row = int(self.group.rows[number])
-            if self.how.on_error == "raise":
-                raise uneven_error(column, row, values[number], items[number])
-            self._skip(number, uneven_error(column, row, values[number], items[number]))
 
     def _transform_rows(self, start: int, stop: int) -> None:
         transform = self.how.transform

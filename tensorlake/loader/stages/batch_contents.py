@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tensorlake.loader.config.batch_schema import ColumnPlan, Planning, as_stored, plan_columns
+from tensorlake.loader.config.batch_schema import Planning, plan_columns
+from tensorlake.loader.config.column_plan import ColumnPlan, as_stored
 from tensorlake.loader.config.nulls import NullColumnWarning
 from tensorlake.loader.sources.shapes import first_null, shape_bounds, shape_of_rows
 from tensorlake.loader.stages.stack import Outputs

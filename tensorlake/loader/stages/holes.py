@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.loader.config.batch_schema import ROW, VALID
+from tensorlake.loader.config.column_plan import ROW, VALID
 
 __all__ = ["make_holes"]
 

@@ -27,7 +27,7 @@ from tensorlake.loader.config.collate import (
 from tensorlake.types import NARROW_FLOATS, parse_dtype
 
 if TYPE_CHECKING:
-    from tensorlake.loader.config.batch_schema import ColumnPlan
+    from tensorlake.loader.config.column_plan import ColumnPlan
 
 __all__ = ["Outputs"]
 

@@ -55,6 +55,11 @@ def picture(number: int) -> bytes:
     return simplejpeg.encode_jpeg(pixels.astype(np.uint8))
 
 
+def mask(number: int) -> np.ndarray:
+    y, x = np.mgrid[0 : 40 + number % 7, 0 : 50 + number % 5]
+    return (x + y) % (3 + number) == 0
+
+
 def fill(url: str) -> None:
     ds = tl.create(
         url,
@@ -66,6 +71,9 @@ def fill(url: str) -> None:
             "meta": tl.Json(),
             "clip": tl.Sequence(tl.Image("jpeg")),
             "outline": tl.Polygon(),
+            "mask": tl.BinaryMask(of="image"),
+            "objects": tl.InstanceMask(of="image", per="boxes"),
+            "shape": tl.Polygon(of="image", nullable=True),
             "score": "float32",
             "flag": "bool",
             "wave": tl.Array("complex64", (3,)),
@@ -90,6 +98,9 @@ def fill(url: str) -> None:
                 "meta": [{"row": row, "deep": [row, None]} for row in rows],
                 "clip": [[picture(row + frame) for frame in range(row % 3)] for row in rows],
                 "outline": [[rng.random((3 + row % 3, 2)) for _ in range(row % 2)] for row in rows],
+                "mask": [mask(row) for row in rows],
+                "objects": [[mask(row)] * (row % 3) for row in rows],
+                "shape": [None if row % 4 == 3 else [[3, 3, 20, 5, 9, 19]] for row in rows],
                 "score": np.arange(len(rows), dtype=np.float32) + start,
                 "flag": [row % 3 == 0 for row in rows],
                 "wave": rng.random((len(rows), 3)) + 1j,
@@ -139,7 +150,7 @@ def digest_of(batch: dict[str, Any]) -> str:
 
 
 IMAGE = {"image": [tl.decode.RandomResizedCrop(24, 24), tl.decode.Flip(), tl.decode.ToFloat()]}
-MOVABLE = ["image", "boxes", "labels"]
+MOVABLE = ["image", "boxes", "labels", "mask", "objects", "shape"]
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {"columns": ["score", "flag", "wave", "when", "_row"], "batch_size": 7},
     "everything": {"collate": {"image": "list"}, "batch_size": 6},

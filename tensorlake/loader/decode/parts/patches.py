@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class RandomPatch(PartStep):
     >>> RandomPatch((64, 64)).n
     1
     """
+
+    moves: ClassVar[bool] = True
 
     size: tuple[int, ...]
     n: int = 1
@@ -93,6 +95,8 @@ class Slice(PartStep):
     >>> Slice(axis=2).axis
     2
     """
+
+    moves: ClassVar[bool] = True
 
     axis: int = 0
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
-from tensorlake.loader.config.batch_schema import ROW, VALID, ColumnPlan
+from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
 from tensorlake.loader.engine.composed.windows import Steps, Use, WindowUnits
 from tensorlake.loader.sources.column_values import row_lengths
 from tensorlake.loader.stages.sample_ranges import SampleRanges

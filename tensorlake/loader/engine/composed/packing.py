@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
-from tensorlake.loader.config.batch_schema import VALID, ColumnPlan
+from tensorlake.loader.config.column_plan import VALID, ColumnPlan
 from tensorlake.loader.decode.step import cast_exactly
 from tensorlake.loader.engine.composed.cut_sequences import cut_sequences
 from tensorlake.loader.engine.composed.whole_sequences import whole_sequences

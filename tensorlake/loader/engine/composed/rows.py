@@ -21,7 +21,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, StateMismatchError
 from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
-from tensorlake.loader.config.batch_schema import ColumnPlan, valid_column
+from tensorlake.loader.config.column_plan import ColumnPlan, valid_column
 from tensorlake.loader.plan.sharding import Share
 from tensorlake.loader.plan.state import check_state
 from tensorlake.loader.sources.arrangement import Arranger, check_arrangement, check_repeat

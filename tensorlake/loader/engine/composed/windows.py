@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
-from tensorlake.loader.config.batch_schema import ROW, VALID, ColumnPlan
+from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
 from tensorlake.loader.sources.arrangement import Arranger, class_numbers, values_of
 from tensorlake.loader.sources.column_values import column_values
 from tensorlake.quantities import plural

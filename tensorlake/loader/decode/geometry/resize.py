@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tensorlake.loader.decode.arguments import SQUARE, settle_resampling, settle_size
-from tensorlake.loader.decode.geometry import Area
+from tensorlake.loader.decode.geometry.placement import Area
 from tensorlake.quantities import checked_integer
 
 if TYPE_CHECKING:
-    from tensorlake.loader.decode.geometry import Placement
+    from tensorlake.loader.decode.geometry.placement import Placement
     from tensorlake.loader.decode.step import Draws
 
 __all__ = ["Letterbox", "Resize"]

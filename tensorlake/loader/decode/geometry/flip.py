@@ -10,7 +10,7 @@ from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.decode.arguments import plain_number
 
 if TYPE_CHECKING:
-    from tensorlake.loader.decode.geometry import Placement
+    from tensorlake.loader.decode.geometry.placement import Placement
     from tensorlake.loader.decode.step import Draws
 
 __all__ = ["Flip"]

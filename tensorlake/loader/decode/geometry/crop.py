@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.decode.arguments import SQUARE, plain_number, settle_resampling, settle_size
-from tensorlake.loader.decode.geometry import Area
+from tensorlake.loader.decode.geometry.placement import Area
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tensorlake.loader.decode.geometry import Placement
+    from tensorlake.loader.decode.geometry.placement import Placement
     from tensorlake.loader.decode.step import Draws
 
 __all__ = ["CenterCrop", "RandomResizedCrop"]

@@ -10,6 +10,11 @@ A chain with two resizes cannot be a placement; it is refused when the loader is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Area", "Placement"]
 
@@ -92,3 +97,21 @@ class Placement:
     def mirrored(self, *, x: bool = False, y: bool = False) -> Placement:
         """Mirror the current placement, left to right (x) or top to bottom (y)."""
         return replace(self, mirror_x=self.mirror_x != x, mirror_y=self.mirror_y != y)
+
+    def move_points(self, points: NDArray[np.float64]) -> None:
+        """Move points (…, 2) of x and y from the stored image to the image of a batch, in place.
+
+        Pixel (0, 0) extends from 0 to 1 along both axes.
+        """
+        x, y = points[..., 0], points[..., 1]
+        x -= self.crop.left
+        x *= self.size[1] / self.crop.width
+        x -= self.window.left
+        y -= self.crop.top
+        y *= self.size[0] / self.crop.height
+        y -= self.window.top
+        height, width = self.output
+        if self.mirror_x:
+            x[...] = width - x
+        if self.mirror_y:
+            y[...] = height - y

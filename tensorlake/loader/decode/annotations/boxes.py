@@ -19,33 +19,25 @@ BOX_FORMATS = frozenset({"xyxy", "xywh", "cxcywh"})
 
 
 def move_boxes(
-    boxes: NDArray[np.floating],
-    placement: Placement,
-    *,
-    box_format: str,
-    min_area: float = MIN_AREA,
+    boxes: NDArray[np.floating], placement: Placement, *, box_format: str
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
     """Move boxes (n, 4) as ``placement`` moves the image.
 
     Returns:
-        The boxes that keep at least ``min_area`` pixels, clipped, in their original format; and
-        the indices of these boxes, for the labels that belong to them.
+        All boxes, clipped, in their original format; and which of them keep at least one square
+        pixel.
     """
     edges = _to_edges(boxes.astype(np.float64), box_format)
-    scale_y = placement.size[0] / placement.crop.height
-    scale_x = placement.size[1] / placement.crop.width
-    edges[:, 0::2] = (edges[:, 0::2] - placement.crop.left) * scale_x - placement.window.left
-    edges[:, 1::2] = (edges[:, 1::2] - placement.crop.top) * scale_y - placement.window.top
+    placement.move_points(edges.reshape(-1, 2, 2))
     height, width = placement.output
     if placement.mirror_x:
-        edges[:, 0::2] = width - edges[:, 2::-2]
+        edges[:, 0::2] = edges[:, 2::-2]
     if placement.mirror_y:
-        edges[:, 1::2] = height - edges[:, 3::-2]
+        edges[:, 1::2] = edges[:, 3::-2]
     edges[:, 0::2] = edges[:, 0::2].clip(0, width)
     edges[:, 1::2] = edges[:, 1::2].clip(0, height)
     areas = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
-    kept = areas >= min_area
-    return _from_edges(edges[kept], box_format).astype(boxes.dtype), kept
+    return _from_edges(edges, box_format).astype(boxes.dtype), areas >= MIN_AREA
 
 
 def _to_edges(boxes: NDArray[np.float64], box_format: str) -> NDArray[np.float64]:
