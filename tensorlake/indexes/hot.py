@@ -20,6 +20,7 @@ __all__ = ["HotRows"]
 Int64Array = npt.NDArray[np.int64]
 
 HOT = 4  # reads after which a chunk is mapped
+ROWS_IN_LOOP = 8  # of a chunk: fewer are copied one by one, in less time than by an index array
 
 
 class HotRows:
@@ -31,45 +32,54 @@ class HotRows:
         self._is_local = reader.store.is_local
         stops = reader.snapshot.extents(reader.snapshot.spec(column).id).stops
         self._stops = np.asarray(stops, np.int64)
+        self._starts: list[int] = [0, *map(int, stops)]
         self._reads = np.zeros(len(self._stops), np.int64)
-        self._mapped: dict[int, npt.NDArray[Any]] = {}
+        self._mapped: list[npt.NDArray[Any] | None] = [None] * len(self._stops)
 
     def read(self, rows: Int64Array) -> npt.NDArray[Any]:
         """Read rows, in any order."""
         if not self._is_local or not len(rows):
             return self._values(self._reader.read(self._column, rows))
-        chunks = np.searchsorted(self._stops, rows, side="right")
-        self._reads[chunks] += 1  # once for each chunk: repeats do not add up
-        found: npt.NDArray[Any] | None = None
-        is_left = np.ones(len(rows), np.bool_)
-        for chunk in dict.fromkeys(chunks.tolist()):
-            mapped = self._mapping(chunk)
-            if mapped is None:
-                continue
-            if found is None:
-                found = np.empty((len(rows), *mapped.shape[1:]), mapped.dtype)
-            own = chunks == chunk
-            found[own] = mapped[rows[own] - self._start(chunk)]
-            is_left[own] = False
-        if found is None:
+        own = self._stops.searchsorted(rows, side="right")
+        chunks = own.tolist()
+        distinct = dict.fromkeys(chunks)
+        if any(self._mapped[chunk] is None for chunk in distinct):
+            self._reads[own] += 1  # once for each chunk: repeats do not add up
+        mappings = {chunk: self._mapping(chunk) for chunk in distinct}
+        known = next((mapped for mapped in mappings.values() if mapped is not None), None)
+        if known is None:
             return self._values(self._reader.read(self._column, rows))
-        if is_left.any():
-            found[is_left] = self._values(self._reader.read(self._column, rows[is_left]))
+        found = np.empty((len(rows), *known.shape[1:]), known.dtype)
+        missing: list[int] = []
+        if len(distinct) * ROWS_IN_LOOP > len(rows):
+            starts = self._starts
+            for at, (chunk, row) in enumerate(zip(chunks, rows.tolist(), strict=True)):
+                mapped = mappings[chunk]
+                if mapped is None:
+                    missing.append(at)
+                else:
+                    found[at] = mapped[row - starts[chunk]]
+        else:
+            for chunk, mapped in mappings.items():
+                here = np.flatnonzero(own == chunk)
+                if mapped is None:
+                    missing += here.tolist()
+                else:
+                    found[here] = mapped[rows[here] - self._starts[chunk]]
+        if missing:
+            found[missing] = self._values(self._reader.read(self._column, rows[missing]))
         return found
 
     def _mapping(self, chunk: int) -> npt.NDArray[Any] | None:
-        mapped = self._mapped.get(chunk)
+        mapped = self._mapped[chunk]
         if mapped is None and self._reads[chunk] > HOT:
-            start, stop = self._start(chunk), int(self._stops[chunk])
+            start, stop = self._starts[chunk], self._starts[chunk + 1]
             mapped = self._values(self._reader.read_run(self._column, start, stop))
-            if _is_view(mapped):
-                self._mapped[chunk] = mapped
-            else:
+            if not _is_view(mapped):
                 self._reads[chunk] = -(1 << 40)  # stored otherwise: a copy would stay in memory
+                return None
+            self._mapped[chunk] = mapped
         return mapped
-
-    def _start(self, chunk: int) -> int:
-        return int(self._stops[chunk - 1]) if chunk else 0
 
     @staticmethod
     def _values(column: object) -> npt.NDArray[Any]:

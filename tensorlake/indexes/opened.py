@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ LENGTHS, MADE = "lengths", "made"
 """The parameters of such a group: the length of each part, and what the kind was built with."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class OpenIndex:
     """An index of a version.
 
@@ -74,7 +75,7 @@ class OpenIndex:
     group: ColumnGroup
     root: Root[Extents]
 
-    @property
+    @cached_property
     def share(self) -> float:
         """The share of the physical rows that it covers; 1 where there are none."""
         rows = int((self.covered[:, 1] - self.covered[:, 0]).sum())

@@ -178,12 +178,15 @@ def _indexed(
     """Search by an index; None where it has fewer rows than asked for."""
     found, others, how = _candidates(scope, wanted, index)
     vectors, of = _read(reader, wanted.column, found, index)
-    rest = _scanned(scope, reader, wanted, metric, others, "")
+    rest = _scanned(scope, reader, wanted, metric, others, "") if len(others) else None
     ranking = Ranking([], [], [how])
     for at, query in enumerate(wanted.queries):
-        scores = scores_of(vectors[of[at]], query, metric)
-        rows = np.concatenate((found[at], rest.rows[at]))
-        rows, scores = _best(rows, np.concatenate((scores, rest.scores[at])), wanted.k)
+        rows = found[at]
+        scores = scores_of(vectors if of is None else vectors[of[at]], query, metric)
+        if rest is not None:
+            rows = np.concatenate((rows, rest.rows[at]))
+            scores = np.concatenate((scores, rest.scores[at]))
+        rows, scores = _best(rows, scores, wanted.k)
         if len(rows) < min(wanted.k, scope.num_allowed):
             return None  # the others may be vectors that no index has
         ranking.rows.append(rows)
@@ -216,16 +219,15 @@ def _candidates(
 
 def _read(
     reader: Reader, column: str, found: list[Int64Array], index: OpenIndex
-) -> tuple[npt.NDArray[Any], list[Int64Array]]:
-    """Read the vectors of several lists of rows at once, and their places in what was read."""
+) -> tuple[npt.NDArray[Any], list[Int64Array] | None]:
+    """Read the vectors of several lists of rows at once, and their places in what was read.
+
+    Of a single list the vectors are in its order, and there are no places.
+    """
     if len(found) == 1 and reader.store.is_local:
-        return _floats(_hot(reader, column, index).read(found[0])), [np.arange(len(found[0]))]
+        return _floats(_hot(reader, column, index).read(found[0])), None
     if len(found) == 1:
-        order = np.argsort(found[0])
-        rows = found[0][order]
-        places = np.empty_like(order)
-        places[order] = np.arange(len(order))
-        return _vectors(reader.read(column, rows)), [places]
+        return _vectors(reader.read(column, found[0])), None
     every = np.unique(np.concatenate(found))
     return _vectors(reader.read(column, every)), [np.searchsorted(every, rows) for rows in found]
 

@@ -37,6 +37,7 @@ Floats = npt.NDArray[np.float32]
 Words = npt.NDArray[np.uint64]
 
 PLANES = (1, 2, 4, -8)
+SHIFTS = np.arange(len(PLANES), dtype=np.uint8)[:, None]
 LEVELS = np.float32(7.5)  # half of the range of a number of 4 bits
 STEPS = np.float32(127)
 WORDS_IN_UINT8 = 3  # 192 ones
@@ -99,7 +100,7 @@ class Question:
         turned = np.einsum("i,ij->j", direction, rotation(len(direction), seed))
         step = float(np.abs(turned).max()) / float(LEVELS) or 1.0
         units = np.clip(np.rint(turned / np.float32(step)), -8, 7).astype(np.int8).view(np.uint8)
-        bits = np.stack([(units >> plane) & 1 for plane in range(len(PLANES))])
+        bits = (units >> SHIFTS) & 1
         planes = np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
         return cls(direction, planes, step, float(turned.sum()))
 
@@ -133,20 +134,26 @@ def estimates(words: Words, factors: Floats, base: Floats, question: Question) -
 def refined(
     numbers: npt.NDArray[np.int8],
     steps: Floats,
-    centroids: Floats,
-    question: Question,
+    base: Floats,
+    towards: Floats,
     metric: Metric,
 ) -> Floats:
     """Score points by their int8 numbers, float32 (n,).
 
+    With r = steps · numbers and c the centroid, the inner product is ⟨c, q⟩ + ⟨r, q⟩, and the
+    score by distance ⟨c, q⟩ − |c|² ÷ 2 + ⟨r, q − c⟩ − |r|² ÷ 2.
+
     Args:
         numbers: int8 (n, dim).
         steps: float32 (n,).
-        centroids: The centroid of each point, float32 (n, dim).
-        question: The query.
+        base: The score of each point's centroid, float32 (n,).
+        towards: The query; by distance less the centroid of each point: float32 (dim,) or (n, dim).
         metric: As for the codes.
     """
-    points = numbers * steps[:, None]
-    points += centroids
-    scores = np.einsum("ni,i->n", points, question.direction)
-    return scores if metric == "dot" else scores - np.einsum("ni,ni->n", points, points) / 2
+    residuals = numbers.astype(np.float32)
+    scores = np.vecdot(residuals, towards)
+    if metric != "dot":
+        scores -= np.vecdot(residuals, residuals) * (steps / 2)
+    scores *= steps
+    scores += base
+    return scores

@@ -89,7 +89,7 @@ class Lists:
 
     def nearness(self, direction: Floats) -> Floats:
         """Score the centroids for a query, as the codes of their lists are."""
-        return np.einsum("ni,i->n", self.centroids, direction) - self._halves
+        return np.vecdot(self.centroids, direction) - self._halves
 
     def codes(self, numbers: Sequence[int]) -> list[ListCodes]:
         """Return the codes of some lists; those not in memory are read in one round trip."""

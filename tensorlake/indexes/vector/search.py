@@ -25,7 +25,7 @@ from tensorlake.indexes.vector.lists import Lists
 if TYPE_CHECKING:
     from tensorlake.indexes.parts import PartsReader
 
-__all__ = ["Effort", "Estimated", "effort_for", "nearest_candidates", "probe"]
+__all__ = ["Effort", "Probed", "effort_for", "nearest_candidates", "probe"]
 
 Int64Array = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -55,8 +55,9 @@ class Effort:
 def effort_for(parameters: Mapping[str, Any], recall: float | None) -> Effort:
     """Choose the least effort that reached a recall when the index was built; else the largest."""
     wanted = DEFAULT_RECALL if recall is None else recall
-    efforts = [Effort(int(a), int(b), float(c)) for a, b, c in parameters["efforts"]]
-    return next((one for one in efforts if one.recall >= wanted), efforts[-1])
+    efforts: list[tuple[int, int, float]] = parameters["efforts"]
+    lists, widening, reached = next((one for one in efforts if one[2] >= wanted), efforts[-1])
+    return Effort(int(lists), int(widening), float(reached))
 
 
 def nearest_candidates(
@@ -85,82 +86,99 @@ def nearest_candidates(
 
 def probe(
     lists: Lists, direction: Floats, k: int, effort: Effort, allowed: Allowed
-) -> tuple[Int64Array, Estimated]:
+) -> tuple[Int64Array, Probed]:
     """Find candidates of one query, given as a direction, and all codes that were compared."""
     question = Question.of(direction, lists.seed)
     near = lists.nearness(direction)
-    order = _best(near, min(effort.lists, len(near)))
-    found = _estimated(lists, order, near, question, allowed)
-    while len(found.rows) < k and len(order) < len(near):  # a filter leaves few, or lists are short
-        wanted = min(len(near), max(len(order) * 4, 16))
-        more = _best(near, wanted)[len(order) :]
-        order = np.concatenate((order, more))
-        found = found.with_more(_estimated(lists, more, near, question, allowed))
+    numbers = _best(near, min(effort.lists, len(near)))
+    probed = Probed.of(lists, numbers, near, question, allowed)
+    while probed.count < k and len(numbers) < len(near):  # a filter leaves few, or lists are short
+        more = _best(near, min(len(near), max(len(numbers) * 4, 16)))[len(numbers) :]
+        numbers = np.concatenate((numbers, more))
+        probed = probed.with_more(Probed.of(lists, more, near, question, allowed))
     wide = max(ESTIMATED_MIN, ESTIMATED_PER_RESULT * k) * effort.widening
-    chosen = found.take(_best(found.scores, min(wide, len(found.rows))))
+    chosen = _best(probed.scores, min(wide, probed.count))
     few = max(REFINED_MIN, REFINED_PER_RESULT * k)
-    if len(chosen.rows) <= few or not lists.has_numbers:
-        return chosen.rows, found
-    scores = _refined(lists, chosen, question)
-    return chosen.rows[_best(scores, few)], found
+    if len(chosen) > few and lists.has_numbers:
+        chosen = chosen[_best(_refined(lists, probed, chosen, near, direction), few)]
+    return probed.rows[chosen], probed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimated:
-    """Codes with their estimates: row, list, and place in the order of all lists."""
+class Probed:
+    """The codes of some lists, list by list, with their estimated scores.
 
+    Attributes:
+        numbers: The lists.
+        stops: Where the codes of each list end.
+        rows: Physical rows.
+        steps: The step of the int8 numbers of each.
+        scores: Estimates; −∞ where a row is not allowed.
+        count: The number of rows that are allowed.
+    """
+
+    numbers: Int64Array
+    stops: Int64Array
     rows: Int64Array
-    lists: Int64Array
-    places: Int64Array
     steps: Floats
     scores: Floats
+    count: int
 
-    def take(self, chosen: Int64Array) -> Estimated:
-        """Select some."""
-        return Estimated(
-            self.rows[chosen], self.lists[chosen], self.places[chosen],
-            self.steps[chosen], self.scores[chosen],
-        )  # fmt: skip
+    @classmethod
+    def of(
+        cls, lists: Lists, numbers: Int64Array, near: Floats, question: Question, allowed: Allowed
+    ) -> Probed:
+        """Estimate the scores of all codes of some lists."""
+        codes = lists.codes(numbers.tolist())
+        words = _joined([each.words for each in codes])
+        factors = _joined([each.factors for each in codes])
+        rows = _joined([each.rows for each in codes])
+        sizes = lists.starts[numbers + 1] - lists.starts[numbers]
+        scores = estimates(words, factors, np.repeat(near[numbers], sizes), question)
+        count = len(rows)
+        if allowed is not None:
+            is_allowed = allowed[rows]
+            scores[~is_allowed] = -np.inf
+            count = int(np.count_nonzero(is_allowed))
+        return cls(numbers, np.cumsum(sizes), rows, factors[2], scores, count)
 
-    def with_more(self, other: Estimated) -> Estimated:
-        """Append others."""
-        return Estimated(
+    def with_more(self, other: Probed) -> Probed:
+        """Append other lists."""
+        return Probed(
+            np.concatenate((self.numbers, other.numbers)),
+            np.concatenate((self.stops, len(self.rows) + other.stops)),
             np.concatenate((self.rows, other.rows)),
-            np.concatenate((self.lists, other.lists)),
-            np.concatenate((self.places, other.places)),
             np.concatenate((self.steps, other.steps)),
             np.concatenate((self.scores, other.scores)),
+            self.count + other.count,
         )
 
 
-def _estimated(
-    lists: Lists, numbers: Int64Array, near: Floats, question: Question, allowed: Allowed
-) -> Estimated:
-    """Estimate the scores of all codes of some lists."""
-    codes = lists.codes(numbers.tolist())
-    sizes = np.array([len(each.rows) for each in codes], np.int64)
-    words = np.concatenate([each.words for each in codes], axis=1)
-    factors = np.concatenate([each.factors for each in codes], axis=1)
-    rows = np.concatenate([each.rows for each in codes])
-    scores = estimates(words, factors, np.repeat(near[numbers], sizes), question)
-    owners = np.repeat(numbers, sizes)
-    places = np.arange(len(rows)) + np.repeat(
-        lists.starts[numbers] - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes
-    )
-    found = Estimated(rows, owners, places, factors[2], scores)
-    return found if allowed is None else found.take(np.flatnonzero(allowed[rows]))
+def _joined(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
 
 
-def _refined(lists: Lists, found: Estimated, question: Question) -> Floats:
-    numbers = lists.parts.hot("numbers", found.places)
-    centroids = lists.centroids[found.lists]
-    return refined(numbers, found.steps, centroids, question, lists.space.metric)
+def _refined(
+    lists: Lists, probed: Probed, chosen: Int64Array, near: Floats, direction: Floats
+) -> Floats:
+    """Score some codes by their int8 numbers, which are stored in the order of all lists."""
+    stops, numbers = probed.stops, probed.numbers
+    which = stops.searchsorted(chosen, side="right")
+    own = numbers[which]
+    # A list's codes end at starts[list + 1] of all, and at stops[place of the list] of these.
+    places = chosen + (lists.starts[numbers + 1] - stops)[which]
+    read = lists.parts.hot("numbers", places)
+    metric = lists.space.metric
+    towards = direction
+    if metric != "dot":
+        towards = direction - lists.centroids[own[0] if len(numbers) == 1 else own]
+    return refined(read, probed.steps[chosen], near[own], towards, metric)
 
 
 def _best(scores: Floats, count: int) -> Int64Array:
     """Return the places of the largest scores, largest first."""
-    if count < len(scores):
-        chosen = np.argpartition(scores, len(scores) - count)[len(scores) - count :]
-    else:
-        chosen = np.arange(len(scores))
-    return chosen[np.argsort(-scores[chosen], kind="stable")]
+    left = len(scores) - count
+    if count == 1:
+        return np.array([scores.argmax()])
+    chosen = np.arange(len(scores)) if left <= 0 or not count else scores.argpartition(left)[left:]
+    return chosen[(-scores[chosen]).argsort(kind="stable")][:count]
