@@ -17,7 +17,7 @@ const LAYERS = [
   ["main.ts"],
   ["app/"],
   ["panels/schema/"],
-  ["panels/editor/", "panels/grid/", "panels/labels/", "panels/map/", "panels/sample/", "panels/statistics/", "panels/versions/"],
+  ["panels/editor/", "panels/edits/", "panels/grid/", "panels/map/", "panels/sample/", "panels/statistics/", "panels/versions/"],
   ["controls/", "state/"],
   ["fetch/"],
   ["overlays/"],

@@ -15,7 +15,7 @@ from tensorlake.dataset.handles.tensor import Tensor
 from tensorlake.dataset.history.commit import Commit
 from tensorlake.dataset.history.ingest_report import IngestReport, SkippedItem
 from tensorlake.dataset.history.log import Log
-from tensorlake.dataset.history.merge import MergeConflict, MergeReport
+from tensorlake.dataset.history.merge import MergeConflict, MergeReport, list_disputed
 from tensorlake.dataset.maintenance.check import check_url
 from tensorlake.dataset.maintenance.copy import copy
 from tensorlake.dataset.query.predicate import Predicate
@@ -134,6 +134,7 @@ __all__ = [
     "is_float",
     "leads_outside",
     "list_datasets",
+    "list_disputed",
     "lists_of",
     "next_row_ids",
     "note_condition",

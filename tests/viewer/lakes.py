@@ -49,6 +49,13 @@ def make_lake(root: Path) -> None:
     _make_people(str(root / "people"))
     _make_looks(str(root / "looks"))
     _make_unlabelled(str(root / "unlabelled"))
+    catalog = tl.create(
+        str(root / "catalog"),
+        {"label": tl.ClassLabel(["cat", "dog", "owl"], nullable=True)},
+        durability="none",
+    )
+    catalog.extend({"label": [None if i % 4 == 0 else i % 3 for i in range(120_000)]})
+    catalog.commit("120,000 rows")
     _make_scans(str(root / "scans"))
     _make_clusters(str(root / "clusters"))
     growing = tl.create(str(root / "growing"), {"x": "int64"}, durability="none")

@@ -5,12 +5,12 @@ import { findings } from "./axe";
 import { addressOf, count, open, query } from "./browser";
 
 const caption = (page: Page, row: number) => page.locator(`#row-${row} .caption > span`).innerText();
-const review = (page: Page) => page.getByTestId("labels").getByRole("button", { name: /^Review/ });
+const review = (page: Page) => page.getByTestId("edits").getByRole("button", { name: /^Review/ });
 
 async function labelling(path: string): Promise<Page> {
   const page = await open(path);
   await page.getByRole("button", { name: "Label label" }).click();
-  await page.getByTestId("labels").waitFor();
+  await page.getByTestId("edits").waitFor();
   return page;
 }
 
@@ -71,7 +71,7 @@ test("labels are reviewed and committed on a branch, and main is as it was", asy
   await expect.poll(() => review(page).innerText()).toBe("Review 2 changes");
 
   await review(page).click();
-  const dialog = page.getByRole("dialog", { name: "Review of labels" });
+  const dialog = page.getByRole("dialog", { name: "Review of edits" });
   await expect.poll(() => dialog.locator("tbody tr").allInnerTexts()).toEqual(["2\tnone\tdog", "3\tnone\towl"]);
   expect(await findings(page)).toEqual([]);
   await dialog.getByLabel("Message").fill("two by hand");
@@ -104,13 +104,72 @@ test("a commit that meets another one says so and keeps the labels, for a branch
   expect(published.ok()).toBe(true);
 
   await review(page).click();
-  const dialog = page.getByRole("dialog", { name: "Review of labels" });
+  const dialog = page.getByRole("dialog", { name: "Review of edits" });
   await dialog.getByLabel("Message").fill("a dog");
   await dialog.getByRole("button", { name: "Commit to by-conflict" }).click();
-  await expect.poll(() => dialog.getByRole("alert").innerText()).toContain("another branch");
+  await expect.poll(() => dialog.getByRole("alert").innerText()).toContain("a branch of its own");
   await dialog.getByLabel("Branch").fill("a-dog");
   await dialog.getByRole("button", { name: "Commit to a-dog" }).click();
 
   await expect.poll(() => page.getByRole("button", { name: /^Version a-dog@/ }).count()).toBe(1);
   await expect.poll(() => caption(page, 10)).toBe("dog");
+});
+
+test("a whole dataset is labelled in one step that a reload keeps and undo takes back", async () => {
+  const page = await open("catalog?label=label");
+  await page.getByTestId("edits").waitFor();
+  await page.getByRole("grid").focus();
+  await page.keyboard.press("Control+a");
+  await expect.poll(() => page.getByTestId("selection").innerText()).toContain("120,000 rows selected");
+  await page.keyboard.press("2");
+  await expect.poll(() => review(page).innerText()).toBe("Review 90,000 changes"); // the other 30,000 are dogs
+  await expect.poll(() => page.getByTestId("selection").count()).toBe(0); // it is on the disk
+
+  await page.reload(); // five times what the page could keep before
+  await expect.poll(() => review(page).innerText()).toBe("Review 90,000 changes");
+  await review(page).click();
+  const dialog = page.getByRole("dialog", { name: "Review of edits" });
+  await expect.poll(async () => (await dialog.locator("tbody tr").allInnerTexts()).slice(0, 4)).toEqual(["0\tnone\tdog", "2\towl\tdog", "3\tcat\tdog", "4\tnone\tdog"]);
+  await dialog.getByLabel("Message").fill("all of them");
+  await dialog.getByLabel("Branch").fill("all-dogs");
+  await dialog.getByRole("button", { name: "Commit to all-dogs" }).click();
+  await expect.poll(() => page.getByRole("button", { name: /^Version all-dogs@/ }).count()).toBe(1);
+  await query(page, "WHERE label = 'dog'");
+  await expect.poll(() => count(page)).toBe("120,000 of 120,000 rows");
+
+  await page.goto(addressOf("catalog?label=label&row=7"));
+  await page.getByTestId("row-panel").getByText("Load this row").waitFor();
+  await page.getByRole("grid").focus();
+  await page.keyboard.press("3");
+  await expect.poll(() => review(page).innerText()).toBe("Review 1 change");
+  await page.getByTestId("edits").getByRole("button", { name: "Undo" }).click();
+  await expect.poll(() => review(page).innerText()).toBe("Review 0 changes");
+});
+
+test("a branch is merged into main, and each cell that both changed gets the value that is chosen", async () => {
+  const page = await labelling("unlabelled?at=main@1&row=14");
+  await page.getByTestId("row-panel").getByText("Load this row").waitFor();
+  await page.getByTestId("grid").focus();
+  for (const key of ["2", "2", "2"]) await page.keyboard.press(key);
+  await expect.poll(() => review(page).innerText()).toBe("Review 3 changes");
+  const other = { branch: "main", message: "another hand", operations: [{ op: "update", tensor: "label", rows: [14, 15], value: "owl" }] };
+  expect((await page.request.post(new URL("/v1/datasets/unlabelled/transactions", page.url()).href, { data: other })).ok()).toBe(true);
+  await review(page).click();
+  const dialog = page.getByRole("dialog", { name: "Review of edits" });
+  await dialog.getByLabel("Message").fill("three dogs");
+  await dialog.getByLabel("Branch").fill("three-dogs");
+  await dialog.getByRole("button", { name: "Commit to three-dogs" }).click();
+
+  await page.getByRole("button", { name: "Merge into main" }).click();
+  const merge = page.getByRole("dialog", { name: "Merge three-dogs into main" });
+  await expect.poll(() => merge.locator("td").allInnerTexts()).toEqual(["14", "label", "none", "owl", "dog", "15", "label", "none", "owl", "dog"]);
+  expect(await merge.getByRole("listitem").allInnerTexts()).toContain("label: 1 row without a conflict");
+  expect(await findings(page)).toEqual([]);
+  await merge.getByRole("radio", { name: "row 14, label: main" }).check();
+  await expect.poll(() => merge.getByText("1 cell to decide").count()).toBe(1);
+  await merge.getByRole("radio", { name: "row 15, label: three-dogs" }).check();
+  await merge.getByRole("button", { name: "Merge into main" }).click();
+
+  await expect.poll(() => page.getByRole("button", { name: /^Version main@/ }).count()).toBe(1);
+  await expect.poll(() => Promise.all([14, 15, 16].map((row) => caption(page, row)))).toEqual(["owl", "dog", "dog"]);
 });

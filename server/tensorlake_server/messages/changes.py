@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tensorlake_server.messages.messages import Asked, Message
+from tensorlake_server.messages.messages import Asked, CellValue, Message, Summary
 
 __all__ = [
     "AddNames",
@@ -20,6 +20,7 @@ __all__ = [
     "Committed",
     "CreateRequest",
     "Delete",
+    "DisputedCell",
     "DropTensor",
     "Insert",
     "MergeRequest",
@@ -214,18 +215,40 @@ class TagRequest(Asked):
     at: Annotated[str | None, Field(description="main's newest when left out")] = None
 
 
+Side = Literal["ours", "theirs"]
+
+
 class MergeRequest(Asked):
-    """Bring the changes of ``source`` (a branch, or any version) into a branch."""
+    """Bring the changes of ``source`` (a branch, or any version) into a branch.
+
+    ``decisions`` has, by tensor and row id, whose value a cell gets that both changed;
+    ``on_conflict`` holds for all others.
+    """
 
     source: Name
     branch: Name = "main"
     on_conflict: Literal["error", "ours", "theirs"] = "error"
     tensors: Annotated[list[str], Field(fail_fast=True)] | None = None
+    decisions: dict[Name, dict[Name, Side]] | None = None
     dry_run: bool = False
 
 
+class DisputedCell(Message):
+    """A cell that both branches changed, to different values; ``row`` is that of ours."""
+
+    tensor: str
+    row: int
+    row_id: str
+    base: CellValue | Summary
+    ours: CellValue | Summary
+    theirs: CellValue | Summary
+
+
 class Merged(Message):
-    """The result of a merge, or its preview: ``how`` is nothing, fast-forward or merge."""
+    """The result of a merge, or its preview: ``how`` is nothing, fast-forward or merge.
+
+    A preview lists the cells to decide, at most 1,000; ``conflicts`` counts all.
+    """
 
     how: str
     version: str | None
@@ -233,6 +256,7 @@ class Merged(Message):
     removed: int
     updated: dict[str, int]
     conflicts: list[str]
+    disputed: list[DisputedCell]
 
 
 class RestoreRequest(Asked):

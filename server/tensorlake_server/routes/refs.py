@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Literal
+
 from fastapi import APIRouter, Request, Response
 
-from tensorlake.errors import VersionNotFoundError
+from tensorlake.dataset import list_disputed, session_of
+from tensorlake.errors import ConflictError, VersionNotFoundError
 from tensorlake.storage import name_of_part
 from tensorlake.versions import authored_by
+from tensorlake_server.bodies.cells import make_cells
 from tensorlake_server.bodies.json import BodyRoute
 from tensorlake_server.messages.changes import (
     BranchRequest,
     Committed,
+    DisputedCell,
     Merged,
     MergeRequest,
     RestoreRequest,
@@ -19,7 +24,14 @@ from tensorlake_server.messages.changes import (
 from tensorlake_server.messages.messages import Ref
 from tensorlake_server.request.context import DatasetPath, lake_of, note_change
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tensorlake.dataset import Dataset, MergeConflict
+
 __all__ = ["router"]
+
+MAX_DISPUTED = 1000  # cells that a preview lists
 
 router = APIRouter(prefix="/v1/datasets", tags=["versions"], route_class=BodyRoute)
 
@@ -71,9 +83,12 @@ def merge(request: Request, name: DatasetPath, asked: MergeRequest) -> Merged:
     """Bring the changes of one branch into another, by row identity; 409 names the conflicts."""
     lake = lake_of(request)
     work = lake.begin(name, asked.branch)
+    disputed: list[MergeConflict] = []
+    if asked.dry_run:
+        disputed = list_disputed(session_of(work.dataset), asked.source, most=MAX_DISPUTED)
     with authored_by(lake.author):
         report = work.dataset.merge(
-            asked.source, asked.on_conflict, tensors=asked.tensors, dry_run=asked.dry_run
+            asked.source, _decider(asked), tensors=asked.tensors, dry_run=asked.dry_run
         )
     version = None if report.published is None else report.version
     if version is not None:
@@ -85,6 +100,7 @@ def merge(request: Request, name: DatasetPath, asked: MergeRequest) -> Merged:
         removed=report.removed,
         updated=dict(report.updated),
         conflicts=list(report.conflicts),
+        disputed=list(_describe(work.dataset, disputed)),
     )
 
 
@@ -98,3 +114,47 @@ def restore(request: Request, name: DatasetPath, asked: RestoreRequest) -> Commi
     note_change(request, commit.version)
     rows = len(work.dataset)
     return Committed(version=commit.version, digest=commit.digest, rows=rows, is_repeated=False)
+
+
+def _decider(
+    asked: MergeRequest,
+) -> Literal["error", "ours", "theirs"] | Callable[[MergeConflict], Any]:
+    """Return how conflicts are decided: all alike, or cell by cell."""
+    decisions = asked.decisions
+    if decisions is None:
+        return asked.on_conflict
+
+    def decide(one: MergeConflict) -> Any:
+        side = decisions.get(one.tensor, {}).get(one.row_id, asked.on_conflict)
+        if side == "error":
+            raise ConflictError(
+                f"both changed {one.tensor!r} of row {one.row} of {asked.branch}, and the request"
+                " decides other cells\nnothing was published; decide this cell too: preview the"
+                " merge again",
+                branch=asked.branch,
+                tensor=one.tensor,
+                rows=(one.row,),
+                row_ids=(one.row_id,),
+            )
+        return one.ours if side == "ours" else one.theirs
+
+    return decide
+
+
+def _describe(dataset: Dataset, disputed: Iterable[MergeConflict]) -> Iterable[DisputedCell]:
+    for one in disputed:
+        kind = dataset.schema[one.tensor]
+        base, ours, theirs = (
+            None
+            if value is None
+            else make_cells(kind, kind.convert([value], tensor=one.tensor, call="merge"))[0]
+            for value in (one.base, one.ours, one.theirs)
+        )
+        yield DisputedCell(
+            tensor=one.tensor,
+            row=one.row,
+            row_id=one.row_id,
+            base=base,
+            ours=ours,
+            theirs=theirs,
+        )

@@ -37,7 +37,15 @@ from tensorlake.versions import (
     version_at,
 )
 
-__all__ = ["Cells", "MergeConflict", "MergeReport", "OnConflict", "merge", "with_codes"]
+__all__ = [
+    "Cells",
+    "MergeConflict",
+    "MergeReport",
+    "OnConflict",
+    "list_disputed",
+    "merge",
+    "with_codes",
+]
 
 BoolArray = npt.NDArray[np.bool_]
 Int64Array = npt.NDArray[np.int64]
@@ -225,6 +233,38 @@ def merge(
         elif not dry_run:
             session.refresh()
         return _report(session, outcome)
+
+
+def list_disputed(session: Session, name: str, *, most: int) -> list[MergeConflict]:
+    """Read the cells that a merge would have to decide, at most so many; nothing is published.
+
+    Cells of media are left out: they are large, and a person decides them by looking at both.
+    """
+    found: list[MergeConflict] = []
+    cells = Cells(session)
+
+    def note(conflict: MergeConflict) -> Any:
+        found.append(conflict)
+        return conflict.ours
+
+    decide = cells.decider(note)
+    with session.lock:
+        named = resolved(session, name)
+        theirs = runtime.run(version_at(session.store, named.branch, named.entry, session.packs))
+        outcome = merge_branch(
+            session.log,
+            session.packs,
+            theirs,
+            MergeRequest(decide),
+            cells,
+            head=session.head,
+            message="",
+            dry_run=True,
+        )
+        for disputed in () if outcome.plan is None else outcome.plan.disputed:
+            if len(found) < most and not disputed.tensor.spec.type.is_media:
+                decide(disputed.first(most - len(found)))
+    return found
 
 
 def _ids(theirs: Version, names: Sequence[str]) -> frozenset[str]:

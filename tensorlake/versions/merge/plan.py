@@ -10,8 +10,8 @@ The plan includes decided and undecided conflicts; the caller decides whether it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,16 @@ class DisputedCells:
     base: tuple[Version, Int64Array] | None
     ours: tuple[Version, Int64Array]
     theirs: tuple[Version, Int64Array]
+
+    def first(self, count: int) -> Self:
+        """Return the first so many of them."""
+        base, ours, theirs = (
+            None if side is None else (side[0], side[1][:count])
+            for side in (self.base, self.ours, self.theirs)
+        )
+        assert ours is not None
+        assert theirs is not None
+        return replace(self, base=base, ours=ours, theirs=theirs)
 
 
 OnConflict = Literal["error", "ours", "theirs"] | Callable[[DisputedCells], Column]

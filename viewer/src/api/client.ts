@@ -12,6 +12,7 @@ export type CellValue = Schemas["CellValue"];
 export type ClassCount = Schemas["ClassCount"];
 export type ClassCounts = Schemas["ClassCounts"];
 export type Commit = Schemas["CommitInfo"];
+export type DisputedCell = Schemas["DisputedCell"];
 export type Histogram = Schemas["Histogram"];
 export type DatasetInfo = Schemas["DatasetInfo"];
 export type Diff = Schemas["DiffInfo"];
@@ -26,6 +27,8 @@ export type SavedViews = Schemas["SavedViews"];
 export type Statistics = Schemas["Statistics"];
 export type Summary = Schemas["Summary"];
 export type TensorInfo = Schemas["TensorInfo"];
+export type Merge = Schemas["MergeRequest"];
+export type Merged = Schemas["Merged"];
 export type WindowInfo = Schemas["WindowInfo"];
 
 /** RFC 9457, with tensorlake's stable `code` and, for queries, the position in the text. */
@@ -65,6 +68,7 @@ export interface Source {
 interface Request {
   method?: string;
   body?: string;
+  accept?: string;
   signal?: AbortSignal | undefined;
 }
 
@@ -144,6 +148,11 @@ export class Api {
     return ((await answer.json()) as Schemas["Committed"]).version;
   }
 
+  /** Merges a branch, or previews it: with the cells that both changed. */
+  async merge(name: string, asked: Merge): Promise<Merged> {
+    return (await (await this.#request(`${path(name)}/merge`, posted<"MergeRequest">(asked))).json()) as Merged;
+  }
+
   diff(name: string, a: string, b: string): Promise<Diff> {
     return this.#json(`${path(name)}/diff`, { a, b, limit: DIFF_ROWS });
   }
@@ -156,6 +165,12 @@ export class Api {
   ): Promise<RowsPage> {
     const columns = span.columns?.join(",") ?? null;
     return this.#json(`${path(name)}/rows`, { ...source, ...span, columns }, { signal });
+  }
+
+  /** A page of columns, as .npz. */
+  async columns(name: string, source: Source, span: { offset: number; limit: number; columns: string }, signal?: AbortSignal): Promise<ArrayBuffer> {
+    const url = this.#url(`${path(name)}/rows`, { ...source, ...span });
+    return (await this.#request(url.href, { signal, accept: "application/x-npz" })).arrayBuffer();
   }
 
   query(name: string, tql: string, version: string, signal?: AbortSignal): Promise<QueryResult> {
@@ -253,12 +268,13 @@ export class Api {
 
   async #request(
     route: string,
-    { method = "GET", body, signal }: Request,
+    { method = "GET", body, accept, signal }: Request,
   ): Promise<Response> {
     const answer = await fetch(new URL(route, this.base), {
       method,
       credentials: "same-origin",
-      ...(body === undefined ? {} : { body, headers: { "Content-Type": "application/json" } }),
+      ...(body === undefined ? {} : { body }),
+      headers: { ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...(accept === undefined ? {} : { Accept: accept }) },
       ...(signal === undefined ? {} : { signal }),
     }).catch((error: unknown) => {
       if (signal?.aborted === true) throw error;

@@ -888,6 +888,24 @@ export interface components {
             updated: components["schemas"]["UpdatedRows"][];
         };
         /**
+         * DisputedCell
+         * @description A cell that both branches changed, to different values; ``row`` is that of ours.
+         */
+        DisputedCell: {
+            /** Tensor */
+            tensor: string;
+            /** Row */
+            row: number;
+            /** Row Id */
+            row_id: string;
+            /** Base */
+            base: components["schemas"]["CellValue"] | components["schemas"]["Summary"];
+            /** Ours */
+            ours: components["schemas"]["CellValue"] | components["schemas"]["Summary"];
+            /** Theirs */
+            theirs: components["schemas"]["CellValue"] | components["schemas"]["Summary"];
+        };
+        /**
          * ExplainRequest
          * @description A query that is asked about, not run.
          */
@@ -1011,6 +1029,9 @@ export interface components {
         /**
          * MergeRequest
          * @description Bring the changes of ``source`` (a branch, or any version) into a branch.
+         *
+         *     ``decisions`` has, by tensor and row id, whose value a cell gets that both changed;
+         *     ``on_conflict`` holds for all others.
          */
         MergeRequest: {
             /** Source */
@@ -1028,6 +1049,12 @@ export interface components {
             on_conflict?: "error" | "ours" | "theirs";
             /** Tensors */
             tensors?: string[] | null;
+            /** Decisions */
+            decisions?: {
+                [key: string]: {
+                    [key: string]: "ours" | "theirs";
+                };
+            } | null;
             /**
              * Dry Run
              * @default false
@@ -1037,6 +1064,8 @@ export interface components {
         /**
          * Merged
          * @description The result of a merge, or its preview: ``how`` is nothing, fast-forward or merge.
+         *
+         *     A preview lists the cells to decide, at most 1,000; ``conflicts`` counts all.
          */
         Merged: {
             /** How */
@@ -1053,6 +1082,8 @@ export interface components {
             };
             /** Conflicts */
             conflicts: string[];
+            /** Disputed */
+            disputed: components["schemas"]["DisputedCell"][];
         };
         /**
          * ObjectInfo

@@ -22,6 +22,7 @@ const place: Place = {
   image: "left/rgb",
   look: true,
   side: true,
+  edit: false,
   label: "label",
   compare: "v1.0",
   diff: "swipe",
@@ -29,7 +30,7 @@ const place: Place = {
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, vector: null, color: null, look: false, side: false, label: null, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, vector: null, color: null, look: false, side: false, label: null, edit: false, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);
@@ -75,4 +76,11 @@ test("a place is kept at a server of another port, with the token of its link", 
   const moved = placeAt(new URL("http://127.0.0.1:41234/#token=abc"), page, new URL("http://127.0.0.1:8300/proxy/"));
 
   expect(moved.href).toBe("http://127.0.0.1:41234/pets?row=3&q=WHERE+x+%3E+1#token=abc");
+});
+
+test("a link to edit a row opens its detail view, and keeps how the rows are shown", () => {
+  const edited = { ...defaults, dataset: "pets", row: 3, look: true, edit: true, layout: "table" } as const;
+
+  expect(readPlace(new URL("http://127.0.0.1:8300/pets?mode=edit&row=3"), root)).toMatchObject({ edit: true, look: true, layout: null });
+  for (const place of [edited, { ...edited, look: false }]) expect(readPlace(writePlace(place, root), root)).toEqual(place);
 });

@@ -10,6 +10,7 @@ import { encodeName } from "../api/client";
 
 export type Layout = "grid" | "table" | "map";
 const MODES: Readonly<Record<string, Layout>> = { rows: "grid", table: "table", map: "map", grid: "grid" }; // "grid" in older links
+const EDIT = "edit";
 
 export interface Place {
   dataset: string | null;
@@ -49,6 +50,8 @@ export interface Place {
   side: boolean;
   /** The tensor whose labels are set by keys; null for none. */
   label: string | null;
+  /** Whether what lies over images is edited, in the detail view. */
+  edit: boolean;
   /** A version to compare with. */
   compare: string | null;
   /** How differences are shown: side by side or swiped; null shows the rows. */
@@ -84,7 +87,7 @@ export function readPlace(url: URL, root: URL): Place {
     selected: url.searchParams.get("q") || saved !== null ? null : url.searchParams.get("sel") || null,
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     first: /^\d{1,15}$/.test(first) ? Number(first) : null,
-    layout: MODES[mode] ?? null,
+    layout: MODES[mode === EDIT ? (url.searchParams.get("layout") ?? "") : mode] ?? null,
     vector: url.searchParams.get("vector") || null,
     color: url.searchParams.get("color"),
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
@@ -101,7 +104,8 @@ export function readPlace(url: URL, root: URL): Place {
     image: url.searchParams.get("image") || null,
     label: url.searchParams.get("label") || null,
     frame: /^\d{1,9}$/.test(frame) ? Number(frame) : 0,
-    look: row !== null && url.searchParams.get("look") === "1",
+    edit: mode === EDIT,
+    look: row !== null && (url.searchParams.get("look") ?? (mode === EDIT ? "1" : "")) === "1",
   };
 }
 
@@ -134,7 +138,9 @@ export function writePlace(place: Place, root: URL): URL {
   set("sel", place.selected ?? "");
   set("row", place.row === null ? "" : String(place.row));
   set("top", place.first === null ? "" : String(place.first));
-  set("mode", place.layout === "grid" ? "rows" : (place.layout ?? ""));
+  const layout = place.layout === "grid" ? "rows" : (place.layout ?? "");
+  set("mode", place.edit ? EDIT : layout);
+  if (place.edit) set("layout", layout);
   set("vector", place.vector ?? "");
   if (place.color !== null) url.searchParams.set("color", place.color); // "" is a choice
   set("hide", place.hidden.join(","));
@@ -145,7 +151,7 @@ export function writePlace(place: Place, root: URL): URL {
   set("image", place.image ?? "");
   set("frame", place.frame === 0 ? "" : String(place.frame));
   set("label", place.label ?? "");
-  set("look", place.look ? "1" : "");
+  set("look", place.look ? "1" : place.edit ? "0" : ""); // a link to edit opens the detail view
   set("side", place.side ? "1" : "");
   set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));
   return url;

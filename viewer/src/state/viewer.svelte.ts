@@ -30,7 +30,8 @@ import { Connection, isAbort, unreachable } from "./connection.svelte";
 import { FirstPaint } from "./page-load";
 import { News } from "./versions/news.svelte";
 import { Playback } from "./playback.svelte";
-import { LabelEdits } from "./rows/labels.svelte";
+import { Edits } from "./edits/edits.svelte";
+import { KeptSteps } from "./edits/kept-steps";
 import { RowSelection, selectRows } from "./rows/selection.svelte";
 import { Results } from "./rows/results";
 import { Refs } from "./versions/refs.svelte";
@@ -50,8 +51,8 @@ const ALL_ROWS = { tql: "", saved: null, selected: null, row: null, first: null,
 const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as const;
 
 export class Viewer {
-  /** Labels that are set by hand and not committed yet. */
-  readonly edits = new LabelEdits(localStorage);
+  /** What was changed by hand and is not committed yet. */
+  readonly edits = new Edits(new KeptSteps(indexedDB));
   readonly root = findRoot(new URL(location.href));
   readonly api = new Api(new URL("v1/", this.root), (reach) => this.connection.note(reach));
   readonly connection = new Connection(
@@ -78,7 +79,7 @@ export class Viewer {
   changes: Change[] = $derived(
     this.place.only === null ? this.comparing.changes : this.comparing.changes.filter(({ kind }) => kind === this.place.only),
   );
-  /** The selected row as it is stored, once loaded; and with the labels that are not committed yet. */
+  /** The selected row as it is stored, once loaded; and with what is not committed yet. */
   loaded = $state.raw<Shown | null>(null);
   shown: Shown | null = $derived(this.loaded === null ? null : { ...this.loaded, row: this.edits.apply(this.loaded.row) });
   overlays = $state(true);
@@ -210,7 +211,7 @@ export class Viewer {
 
   /** Opens a dataset; null lists all of them. */
   openDataset(dataset: string | null): Promise<void> {
-    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, off: [], windows: {}, label: null, image: null, vector: null, color: null, ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, off: [], windows: {}, label: null, edit: false, image: null, vector: null, color: null, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
@@ -297,18 +298,13 @@ export class Viewer {
     this.#put(place, look && !this.place.look ? "push" : "replace");
   }
 
-  /** Sets labels of a tensor by keys, or of none. */
-  labelTensor(label: string | null): void {
-    this.#put({ ...this.place, label }, "push");
+  /** Edits by hand: labels of a tensor by keys, or what lies over an image in the detail view. */
+  edit(how: Partial<Pick<Place, "label" | "edit">>): void {
+    this.#put({ ...this.place, ...how }, "push");
   }
 
-  /** Sets which vectors the map shows, and by what its points are coloured. */
-  drawMap(how: Partial<Pick<Place, "vector" | "color">>): void {
-    this.#put({ ...this.place, ...how }, "replace");
-  }
-
-  /** Sets how images are drawn; all of them, so that they can be compared. */
-  draw(how: Partial<Pick<Place, "side" | "opacity" | "windows">>): void {
+  /** Sets how images are drawn, all of them, so that they can be compared; and the vectors and colours of the map. */
+  draw(how: Partial<Pick<Place, "side" | "opacity" | "windows" | "vector" | "color">>): void {
     this.#put({ ...this.place, ...how }, "replace");
   }
 

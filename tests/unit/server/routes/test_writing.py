@@ -237,6 +237,29 @@ def test_branches_are_merged_and_conflicts_named(written: Written) -> None:
     assert written.notes["x"][0] == 5
 
 
+def test_a_merge_decides_cell_by_cell(written: Written) -> None:
+    client = written.client("write:notes")
+    client.post("/v1/datasets/notes/branches", json={"name": "fix"})
+    send(client, {"op": "update", "tensor": "x", "rows": [0, 1, 2], "value": 5}, branch="fix")
+    send(client, {"op": "update", "tensor": "x", "rows": [0, 1], "value": 6})
+    merge = "/v1/datasets/notes/merge"
+
+    preview = client.post(merge, json={"source": "fix", "dry_run": True}).json()
+    first, second = preview["disputed"]
+    half = {"x": {first["row_id"]: "theirs"}}
+    refused = client.post(merge, json={"source": "fix", "decisions": half})
+    both = {"x": {**half["x"], second["row_id"]: "ours"}}
+    done = client.post(merge, json={"source": "fix", "decisions": both})
+
+    assert [(one["tensor"], one["row"], one["ours"], one["theirs"]) for one in (first, second)] == [
+        ("x", 0, 6, 5),
+        ("x", 1, 6, 5),
+    ]
+    assert (refused.status_code, refused.json()["conflict"]["rows"]) == (409, [1])
+    assert done.json()["version"] == "main@3"
+    assert written.notes["x"][:3].tolist() == [5, 6, 5]
+
+
 def test_tags_branches_and_restores(written: Written) -> None:
     client = written.client("write:notes")
     send(client, {"op": "delete", "rows": [0, 1]})

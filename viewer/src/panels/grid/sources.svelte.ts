@@ -144,7 +144,7 @@ export class GridSources {
   badgeOf(position: number): string {
     const row = this.storedRow(position);
     if (row === null) return "";
-    if (this.viewer.edits.changes.has(row)) return "edited";
+    if (this.viewer.edits.isEdited(row)) return "edited";
     return this.viewer.comparison?.added.has(row) === true ? "added" : "";
   }
 
