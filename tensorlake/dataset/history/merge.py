@@ -236,7 +236,7 @@ def merge(
 
 
 def list_disputed(session: Session, name: str, *, most: int) -> list[MergeConflict]:
-    """Read the cells that a merge would have to decide, at most so many; nothing is published.
+    """Read the cells that a merge would have to decide, up to `most`; nothing is published.
 
     Cells of media are left out: they are large, and a person decides them by looking at both.
     """

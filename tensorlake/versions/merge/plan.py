@@ -54,7 +54,7 @@ class DisputedCells:
     theirs: tuple[Version, Int64Array]
 
     def first(self, count: int) -> Self:
-        """Return the first so many of them."""
+        """Return the first `count` cells."""
         base, ours, theirs = (
             None if side is None else (side[0], side[1][:count])
             for side in (self.base, self.ours, self.theirs)
