@@ -83,7 +83,7 @@ from tensorlake.versions.transaction.commit import (
     publish_transaction,
 )
 from tensorlake.versions.transaction.conflicts import CellsDiffer, OnConflict
-from tensorlake.versions.transaction.groups import extended
+from tensorlake.versions.transaction.groups import MergedGroups, extended
 from tensorlake.versions.transaction.saved_views import (
     SavedView,
     list_views,
@@ -126,6 +126,7 @@ __all__ = [
     "MergeOutcome",
     "MergePlan",
     "MergeRequest",
+    "MergedGroups",
     "Offer",
     "OnConflict",
     "Optimized",

@@ -255,6 +255,9 @@ class Merged(Message):
     added: int
     removed: int
     updated: dict[str, int]
+    indexes: Annotated[
+        list[str], Field(description="indexes made or updated on the branch merged, line by line")
+    ]
     conflicts: list[str]
     disputed: list[DisputedCell]
 

@@ -99,6 +99,7 @@ def merge(request: Request, name: DatasetPath, asked: MergeRequest) -> Merged:
         added=report.added,
         removed=report.removed,
         updated=dict(report.updated),
+        indexes=list(report.indexes),
         conflicts=list(report.conflicts),
         disputed=list(_describe(work.dataset, disputed)),
     )

@@ -70,5 +70,6 @@ def _document(report: MergeReport) -> dict[str, object]:
         "removed": report.removed,
         "updated": dict(report.updated),
         "schema": list(report.schema),
+        "indexes": list(report.indexes),
         "conflicts": list(report.conflicts),
     }

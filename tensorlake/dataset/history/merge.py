@@ -8,7 +8,7 @@ branches and tensors, converts the results of a user's function to stored values
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -22,12 +22,14 @@ from tensorlake.dataset.history.commit import SCHEMA_WORDS, Commit
 from tensorlake.dataset.history.versions import resolved
 from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError, shown
 from tensorlake.format import Changes, ChunkKind, TensorSpec, row_ids, rows_of, txid_of
+from tensorlake.indexes import PREFIX
 from tensorlake.quantities import check_flags, plural
 from tensorlake.reading import Reader, Snapshot
 from tensorlake.storage import runtime
 from tensorlake.types import Column, RaggedColumn, UniformColumn, in_same_terms
 from tensorlake.versions import (
     DisputedCells,
+    MergedGroups,
     MergeOutcome,
     MergeRequest,
     State,
@@ -97,6 +99,7 @@ class MergeReport:
         removed: Rows that theirs had deleted.
         updated: Rows of ours with new values, by tensor.
         schema: Changes of the schema, one line each.
+        indexes: Indexes made or updated on theirs, one line each: taken, or left out for ours.
         conflicts: Changes of both branches, one line each, resolved or not.
         is_refused: Whether one of them is not resolved; the merge itself then raises.
         published: The commit made; None in a dry run, the head if there was nothing to do.
@@ -110,6 +113,7 @@ class MergeReport:
     removed: int = 0
     updated: Mapping[str, int] = field(default_factory=dict[str, int])
     schema: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     is_refused: bool = False
     published: Commit | None = None
@@ -179,6 +183,7 @@ class MergeReport:
             f" {name:<{width}}  {plural(count, 'row')} updated"
             for name, count in self.updated.items()
         ]
+        lines += [f" {line}" for line in self.indexes]
         lines += [f" conflict: {line}" for line in self.conflicts]
         return "\n".join(lines)
 
@@ -302,9 +307,20 @@ def _report(session: Session, outcome: MergeOutcome) -> MergeReport:
         schema=tuple(
             SCHEMA_WORDS[change["op"]].format(change["name"]) for change in plan.merged.changes
         ),
+        indexes=() if outcome.groups is None else tuple(_index_lines(outcome.groups)),
         conflicts=tuple(describe_conflicts(plan)),
         is_refused=outcome.is_refused,
     )
+
+
+def _index_lines(groups: MergedGroups) -> Iterator[str]:
+    for names, what in (
+        (groups.taken, "taken; optimize() indexes the other rows"),
+        (groups.left, "left out: ours changed or dropped one of that name"),
+    ):
+        for name in names:
+            if name.startswith(PREFIX):
+                yield f"index {name.removeprefix(PREFIX)!r} of theirs {what}"
 
 
 class Cells:

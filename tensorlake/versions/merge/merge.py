@@ -56,6 +56,7 @@ from tensorlake.versions.rows.alignment import windows
 from tensorlake.versions.rows.ranges import ranges_of, rows_in, union
 from tensorlake.versions.rows.schema_rules import CombinedTensor
 from tensorlake.versions.transaction.changeset import Edit, fill_extents
+from tensorlake.versions.transaction.groups import MergedGroups, merged_groups
 from tensorlake.versions.transaction.publish import Draft, Publication, publish
 
 __all__ = ["MergeOutcome", "merge_branch"]
@@ -75,6 +76,7 @@ class MergeOutcome:
         bases: The commits at which they diverged.
         plan: The plan; None unless both were combined.
         is_refused: Whether there are undecided conflicts; in a dry run only.
+        groups: The column groups of the result; None unless both were combined.
         published: The commit made; None in a dry run, or when there was nothing to do.
     """
 
@@ -84,6 +86,7 @@ class MergeOutcome:
     bases: tuple[Version, ...] = ()
     plan: MergePlan | None = None
     is_refused: bool = False
+    groups: MergedGroups | None = None
     published: Published | None = None
 
 
@@ -175,9 +178,13 @@ class _Merging:
         is_refused = not self._is_decided(plan)
         if refuse and is_refused:
             raise merge_conflict_error(plan, self.log, self.request.on_conflict)
-        outcome = MergeOutcome("merge", ours, theirs, tuple(found), plan, is_refused)
+        groups = MergedGroups(ours.state.groups)
+        if self.request.tensors is None:
+            bases_of = [base.state for base in found]
+            groups = merged_groups(ours.state, theirs.state, bases_of, plan.merged.schema)
+        outcome = MergeOutcome("merge", ours, theirs, tuple(found), plan, is_refused, groups)
         own = {} if not refuse else _decided_cells(plan, self.request, stage)
-        building = _Building(plan, own, _cut(plan), stage, pages)
+        building = _Building(plan, own, _cut(plan), groups, stage, pages)
         draft = self._draft(ours, building.build, plan.changes)
         return outcome, replace(draft, verify=partial(self.cells.verify, changed=_changed(plan)))
 
@@ -317,6 +324,7 @@ class _Building:
     plan: MergePlan
     own: Mapping[str, list[Edit]]
     cut: Mapping[str, _Cut]
+    groups: MergedGroups
     stage: PackStage
     pages: PageReader
 
@@ -337,7 +345,7 @@ class _Building:
             rows=await self._rows(ours, sink),
             row_ids=await tree.append(row_ids, plan.added_ids, self.pages, sink),
             physical=ours.physical + plan.added_rows,
-            groups=ours.groups,
+            groups=self.groups.groups,
         )
 
     async def _rows(self, ours: State, sink: PageSink) -> Root[RowSegments]:

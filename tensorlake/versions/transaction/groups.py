@@ -34,11 +34,13 @@ from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.rows.conflict_rules import Conflict
 
 __all__ = [
+    "MergedGroups",
     "NetGroup",
     "applied_groups",
     "changed_groups",
     "extended",
     "group_conflicts",
+    "merged_groups",
     "net_groups",
     "restated_groups",
     "settled_groups",
@@ -192,6 +194,47 @@ def without_dropped(groups: Mapping[str, ColumnGroup], schema: Schema) -> Mappin
     known = {spec.id for spec in schema.tensors}
     kept = {name: group for name, group in groups.items() if known.issuperset(group.covers)}
     return kept if len(kept) < len(groups) else groups
+
+
+@dataclass(frozen=True, slots=True)
+class MergedGroups:
+    """The column groups of a merge's result.
+
+    Attributes:
+        groups: All of them.
+        taken: Names of those that are theirs'.
+        left: Names of those of theirs, changed there, in whose place ours has another.
+    """
+
+    groups: Mapping[str, ColumnGroup]
+    taken: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def merged_groups(
+    ours: State, theirs: State, bases: Sequence[State], schema: Schema
+) -> MergedGroups:
+    """Keep the groups of ours; take from theirs, where ours did not change them, those that cover.
+
+    Of a group that covers cells, ``covers`` finds what still holds in the trees of the result,
+    whichever side made it. One that both had, and ours dropped, stays dropped.
+    """
+    known = {spec.id for spec in schema.tensors}
+    groups = dict(ours.groups)
+    taken: list[str] = []
+    left: list[str] = []
+    for name, group in theirs.groups.items():
+        own, before = ours.groups.get(name), [base.groups.get(name) for base in bases]
+        if not group.covers or not known.issuperset(group.covers) or _is_same(own, group):
+            continue
+        if any(_is_same(group, one) for one in before):
+            continue  # theirs did not change it
+        if any(_is_same(own, one) for one in before):
+            groups[name] = group
+            taken.append(name)
+        else:
+            left.append(name)
+    return MergedGroups(groups if taken else ours.groups, tuple(taken), tuple(left))
 
 
 def group_conflicts(working: State, base: State, head: State) -> tuple[Conflict, ...]:

@@ -1080,6 +1080,11 @@ export interface components {
             updated: {
                 [key: string]: number;
             };
+            /**
+             * Indexes
+             * @description indexes made or updated on the branch merged, line by line
+             */
+            indexes: string[];
             /** Conflicts */
             conflicts: string[];
             /** Disputed */

@@ -178,6 +178,58 @@ def test_a_merge_keeps_the_indexes_of_ours_and_scans_what_it_brought():
     assert set(dataset.indexes) == {"label", "price"}
 
 
+def test_a_merge_takes_indexes_of_theirs_and_says_which_it_leaves_out():
+    dataset = indexed()
+    side = dataset.branch("side")
+    side.extend(batch(30))
+    side["price"][0] = 0.9
+    side.create_index("name", "btree")
+    side.drop_index("price")
+    side.create_index("price", "btree")
+    side.drop_index("label")
+    side.create_index("label")
+    side.commit()
+    dataset.append({"label": 0, "price": 0, "name": "n3"})
+    dataset.drop_index("label")
+    dataset.commit()
+
+    foreseen = dataset.merge("side", dry_run=True)
+    report = dataset.merge("side")
+
+    assert report.indexes == foreseen.indexes
+    assert set(report.indexes) == {
+        "index 'price' of theirs taken; optimize() indexes the other rows",
+        "index 'name' of theirs taken; optimize() indexes the other rows",
+        "index 'label' of theirs left out: ours changed or dropped one of that name",
+    }
+    assert "index 'name' of theirs taken" in repr(report)
+    assert set(dataset.indexes) == {"price", "name"}
+    assert 0 < dataset.indexes["name"].coverage < 1
+    names, prices = dataset["name"][:], dataset["price"][:]
+    for condition, expected in (
+        ("name = 'n3'", np.flatnonzero(np.array(names) == "n3")),
+        ("price < 0.05", np.flatnonzero(prices < 0.05)),
+    ):
+        assert dataset.query(f"WHERE {condition}").rows.tolist() == expected.tolist()
+    dataset.optimize()
+    assert {info.coverage for info in dataset.indexes.values()} == {1.0}
+
+
+def test_a_merge_of_some_tensors_leaves_the_indexes_alone():
+    dataset = indexed()
+    side = dataset.branch("side")
+    side["price"][0] = 0.9
+    side.create_index("name", "btree")
+    side.commit()
+    dataset.append({"label": 0, "price": 0, "name": "n3"})
+    dataset.commit()
+
+    report = dataset.merge("side", tensors=["price"])
+
+    assert report.indexes == ()
+    assert set(dataset.indexes) == {"label", "price"}
+
+
 def test_names_kinds_and_options_are_checked():
     dataset = indexed()
 
