@@ -1,7 +1,8 @@
 """GROUP BY batch by batch: keys of few possible values find their group in a table.
 
-Each key's values become codes by a table of what lies between the least and the largest seen; the
-codes of all keys together are a place in a table of groups, which are numbered as they appear. So
+Each key's values become codes by a table of what lies between the least and the largest seen, in
+the order in which they appear; those of one key are the groups, those of several are a place in a
+table of groups. So
 nothing is sorted, no row is kept, and each batch is over in milliseconds. Integers, booleans and
 class labels have such tables, as far as these stay small (`TooSparseError`: the caller groups all
 rows at once instead, by `group_rows`).
@@ -132,24 +133,27 @@ class Grouping:
 
     def _groups(self, keys: Sequence[Vector], scope: Scope) -> IntArray:
         """Return the group of each row; new ones are numbered as they appear."""
-        codes = [column.of(key) for column, key in zip(self._columns, keys, strict=True)]
+        found = [column.of(key) for column, key in zip(self._columns, keys, strict=True)]
+        if len(keys) == 1:  # its codes are the groups
+            (groups, rows), self.count = found[0], self._columns[0].count
+        else:
+            groups, rows = self._combined([codes for codes, _ in found])
+        if not len(rows):
+            return groups
+        charge(len(rows) * GROUP_NBYTES)
+        for parts, key, is_numbered in zip(self._keys, keys, self._numbered, strict=True):
+            parts.append(UniformBatch(scope.numbers(rows)) if is_numbered else take(key, rows))
+        return groups
+
+    def _combined(self, codes: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+        """Return the group of each row by the codes of its keys, and the first rows of new ones."""
         self._make_room([column.count for column in self._columns])
         place = codes[0]
         for code, capacity in zip(codes[1:], self._capacities[1:], strict=True):
             place = place * capacity + code
-        groups = self._numbers[place]
-        if not len(groups) or groups.min() >= 0:
-            return groups
-        fresh = np.flatnonzero(groups < 0)
-        places, first = np.unique(place[fresh], return_index=True)
-        by_appearance = np.argsort(first, kind="stable")
-        charge(len(places) * GROUP_NBYTES)
-        self._numbers[places[by_appearance]] = self.count + np.arange(len(places))
-        self.count += len(places)
-        rows = fresh[first[by_appearance]]
-        for parts, key, is_numbered in zip(self._keys, keys, self._numbered, strict=True):
-            parts.append(UniformBatch(scope.numbers(rows)) if is_numbered else take(key, rows))
-        return self._numbers[place]
+        groups, rows = numbered(self._numbers, place, self.count)
+        self.count += len(rows)
+        return groups, rows
 
     def _make_room(self, counts: Sequence[int]) -> None:
         """Let the table of groups have a place for each combination of codes."""
@@ -168,16 +172,34 @@ class Grouping:
         self._numbers, self._capacities = numbers.reshape(-1), wanted
 
 
+def numbered(table: IntArray, place: IntArray, count: int) -> tuple[IntArray, IntArray]:
+    """Number places by a table, in which −1 stands for those that have no number yet.
+
+    New ones are numbered from `count` on, as they appear, and written to the table.
+
+    Returns:
+        The number of each place, and where each new one is for the first time.
+    """
+    numbers = table[place]
+    if not len(numbers) or numbers.min() >= 0:
+        return numbers, place[:0]
+    fresh = np.flatnonzero(numbers < 0)
+    first = np.unique(place[fresh], return_index=True)[1]
+    rows = fresh[np.sort(first)]
+    table[place[rows]] = count + np.arange(len(rows))
+    return table[place], rows
+
+
 class _Codes:
-    """Codes of a key's values: 0 is NULL, the others are numbered as they appear."""
+    """Codes of a key's values, which are numbered as they appear; the last place is that of NULL."""
 
     def __init__(self) -> None:
         self._low = 0
-        self._table = np.zeros(0, np.int64)
-        self.count = 1
+        self._table = np.full(1, -1)
+        self.count = 0
 
-    def of(self, vector: Vector) -> IntArray:
-        """Return the code of each row.
+    def of(self, vector: Vector) -> tuple[IntArray, IntArray]:
+        """Return the code of each row, and the first rows of new codes.
 
         Raises:
             TooSparseError: the values lie too far apart.
@@ -186,31 +208,30 @@ class _Codes:
         if values.dtype == np.bool_:
             values = values.view(np.uint8)
         known = values if vector.valid is None else values[vector.valid]
-        if not len(known):
-            return np.zeros(len(values), np.int64)
-        self._cover(int(known.min()), int(known.max()))
+        if len(known):
+            self._cover(int(known.min()), int(known.max()))
         if vector.valid is not None:
-            values = np.where(vector.valid, values, values.dtype.type(known[0]))
-        place = values if not self._low else values.astype(np.int64) - self._low
-        codes = self._table[place]
-        if codes.min() == 0:
-            fresh = np.unique(place[codes == 0])
-            self._table[fresh] = self.count + np.arange(len(fresh))
-            self.count += len(fresh)
-            codes = self._table[place]
-        return codes if vector.valid is None else np.where(vector.valid, codes, 0)
+            inside = values.astype(np.int64) - self._low
+            place = np.where(vector.valid, inside, len(self._table) - 1)
+        else:
+            place = values if not self._low else values.astype(np.int64) - self._low
+        codes, rows = numbered(self._table, place, self.count)
+        self.count += len(rows)
+        return codes, rows
 
     def _cover(self, low: int, high: int) -> None:
-        if len(self._table) and self._low <= low and high < self._low + len(self._table):
-            return
         before = self._table
-        if len(before):
-            low, high = min(low, self._low), max(high, self._low + len(before) - 1)
+        num_values = len(before) - 1
+        if num_values and self._low <= low and high < self._low + num_values:
+            return
+        if num_values:
+            low, high = min(low, self._low), max(high, self._low + num_values - 1)
         low = min(low, 0) if low > 0 and high < MAX_PLACES // 2 else low  # then it is not taken off
         if high - low >= MAX_PLACES:
             raise TooSparseError
         charge((high - low + 1) * before.itemsize)
-        self._table = np.zeros(high - low + 1, np.int64)
-        if len(before):
-            self._table[self._low - low : self._low - low + len(before)] = before
+        self._table = np.full(high - low + 2, -1)
+        self._table[-1] = before[-1]
+        if num_values:
+            self._table[self._low - low : self._low - low + num_values] = before[:-1]
         self._low = low

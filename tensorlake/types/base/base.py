@@ -325,7 +325,7 @@ class SampleType(Parted, ABC):
             case EncodedColumn() if self.is_lazy:
                 return [self.present_one(column, position) for position in range(len(column))]
             case EncodedColumn():
-                return [self.present_sample(bytes(sample)) for sample in column.samples]
+                return self.present_samples(column.samples)
 
     def present_one(self, column: Column, position: int) -> Any:
         """Return the public value of one sample of a (decoded) column; None when it is NULL."""
@@ -387,6 +387,10 @@ class SampleType(Parted, ABC):
     def present_sample(self, sample: bytes) -> Any:
         """Return the public value of one stored sample of an encoded column."""
         return sample
+
+    def present_samples(self, samples: Sequence[Buffer]) -> list[Any]:
+        """Return the public values of the stored samples of an encoded column."""
+        return [self.present_sample(bytes(sample)) for sample in samples]
 
     def decode_sample(self, sample: Buffer, *, tensor: str = "", row: int = 0) -> Any:
         """Decode one stored sample of an encoded column, and return its public value.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensorlake.types.base.base import QueryKind, SampleType, check_default
-from tensorlake.types.base.column import Buffer, Column, EncodedColumn
+from tensorlake.types.base.column import Buffer, Column, EncodedColumn, PackedSamples
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, unreadable
 from tensorlake.types.base.file import File, given_bytes
 from tensorlake.types.base.mixins import Encoded
@@ -55,6 +57,18 @@ class Text(Encoded, SampleType):
     def present_sample(self, sample: bytes) -> Any:
         """Return the string."""
         return sample.decode()
+
+    def present_samples(self, samples: Sequence[Buffer]) -> list[Any]:
+        """Return the strings; those that are end to end, of ASCII, as parts of one string."""
+        if not isinstance(samples, PackedSamples):
+            return SampleType.present_samples(self, samples)
+        first = int(samples.offsets[0])
+        whole = samples.content[first : int(samples.offsets[-1])]
+        bounds = pairwise((samples.offsets - first).tolist())
+        if whole.isascii():
+            text = whole.decode("ascii")
+            return [text[start:stop] for start, stop in bounds]
+        return [whole[start:stop].decode() for start, stop in bounds]
 
 
 def _encode(sample: str, place: Place, position: int) -> bytes:

@@ -13,9 +13,11 @@ from tensorlake_query.values.memory import working
 from tensorlake_query.values.source import BoolArray, IntArray
 from tensorlake_query.values.texts import ByteArray, Texts, booleans, large_strings
 
-BLOCK_NBYTES = 1 << 17  # of content looked at together
+BLOCK_NBYTES = 1 << 18  # of content looked at together: it and its mask stay in a core's cache
 SAMPLE_NBYTES = 1 << 12  # of content that tells which byte is rare
 FEW = 16  # of a block: where fewer places than one in so many are left, they are looked at alone
+VERY_FEW = 64  # where fewer than one in so many are left, words of the mask that are 0 are skipped
+WORD_NBYTES = 8
 MASK_NBYTES = 3 * BLOCK_NBYTES
 ROW_NBYTES = 32  # of a row that is compared: its place, what is left
 
@@ -34,9 +36,21 @@ def containing(texts: Texts, literal: bytes) -> BoolArray:
             stop = min(start + BLOCK_NBYTES, last)
             places = _places(texts.content, literal, order, start, stop)
             if len(places):
-                rows = np.searchsorted(offsets, places, "right") - 1
-                found[rows[places + size <= offsets[rows + 1]]] = True
+                _mark(found, offsets, places, size)
     return found
+
+
+def _mark(found: BoolArray, offsets: IntArray, places: IntArray, size: int) -> None:
+    """Mark the texts in which some bytes at ascending places lie; of a text, its first counts."""
+    first, last = np.searchsorted(offsets, places[[0, -1]], "right") - 1
+    if last - first >= len(places):
+        rows = np.searchsorted(offsets, places, "right") - 1
+        found[rows[places + size <= offsets[rows + 1]]] = True
+        return
+    bounds = offsets[first : last + 2]
+    which = np.minimum(np.searchsorted(places, bounds[:-1]), len(places) - 1)
+    begins = places[which]
+    found[first : last + 1] |= (begins >= bounds[:-1]) & (begins + size <= bounds[1:])
 
 
 def starting(texts: Texts, literal: bytes) -> BoolArray:
@@ -128,7 +142,7 @@ def _places(
     for number, place in enumerate(order[1:], 1):
         count = int(np.count_nonzero(mask))
         if count * FEW < stop - start:
-            places = np.flatnonzero(mask) + start
+            places = _true_places(mask, count) + start
             for later in order[number:]:
                 if not len(places):
                     break
@@ -136,3 +150,13 @@ def _places(
             return places
         mask &= content[start + place : stop + place] == literal[place]
     return np.flatnonzero(mask) + start
+
+
+def _true_places(mask: BoolArray, count: int) -> IntArray:
+    """Return where a mask is true; where it rarely is, by words of it."""
+    whole = len(mask) - len(mask) % WORD_NBYTES
+    if count * VERY_FEW > len(mask):
+        return np.flatnonzero(mask)
+    words = np.flatnonzero(mask[:whole].view(np.uint64) != 0)
+    which, byte = np.nonzero(mask[:whole].reshape(-1, WORD_NBYTES)[words])
+    return np.concatenate([words[which] * WORD_NBYTES + byte, np.flatnonzero(mask[whole:]) + whole])
