@@ -31,7 +31,12 @@ from tensorlake.reading.decode import (
     verified,
 )
 from tensorlake.reading.fetch.fetch import CHUNKS_IN_FLIGHT, RowFetches
-from tensorlake.reading.fetch.headers import ChunkHeaders, header_nulls, header_shapes
+from tensorlake.reading.fetch.headers import (
+    ChunkHeaders,
+    header_nulls,
+    header_shapes,
+    run_shapes,
+)
 from tensorlake.reading.fetch.random_access import SPARSE_ROWS, is_sparse_in, read_random_rows
 from tensorlake.reading.fetch.sample_parts import PartReader, StoredSample, part_column
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
@@ -279,6 +284,10 @@ class Reader:
                 f"{tensor!r} ({spec.type.describe()}) has no shape; read it: ds[{tensor!r}][:]",
                 tensor=tensor,
             )
+        run = run_of(physical) if len(physical) else None
+        runs = None if run is None else self.index(tensor).find_runs(*run)
+        if runs is not None:
+            return run_shapes(spec, runs, self._headers.of([each.chunk for each in runs]))
         located = self.locate(tensor, physical)
         return header_shapes(spec, located, self._headers.of(located.chunks))
 

@@ -232,8 +232,9 @@ class SourceReader:
         """Return the sample shapes of `rows`; NULL where the source gives −1."""
         charge(len(rows) * len(self._schema[name].shape) * POSITION_NBYTES)
         shapes = self.source.shapes(name, rows)
-        known = np.asarray((shapes >= 0).all(axis=1))
-        return UniformBatch(shapes, None if known.all() else known)
+        if not shapes.size or shapes.min() >= 0:
+            return UniformBatch(shapes)
+        return UniformBatch(shapes, np.asarray((shapes >= 0).all(axis=1)))
 
     def source_rows(self, rows: IntArray) -> IntArray | None:
         """Return the rows themselves."""

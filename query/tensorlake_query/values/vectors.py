@@ -196,7 +196,10 @@ def constant(value: object, column_type: ColumnType, num_rows: int) -> Vector:
 
 def counts_of(shapes: IntArray) -> IntArray:
     """Return how many elements each row has."""
-    return np.prod(shapes, axis=1, dtype=np.int64)
+    counts = np.ones(len(shapes), np.int64)
+    for axis in range(shapes.shape[1]):  # NumPy's product of short rows takes five times as long
+        counts *= shapes[:, axis]
+    return counts
 
 
 def starts_of(counts: IntArray) -> IntArray:
@@ -284,8 +287,10 @@ def take(vector: Vector, positions: IntArray) -> Vector:
         stops = (starts + kept).tolist()
         samples = [vector.values[a:b] for a, b in zip(starts.tolist(), stops, strict=True)]
         return RaggedBatch(np.concatenate(samples), shapes, valid)
-    kept = kept[:, None]
-    return RaggedBatch(vector.values[walk(starts, np.ones_like(kept), kept)], shapes, valid)
+    with working(num_elements * 2 * POSITION_NBYTES):
+        places = np.repeat(starts - starts_of(kept), kept)
+        places += np.arange(num_elements)
+        return RaggedBatch(vector.values[places], shapes, valid)
 
 
 def taken_once(read: Callable[[IntArray], Vector], rows: IntArray) -> Vector:
@@ -389,11 +394,17 @@ def elementwise(
 
 def _broadcast_shapes(every: Sequence[IntArray], valid: BoolArray | None) -> IntArray:
     ndim = max(shapes.shape[1] for shapes in every)
+    arrays = [shapes for shapes in every if shapes.shape[1]]
+    first = arrays[0]
+    if valid is None and all(each is first or np.array_equal(each, first) for each in arrays[1:]):
+        return first  # the others are single values
     result = np.ones((len(every[0]), ndim), np.int64)
     bad = np.zeros(len(result), np.bool_)
     for shapes in every:
         target = result[:, ndim - shapes.shape[1] :]
-        bad |= ((target != shapes) & (target != 1) & (shapes != 1)).any(axis=1)
+        for axis in range(shapes.shape[1]):
+            own, before = shapes[:, axis], target[:, axis]
+            bad |= (before != own) & (before != 1) & (own != 1)
         np.copyto(target, shapes, where=target == 1)
     if valid is not None:
         bad &= valid
@@ -408,10 +419,13 @@ def _broadcast_shapes(every: Sequence[IntArray], valid: BoolArray | None) -> Int
 def _spread(vector: Vector, shapes: IntArray) -> AnyArray:
     """Return a vector's flat values, repeated as broadcasting to `shapes` asks."""
     if isinstance(vector, UniformBatch) and vector.values.ndim == 1:
-        return np.repeat(vector.values, counts_of(shapes))
+        counts = counts_of(shapes)
+        if len(counts) and not vector.values.strides[0]:  # a constant
+            return np.broadcast_to(vector.values[0], (int(counts.sum()),))
+        return np.repeat(vector.values, counts)
     ragged = as_ragged(vector)
     own = ragged.shapes
-    if own.shape == shapes.shape and np.array_equal(own, shapes):
+    if own is shapes or np.array_equal(own, shapes):
         return ragged.values
     missing = shapes.shape[1] - own.shape[1]
     own_strides = np.where(own == 1, 0, strides_of(own))

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from tensorlake.format import ChunkHeader, TensorSpec, header_rows, read_header
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
-from tensorlake.reading.index.extent_table import Located
+from tensorlake.reading.index.extent_table import ChunkRun, Located
 from tensorlake.storage import Buffer, SingleFlight, runtime
 from tensorlake.versions import PackReader
 
-__all__ = ["ChunkHeaders", "header_nulls", "header_shapes"]
+__all__ = ["ChunkHeaders", "header_nulls", "header_shapes", "run_shapes"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -79,22 +79,39 @@ def header_shapes(
     shapes = np.empty((len(located.chunk), len(spec.type.shape)), dtype=np.int64)
     for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
         rows = np.flatnonzero(located.chunk == at)
-        wanted = located.row_in_chunk[rows]
-        if header is None:
-            column = spec.type.fill_column(spec.fill, 1)
-            own = getattr(column, "shapes", None)
-            valid = column.valid
-            fixed = np.array([spec.type.shape]) if own is None else own
-            shapes[rows] = -1 if valid is not None and not valid[0] else fixed
-            continue
-        layout = spec.encoding(key.read_as)
-        if header.shapes is None:
-            shapes[rows] = np.array(layout.shape, dtype=np.int64)
-        else:
-            shapes[rows] = header.shapes[wanted]
-        if header.valid is not None:
-            shapes[rows[~header.valid[wanted]]] = -1
+        shapes[rows] = _shapes_of(spec, key, header, located.row_in_chunk[rows])
     return shapes
+
+
+def run_shapes(
+    spec: TensorSpec, runs: Sequence[ChunkRun], headers: Sequence[ChunkHeader | None]
+) -> Int64Array:
+    """Return shapes of consecutive rows as `header_shapes` does, without work per row."""
+    count = sum(run.stop - run.start for run in runs)
+    shapes = np.empty((count, len(spec.type.shape)), dtype=np.int64)
+    first = 0
+    for run, header in zip(runs, headers, strict=True):
+        stop = first + run.stop - run.start
+        shapes[first:stop] = _shapes_of(spec, run.chunk, header, slice(run.start, run.stop))
+        first = stop
+    return shapes
+
+
+def _shapes_of(
+    spec: TensorSpec, key: ChunkKey, header: ChunkHeader | None, rows: Int64Array | slice
+) -> Int64Array:
+    """Return shapes of rows of one chunk; of rows that all have one shape it alone."""
+    if header is None:
+        column = spec.type.fill_column(spec.fill, 1)
+        own = getattr(column, "shapes", None)
+        fixed = np.array([spec.type.shape]) if own is None else own
+        is_null = column.valid is not None and not column.valid[0]
+        return np.full_like(fixed, -1) if is_null else fixed
+    if header.shapes is None:
+        shapes = np.array([spec.encoding(key.read_as).shape], dtype=np.int64)
+    else:
+        shapes = header.shapes[rows]
+    return shapes if header.valid is None else np.where(header.valid[rows][:, None], shapes, -1)
 
 
 def header_nulls(

@@ -340,7 +340,10 @@ def null_count(column: Column) -> int:
 
 def sizes_of(shapes: np.ndarray) -> np.ndarray:
     """Convert shapes, one per row, to numbers of elements."""
-    return np.multiply.reduce(shapes, axis=1, dtype=np.int64)
+    sizes = np.ones(len(shapes), dtype=np.int64)
+    for axis in range(shapes.shape[1]):  # NumPy's product of short rows takes five times as long
+        sizes *= shapes[:, axis]
+    return sizes
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:

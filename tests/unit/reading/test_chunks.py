@@ -216,3 +216,25 @@ def test_class_codes_that_a_merge_moved_are_told_in_full():
     assert codes.values.tolist() == [300] + [301] * 10
     assert reader.read_codes("label", 0, 11).values.tolist() == [300] + [301] * 10
     assert dataset.query("WHERE label = 'theirs'").rows.tolist() == list(range(1, 11))
+
+
+def test_shapes_of_consecutive_rows_are_those_of_rows_in_any_order():
+    schema = {"x": tl.Array("uint8", (None, 2), nullable=True), "n": "int64"}
+    dataset = create_on(MemoryStore(), schema)
+    sizes = np.random.default_rng(0).integers(0, 5, 400)
+    values = [None if size == 4 else np.zeros((size, 2), np.uint8) for size in sizes]
+    dataset.extend({"x": values[:300], "n": np.arange(300)})
+    dataset.commit()
+    dataset.extend({"x": values[300:], "n": np.arange(100)})
+    dataset.extend({"n": np.arange(20)})  # NULLs that are stored nowhere
+    dataset["x"][7:11] = [None, *(np.ones((9, 2), np.uint8),) * 3]
+    dataset.commit()
+    reader = rowset_of(dataset).reader()
+    expected = [[-1, -1] if size == 4 else [size, 2] for size in sizes] + [[-1, -1]] * 20
+    expected[7:11] = [[-1, -1], *([9, 2],) * 3]
+
+    for first, stop in ((0, 420), (5, 12), (299, 401), (410, 420)):
+        found = reader.shapes("x", np.arange(first, stop))
+        assert found.tolist() == expected[first:stop]
+    assert reader.shapes("x", np.arange(420)[::-1]).tolist() == expected[::-1]
+    assert reader.shapes("x", np.arange(0)).shape == (0, 2)

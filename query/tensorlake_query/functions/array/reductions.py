@@ -34,6 +34,7 @@ from tensorlake_query.values.vectors import (
 
 AXIS = frozenset({"axis"})
 BITS = 64  # of a sum or product of integers
+FEW_DECIDE = 8  # elements: where fewer than one for so many runs decides, each finds its run
 # Of products in floats, whose error is far less than a factor of 2.
 SURELY_WITHIN, SURELY_BEYOND = 2.0**62, 2.0**65
 
@@ -238,7 +239,9 @@ def _segments(
     """Reduce runs of `counts` elements; also return which runs have an answer (None: all)."""
     result = np.full(len(counts), reduction.empty or 0, accumulator)
     filled = counts > 0
-    if filled.any():
+    if reduction in {_ANY, _ALL, _ALL_STRICT} and values.dtype == np.bool_:
+        _decide(result, values, counts, is_any=reduction is _ANY)
+    elif filled.any():
         starts = starts_of(counts)[filled]
         loop = _loop_dtype(reduction, accumulator)
         result[filled] = reduction.ufunc.reduceat(values, starts, dtype=loop)
@@ -246,6 +249,19 @@ def _segments(
         np.divide(result, counts, out=result, where=filled)
     del like
     return result, None if reduction.empty is not None or filled.all() else filled
+
+
+def _decide(answers: AnyArray, values: BoolArray, counts: IntArray, *, is_any: bool) -> None:
+    """Write whether any, or all, elements of each run are true; by those that decide, if few."""
+    deciding = values if is_any else ~values
+    filled = counts > 0
+    answers[filled] = not is_any
+    if int(np.count_nonzero(deciding)) * FEW_DECIDE < len(counts):
+        runs = np.searchsorted(np.cumsum(counts), np.flatnonzero(deciding), "right")
+        answers[runs] = is_any
+    elif filled.any():
+        decided = np.logical_or.reduceat(deciding, starts_of(counts)[filled])
+        answers[filled] = decided if is_any else ~decided
 
 
 def _along(

@@ -8,6 +8,7 @@ import pytest
 
 from tensorlake_query import ColumnType, TextBatch, compile_query
 from tensorlake_query.functions.text.matching import (
+    BLOCK_NBYTES,
     ascii_lowered,
     containing,
     ending,
@@ -79,11 +80,26 @@ def test_literals_are_found_as_in_strings(seed):
 
 
 def test_literals_are_found_across_blocks_and_not_across_rows():
-    values = ["x" * 100_000 + "needle" + "y" * 40_000, "need", "le", "n" * 131_070, "needle"]
+    before = BLOCK_NBYTES - 3 - 6
+    values = ["x" * before + "needle" + "y" * 40_000, "need", "le", "n" * BLOCK_NBYTES, "needle"]
 
-    found = containing(texts_of(values), b"needle")
+    found = containing(texts_of(["needle", *values])[1:], b"needle")
 
     assert found.tolist() == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize("one_in", [1, 3, 40, 5000])
+def test_literals_are_found_however_many_texts_have_them(one_in):
+    random = Random(one_in)
+    values = [
+        "".join(random.choices("bcd", k=random.randrange(20)))
+        + ("abc" * random.randrange(1, 4) if random.randrange(one_in) == 0 else "")
+        for _ in range(40_000)
+    ]
+
+    for literal in ["abc", "a", "ca", "bc"]:
+        found = containing(texts_of(values)[5:-5], literal.encode())
+        assert found.tolist() == [literal in each for each in values[5:-5]]
 
 
 @pytest.mark.parametrize("seed", range(40))
