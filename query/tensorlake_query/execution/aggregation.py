@@ -18,7 +18,7 @@ from tensorlake_query.functions.aggregate.accumulators import Accumulator
 from tensorlake_query.planning.plan import Aggregate
 from tensorlake_query.values.bound import Bound, CodesRef, ColumnRef, show
 from tensorlake_query.values.memory import charge
-from tensorlake_query.values.source import ColumnType, IntArray, UniformBatch
+from tensorlake_query.values.source import AnyArray, ColumnType, IntArray, UniformBatch
 from tensorlake_query.values.vectors import Vector, concatenated, constant, take
 
 MAX_PLACES = 1 << 22  # of all tables: 32 MiB
@@ -172,7 +172,7 @@ class Grouping:
         self._numbers, self._capacities = numbers.reshape(-1), wanted
 
 
-def numbered(table: IntArray, place: IntArray, count: int) -> tuple[IntArray, IntArray]:
+def numbered(table: IntArray, place: AnyArray, count: int) -> tuple[IntArray, IntArray]:
     """Number places by a table, in which −1 stands for those that have no number yet.
 
     New ones are numbered from `count` on, as they appear, and written to the table.
@@ -182,7 +182,7 @@ def numbered(table: IntArray, place: IntArray, count: int) -> tuple[IntArray, In
     """
     numbers = table[place]
     if not len(numbers) or numbers.min() >= 0:
-        return numbers, place[:0]
+        return numbers, numbers[:0]
     fresh = np.flatnonzero(numbers < 0)
     first = np.unique(place[fresh], return_index=True)[1]
     rows = fresh[np.sort(first)]
