@@ -191,7 +191,7 @@ def numbered(table: IntArray, place: AnyArray, count: int) -> tuple[IntArray, In
 
 
 class _Codes:
-    """Codes of a key's values, which are numbered as they appear; the last place is that of NULL."""
+    """Codes of a key's values, numbered as they appear; the last place is that of NULL."""
 
     def __init__(self) -> None:
         self._low = 0
