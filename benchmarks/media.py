@@ -3,6 +3,9 @@
 Audio: windows of 2 s at random places of ten minutes of stereo, decoded to float32. soundfile opens
 the file and seeks in it; both read from the page cache. tensorlake's bytes are those that its store
 is asked for, over the window's share of the file.
+
+Points: a level of detail and a box of a tile of airborne lidar, two million points with 19 fields.
+laspy reads LAZ whole, whatever is wanted of it.
 """
 
 from __future__ import annotations
@@ -131,4 +134,87 @@ def _windows(name: str) -> Benchmark:
     )
 
 
-BENCHMARKS = tuple(_windows(name) for name in FORMATS)
+POINTS, POINTS_QUICK, SIDE = 2_000_000, 200_000, 1_000.0
+BOX_SIDE = 100.0  # a hundredth of the area
+LASPY = "laspy, the whole LAZ file"
+
+
+def laz_file(workspace: Workspace) -> Path:
+    """Return a square of terrain, one kilometer a side, in LAZ."""
+    import laspy
+
+    file = workspace.folder / "terrain.laz"
+    if not file.exists():
+        points = POINTS_QUICK if workspace.is_quick else POINTS
+        rng = np.random.default_rng(0)
+        header = laspy.LasHeader(version="1.2", point_format=3)
+        header.scales, header.offsets = np.full(3, 0.01), np.array([637_000.0, 4_850_000.0, 0])
+        las = laspy.LasData(header)
+        across = rng.uniform(0, SIDE, points)
+        along = np.sort(rng.uniform(0, SIDE, points))  # as an aircraft flies
+        las.x, las.y = across + 637_000, along + 4_850_000
+        las.z = 40 * np.sin(across / 90) * np.cos(along / 70) + rng.normal(0, 0.05, points)
+        las.intensity = rng.integers(0, 2_000, points)
+        las.classification = (rng.random(points) < 0.3) * np.uint8(2)
+        las.gps_time = along / 70
+        las.write(str(file), do_compress=True)
+    return file
+
+
+def _own_points(workspace: Workspace, what: str) -> Measurement:
+    import tensorlake as tl
+    from tensorlake.types import PointCloudHandle, PointRequest
+
+    folder = workspace.folder / "terrain.tl"
+    warm_up()
+    made = tl.create(str(folder), {"points": tl.PointCloud()}, exist_ok=True)
+    if not len(made):
+        made.append({"points": laz_file(workspace)})
+        made.commit("terrain")
+    cloud = tl.open(str(folder))[0]["points"]
+    assert isinstance(cloud, PointCloudHandle)
+    low = cloud.bounds[0] + np.array([450, 450, -1e6])
+    request = PointRequest(level=0)
+    if what == "box":
+        high = low + np.array([BOX_SIDE, BOX_SIDE, 2e6])
+        request = PointRequest(low=tuple(low.tolist()), high=tuple(high.tolist()))
+    points = len(cloud.read(request))
+    runs = 20
+    with stopwatch() as watch:
+        for _ in range(runs):
+            cloud.read(request)
+    wanted = cloud.type.wanted_parts(cloud.map, request, tensor="", row=0)
+    read = sum(int(np.diff(cloud.map.span(part))[0]) for part in wanted.tolist())
+    share = read / (cloud.nbytes * points / len(cloud))
+    return Measurement(watch.seconds, runs, watch.cpu_seconds, {SHARE: share})
+
+
+def _laspy(workspace: Workspace) -> Measurement:
+    import laspy
+
+    file = laz_file(workspace)
+    laspy.read(file)
+    with stopwatch() as watch:
+        las = laspy.read(file)
+        np.stack([np.asarray(las.x), np.asarray(las.y), np.asarray(las.z)], axis=1)
+    return Measurement(watch.seconds, 1, watch.cpu_seconds)
+
+
+def _points(what: str, question: str, goal: float, share: float) -> Benchmark:
+    return Benchmark(
+        name=f"points_{what}",
+        question=question,
+        unit="reads",
+        contenders=(Contender(OWN, partial(_own_points, what=what)), Contender(LASPY, _laspy)),
+        goals=(Goal(OWN, LASPY, goal, "CPU second"),),
+        limits=(Limit(OWN, SHARE, at_most=share),),
+        prepare=laz_file,
+    )
+
+
+POINT_BENCHMARKS = (
+    _points("level", "1/64 of the points of a square kilometer of lidar", 20, 1.2),
+    _points("box", "A box of 1/100 of a square kilometer of lidar", 20, 6),
+)
+
+BENCHMARKS = (*(_windows(name) for name in FORMATS), *POINT_BENCHMARKS)

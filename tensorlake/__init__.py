@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         InstanceMask,
         Json,
         Keypoints,
+        PointCloud,
         Polygon,
         Ragged,
         Scalar,
@@ -148,6 +149,7 @@ _HOMES = {
         "InstanceMask",
         "Json",
         "Keypoints",
+        "PointCloud",
         "Polygon",
         "Ragged",
         "Scalar",
@@ -204,6 +206,7 @@ __all__ = [
     "MergeReport",
     "Mix",
     "OptimizeReport",
+    "PointCloud",
     "Polygon",
     "Predicate",
     "Ragged",
@@ -248,7 +251,6 @@ _LATER = {
     "Link": "files are kept whole: tl.Bytes(), or their address as 'str'",
     "Mesh": "vertices and faces are two tensors tl.Array(dtype, (None, 3))",
     "Nifti": "volumes are tl.Array('float32', (None, None, None))",
-    "PointCloud": "points are tl.Array('float32', (None, 4))",
 }
 """Types that a later version has, and what holds such data in this one."""
 

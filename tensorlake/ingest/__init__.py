@@ -15,6 +15,7 @@ from tensorlake.ingest.arrays.arrays import numpy, torch
 from tensorlake.ingest.arrays.huggingface import huggingface
 from tensorlake.ingest.arrays.idx import idx
 from tensorlake.ingest.media.audio import audio
+from tensorlake.ingest.media.pointcloud import pointcloud
 from tensorlake.ingest.media.video import video
 from tensorlake.ingest.tables.arrow import arrow, parquet
 from tensorlake.ingest.tables.json_lines import jsonl
@@ -39,6 +40,7 @@ __all__ = [
     "jsonl",
     "numpy",
     "parquet",
+    "pointcloud",
     "texts",
     "torch",
     "video",
@@ -77,6 +79,9 @@ _NEIGHBOURS = {
     **dict.fromkeys(("wds", "tar"), "tar shards are webdataset()"),
     **dict.fromkeys(("mnist", "fashion_mnist"), "MNIST's files are idx()"),
     **dict.fromkeys(("npy", "npz"), "NumPy's files are numpy()"),
+    **dict.fromkeys(
+        ("points", "point_cloud", "las", "laz", "ply", "pcd"), "point clouds are pointcloud()"
+    ),
 }
 """Names from other libraries, and the equivalent here."""
 

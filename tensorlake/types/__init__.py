@@ -68,6 +68,10 @@ from tensorlake.types.base.ragged import Ragged
 from tensorlake.types.base.registry import as_type, from_json, register
 from tensorlake.types.builtin import BUILT_IN  # this import fills the registry
 from tensorlake.types.comparing import in_same_terms
+from tensorlake.types.points.handle import PointCloudHandle
+from tensorlake.types.points.levels import level_counts
+from tensorlake.types.points.points import PointCloud
+from tensorlake.types.points.request import PointRequest
 from tensorlake.types.scalar.array import Array
 from tensorlake.types.scalar.binary import Bytes
 from tensorlake.types.scalar.class_label import ClassLabel
@@ -143,6 +147,9 @@ __all__ = [
     "PackedSamples",
     "PartSource",
     "Place",
+    "PointCloud",
+    "PointCloudHandle",
+    "PointRequest",
     "Polygon",
     "QueryKind",
     "Ragged",
@@ -190,6 +197,7 @@ __all__ = [
     "is_narrow_float",
     "is_widening",
     "join_adjoining",
+    "level_counts",
     "null_count",
     "offsets_of",
     "only_regular",

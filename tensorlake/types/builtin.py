@@ -9,6 +9,7 @@ import numpy as np
 from tensorlake.types.audio.audio import Audio
 from tensorlake.types.base.base import SampleType
 from tensorlake.types.base.registry import fill
+from tensorlake.types.points.points import PointCloud
 from tensorlake.types.scalar.array import Array
 from tensorlake.types.scalar.binary import Bytes
 from tensorlake.types.scalar.class_label import ClassLabel
@@ -44,6 +45,7 @@ BUILT_IN: tuple[type[SampleType], ...] = (
     InstanceMask,
     Json,
     Keypoints,
+    PointCloud,
     Polygon,
     Scalar,
     SegmentMask,

@@ -30,6 +30,7 @@ from tensorlake.types import (
     ClassLabel,
     Image,
     Json,
+    PointCloud,
     SampleType,
     Tags,
     Text,
@@ -152,7 +153,7 @@ def _column(name: str, sample_type: SampleType) -> _Column:
             return _Column(name, "str", None, lambda value: str(value).encode())
         case Json() | Tags():
             return _Column(name, "json", None, lambda value: json.dumps(value).encode())
-        case Audio() | Bytes():
+        case Audio() | Bytes() | PointCloud():
             return _Column(name, "bytes", None, bytes)
         case ClassLabel() if not sample_type.is_many:
             return _Column(name, "int64", 8, lambda value: np.array(value, "<i8").tobytes())

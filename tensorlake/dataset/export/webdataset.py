@@ -44,6 +44,7 @@ from tensorlake.types import (
     ImageCodec,
     InstanceMask,
     Json,
+    PointCloud,
     Polygon,
     SampleType,
     Scalar,
@@ -212,6 +213,8 @@ def _ending(name: str, sample_type: SampleType) -> str:
     match sample_type:
         case Audio():
             return "flac"
+        case PointCloud():
+            return "npz"
         case Image(codec=codec):
             return IMAGE_ENDINGS.get(codec, codec)
         case ClassLabel() if not sample_type.is_many:
@@ -238,6 +241,8 @@ def _ending(name: str, sample_type: SampleType) -> str:
 
 def _content(sample_type: SampleType, value: Any, field: str) -> bytes:
     ending = field.rpartition(".")[2]
+    if isinstance(sample_type, PointCloud):
+        return sample_type.npz(value)
     if isinstance(value, bytes):
         return value
     if ending == "json":

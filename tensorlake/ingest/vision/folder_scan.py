@@ -53,6 +53,7 @@ class FileKind:
         type_of: Chooses the tensor's type by the paths.
         value: Converts the content of a file, given its name; None: the content is the sample.
         foreign: Those of the endings whose files cannot be stored, and are never passed over.
+        several: Name of the importer; empty: that of the tensor in the plural.
     """
 
     tensor: str
@@ -60,11 +61,12 @@ class FileKind:
     type_of: Callable[[Iterable[str]], SampleType]
     value: Callable[[bytes, str], Any] | None = None
     foreign: frozenset[str] = frozenset()
+    several: str = ""
 
     @property
     def name(self) -> str:
         """Name of the importer."""
-        return f"{self.tensor}s"
+        return self.several or f"{self.tensor}s"
 
     def sees(self, name: str) -> bool:
         """Whether a file is of this kind, by its name."""

@@ -21,7 +21,14 @@ from tensorlake.loader.decode.geometry import (
     Resize,
 )
 from tensorlake.loader.decode.image import ImageDecoder, Sample
-from tensorlake.loader.decode.parts import Clip, PartDecoder, PickedParts, RandomPatch, Slice
+from tensorlake.loader.decode.parts import (
+    Clip,
+    PartDecoder,
+    PickedParts,
+    PointSample,
+    RandomPatch,
+    Slice,
+)
 from tensorlake.loader.decode.recipes import imagenet
 from tensorlake.loader.decode.resample import Resampler, choose_resampler, resampled_by
 from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample
@@ -51,6 +58,7 @@ __all__ = [
     "PartStep",
     "PickedParts",
     "Placement",
+    "PointSample",
     "RandomPatch",
     "RandomResizedCrop",
     "Resample",
@@ -73,8 +81,8 @@ __all__ = [
 
 _STEPS = (
     *("AudioChunk", "Clip", "Mel", "Resample"),
-    *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "RandomPatch", "RandomResizedCrop"),
-    *("Resize", "Slice", "ToFloat", "imagenet"),
+    *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "PointSample", "RandomPatch"),
+    *("RandomResizedCrop", "Resize", "Slice", "ToFloat", "imagenet"),
 )
 """The public names; the others are for internal packages."""
 

@@ -23,7 +23,7 @@ from tensorlake.loader.decode.geometry import (
     RandomResizedCrop,
     Resize,
 )
-from tensorlake.loader.decode.parts import Clip, RandomPatch, Slice
+from tensorlake.loader.decode.parts import Clip, PointSample, RandomPatch, Slice
 from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample, with_sound
 from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
@@ -39,7 +39,7 @@ STEPS: dict[str, type[Any]] = {
     step.__name__: step
     for step in (
         *(CenterCrop, Cast, Flip, Letterbox, Normalize, RandomPatch, RandomResizedCrop, Resize),
-        *(Slice, ToFloat, Clip, AudioChunk, Mel, Resample),
+        *(Slice, ToFloat, Clip, AudioChunk, Mel, PointSample, Resample),
     )
 }
 

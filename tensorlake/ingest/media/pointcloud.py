@@ -1,0 +1,74 @@
+"""Folders of point clouds: a file is a row, as folders of images are (`vision/folders.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, Unpack
+
+from tensorlake.dataset import Dataset
+from tensorlake.ingest.engine.options import IngestOptions, shows_options
+from tensorlake.ingest.vision.folder_scan import FileKind
+from tensorlake.ingest.vision.folders import ingest_files
+from tensorlake.types import PointCloud, as_type
+
+__all__ = ["pointcloud"]
+
+_ENDINGS = frozenset((".las", ".laz", ".ply", ".pcd", ".npz", ".npy"))
+_OTHER_ENDINGS = frozenset((".e57", ".xyz", ".pts", ".ptx"))
+_RAW_ENDING = ".bin"
+
+
+@shows_options
+def pointcloud(
+    src: str | PathLike[str],
+    dst: str | PathLike[str],
+    *,
+    table: Any = None,
+    schema: Mapping[str, Any] | None = None,
+    labels: bool = True,
+    pattern: str | None = None,
+    **options: Unpack[IngestOptions],
+) -> Dataset:
+    """Ingest a folder, a zip or a tar file of LAS, LAZ, PLY, PCD, NPZ and NPY.
+
+    Makes ``points``; the columns of ``table`` or the fields of ``pattern``; otherwise ``label`` if
+    the files are in folders, whose names are the classes, and ``split`` when those are in
+    ``train/``, ``val/`` or ``test/``. Rows are in the order of the paths.
+
+    Args:
+        src: The folder or the archive, or the URL of one in a store.
+        dst: Path or URL of the dataset.
+        table: A row per file: a CSV, JSON or JSON lines file, a DataFrame, a list of rows. Its
+            column ``file`` has the paths below the folder, the others become tensors.
+        schema: Types by tensor name; they override the inferred ones, such as
+            ``{"points": tl.PointCloud(("x", "y", "z", "intensity"), raw="float32")}`` for KITTI,
+            with which ``.bin`` files are read too.
+        labels: Whether folders are classes; a file outside them is then an error, or left out.
+        pattern: A pattern of the files' names, whose fields become tensors in place of folders:
+            ``"{label}_{id}.ply"``.
+        **options: See `IngestOptions`.
+
+    Returns:
+        The dataset; its rows are committed, and ``ds.ingest_report`` names the versions.
+
+    Raises:
+        InvalidInputError: There are no point clouds, one is damaged, or one has no row in the
+            table; the message names the file.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> import tensorlake as tl
+        >>> for name in ("chair", "desk"):
+        ...     Path("scans", name).mkdir(parents=True)
+        ...     np.save(f"scans/{name}/1.npy", np.ones((500, 3), np.float32))
+        >>> ds = tl.ingest.pointcloud("scans", "memory://doc-pointcloud")
+        >>> ds["label"].names, ds[0]["points"].xyz.shape
+        (('chair', 'desk'), (500, 3))
+    """
+    declared = None if schema is None or "points" not in schema else as_type(schema["points"])
+    has_raw = isinstance(declared, PointCloud) and declared.raw is not None
+    endings = _ENDINGS | ({_RAW_ENDING} if has_raw else _OTHER_ENDINGS)
+    kind = FileKind("points", endings, lambda _: PointCloud(), several="point clouds")
+    return ingest_files(kind, src, dst, schema, labels, pattern, options, table=table)

@@ -1,0 +1,125 @@
+"""PointSample: points of each cloud, chosen at random, as one array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, shown
+from tensorlake.loader.decode.step import PartStep
+from tensorlake.quantities import checked_integer
+from tensorlake.types import PointCloud, PointRequest, level_counts
+
+if TYPE_CHECKING:
+    from tensorlake.types import SampleMap, SampleType
+
+__all__ = ["PointSample"]
+
+_SHORT = ("repeat", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class PointSample(PartStep):
+    """Points of each cloud, chosen at random: float32 (n, fields).
+
+    Points come from the fewest levels of detail that have ``n`` of them, which are a random part of
+    the cloud; only these are read. x, y and z are relative to the cloud's ``origin``.
+
+    Args:
+        n: Number of points.
+        fields: The fields of a point, in this order.
+        level: Choose from the points of this level: 2 is all of them. None: the lowest that has
+            ``n`` points. With the lowest, epochs differ little where ``n`` is most of a level.
+        short: For a cloud of fewer points: "repeat" repeats points, each nearly as often as any
+            other; "error" raises. A cloud without points raises.
+
+    >>> PointSample(1024).fields
+    ('x', 'y', 'z')
+    """
+
+    n: int
+    fields: tuple[str, ...] = ("x", "y", "z")
+    level: int | None = None
+    short: Literal["repeat", "error"] = "repeat"
+
+    def __post_init__(self) -> None:
+        advice = "write tl.decode.PointSample(1024)"
+        number = checked_integer(
+            self.n, name="PointSample: n", least=1, most=1 << 30, advice=advice
+        )
+        object.__setattr__(self, "n", number)
+        fields = self.fields
+        if (
+            isinstance(fields, str)
+            or not isinstance(fields, tuple | list)
+            or not fields
+            or not all(isinstance(one, str) for one in fields)
+            or len(set(fields)) < len(fields)
+        ):
+            raise InvalidInputError(
+                f"PointSample: fields are names, each once, got {shown(fields)}"
+                '\nwrite fields=("x", "y", "z", "intensity")',
+                argument="fields",
+                actual=fields,
+            )
+        object.__setattr__(self, "fields", tuple(fields))
+        if self.level is not None:
+            most = len(level_counts(0)) - 1
+            level = checked_integer(self.level, name="PointSample: level", least=0, most=most)
+            object.__setattr__(self, "level", level)
+        if not isinstance(self.short, str) or self.short not in _SHORT:
+            raise InvalidInputError(
+                f"PointSample: short is {' or '.join(map(repr, _SHORT))}, got {shown(self.short)}",
+                argument="short",
+                actual=self.short,
+            )
+
+    def check(self, sample_type: SampleType, tensor: str) -> None:
+        """Refuse other types than point clouds, and fields that the type leaves out."""
+        if not isinstance(sample_type, PointCloud):
+            raise InvalidInputError(
+                f"decode of {tensor!r}: PointSample is for tl.PointCloud, and {tensor!r} is"
+                f" {sample_type.describe()}\nleave {tensor!r} out of decode",
+                tensor=tensor,
+            )
+        missing = sample_type.missing_fields(self.fields)
+        if missing:
+            raise InvalidInputError(
+                f"decode of {tensor!r}: {shown(self)} names {missing[0]!r}, which"
+                f" {sample_type.describe()} does not have",
+                tensor=tensor,
+            )
+
+    def request(
+        self,
+        sample_type: SampleType,
+        sample_map: SampleMap,
+        shape: tuple[int, ...] | None,
+        rng: np.random.Generator,
+    ) -> Any:
+        """Return the numbers of the points, in random order."""
+        del sample_type, sample_map
+        points = 0 if shape is None else shape[0]
+        if not points or (points < self.n and self.short == "error"):
+            raise InvalidInputError(
+                f"PointSample of {self.n:,} points, from a cloud of {points:,}"
+                "\nleave small clouds out by a query:"
+                f" ds.query('WHERE SHAPE(points)[0] >= {self.n if points else 1}')"
+                f"{', or use short=' + repr('repeat') if points else ''}"
+            )
+        counts = level_counts(points)
+        enough = [count for count in counts if count >= self.n]
+        count = counts[self.level] if self.level is not None else [*enough, points][0]
+        if count >= self.n:
+            numbers = rng.choice(count, self.n, replace=False)
+        else:
+            rounds = -(-self.n // count)
+            numbers = np.concatenate([rng.permutation(count) for _ in range(rounds)])[: self.n]
+        return PointRequest(region=(numbers,), fields=self.fields, stacked=True)
+
+    def output_shape(self, sample_type: SampleType) -> tuple[int | None, ...]:
+        """Return the shape of the points of a sample."""
+        del sample_type
+        return (self.n, len(self.fields))

@@ -1,0 +1,1 @@
+"""Point clouds: their columns, in blocks that are read alone."""

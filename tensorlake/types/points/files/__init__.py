@@ -1,0 +1,1 @@
+"""Files of point clouds: LAS and LAZ, PLY, PCD, and NumPy's."""

@@ -1,0 +1,153 @@
+"""LAS and LAZ (ASPRS LAS 1.0 to 1.4), read by laspy, with LAZ decompressed by lazrs.
+
+Header, variable length records and, of LAZ, the chunk table are checked against the file before
+laspy sees it: each of their counts would otherwise be allocated or looped over as promised.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.quantities import human_nbytes
+
+if TYPE_CHECKING:
+    from tensorlake.types.base.column import Buffer
+
+__all__ = ["read_las_columns"]
+
+_LEAST_HEADER = 227
+_HEADER_1_4 = 375
+_VLR_NBYTES = 54
+_LASZIP_RECORD = 22_204
+_FORMAT_BITS = 0x3F
+_VARIABLE_CHUNKS = 0xFFFFFFFF
+_LAZ_ITEM = struct.Struct("<I")
+_MAX_RECORD = 1 << 13
+
+
+def read_las_columns(
+    content: Buffer, *, limit: int
+) -> tuple[dict[str, np.ndarray], dict[str, tuple[float, float]]]:
+    """Return the dimensions of a file by name, and the scale and offset of those scaled.
+
+    Args:
+        content: The file.
+        limit: Bytes of points that it may decompress to.
+
+    Raises:
+        ValueError: It is damaged or cut, or promises more.
+    """
+    count, is_compressed = _check(memoryview(content), limit)
+    import laspy
+
+    opened: Any = laspy.open
+
+    try:
+        with opened(
+            io.BytesIO(content), laz_backend=laspy.LazBackend.Lazrs, read_evlrs=False
+        ) as file:
+            points: Any = file.read_points(count)
+    except Exception as error:
+        raise ValueError(f"laspy cannot read it: {error}") from error
+    except BaseException as error:  # a panic of Rust code derives from it alone
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError("lazrs cannot read its compressed points") from error
+    if len(points) != count:
+        what = "compressed points" if is_compressed else "points"
+        raise ValueError(f"its header promises {count:,} {what}, and it has {len(points):,}")
+    columns: dict[str, np.ndarray] = {}
+    scaled: dict[str, tuple[float, float]] = {}
+    for name in points.point_format.dimension_names:
+        if name in ("X", "Y", "Z"):
+            at, own = "XYZ".index(name), name.lower()
+            scaled[own] = (float(points.scales[at]), float(points.offsets[at]))
+            columns[own] = np.asarray(points.array[name])
+            continue
+        dimension = points[name]
+        if hasattr(dimension, "scale"):  # extra bytes with a scale of their own
+            columns |= _scaled(name, dimension, scaled)
+        else:
+            columns[name] = np.asarray(dimension)
+    return columns, scaled
+
+
+def _scaled(
+    name: str, dimension: Any, scaled: dict[str, tuple[float, float]]
+) -> dict[str, np.ndarray]:
+    """Return a dimension with a scale; one of several numbers, each with its own, as values."""
+    stored = np.asarray(dimension.array)
+    if stored.ndim > 1:
+        return {name: np.asarray(dimension.scaled_array(), np.float64)}
+    scale, offset = (float(np.ravel(one)[0]) for one in (dimension.scale, dimension.offset))
+    scaled[name] = (scale, offset)
+    return {name: stored}
+
+
+def _check(view: memoryview, limit: int) -> tuple[int, bool]:
+    """Return the number of points, and whether they are compressed, of a plausible header."""
+    if len(view) < _LEAST_HEADER:
+        raise ValueError(f"it has {len(view)} bytes, less than a header")
+    minor = view[25]
+    header, start, records = struct.unpack_from("<HII", view, 94)
+    kind, record_nbytes, count = struct.unpack_from("<BHI", view, 104)
+    if minor >= 4 and len(view) >= _HEADER_1_4:  # noqa: PLR2004 - of version 1.4
+        (count,) = struct.unpack_from("<Q", view, 247)
+    if not _LEAST_HEADER <= header <= start <= len(view):
+        raise ValueError(f"points begin at byte {start:,} of {len(view):,}")
+    is_compressed = kind & ~_FORMAT_BITS != 0
+    if not 0 < record_nbytes <= _MAX_RECORD:
+        raise ValueError(f"a point has {record_nbytes:,} bytes")
+    laszip = _check_records(view, header, start, records)
+    promised = count * record_nbytes
+    if promised > limit:
+        raise ValueError(f"{len(view):,} bytes promise {human_nbytes(promised)} of points")
+    if not is_compressed and start + promised > len(view):
+        has = (len(view) - start) // record_nbytes
+        raise ValueError(f"its header promises {count:,} points, and it has {has:,}")
+    if is_compressed:
+        if laszip is None:
+            raise ValueError("its points are compressed, and it does not have how")
+        _check_chunks(view, start, count, laszip)
+    return count, is_compressed
+
+
+def _check_records(view: memoryview, at: int, stop: int, records: int) -> memoryview | None:
+    """Check that variable length records are before the points; return LASzip's."""
+    if records * _VLR_NBYTES > stop - at:
+        raise ValueError(f"its header promises {records:,} variable length records")
+    laszip = None
+    for _ in range(records):
+        if at + _VLR_NBYTES > stop:
+            raise ValueError("its variable length records reach into its points")
+        number, nbytes = struct.unpack_from("<HH", view, at + 18)
+        at += _VLR_NBYTES
+        if at + nbytes > stop:
+            raise ValueError("its variable length records reach into its points")
+        if number == _LASZIP_RECORD:
+            laszip = view[at : at + nbytes]
+        at += nbytes
+    return laszip
+
+
+def _check_chunks(view: memoryview, start: int, count: int, laszip: memoryview) -> None:
+    if len(laszip) < 16:  # noqa: PLR2004 - up to the size of chunks
+        raise ValueError(f"its LASzip record has {len(laszip)} bytes")
+    (points,) = struct.unpack_from("<I", laszip, 12)
+    if not count:
+        return
+    if start + 8 > len(view):
+        raise ValueError("it has no compressed points")
+    (table,) = struct.unpack_from("<q", view, start)
+    if table == -1:  # written to a pipe: at the end
+        (table,) = struct.unpack_from("<q", view, len(view) - 8)
+    if not start < table <= len(view) - 8:
+        raise ValueError(f"its table of chunks is at byte {table:,} of {len(view):,}: it was cut")
+    (chunks,) = struct.unpack_from("<I", view, table + 4)
+    expected = None if points == _VARIABLE_CHUNKS else -(-count // max(points, 1))
+    if chunks > count or (expected is not None and chunks != expected):
+        raise ValueError(f"{count:,} points in {chunks:,} chunks")

@@ -1,0 +1,54 @@
+"""Point clouds over HTTP: described in rows, downloaded as stored, never run by browsers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tensorlake as tl
+from tensorlake_server.settings.settings import Settings
+from tests.support.clouds import scan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import httpx
+
+    from tests.unit.server.conftest import AppClient
+
+TOKEN = "a-token-of-tests"
+
+
+@pytest.fixture
+def client(tmp_path: Path, connect: AppClient) -> httpx.Client:
+    ds = tl.create(str(tmp_path / "lake/scans"), {"points": tl.PointCloud()}, durability="none")
+    ds.extend({"points": [scan(500)]})
+    ds.commit()
+    settings = Settings(
+        url=str(tmp_path / "lake"), token=TOKEN, signing_key=b"k" * 16, static=tmp_path / "none"
+    )
+    return connect(settings, token=TOKEN)
+
+
+def test_a_sample_is_a_download_of_what_is_stored(client: httpx.Client) -> None:
+    answer = client.get("/v1/datasets/scans/tensors/points/0")
+
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert "attachment" in answer.headers["content-disposition"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    stored = tl.PointCloud().convert([answer.content], tensor="points")
+    assert len(stored) == 1
+
+
+def test_rows_describe_samples(client: httpx.Client) -> None:
+    (row,) = client.get("/v1/datasets/scans/rows").json()["rows"]
+
+    assert row["points"]["media_type"] == "application/vnd.tensorlake.points"
+    assert row["points"]["shape"] == [500]
+
+
+def test_a_dataset_over_http_reads_points(client: httpx.Client) -> None:
+    schema = client.get("/v1/datasets/scans").json()
+
+    assert "point_cloud" in str(schema)
