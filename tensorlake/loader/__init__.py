@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.plan import AccessPlan, PlanKey, build_access_plan
     from tensorlake.loader.plan.sharding import Sharding, Share, ShortBatchWarning
     from tensorlake.loader.plan.shuffle import PLAN_VERSION
+    from tensorlake.loader.plan.splice import Changes, Edit, SplicedOrder
     from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
     from tensorlake.loader.runtime.stats import LoaderStats
@@ -60,9 +61,11 @@ __all__ = [
     "AxisWindows",
     "Balance",
     "BatchServer",
+    "Changes",
     "ColumnPlan",
     "ComposedMix",
     "ComposedRows",
+    "Edit",
     "Epoch",
     "Form",
     "Framework",
@@ -91,6 +94,7 @@ __all__ = [
     "Share",
     "ShortBatchWarning",
     "Shuffle",
+    "SplicedOrder",
     "Steps",
     "Tail",
     "VirtualColumn",
@@ -135,6 +139,7 @@ _PLACES: Final = {
     "tensorlake.loader.plan.plan": "AccessPlan PlanKey build_access_plan",
     "tensorlake.loader.plan.sharding": "Sharding Share ShortBatchWarning",
     "tensorlake.loader.plan.shuffle": "PLAN_VERSION",
+    "tensorlake.loader.plan.splice": "Changes Edit SplicedOrder",
     "tensorlake.loader.plan.state": "LoaderState NewerVersionWarning",
     "tensorlake.loader.plan.balance": "Balance",
     "tensorlake.loader.plan.virtual_columns": "VirtualColumn VirtualValues",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tensorlake.dataset.runs.record import Record, list_runs
+from tensorlake.dataset.transform.splice import ids_from_arrow
 from tensorlake.errors import CorruptionError
 from tensorlake.format import RUNS
-from tensorlake.storage import Store
+from tensorlake.storage import Store, runtime
 from tensorlake.versions import Finding
 
 __all__ = ["damaged_runs"]
@@ -36,6 +37,11 @@ def _damaged(store: Store, name: str) -> list[Finding]:
             pa.ipc.open_stream(data).read_all()
         except (pa.ArrowInvalid, OSError) as error:
             found.append(_finding(part.path, f"it is not an Arrow stream: {error}"))
+    for path in record.skipped():
+        try:
+            ids_from_arrow(runtime.run(store.get(path)) or b"", path)
+        except CorruptionError as error:
+            found.append(_finding_of(error, path))
     return found
 
 

@@ -4,6 +4,7 @@
     runs/<name>/<attempt>/segment-<n>.json    a pass: its first step, and the loader's state there
     runs/<name>/<attempt>/events-<n>.arrow    each step: how long it waited, and the scalars logged
     runs/<name>/<attempt>/rows-<n>.arrow      values of rows, by row id
+    runs/<name>/skip-<digest>.arrow           rows that later steps leave out, by row id
 
 An attempt is one process that recorded, so that a lost rank and its successor never write the same
 object. Its name begins with a number, one more than of any attempt that it found: clocks are not
@@ -13,6 +14,7 @@ since the last.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -206,6 +208,18 @@ class Record:
         """Return the path of an object."""
         suffix = "json" if kind == "segment" else "arrow"
         return f"{_folder(self.name)}{attempt}/{kind}-{number:06}.{suffix}"
+
+    def put_skipped(self, data: bytes) -> str:
+        """Store a list of rows that are left out, under its digest; return its path."""
+        digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+        path = f"{_folder(self.name)}skip-{digest}.arrow"
+        runtime.run(put_surely(self.store, path, data))
+        return path
+
+    def skipped(self) -> list[str]:
+        """List the paths of lists of rows that are left out."""
+        folder = f"{_folder(self.name)}skip-"
+        return sorted(meta.path for meta in _listed(self.store, folder))
 
     def delete(self) -> None:
         """Remove every object, ``run.json`` last."""

@@ -94,6 +94,11 @@ class Recorder:
         self._watches = _Watch(self, loader, framework, arguments_to_json(arguments))
         loader.watch(self._watches)
 
+    @property
+    def loader(self) -> Loader | None:
+        """The loader whose passes are recorded."""
+        return None if self._watches is None else self._watches.loader()
+
     def begin(
         self,
         watch: _Watch,

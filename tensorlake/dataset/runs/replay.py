@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.core.row_identity import ids_of, rows_of_ids
 from tensorlake.dataset.runs.arguments import arguments_from_json, digest_of, unrecorded
 from tensorlake.dataset.runs.record import Segment, software
 from tensorlake.dataset.runs.timeline import Stretch
@@ -111,15 +112,28 @@ class Replay:
         loader = self.loader(stretch.segment, rank, {})
         return loader, loader.places_of(step - stretch.start)
 
-    def steps_of(self, stretch: Stretch, row: int) -> list[int]:
-        """Return the steps of a stretch whose batches have a row, ascending."""
+    def id_of(self, stretch: Stretch, row: int) -> npt.NDArray[Any]:
+        """Return the id of a row, in an array, by its number in the version that a stretch read.
+
+        Raises:
+            InvalidInputError: The stretch did not read such rows.
+        """
+        with self.loader(stretch.segment, None, {}) as loader:
+            check_whole_rows(loader, f"steps_of() of run {self.name!r}")
+            loader.plan.check_known(row)
+            snapshot = cast("Snapshot", loader.plan.selection.snapshot)
+            return ids_of(snapshot, snapshot.physical(np.array([row])))
+
+    def steps_of(self, stretch: Stretch, row_id: npt.NDArray[Any]) -> list[int]:
+        """Return the steps of a stretch whose batches have the row of an id, ascending."""
         segment = stretch.segment
         with self.loader(segment, None, {}) as loader:
             start = int(segment.state["position"])
             batches = loader.batches_from(start, size=segment.global_batch_size)
             stop = batches.count if stretch.stop is None else stretch.stop - stretch.start
             check_whole_rows(loader, f"steps_of() of run {self.name!r}")
-            places = loader.plan.places_with(row)
+            (row,) = rows_of_ids(row_id, cast("Snapshot", loader.plan.selection.snapshot))
+            places = loader.plan.places_with(int(row))
             numbers = {
                 bisect_right(range(stop), place, key=batches.stop)
                 for place in places.tolist()
@@ -259,7 +273,7 @@ def check_whole_rows(loader: Loader, what: str) -> None:
     """
     plan = loader.plan
     plan.refuse_mix(what)
-    if len(plan) and isinstance(plan.rows_at(np.zeros(1, np.int64)), list):
+    if isinstance(plan.rows_at(()), list):
         raise InvalidInputError(
             f"{what}: it read packed rows or windows, of which a step has parts of rows"
             "\nask for the rows of a step: run.rows_at(step)"

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.rowset import HasRows, HasViews, RowSet, rowset_of
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.runs.counterfactual import Counterfactual
+from tensorlake.dataset.runs.exclusion import put_exclusion
 from tensorlake.dataset.runs.record import Record
 from tensorlake.dataset.runs.recorder import Recorder
 from tensorlake.dataset.runs.replay import CanLoad, Replay, Seen
@@ -28,11 +29,11 @@ from tensorlake.dataset.runs.tables import EVENT_COLUMNS, ROW_COLUMNS, Table, re
 from tensorlake.dataset.runs.timeline import Stretch, Timeline
 from tensorlake.dataset.runs.values import (
     IDS,
+    batch_ids,
     check_names,
     number,
     numbers,
-    row_ids,
-    row_numbers,
+    sources_of,
     with_values,
 )
 from tensorlake.dataset.transform.loader_options import (
@@ -179,7 +180,7 @@ class Run:
                 )
             check_names(per_row, ROW_COLUMNS.names, "per_row=")
             values = {name: numbers(name, value) for name, value in per_row.items()}
-            ids = self._ids_of(rows)
+            ids = batch_ids(rows, self._sources)
             for name, array in values.items():
                 if len(array) != len(ids):
                     raise InvalidInputError(
@@ -192,6 +193,40 @@ class Run:
             raise InvalidInputError("rows= is for per_row=: give numbers of the rows, too")
         if own or step is not None:
             recorder.log(own, step)
+
+    def skip(self, view: HasRows) -> None:
+        """Leave rows out of the rest of the run: of this epoch, and of all that follow.
+
+        States of the loader record which rows they are, so that it can be resumed. Leave the loop
+        before the call, as for ``loader.advance()``, and make the same call on every rank.
+
+        Args:
+            view: The rows.
+
+        Raises:
+            InvalidInputError: The run has no loader, or is not recorded beside its dataset; or the
+                order has no rest that could go on.
+            InvalidStateError: A pass is under way.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-run-skip", {"x": "int64"})
+            >>> ds.extend({"x": range(8)})
+            >>> _ = ds.commit("eight")
+            >>> with ds.run("without") as run:
+            ...     loader = run.loader(batch_size=2)
+            ...     first = next(iter(loader))
+            ...     run.skip(ds.query("WHERE x IN (1, 5)"))
+            ...     print([batch["x"].tolist() for batch in loader])
+            [[2, 3], [4, 6], [7]]
+        """
+        loader = self._recording().loader
+        if loader is None:
+            raise InvalidInputError(
+                "skip(): the run has no loader\nmake it first: run.torch(…), or run.loader(…)"
+            )
+        path = put_exclusion(self._record, view, self._dataset)
+        loader.splice(lambda edit: replace(edit, without=(*edit.without, path)))
 
     def lightning_callback(self) -> Any:
         """Return a callback for ``lightning.Trainer``, which logs a module's metrics by batch.
@@ -261,7 +296,7 @@ class Run:
         """Return the steps whose batches had a row, ascending; computed, not looked up.
 
         Args:
-            row: Number of the row in the version that the run read.
+            row: Number of the row in the version that the run read first.
 
         Raises:
             InvalidInputError: The run did not read such rows; or it read a mix, packed rows or
@@ -270,7 +305,8 @@ class Run:
         row = checked_integer(row, name="row")
         replay = self._replay()
         stretches = self._known_stretches()
-        return [step for stretch in stretches for step in replay.steps_of(stretch, row)]
+        row_id = replay.id_of(stretches[0], row) if stretches else np.empty(0, ROW_ID)
+        return [step for stretch in stretches for step in replay.steps_of(stretch, row_id)]
 
     def batch(
         self, step: int, rank: int | None = None, *, exact: bool = True, **arguments: Any
@@ -429,36 +465,12 @@ class Run:
                 )
         loader = cast("CanLoad", given).__loader__(framework, arguments)
         columns = [one.name for one in loader.columns]
-        self._sources = _sources_of(given)
+        self._sources = sources_of(given)
         if self._sources and arguments.get("columns") is None and ROW not in columns:
             arguments["columns"] = [*columns, ROW]  # what per_row= needs
             loader = cast("CanLoad", given).__loader__(framework, arguments)
         recorder.watch(loader, framework, arguments)
         return loader
-
-    def _ids_of(self, rows: Any) -> npt.NDArray[Any]:
-        """Return the row ids of a batch's rows."""
-        if rows is None:
-            raise InvalidInputError(
-                'per_row= needs the rows: run.log(per_row=…, rows=batch["_row"])'
-            )
-        if not self._sources:
-            raise InvalidInputError(
-                "per_row= is of rows that a loader of this run gave: run.torch(…), run.loader(…)"
-            )
-        if isinstance(rows, Mapping):
-            batch = cast("Mapping[str, Any]", rows)
-            given = row_numbers(batch["_row"])
-            of = row_numbers(batch["_source"]) if "_source" in batch else np.zeros_like(given)
-        elif len(self._sources) > 1:
-            raise InvalidInputError("of a mix give the batch, which has '_source': rows=batch")
-        else:
-            given = row_numbers(rows)
-            of = np.zeros_like(given)
-        found = np.empty(len(given), ROW_ID)
-        for at in np.unique(of).tolist():
-            found[of == at] = row_ids(self._sources[at], given[of == at])
-        return found
 
     def _timelines(self) -> dict[int, Timeline]:
         segments = self._record.segments()
@@ -484,15 +496,6 @@ class Run:
             rows = rowset_of(self._dataset)
             now, options = rows.url, rows.session.options
         return Replay(self.name, (was, now), options.get("storage_options") or {}, self._rows)
-
-
-def _sources_of(given: Any) -> list[RowSet]:
-    """Return the rows whose numbers batches have; none of packed rows, whose batches have none."""
-    sources: Mapping[str, HasRows] | None = getattr(given, "sources", None)
-    if sources is not None:
-        return [rowset_of(one) for one in sources.values()]
-    own: Any = given if hasattr(given, "__rowset__") else getattr(given, "rows", None)  # of windows
-    return [rowset_of(own)] if hasattr(own, "__rowset__") else []
 
 
 def _step(step: Any) -> int:

@@ -111,6 +111,20 @@ class Timeline:
                 where no batch begins there.
         """
         epoch, position = place
+        found = self._step_of(state, epoch, position, batches_between)
+        cuts = _cuts_of(state)
+        while found is None and cuts and cuts[-1]["place"] == position:
+            state = _before_cut(state)  # a splice that only this process has made
+            found, cuts = self._step_of(state, epoch, position, batches_between), _cuts_of(state)
+        return found
+
+    def _step_of(
+        self,
+        state: Mapping[str, Any],
+        epoch: int,
+        position: int,
+        batches_between: Callable[[Segment, int], int | None],
+    ) -> int | None:
         alike = [one for one in reversed(self.stretches) if _is_alike(one.segment.state, state)]
         for one in alike:
             if one.segment.state["epoch"] != epoch:
@@ -133,5 +147,27 @@ def _stop(segment: Segment, following: int | None) -> int | None:
 
 def _is_alike(recorded: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     """Whether two states are of the same order of the same rows."""
-    same = "selection", "order", "seed"
-    return all(recorded.get(name) == state.get(name) for name in same)
+    same = "selection", "seed"
+    if any(recorded.get(name) != state.get(name) for name in same):
+        return False
+    if _base_of(recorded) != _base_of(state):
+        return False
+    return recorded["epoch"] != state["epoch"] or _cuts_of(recorded) == _cuts_of(state)
+
+
+def _base_of(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the order of a state's whole epochs."""
+    order = state["order"]
+    return order["base"] if order["kind"] == "spliced" else order
+
+
+def _cuts_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return where the epoch of a state was spliced."""
+    return state["order"].get("cuts", [])
+
+
+def _before_cut(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state as it was before the last splice of its epoch."""
+    *earlier, last = _cuts_of(state)
+    order = {"kind": "spliced", "base": last["order"], "cuts": earlier}
+    return {**state, "selection": last["selection"], "order": order, "num_rows": last["rows"]}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.row_identity import ids_of, matched_ids
-from tensorlake.dataset.core.rowset import RowSet
+from tensorlake.dataset.core.rowset import HasRows, RowSet, rowset_of
 from tensorlake.dataset.runs.tables import Table
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.format import ROW_ID
@@ -20,11 +20,11 @@ from tensorlake.quantities import is_whole_number
 __all__ = [
     "IDS",
     "Which",
+    "batch_ids",
     "check_names",
     "number",
     "numbers",
-    "row_ids",
-    "row_numbers",
+    "sources_of",
     "values_by_id",
     "with_values",
 ]
@@ -93,7 +93,7 @@ def _array(value: Any) -> npt.NDArray[Any]:
         return np.asarray(value.double())
 
 
-def row_numbers(value: Any) -> Int64Array:
+def _row_numbers(value: Any) -> Int64Array:
     """Return the numbers of a batch's rows.
 
     Raises:
@@ -154,7 +154,7 @@ def numbers(name: str, value: Any) -> npt.NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def row_ids(rows: RowSet, given: Int64Array) -> npt.NDArray[Any]:
+def _row_ids(rows: RowSet, given: Int64Array) -> npt.NDArray[Any]:
     """Return the ids of rows of a version, by their numbers.
 
     Raises:
@@ -168,3 +168,43 @@ def row_ids(rows: RowSet, given: Int64Array) -> npt.NDArray[Any]:
             "\ngive batch['_row']"
         )
     return ids_of(snapshot, snapshot.physical(given))
+
+
+def sources_of(given: Any) -> list[RowSet]:
+    """Return the rows whose numbers batches have; none of packed rows, whose batches have none."""
+    sources: Mapping[str, HasRows] | None = getattr(given, "sources", None)
+    if sources is not None:
+        return [rowset_of(one) for one in sources.values()]
+    own: Any = given if hasattr(given, "__rowset__") else getattr(given, "rows", None)  # of windows
+    return [rowset_of(own)] if hasattr(own, "__rowset__") else []
+
+
+def batch_ids(rows: Any, sources: Sequence[RowSet]) -> npt.NDArray[Any]:
+    """Return the row ids of a batch's rows.
+
+    Args:
+        rows: Their numbers; of a mix the batch.
+        sources: The rows that are numbered.
+
+    Raises:
+        InvalidInputError: They are not numbers of rows.
+    """
+    if rows is None:
+        raise InvalidInputError('per_row= needs the rows: run.log(per_row=…, rows=batch["_row"])')
+    if not sources:
+        raise InvalidInputError(
+            "per_row= is of rows that a loader of this run gave: run.torch(…), run.loader(…)"
+        )
+    if isinstance(rows, Mapping):
+        batch = cast("Mapping[str, Any]", rows)
+        given = _row_numbers(batch["_row"])
+        of = _row_numbers(batch["_source"]) if "_source" in batch else np.zeros_like(given)
+    elif len(sources) > 1:
+        raise InvalidInputError("of a mix give the batch, which has '_source': rows=batch")
+    else:
+        given = _row_numbers(rows)
+        of = np.zeros_like(given)
+    found = np.empty(len(given), ROW_ID)
+    for at in np.unique(of).tolist():
+        found[of == at] = _row_ids(sources[at], given[of == at])
+    return found

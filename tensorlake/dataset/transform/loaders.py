@@ -33,9 +33,11 @@ from tensorlake.dataset.core.rowset import everything
 from tensorlake.dataset.core.steps import steps_from_json, steps_to_json
 from tensorlake.dataset.core.structs import expand_names
 from tensorlake.dataset.display.signatures import with_options
+from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.query.row_reference import served_rows
 from tensorlake.dataset.query.saved_views import open_saved, replayed
 from tensorlake.dataset.transform.loader_options import DEFAULTS, ResumeOptions
+from tensorlake.dataset.transform.splice import RowEdits
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import (
     ArrangedOrder,
@@ -48,6 +50,7 @@ from tensorlake.loader import (
     MixOrder,
     Order,
     SelectedRows,
+    SplicedOrder,
     VirtualValues,
     make_loader,
     served_loader,
@@ -111,10 +114,7 @@ def stream(
     if isinstance(arguments.get("columns"), Sequence) and not isinstance(arguments["columns"], str):
         names = expand_names(arguments["columns"], readable.columns)
         arguments = {**arguments, "columns": names}
-    rows = _selected(readable, repin, framework)
-    for name in {ROW_ID, SOURCE}.intersection(names) - rows.virtual.keys():
-        column = RowTexts(name, readable.selection, readable.reader())
-        rows = replace(rows, virtual={**rows.virtual, name: column})
+    rows = _editable(readable, repin, framework, names)
     remake = remake or partial(_made_again, readable, framework, arguments)
     if form is not None:
         composed = ComposedRows(replace(rows, source=None), form)
@@ -164,6 +164,26 @@ def _selected(readable: RowSet, repin: Repin | None, framework: Framework) -> Se
         _source(readable, framework),
         server=served_rows(readable),
     )
+
+
+def _editable(
+    readable: RowSet, repin: Repin | None, framework: Framework, names: Sequence[str]
+) -> SelectedRows:
+    """Return a loader's rows, which it can exchange for those of another version."""
+    own = repin
+    if own is None and readable.steps is not None and readable.name is None:
+        session, steps = readable.session, readable.steps
+        own = Repin(lambda version: replayed(everything(versioning.at(session, version)), steps))
+
+    def made(rows: RowSet) -> SelectedRows:
+        selected = replace(_selected(rows, repin, framework), edits=edits)
+        for name in {ROW_ID, SOURCE}.intersection(names) - selected.virtual.keys():
+            column = RowTexts(name, rows.selection, rows.reader())
+            selected = replace(selected, virtual={**selected.virtual, name: column})
+        return selected
+
+    edits = RowEdits(readable, None if own is None else own.rows, made)
+    return made(readable)
 
 
 def _no_rows() -> InvalidInputError:
@@ -325,7 +345,7 @@ def loader_from_state(
     """
     recorded = LoaderState.from_json(state)
     source = recorded.source
-    if source is None or not isinstance(recorded.order, Order | ArrangedOrder):
+    if source is None or not isinstance(recorded.order, Order | ArrangedOrder | SplicedOrder):
         raise _needs_its_view(recorded)
     session = connect(
         str(source["url"]), recorded.version, read_only=True, storage_options=storage_options

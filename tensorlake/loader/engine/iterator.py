@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.runtime.counters import Counters
 
-__all__ = ["BatchIterator", "Finish", "Pass", "Watcher"]
+__all__ = ["BatchIterator", "Finish", "Pass", "Watcher", "await_end"]
 
 LEAVE_TIMEOUT_S = 30.0  # for a user function that is running
 
@@ -223,6 +223,19 @@ class BatchIterator(Iterator[Any]):
         self._was_closed |= self.is_live and self._left != 0
         self._end()
 
+    def leave_idle(self, what: str) -> None:
+        """Leave, if it has handed out no batch, or its last one.
+
+        Raises:
+            InvalidStateError: It has handed out some batches, but not all.
+        """
+        if not self.is_idle:
+            raise InvalidStateError(
+                f"{what} while this loader has an iterator that is not finished: both would move"
+                " its one position\nend the loop, or close the iterator: it.close()"
+            )
+        self.leave()
+
     def leave(self) -> None:
         """Close, and wait until no other thread is about to hand out a batch.
 
@@ -250,3 +263,16 @@ class BatchIterator(Iterator[Any]):
     def _next_group(self) -> list[tuple[Share, MakeBatch]]:
         group = self._pipeline.next_group()
         return [] if group is None else list(zip(*group, strict=True))[::-1]
+
+
+def await_end(last: Pass) -> None:
+    """Let an earlier pass end its work on the memory tier, which has one user at a time.
+
+    Raises:
+        InvalidStateError: One of its threads does not return.
+    """
+    if not last.join():
+        raise InvalidStateError(
+            "the pass that was left before has not ended: a transform= or a read of the store does"
+            " not return\nmake another loader, and make sure that the function returns"
+        )

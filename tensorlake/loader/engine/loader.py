@@ -16,6 +16,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
@@ -25,16 +26,22 @@ from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_com
 from tensorlake.loader.engine.batching import batching_of
 from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
-from tensorlake.loader.engine.iterator import BatchIterator, Finish, Pass, Watcher
+from tensorlake.loader.engine.iterator import BatchIterator, Finish, Pass, Watcher, await_end
 from tensorlake.loader.engine.memory_budget import bounds
 from tensorlake.loader.engine.open_pass import Opening, open_pass
-from tensorlake.loader.engine.progress import Progress, progress_of
-from tensorlake.loader.engine.rank import ProcessRank, early_process_rank, process_rank_of
+from tensorlake.loader.engine.progress import Progress, counted, progress_of
+from tensorlake.loader.engine.rank import (
+    ProcessRank,
+    early_process_rank,
+    pickled_rank,
+    process_rank_of,
+)
 from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
 from tensorlake.loader.plan.sharding import RowBatches, check_batch_size
 from tensorlake.loader.plan.state import LoaderState, Place, checked_epoch
 from tensorlake.loader.runtime.counters import Counters
 from tensorlake.loader.runtime.stats import LoaderStats
+from tensorlake.loader.sources.arrangement import SplicedRows, advanced, edited, returned
 from tensorlake.loader.sources.buffer_pool import SlabPool
 from tensorlake.loader.sources.chunk_cache import ChunkCache
 from tensorlake.loader.sources.read_strategy import cache_short_nbytes, row_nbytes_of
@@ -49,7 +56,8 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array
-    from tensorlake.loader.plan.sharding import Batches, Sharding, Share
+    from tensorlake.loader.plan.sharding import Batches, Sharding
+    from tensorlake.loader.plan.splice import Edit
     from tensorlake.loader.sources.rows import OrderedRows
 
 __all__ = ["Loader", "made_again"]
@@ -107,7 +115,8 @@ class Loader:
     def _begin_pass(self) -> BatchIterator:
         if (live := self._running()) is not None:
             live.leave()
-        self._await_last_pass()
+        if self._last_pass is not None:
+            await_end(self._last_pass)
         process_rank = self._process_rank(starts=True)
         sharding = process_rank.sharding
         self._settle_epoch(sharding)
@@ -123,7 +132,9 @@ class Loader:
             sharding=sharding,
             batches=None if self._rows.is_endless else len(numbers),
             finish=self._finish,
-            handed_out=self._counted(process_rank, batches, numbers),
+            handed_out=counted(
+                self._place, batches, numbers, partial(self._agree_again, process_rank)
+            ),
             ended=self._place.end,
             counters=self._counters,
             watcher=self._watcher,
@@ -189,25 +200,51 @@ class Loader:
         """
         self._end_idle("load_state_dict()")
         recorded = LoaderState.from_json(state)
-        arguments = self._arguments
-        rows = self._rows.returned_to(recorded, seed=arguments.seed, shuffle=arguments.shuffle)
+        rows = returned(self._rows, recorded, self._arguments, self._place)
         self._seed, self._order = recorded.seed, recorded.order
-        if rows.selection.digest != self._rows.selection.digest:
+        is_spliced = isinstance(rows, SplicedRows) or isinstance(self._rows, SplicedRows)
+        if is_spliced or rows.selection.digest != self._rows.selection.digest:
             self._read_from(rows)
         else:
-            self._rows = rows
-            self._plan_columns()  # their random numbers follow the seed
+            self._show(rows, self._contents(rows))  # random numbers of columns follow the seed
         self._place.return_to(recorded)
         if self._is_over():
             self._place.start(recorded.epoch + 1)
+
+    def advance(
+        self, version: str | None = None, *, mix: Any = None, where: str | None = None
+    ) -> None:
+        """Go on with the rows of another version, or by a condition, in the epoch under way.
+
+        The rest of the epoch has its values of then, without rows that are gone, and evenly mixed
+        with rows that are new. Leave the loop first, and make the same call on every rank.
+
+        Args:
+            version: The version; None: the one that is read now.
+            mix: Another mix; not implemented yet.
+            where: A condition in TQL, in place of an earlier one; "" ends it, None keeps it.
+
+        Raises:
+            InvalidStateError: A pass is under way, or workers of a DataLoader read.
+            InvalidInputError: The order has no rest that could go on.
+        """
+        self.splice(partial(edited, version=version, mix=mix, where=where))
+
+    def splice(self, change: Callable[[Edit], Edit]) -> None:
+        """Go on with the rows of a changed edit, in the epoch under way."""
+        self._end_idle("advance()")
+        if self._is_over():
+            self._place.start(self._place.epoch + 1)
+        rows = advanced(self._rows, change, self._arguments, self.order, self._seed, self._place)
+        self._read_from(rows)
+        self._order, self._place.is_fresh = rows.order, True
 
     # ---- what it does
 
     def stats(self) -> LoaderStats:
         """Return the statistics so far; their ``str`` is a table that names the bottleneck."""
-        has_rows, reader = self._counters.has_rows, self._rows.reader
-        short = cache_short_nbytes(reader, self._cache) if has_rows else 0
-        return self._stats_now(cache_short_nbytes=short)
+        has_rows, of = self._counters.has_rows, (self._rows.reader, self._cache)
+        return self._stats_now(cache_short_nbytes=cache_short_nbytes(*of) if has_rows else 0)
 
     def _stats_now(self, **known: int) -> LoaderStats:
         return self._counters.snapshot(
@@ -297,9 +334,6 @@ class Loader:
         """The order of the current epoch: which rows it gives at which positions."""
         return epoch_order(self._rows, self._plan())
 
-    def _plan(self) -> Plan:
-        return self._rows.plan(self.order, seed=self._seed, epoch=self._place.epoch)
-
     def close(self) -> None:
         """End the iterator and free the memory."""
         if (live := self._running()) is not None:
@@ -320,13 +354,7 @@ class Loader:
                 "this loader cannot be pickled: it was made by make_loader() without remake="
                 "\nmake it by ds.torch(…), ds.jax(…) or ds.loader(…)"
             )
-        own: dict[str, Any] = {}
-        process_rank = self._process_rank()
-        if self._arguments.sharding is None and process_rank.is_known:
-            known = process_rank.sharding
-            own = {"rank": known.rank, "world_size": known.world_size}
-            if self._arguments.mesh is not None:  # a mesh is of this program's processes only
-                own["mesh"] = None
+        own = pickled_rank(self._process_rank(), self._arguments)
         return made_again, (self._remake, own, self.state_dict())
 
     def __enter__(self) -> Self:
@@ -337,21 +365,27 @@ class Loader:
 
     # ---- inside
 
+    def _plan(self) -> Plan:
+        return self._rows.plan(self.order, seed=self._seed, epoch=self._place.epoch)
+
     def _read_from(self, rows: OrderedRows) -> None:
-        self._rows = rows
-        self._plan_columns()
+        made = self._contents(rows)
         virtual = (ROW, *rows.virtual)
-        names = tuple(column.name for column in self._columns if column.name not in virtual)
+        names = tuple(column.name for column in made.columns if column.name not in virtual)
         parts = self._converter.equal_parts
         self._batching = batching_of(rows, self._arguments, names, equal_parts=parts)
+        self._show(rows, made)
         self._cache = ChunkCache(
             names,
             capacity=self._arguments.cache_nbytes,
             spare=bounds(self._arguments.prefetch_nbytes)[0],
         )
 
-    def _plan_columns(self) -> None:
-        made = Contents.planned(self._rows, self._arguments, self._converter, seed=self._seed)
+    def _contents(self, rows: OrderedRows) -> Contents:
+        return Contents.planned(rows, self._arguments, self._converter, seed=self._seed)
+
+    def _show(self, rows: OrderedRows, made: Contents) -> None:
+        self._rows = rows
         self._columns: tuple[ColumnPlan, ...] = made.columns
         self._outputs, self._finish.channels_first = made.outputs, made.channels_first
 
@@ -394,19 +428,6 @@ class Loader:
             limit=self._limit,
         )
 
-    def _await_last_pass(self) -> None:
-        """Let an earlier pass end its work on the memory tier, which has one user at a time.
-
-        Raises:
-            InvalidStateError: One of its threads does not return.
-        """
-        if self._last_pass is not None and not self._last_pass.join():
-            raise InvalidStateError(
-                "the pass that was left before has not ended: a transform= or a read of the store"
-                " does not return\nmake another loader, and make sure that the function returns"
-            )
-        self._last_pass = None
-
     def _batches(self, sharding: Sharding, start: int | None = None) -> Batches:
         """Return the batches of the epoch from a place on, by default the current one."""
         start = self._place.position if start is None else start
@@ -433,8 +454,8 @@ class Loader:
             return
         what = f"{self._rows.selection.snapshot.url} {','.join(one.name for one in self._columns)}"
         plan = plan_to_compare(self._state(), self._arguments, process_rank.sharding)
-        timeout_s = self._arguments.timeout
-        compare_with_rank_0(process_rank.compared, what=what, plan=plan, timeout_s=timeout_s)
+        timeout = self._arguments.timeout
+        compare_with_rank_0(process_rank.compared, what=what, plan=plan, timeout_s=timeout)
         self._agreed = self._rows.recorded(self.order, self._place)
 
     def _state(self) -> LoaderState:
@@ -454,43 +475,20 @@ class Loader:
             batches=self._batching.recorded(lambda: self._sharding),
         )
 
-    def _counted(
-        self, process_rank: ProcessRank, batches: Batches, numbers: range
-    ) -> Callable[[Share], None]:
-        # with several workers each counts whole rounds, so that its own state resumes at its next
-        # turn; a single loader waits for none
-        others = numbers.step - 1 - numbers.start
-        rows, place = self._rows, self._place
-
-        def handed_out(share: Share) -> None:
-            if process_rank.compared is not None and self._agreed != (
-                rows.recorded(self.order, place)
-            ):
-                # weight functions gave new weights, maybe different by rank
-                self._agree(process_rank)
-            place.hand_out(batches.stop(share.number + others))
-
-        return handed_out
+    def _agree_again(self, process_rank: ProcessRank) -> None:
+        """Compare weights that functions gave anew, and that may differ by rank."""
+        recorded = self._rows.recorded(self.order, self._place)
+        if process_rank.compared is not None and self._agreed != recorded:
+            self._agree(process_rank)
 
     def _running(self) -> BatchIterator | None:
         live = self._live() if self._live is not None else None
         return live if live is not None and live.is_live and live.is_here else None
 
     def _end_idle(self, what: str) -> None:
-        """End an iterator that has handed out no batch, or its last one.
-
-        Raises:
-            InvalidStateError: It has handed out some batches, but not all.
-        """
-        live = self._running()
-        if live is None:
-            return
-        if not live.is_idle:
-            raise InvalidStateError(
-                f"{what} while this loader has an iterator that is not finished: both would move"
-                " its one position\nend the loop, or close the iterator: it.close()"
-            )
-        live.leave()
+        """End an iterator that has handed out no batch, or its last one."""
+        if (live := self._running()) is not None:
+            live.leave_idle(what)
 
 
 def made_again(remake: Callable[..., Loader], own: dict[str, Any], state: dict[str, Any]) -> Loader:

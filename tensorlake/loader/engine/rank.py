@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.config.rank_check import Group
 
-__all__ = ["ProcessRank", "early_process_rank", "process_rank_of"]
+__all__ = ["ProcessRank", "early_process_rank", "pickled_rank", "process_rank_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,17 @@ def process_rank_of(
     return ProcessRank(
         sharding, is_known=bool(given or found), compared=None if is_given else group
     )
+
+
+def pickled_rank(process_rank: ProcessRank, arguments: LoaderArguments) -> dict[str, Any]:
+    """Return the arguments of a pickled loader that keep its current rank, if one is known."""
+    if arguments.sharding is not None or not process_rank.is_known:
+        return {}
+    known = process_rank.sharding
+    own: dict[str, Any] = {"rank": known.rank, "world_size": known.world_size}
+    if arguments.mesh is not None:  # a mesh is of this program's processes only
+        own["mesh"] = None
+    return own
 
 
 def early_process_rank(arguments: LoaderArguments, converter: Converter) -> ProcessRank | None:

@@ -26,6 +26,8 @@ from tensorlake.loader.config.column_plan import VALID
 from tensorlake.loader.config.converter import no_such_dtype
 from tensorlake.loader.engine.loader import Loader
 from tensorlake.loader.frameworks.tensorflow_spec import specs_of
+from tensorlake.loader.sources.rows import OrderedRows
+from tensorlake.loader.stages.batch_contents import Contents
 
 __all__ = ["LoaderDataset", "TensorFlowConverter", "TensorFlowLoader", "tf_dataset"]
 
@@ -86,8 +88,8 @@ class TensorFlowLoader(Loader):
     _converter: TensorFlowConverter
     _given: Any = None  # the specs of what functions make
 
-    def _plan_columns(self) -> None:
-        super()._plan_columns()
+    def _show(self, rows: OrderedRows, made: Contents) -> None:
+        super()._show(rows, made)
         known = specs_of(self._rows, self._arguments, self._columns, self._finish.channels_first)
         self._add_specs(known, self._given)
 

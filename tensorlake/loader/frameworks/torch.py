@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from tensorlake.errors import InvalidInputError, shown
+from tensorlake.errors import InvalidInputError, InvalidStateError, shown
 from tensorlake.loader.config.converter import no_such_dtype
 from tensorlake.loader.config.rank_board import (
     answer_workers,
@@ -50,6 +50,7 @@ from tensorlake.loader.frameworks.torch_workers import (
     shared_file,
 )
 from tensorlake.loader.plan.sharding import Sharding
+from tensorlake.loader.plan.splice import Edit
 from tensorlake.types import is_narrow_float
 
 __all__ = ["TorchConverter", "TorchLoader", "device_of"]
@@ -129,6 +130,20 @@ class TorchLoader(Loader, IterableDataset[Any]):
         """Continue from a state, on any number of ranks."""
         super().load_state_dict(state)
         self._note_move(state)
+
+    def splice(self, change: Callable[[Edit], Edit]) -> None:
+        """Go on with other rows; the copies of persistent workers follow.
+
+        Raises:
+            InvalidStateError: Workers of a DataLoader read: none knows the place of the others.
+        """
+        if get_worker_info() is not None or self._passes.have_begun():
+            raise InvalidStateError(
+                "advance(): the workers of a DataLoader read this loader, and none knows the place"
+                " of the others\nread the loader itself, which has threads of its own"
+            )
+        super().splice(change)
+        self._note_move(self.state_dict())
 
     def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
         """Pickle the loader; for a spawned process, with the resources that it shares."""

@@ -142,6 +142,11 @@ class WorkerPasses:
         self.moves = last
         return epoch, [Move(*one["place"], state=one["state"]) for one in moves]
 
+    def have_begun(self) -> bool:
+        """Whether workers have begun a pass since the loader was moved in this process."""
+        with _noted() as noted:
+            return bool(self._passes(noted, os.getpid(), self.moves))
+
     def must_follow(self) -> bool:
         """Whether the loader was moved in the parent, and this worker's copy was not."""
         with _noted() as noted:

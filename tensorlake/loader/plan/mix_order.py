@@ -29,6 +29,7 @@ from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.plan.arrangement import ArrangedOrder
 from tensorlake.loader.plan.order import Order
 from tensorlake.loader.plan.shuffle import PLAN_VERSION
+from tensorlake.loader.plan.splice import SplicedOrder
 
 __all__ = [
     "MIX_STOPS",
@@ -166,7 +167,7 @@ class MixOrder:
         return cls(stop, tuple(sources), span, version)
 
 
-AnyOrder: TypeAlias = Order | MixOrder | ArrangedOrder
+AnyOrder: TypeAlias = Order | MixOrder | ArrangedOrder | SplicedOrder
 
 
 def parse_order(value: Mapping[str, Any], version: int = PLAN_VERSION) -> AnyOrder:
@@ -175,6 +176,8 @@ def parse_order(value: Mapping[str, Any], version: int = PLAN_VERSION) -> AnyOrd
         return MixOrder.from_json(value, version)
     if value.get("kind") == "arranged":
         return ArrangedOrder.from_json(value, version)
+    if value.get("kind") == "spliced":
+        return SplicedOrder.from_json(value, version)
     return Order.from_json(value, version)
 
 

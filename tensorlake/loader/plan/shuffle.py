@@ -60,7 +60,18 @@ TABLE_SIZE = 1 << (
 )  # up to this size, walking takes two or more turns: 256 for one value
 BLOCK = 1 << 14  # elements per step, so that the scratch memory stays in the L2 cache
 
-Purpose = Literal["order", "blocks", "window", "rotation", "source", "places", "offset", "class"]
+Purpose = Literal[
+    "order",
+    "blocks",
+    "window",
+    "rotation",
+    "source",
+    "places",
+    "offset",
+    "class",
+    "added",
+    "splice",
+]
 
 
 @dataclass(frozen=True, slots=True)

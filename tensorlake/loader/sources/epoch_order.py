@@ -16,6 +16,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.plan.plan import AccessPlan, Plan
+from tensorlake.loader.plan.splice import SplicedPlan
 from tensorlake.loader.sources.mix.plan import MixPlan
 
 if TYPE_CHECKING:
@@ -57,33 +58,49 @@ class EpochOrder:
     def places_with(self, row: int) -> Int64Array:
         """Return every position, int64, ascending, at which the epoch gives a row.
 
+        There is none of a row that the loader does not read.
+
         Raises:
-            InvalidInputError: As for ``position_of``.
+            InvalidInputError: The loader is of a mix, in which a number does not name a row.
         """
         self.refuse_mix("places_with()")
-        if self._listed is None:
-            own = np.array([row], dtype=np.int64)
-            self._refuse_unknown(own, (own >= 0) & (own < self.selection.num_rows))
-        else:
-            ranked, values = self._listed
-            own = ranked[
-                np.searchsorted(values, row, "left") : np.searchsorted(values, row, "right")
-            ]
-            self._refuse_unknown(np.array([row]), np.array([len(own) > 0]))
+        own = self._positions_with(row)
         if isinstance(self.plan, AccessPlan):
             places = self.plan.places_of(own)
             return np.sort(places[places >= 0])
         found = [np.zeros(0, dtype=np.int64)]
-        for start in range(0, self.plan.num_rows, SCANNED_ROWS):
+        for start in range(self._first_place, self.plan.num_rows if len(own) else 0, SCANNED_ROWS):
             places = np.arange(start, min(start + SCANNED_ROWS, self.plan.num_rows))
             found.append(places[np.isin(self.plan.at(places), own)])
         return np.concatenate(found)
+
+    def check_known(self, row: int) -> None:
+        """Refuse a row that the loader does not read.
+
+        Raises:
+            InvalidInputError: It is one.
+        """
+        self._refuse_unknown(np.array([row]), np.array([len(self._positions_with(row)) > 0]))
+
+    def _positions_with(self, row: int) -> Int64Array:
+        """Return the positions of a row in the selection."""
+        if self._listed is None:
+            own = np.array([row], dtype=np.int64)
+            return own[(own >= 0) & (own < self.selection.num_rows)]
+        ranked, values = self._listed
+        return ranked[np.searchsorted(values, row, "left") : np.searchsorted(values, row, "right")]
+
+    @property
+    def _first_place(self) -> int:
+        """The first place of which the rows are known: of a spliced epoch, that of the splice."""
+        return self.plan.first_place if isinstance(self.plan, SplicedPlan) else 0
 
     def position_of(self, rows: Sequence[int] | Int64Array) -> Int64Array:
         """Return the position, int64, at which the epoch gives each of some rows.
 
         A row that comes several times has its first position; one that the epoch does not give,
-        because of weights or a limit, −1. Orders that need a column are passed over once.
+        because of weights or a limit, or gave before a splice, −1. Orders that need a column are
+        passed over once.
 
         Raises:
             InvalidInputError: The view does not have a row; or the loader is of a mix, in which a
@@ -125,8 +142,9 @@ class EpochOrder:
     def _first_places(self) -> Int64Array:
         """The first place of every position, found by one pass: not all orders have an inverse."""
         first = np.full(self.selection.num_rows, -1, dtype=np.int64)
-        for stop in range(self.plan.num_rows, 0, -SCANNED_ROWS):  # the first place is written last
-            places = np.arange(max(0, stop - SCANNED_ROWS), stop)[::-1]
+        begin = self._first_place
+        for stop in range(self.plan.num_rows, begin, -SCANNED_ROWS):  # the first is written last
+            places = np.arange(max(begin, stop - SCANNED_ROWS), stop)[::-1]
             first[self.plan.at(places)] = places
         return first
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from tensorlake.errors import (
     StateMismatchError,
@@ -28,12 +28,14 @@ from tensorlake.loader.plan.order import (
     choose_order,
 )
 from tensorlake.loader.plan.plan import Plan, PlanKey, build_access_plan
-from tensorlake.loader.plan.selection import Reader, Selection, Snapshot
+from tensorlake.loader.plan.selection import Int64Array, Reader, Selection, Snapshot
+from tensorlake.loader.plan.splice import Changes, Edit
 from tensorlake.loader.plan.state import LoaderState, NewerVersionWarning, Place, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.remote import BatchServer
 
 __all__ = [
+    "Edits",
     "OrderedRows",
     "Repin",
     "SelectedRows",
@@ -44,6 +46,22 @@ __all__ = [
 
 COMPOSED = "+"  # in a recorded selection: what follows says how rows are composed
 Repin = Callable[[str], tuple[Selection, Reader]]
+
+
+class Edits(Protocol):
+    """Finds the rows of a view in other versions, and by other conditions."""
+
+    def rows(self, edit: Edit) -> SelectedRows:
+        """Return the rows."""
+        ...
+
+    def moved(self, old: Selection, new: Selection) -> Callable[[Int64Array], Int64Array]:
+        """Return how positions of rows move from one selection to another; −1 for none."""
+        ...
+
+    def changes(self, old: Selection, new: Selection) -> Changes:
+        """Compare two selections, row by row, by identity."""
+        ...
 
 
 def refuse_staged(snapshot: Snapshot) -> None:
@@ -135,7 +153,7 @@ class OrderedRows(Protocol):
         """Describe the order of rows in a few words."""
         ...
 
-    def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> Self:
+    def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> OrderedRows:
         """Return the rows of a state.
 
         Raises:
@@ -182,6 +200,7 @@ class SelectedRows:
     source: Mapping[str, Any] | None = None
     is_endless: bool = False
     server: BatchServer | None = None
+    edits: Edits | None = None
 
     @property
     def num_places(self) -> int:

@@ -223,7 +223,7 @@ class UnitOrder:
             "\nuse loader.plan.rows_at(positions)"
         )
 
-    places_with = position_of
+    places_with = check_known = position_of
 
     def refuse_mix(self, what: str) -> None:
         """Refuse rows of a mix, whose numbers do not identify them."""

@@ -10,13 +10,18 @@ The pass reads the column alone, when the order is first needed: before the firs
 from tensorlake.loader.sources.arrangement.arranger import Arranger, class_numbers, values_of
 from tensorlake.loader.sources.arrangement.checks import check_arrangement, check_repeat
 from tensorlake.loader.sources.arrangement.rows import ArrangedRows, arranged
+from tensorlake.loader.sources.arrangement.splice import SplicedRows, advanced, edited, returned
 
 __all__ = [
     "ArrangedRows",
     "Arranger",
+    "SplicedRows",
+    "advanced",
     "arranged",
     "check_arrangement",
     "check_repeat",
     "class_numbers",
+    "edited",
+    "returned",
     "values_of",
 ]
