@@ -214,7 +214,7 @@ class Loader:
     def advance(
         self, version: str | None = None, *, mix: Any = None, where: str | None = None
     ) -> None:
-        """Go on with the rows of another version, or by a condition, in the epoch under way.
+        """Continue with the rows of another version, or by a condition, in the epoch under way.
 
         The rest of the epoch has its values of then, without rows that are gone, and evenly mixed
         with rows that are new. Leave the loop first, and make the same call on every rank.
@@ -226,12 +226,12 @@ class Loader:
 
         Raises:
             InvalidStateError: A pass is under way, or workers of a DataLoader read.
-            InvalidInputError: The order has no rest that could go on.
+            InvalidInputError: The order has no rest that could continue.
         """
         self.splice(partial(edited, version=version, mix=mix, where=where))
 
     def splice(self, change: Callable[[Edit], Edit]) -> None:
-        """Go on with the rows of a changed edit, in the epoch under way."""
+        """Continue with the rows of a changed edit, in the epoch under way."""
         self._end_idle("advance()")
         if self._is_over():
             self._place.start(self._place.epoch + 1)
@@ -476,7 +476,7 @@ class Loader:
         )
 
     def _agree_again(self, process_rank: ProcessRank) -> None:
-        """Compare weights that functions gave anew, and that may differ by rank."""
+        """Compare new weights that functions returned, and that may differ by rank."""
         recorded = self._rows.recorded(self.order, self._place)
         if process_rank.compared is not None and self._agreed != recorded:
             self._agree(process_rank)

@@ -1,4 +1,4 @@
-"""Splices: an epoch that goes on with other rows, of another version or by another condition.
+"""Splices: an epoch that continues with other rows, of another version or by another condition.
 
     places    0 ─────────── p │ p ───────────────────────────────── n
     rows      as before       │ rest: the places of the order before, without rows that are gone
@@ -74,7 +74,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The place of an epoch at which other rows begin, and what was read until then.
+    """The place of an epoch at which other rows begin, and the rows until then.
 
     Attributes:
         place: The place.
@@ -186,7 +186,7 @@ class Changes:
 
 @dataclass(frozen=True, eq=False)
 class SplicedPlan:
-    """The order of an epoch from a place on: what is left of an order, mixed with added rows.
+    """The order of an epoch from a place on: the rest of an order, mixed with added rows.
 
     Attributes:
         before: The order until the place, whose rest goes on.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["SplicedRows", "advanced", "edited", "returned"]
 
 CUTS_NBYTES_MAX = 4096
-"""Of the edits and cuts in a state."""
+"""The most bytes of the edits and cuts in a state."""
 LISTED = 1 << 20
 GivenRows = SelectedRows | ArrangedRows
 
@@ -88,7 +88,7 @@ class SplicedRows:
 
     @property
     def num_places(self) -> int:
-        """Places of the loader's epoch: those before a splice, and what is left."""
+        """Places of the loader's epoch: those before a splice, and the rest."""
         return self.places_of(self.place.epoch)
 
     def places_of(self, epoch: int) -> int:
@@ -182,7 +182,7 @@ def advanced(
     seed: int,
     place: Place,
 ) -> SplicedRows:
-    """Return the rows that a loader goes on with at its place.
+    """Return the rows with which a loader continues at its place.
 
     Args:
         rows: Its rows.
@@ -270,7 +270,7 @@ def _checked(rows: OrderedRows) -> GivenRows:
     own = rows.arranger.arrangement if isinstance(rows, ArrangedRows) else None
     if own is not None and (own.is_drawn or own.rule == "grouped"):
         raise InvalidInputError(
-            f"advance(): an order by {own.argument}= has no rest that could go on with other rows"
+            f"advance(): an order by {own.argument}= has no rest that could continue with other rows"
             f"\nbegin its next epoch with a new loader, at loader.epoch",
             argument=own.argument,
         )
