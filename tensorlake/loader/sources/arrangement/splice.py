@@ -270,8 +270,8 @@ def _checked(rows: OrderedRows) -> GivenRows:
     own = rows.arranger.arrangement if isinstance(rows, ArrangedRows) else None
     if own is not None and (own.is_drawn or own.rule == "grouped"):
         raise InvalidInputError(
-            f"advance(): an order by {own.argument}= has no rest that could continue with other rows"
-            f"\nbegin its next epoch with a new loader, at loader.epoch",
+            f"advance(): an order by {own.argument}= has no rest that could continue with others"
+            "\nbegin its next epoch with a new loader, at loader.epoch",
             argument=own.argument,
         )
     if own is not None and (own.repeat > 1 or own.limit is not None):
