@@ -123,7 +123,7 @@ def test_a_repair_that_stops_leaves_what_was_there_or_what_it_mended():
     assert crash_everywhere(objects, repair, look) >= 3
 
 
-@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("mirror", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_copy_that_stops_is_whole_as_far_as_it_came_and_goes_on(mirror):
     source = filled()
     whole = content(open_on(source))

@@ -51,6 +51,7 @@ def check(found: dict[str, Any]) -> None:
     assert [told for told in refused if "would hold" not in told and "timeout" not in told] == []
 
 
+@pytest.mark.slow
 def test_no_query_of_the_sdk_takes_more_memory_than_it_may(tmp_path: Path) -> None:
     check(asked("sdk", "few", tmp_path))
 

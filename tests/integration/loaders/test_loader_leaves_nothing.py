@@ -146,6 +146,12 @@ WAYS = [
     left_in_an_endless_mix,
     left_in_memory,
 ]
+COMMON = {whole, left_early, failed_in_a_transform}
+EACH_WAY = pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=() if way in COMMON else pytest.mark.slow) for way in WAYS],
+    ids=[way.__name__ for way in WAYS],
+)
 
 
 def loader_objects():
@@ -158,7 +164,7 @@ def loader_objects():
     }
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@EACH_WAY
 def test_nothing_is_left_and_no_collection_is_needed(pets, damaged, way):
     way(pets, damaged)  # what is made once a process, the storage loop above all
     assert threads_left() == []
@@ -172,7 +178,7 @@ def test_nothing_is_left_and_no_collection_is_needed(pets, damaged, way):
     assert held() - before == Counter()
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@EACH_WAY
 def test_memory_stays_flat(pets, damaged, way):
     way(pets, damaged)
     assert threads_left() == []

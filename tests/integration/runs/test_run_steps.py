@@ -17,7 +17,7 @@ import tensorlake as tl
 
 pytestmark = pytest.mark.filterwarnings("ignore::tensorlake.ShortBatchWarning")
 
-CASES, SOAK_CASES = 12, 400
+CASES, SOAK_CASES = 5, 400
 ROWS = 61
 
 

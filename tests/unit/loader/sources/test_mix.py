@@ -436,7 +436,7 @@ def test_a_mix_by_tokens_goes_on_from_its_state_when_a_source_has_grown(texts):
     assert [b["_row"].tolist() for b, _ in zip(again, range(4), strict=False)] == expected
 
 
-@pytest.mark.parametrize("stop", ["all", "never"])
+@pytest.mark.parametrize("stop", [pytest.param("all", marks=pytest.mark.slow), "never"])
 def test_the_state_of_a_mix_of_300_sources_has_less_than_4_kb_and_goes_on(web, stop):
     shares = np.random.default_rng(0).random(300)
     sources = {f"corpus {n} of 300": (web[n : n + 3], float(shares[n])) for n in range(300)}

@@ -121,7 +121,7 @@ def test_stages_begin_at_their_places_and_sources_continue(sets):
 
 @pytest.mark.parametrize("world", [1, 2, 5])
 @pytest.mark.parametrize("made", [staged, lambda sets: nested(sets, stop="never")])
-@pytest.mark.parametrize("batches", [3, 13, 17])
+@pytest.mark.parametrize("batches", [3, pytest.param(13, marks=pytest.mark.slow), 17])
 def test_a_state_goes_on_on_any_number_of_ranks(sets, made, world, batches):
     loader = made(sets).loader(batch_size=40, shuffle=True, seed=6)
     passed = iter(loader)
