@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         InstanceMask,
         Json,
         Keypoints,
+        Nifti,
         PointCloud,
         Polygon,
         Ragged,
@@ -149,6 +150,7 @@ _HOMES = {
         "InstanceMask",
         "Json",
         "Keypoints",
+        "Nifti",
         "PointCloud",
         "Polygon",
         "Ragged",
@@ -205,6 +207,7 @@ __all__ = [
     "MergeConflict",
     "MergeReport",
     "Mix",
+    "Nifti",
     "OptimizeReport",
     "PointCloud",
     "Polygon",
@@ -250,7 +253,6 @@ _LATER = {
     "Dicom": "volumes are tl.Array('int16', (None, None, None))",
     "Link": "files are kept whole: tl.Bytes(), or their address as 'str'",
     "Mesh": "vertices and faces are two tensors tl.Array(dtype, (None, 3))",
-    "Nifti": "volumes are tl.Array('float32', (None, None, None))",
 }
 """Types that a later version has, and what holds such data in this one."""
 

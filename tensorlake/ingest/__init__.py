@@ -15,6 +15,7 @@ from tensorlake.ingest.arrays.arrays import numpy, torch
 from tensorlake.ingest.arrays.huggingface import huggingface
 from tensorlake.ingest.arrays.idx import idx
 from tensorlake.ingest.media.audio import audio
+from tensorlake.ingest.media.nifti import nifti
 from tensorlake.ingest.media.pointcloud import pointcloud
 from tensorlake.ingest.media.video import video
 from tensorlake.ingest.tables.arrow import arrow, parquet
@@ -38,6 +39,7 @@ __all__ = [
     "idx",
     "images",
     "jsonl",
+    "nifti",
     "numpy",
     "parquet",
     "pointcloud",
@@ -59,7 +61,7 @@ _AS_RECORDS = "parse the records into columns: ds.extend({name: values})"
 _AS_VOLUMES = "volumes are arrays of a tensor tl.Array('int16', (None, None, None))"
 _LATER = {
     **dict.fromkeys(("deeplake", "lance"), _AS_TABLE),
-    **dict.fromkeys(("dicom", "nifti"), _AS_VOLUMES),
+    "dicom": _AS_VOLUMES,
     **dict.fromkeys(("hdf5", "zarr"), _AS_ARRAYS),
     **dict.fromkeys(("litdata", "mds"), _AS_TORCH),
     "ffcv": _AS_TORCH_DATASET,

@@ -279,7 +279,7 @@ class Reader:
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
         spec.check_supported()
-        if spec.type.dtype is None:
+        if spec.type.dtype is None and not (spec.type.is_media and spec.type.shape):
             raise InvalidInputError(
                 f"{tensor!r} ({spec.type.describe()}) has no shape; read it: ds[{tensor!r}][:]",
                 tensor=tensor,

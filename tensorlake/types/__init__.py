@@ -109,6 +109,8 @@ from tensorlake.types.vision.rle import (
 )
 from tensorlake.types.vision.segment_mask import SegmentMask
 from tensorlake.types.vision.segmentations import segmentation_runs
+from tensorlake.types.volumes.nifti import Nifti
+from tensorlake.types.volumes.volume import NiftiVolume
 from tensorlake.types.widening import is_widening, widened
 
 __all__ = [
@@ -143,6 +145,8 @@ __all__ = [
     "LabelArray",
     "Layout",
     "MemorySample",
+    "Nifti",
+    "NiftiVolume",
     "OwnedBlock",
     "PackedSamples",
     "PartSource",

@@ -30,6 +30,7 @@ from tensorlake.types.vision.instance_mask import InstanceMask
 from tensorlake.types.vision.keypoints import Keypoints
 from tensorlake.types.vision.polygon import Polygon
 from tensorlake.types.vision.segment_mask import SegmentMask
+from tensorlake.types.volumes.nifti import Nifti
 
 BUILT_IN: tuple[type[SampleType], ...] = (
     Array,
@@ -45,6 +46,7 @@ BUILT_IN: tuple[type[SampleType], ...] = (
     InstanceMask,
     Json,
     Keypoints,
+    Nifti,
     PointCloud,
     Polygon,
     Scalar,

@@ -30,6 +30,7 @@ from tensorlake.types import (
     ClassLabel,
     Image,
     Json,
+    Nifti,
     PointCloud,
     SampleType,
     Tags,
@@ -155,6 +156,8 @@ def _column(name: str, sample_type: SampleType) -> _Column:
             return _Column(name, "json", None, lambda value: json.dumps(value).encode())
         case Audio() | Bytes() | PointCloud():
             return _Column(name, "bytes", None, bytes)
+        case Nifti():
+            return _Column(name, "bytes", None, sample_type.file_of)
         case ClassLabel() if not sample_type.is_many:
             return _Column(name, "int64", 8, lambda value: np.array(value, "<i8").tobytes())
         case _:

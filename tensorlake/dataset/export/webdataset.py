@@ -44,6 +44,7 @@ from tensorlake.types import (
     ImageCodec,
     InstanceMask,
     Json,
+    Nifti,
     PointCloud,
     Polygon,
     SampleType,
@@ -213,6 +214,8 @@ def _ending(name: str, sample_type: SampleType) -> str:
     match sample_type:
         case Audio():
             return "flac"
+        case Nifti():
+            return "nii"
         case PointCloud():
             return "npz"
         case Image(codec=codec):
@@ -244,7 +247,7 @@ def _content(sample_type: SampleType, value: Any, field: str) -> bytes:
     if isinstance(sample_type, PointCloud):
         return sample_type.npz(value)
     if isinstance(value, bytes):
-        return value
+        return sample_type.file_of(value) if isinstance(sample_type, Nifti) else value
     if ending == "json":
         has_form = isinstance(sample_type, InstanceMask | Polygon)  # lists already
         plain = value if has_form else sample_type.json_value(value)

@@ -1,1 +1,1 @@
-"""Importers of media in files: audio, video."""
+"""Importers of media in files: audio, video, volumes."""

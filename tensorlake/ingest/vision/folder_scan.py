@@ -51,6 +51,7 @@ class FileKind:
         tensor: Name of their tensor, and of one file in messages.
         endings: Endings of their names, in lower case; None: all files.
         type_of: Chooses the tensor's type by the paths.
+        type_in: Chooses it by the content of a file instead; None: by the paths.
         value: Converts the content of a file, given its name; None: the content is the sample.
         foreign: Those of the endings whose files cannot be stored, and are never passed over.
         several: Name of the importer; empty: that of the tensor in the plural.
@@ -59,6 +60,7 @@ class FileKind:
     tensor: str
     endings: frozenset[str] | None
     type_of: Callable[[Iterable[str]], SampleType]
+    type_in: Callable[[bytes], SampleType | None] | None = None
     value: Callable[[bytes, str], Any] | None = None
     foreign: frozenset[str] = frozenset()
     several: str = ""
@@ -79,8 +81,13 @@ class FileKind:
 
 
 def ending_of(name: str) -> str:
-    """Return the ending of a file's name, in lower case."""
-    return f".{name.rpartition('.')[2].lower()}"
+    """Return the ending of a file's name, in lower case.
+
+    >>> ending_of("cat.JPG"), ending_of("scan.nii.gz")
+    ('.jpg', '.nii.gz')
+    """
+    *before, last = name.lower().rsplit(".", 2)
+    return f".{before[-1]}.{last}" if last == "gz" and len(before) > 1 else f".{last}"
 
 
 IMAGES = FileKind(

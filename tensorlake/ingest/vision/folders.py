@@ -49,6 +49,7 @@ from tensorlake.types import as_type
 __all__ = ["images", "ingest_files"]
 
 MAX_MEMBER_NBYTES = 1 << 30
+FIRST_FILES = 4  # of which one that is whole tells the type
 _FOREIGN = "is an image of an unsupported format"
 
 
@@ -192,7 +193,17 @@ def _source(
     else:
         facts = facts_of_folders(images, shown, kind, labels=labels, is_strict=is_strict)
     images = facts.images
-    types = {kind.tensor: kind.type_of(p.path for p in images), **facts.types}
+    read_local = files.reader(folder)
+
+    def read(batch: Sequence[FoundFile]) -> Sequence[Any]:
+        paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
+        return read_local(paths, sizes) if archive is None else archive.read(paths)
+
+    own = None
+    if kind.type_in is not None and kind.tensor not in (schema or {}):
+        found_types = (kind.type_in(bytes(read([one])[0])) for one in images[:FIRST_FILES])
+        own = next(filter(None, found_types), None)
+    types = {kind.tensor: own or kind.type_of(p.path for p in images), **facts.types}
     by_folder = names is None and sidecar is None
     layers = [name.replace("label", "class") for name in facts.types] if by_folder else []
     if kind.tensor in facts.types:
@@ -204,11 +215,9 @@ def _source(
         made = f"these {kind.name} make {', '.join(types)}"
         message = f"schema names unknown tensors {unknown}; {made}"
         raise InvalidInputError(message, src=shown, expected=[*types])
-    read = files.reader(folder)
 
     def load(batch: Sequence[FoundFile]) -> dict[str, Any]:
-        paths, sizes = [p.path for p in batch], [p.nbytes for p in batch]
-        contents = read(paths, sizes) if archive is None else archive.read(paths)
+        contents = read(batch)
         if kind.value is not None:
             pairs = zip(contents, batch, strict=True)
             contents = [kind.value(bytes(content), name_of(p)) for content, p in pairs]

@@ -52,6 +52,7 @@ from tensorlake.types import (
     Bytes,
     Image,
     Json,
+    Nifti,
     SampleType,
     Scalar,
     Text,
@@ -407,6 +408,11 @@ def _type_of(field: str, content: bytes, sample: _Sample) -> SampleType:
     codec = codec_of(content)
     if codec is not None:
         return Image(codec)
+    if ending == "nii" or field.endswith("nii.gz"):
+        try:
+            return Nifti.of_file(content)
+        except ValueError as error:
+            raise _wrong(sample, field, str(error)) from error
     if ending in _INTEGER:
         return Scalar("int64")
     if ending in _TEXT:

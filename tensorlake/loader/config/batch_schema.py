@@ -256,7 +256,10 @@ def _part_column(name: str, spec: DecodeSpec, collate: Any, planning: Planning) 
     dtype = sample_type.dtype
     gives_images = spec.part is not None and spec.part.gives_images
     is_moved = bool(spec.geometric) and not gives_images
-    if dtype is None or is_moved or (spec.part is None and sample_type.is_lazy):
+    if dtype is None:
+        several = f"decode of {name!r}: {sample_type.describe()} has samples of several dtypes"
+        raise InvalidInputError(f"{several}\ndeclare one: tl.Nifti('float32')", tensor=name)
+    if is_moved or (spec.part is None and sample_type.is_lazy):
         raise InvalidInputError(
             f"decode of {name!r}, {sample_type.describe()}: the first step chooses the part of each"
             " sample that is read\ngive one such as tl.decode.RandomPatch(size), then steps that"

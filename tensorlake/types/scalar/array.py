@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorlake.errors import CorruptSampleError, SchemaError, shown
+from tensorlake.errors import CorruptSampleError, InvalidInputError, SchemaError, shown
 from tensorlake.quantities import is_whole_number
 from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, initialise
 from tensorlake.types.base.casting import joined_column, ragged_column, uniform_values
@@ -21,13 +21,12 @@ from tensorlake.types.base.column import (
 )
 from tensorlake.types.base.dtypes import parse_dtype
 from tensorlake.types.base.errors import unreadable
-from tensorlake.types.base.region import part_of
 from tensorlake.types.tiles import (
     BLOSC_TILES,
     TileHead,
     box_of,
     parse_tiles,
-    read_tiles,
+    read_region,
     store_tiles,
     tile_map,
 )
@@ -172,15 +171,13 @@ class Array(SampleType):
     ) -> np.ndarray | np.generic:
         """Decode a region from its tiles."""
         head = self._head(sample.map, tensor, row)
-        refused = self.refusal(tensor, row)
-        box = box_of(head.shape, request, refused)
         try:
-            values = read_tiles(sample, head, BLOSC_TILES, box).astype(self.dtype, copy=False)
+            part = read_region(sample, head, request, self.refusal(tensor, row))
+        except InvalidInputError:
+            raise
         except (ValueError, RuntimeError) as error:
             raise self._corrupt(error, tensor, row) from error
-        part = part_of(values, box.inside, refused)
-        is_part = isinstance(part, np.ndarray) and part.nbytes < values.nbytes
-        return part.copy() if is_part else part  # which keeps nothing else in memory
+        return part.astype(self.dtype, copy=False)
 
     def _in_tiles(self, column: Column, tiles: tuple[int, ...], place: Place) -> EncodedColumn:
         """Encode arrays, checked and cast, by their tiles."""

@@ -28,20 +28,26 @@ from tensorlake.errors import SchemaError, shown
 from tensorlake.quantities import is_whole_number
 from tensorlake.types.base.column import SampleMap
 from tensorlake.types.base.dtypes import parse_dtype
+from tensorlake.types.base.region import part_of
+from tensorlake.types.tiles.box import box_of
 from tensorlake.types.tiles.grid import MAX_TILES, TileGrid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from tensorlake.errors import InvalidInputError
     from tensorlake.types.base.column import Buffer
     from tensorlake.types.base.parts import SampleParts
+    from tensorlake.types.base.region import Region
     from tensorlake.types.tiles.box import Box
 
 __all__ = [
     "BLOSC_TILES",
     "TileCodec",
     "TileHead",
+    "is_tiled",
     "parse_tiles",
+    "read_region",
     "read_tiles",
     "store_tiles",
     "tile_map",
@@ -122,16 +128,23 @@ class TileHead:
         codec: Name of the codec of its tiles.
         dtype: Dtype of its elements.
         grid: Its tiles.
+        more: Bytes that a type records beside them; opaque.
     """
 
     codec: str
     dtype: np.dtype
     grid: TileGrid
+    more: bytes = b""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the decoded sample."""
         return self.grid.shape
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the decoded sample."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def to_bytes(self) -> bytes:
         """Write the head."""
@@ -140,6 +153,7 @@ class TileHead:
             "dtype": self.dtype.name,
             "shape": list(self.grid.shape),
             "tiles": list(self.grid.tiles),
+            **({"more": self.more.decode("latin-1")} if self.more else {}),
         }
         return json.dumps(made, separators=(",", ":")).encode()
 
@@ -155,6 +169,7 @@ class TileHead:
             read = json.loads(head)
             codec, dtype = str(read["codec"]), parse_dtype(read["dtype"])
             shape, tiles = tuple(read["shape"]), tuple(read["tiles"])
+            more = str(read.get("more", "")).encode("latin-1")
         except (KeyError, TypeError, ValueError, SchemaError, RecursionError) as error:
             raise ValueError(f"its head is not one of tiles ({error})") from error
         good = all(type(one) is int and 0 <= one < 1 << 48 for one in (*shape, *tiles))
@@ -163,13 +178,19 @@ class TileHead:
         grid = TileGrid(shape, tiles)
         if len(grid) > MAX_TILES:
             raise ValueError(f"{len(grid):,} tiles")
-        return cls(codec, dtype, grid)
+        return cls(codec, dtype, grid, more)
 
 
 def store_tiles(
-    values: np.ndarray, tiles: tuple[int, ...], codec: TileCodec
+    values: np.ndarray, tiles: tuple[int, ...], codec: TileCodec, *, more: bytes = b""
 ) -> tuple[bytes, SampleMap]:
     """Encode an array by its tiles; return the sample and its map.
+
+    Args:
+        values: The array.
+        tiles: Lengths of a tile.
+        codec: Encodes them.
+        more: Bytes that the type records beside them, in the head.
 
     Raises:
         ValueError: It has too many tiles.
@@ -177,7 +198,7 @@ def store_tiles(
     grid = TileGrid(values.shape, tiles)
     if len(grid) > MAX_TILES:
         raise ValueError(f"{len(grid):,} tiles of {tiles}; at most {MAX_TILES:,} of a sample")
-    head = TileHead(codec.name, values.dtype, grid).to_bytes()
+    head = TileHead(codec.name, values.dtype, grid, more).to_bytes()
     starts, stops = (one.T.tolist() for one in grid.corners(np.arange(len(grid))))
     tiled = (values[tuple(map(slice, a, b))] for a, b in zip(starts, stops, strict=True))
     encoded = [codec.encode(tile) for tile in tiled]
@@ -206,6 +227,24 @@ def read_tiles(sample: SampleParts, head: TileHead, codec: TileCodec, box: Box) 
     return values
 
 
+def read_region(
+    sample: SampleParts,
+    head: TileHead,
+    region: Region,
+    refused: Callable[[str], InvalidInputError],
+) -> np.ndarray | np.generic:
+    """Decode a region, given by NumPy's indices, from its tiles; keeps nothing else in memory.
+
+    Raises:
+        InvalidInputError: The array has no such region.
+        ValueError: A tile cannot be decoded, or was not fetched.
+    """
+    box = box_of(head.shape, region, refused)
+    values = read_tiles(sample, head, BLOSC_TILES, box)
+    part = part_of(values, box.inside, refused)
+    return part.copy() if isinstance(part, np.ndarray) and part.nbytes < values.nbytes else part
+
+
 def _place_tiles(
     sample: SampleParts,
     head: TileHead,
@@ -228,6 +267,11 @@ def _place_tiles(
         codec.decode(sample.read(*sample.map.span(number)), tile)
         if not is_whole:
             part[...] = tile[tuple(map(slice, a, b))]
+
+
+def is_tiled(sample: Buffer) -> bool:
+    """Whether bytes end as a tiled sample does."""
+    return bytes(memoryview(sample)[-len(_MAGIC) :]) == _MAGIC
 
 
 def tile_map(sample: Buffer) -> SampleMap:

@@ -30,7 +30,7 @@ INFO_SIZES = ("height", "width", "channels")
 def _shape_of(site: Site) -> Bound:
     """Return the argument's shapes as vectors of ndim numbers."""
     operand = site.args[0]
-    if operand.type.dtype is None:
+    if operand.type.dtype is None and not (operand.type.kind == "media" and operand.type.shape):
         raise site.fail(
             f"{show(operand)} is {describe(operand.type)} and has no shape",
             at=operand,

@@ -1,0 +1,1 @@
+"""Volumes: NIfTI files, stored in tiles."""
