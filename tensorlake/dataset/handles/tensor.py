@@ -102,7 +102,7 @@ class Tensor:
             position = here.position(int(rows), self._what)
             if sample_type.is_lazy:
                 return here.handles(self.name, np.array([position]))[0]
-            if sample_type.has_parts:
+            if sample_type.is_media and sample_type.has_parts:
                 return self._region((position,))
             return sample_type.present_one(here.read(self.name, np.array([position])), 0)
         return self._read_several(here, rows, NO_DEFAULT)

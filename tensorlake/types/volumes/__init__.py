@@ -1,1 +1,1 @@
-"""Volumes: NIfTI files, stored in tiles."""
+"""Volumes of medical imaging, of which a region is read alone."""

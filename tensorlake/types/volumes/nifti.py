@@ -58,7 +58,7 @@ from tensorlake.types.volumes.nifti_file import (
     read_file,
     type_of_voxels,
 )
-from tensorlake.types.volumes.volume import NiftiVolume
+from tensorlake.types.volumes.volume import NiftiVolume, Voxels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     from tensorlake.types.base.region import Region
 
-__all__ = ["Nifti", "Voxels"]
+__all__ = ["Nifti"]
 
 _SIDE: Final = 32
 _CHANNELS: Final = 4  # of a tile: those of one sample of tissue, not a whole series in time
@@ -75,11 +75,6 @@ _MAX_NDIM: Final = 8
 _SPATIAL: Final = 3
 _MATRIX: Final = (4, 4)
 _MAX_LENGTH: Final = 32_767  # along an axis, of NIfTI-1
-
-
-@dataclass(frozen=True, slots=True)
-class Voxels:
-    """A request for all voxels as they are stored, not scaled."""
 
 
 @dataclass(frozen=True, slots=True)

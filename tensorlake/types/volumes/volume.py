@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.types.base.parts import SampleHandle
@@ -11,7 +12,12 @@ from tensorlake.types.volumes.nifti_file import NiftiHeader, nibabel, write_file
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["NiftiVolume"]
+__all__ = ["NiftiVolume", "Voxels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Voxels:
+    """A request for all voxels as they are stored, not scaled."""
 
 
 class NiftiVolume(SampleHandle):
@@ -64,8 +70,6 @@ class NiftiVolume(SampleHandle):
         Raises:
             MissingExtraError: nibabel is not installed.
         """
-        from tensorlake.types.volumes.nifti import Voxels
-
         return write_file(self._header, self.read(Voxels()))
 
     @property
