@@ -48,7 +48,7 @@ class Rows(Dataset[dict[str, Any]]):
                 row[column.name] = self._value(position, column)
             elif (image := self._image(position, column)) is not None:
                 placements[column.name] = placement = column.decoder.place(image, 0)
-                row[column.name] = column.decoder.decode(image, placement)
+                row[column.name] = column.decoder.decode(image, placement, epoch=0)
             else:
                 row[column.name] = None
         self._move(row, placements, position)

@@ -95,6 +95,12 @@ class Counterfactual:
             stretch.segment, rank, arguments, framework=framework, columns=(ROW, VALID)
         )
         check_whole_rows(loader, "without()")
+        mixed = next((column.name for column in loader.columns if column.mix is not None), None)
+        if mixed is not None:
+            raise InvalidInputError(
+                f"without(): the steps of {mixed!r} mix rows of a batch, and a hole would change"
+                " others\nleave rows out of a loader that does not mix them"
+            )
         snapshot = cast("Snapshot", loader.plan.selection.snapshot)
         left_out = self.left_out.selection
         physical = left_out.physical(left_out.all_positions())

@@ -35,6 +35,7 @@ from tensorlake.loader.config.collate import (
 )
 from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
 from tensorlake.loader.config.companions import moved_images, refuse_left_behind, with_companions
+from tensorlake.loader.config.mixing import with_mixes
 from tensorlake.loader.config.nulls import null_column, null_in_column
 from tensorlake.loader.decode import (
     ClipDecoder,
@@ -141,7 +142,9 @@ def plan_columns(
     dense = [_stacked(column, planned, collates, planning) for column in found]
     for column in dense:
         _refuse_nulls(column, planning)
-    return tuple(dense)
+    by_name = {column.name: column for column in dense}
+    made = with_mixes(by_name, specs, seed=planning.seed, transforms=planning.transforms)
+    return tuple(made.values())
 
 
 def _parse_decode(decode: Mapping[str, Any] | None, names: list[str]) -> dict[str, DecodeSpec]:
@@ -230,9 +233,9 @@ def _plan_column(
                 tensor=name,
             )
         return ColumnPlan(name, sample_type, "encoded")
-    if spec is not None and spec.geometric:
+    if spec is not None and (spec.geometric or spec.pixels):
         raise InvalidInputError(
-            f"decode of {name!r}: {spec.geometric[0]!r} is for images,"
+            f"decode of {name!r}: {(*spec.geometric, *spec.pixels)[0]!r} is for images,"
             f" and {name!r} is {sample_type.describe()}"
             f"\nleave {name!r} out of decode, or do it in transform=",
             tensor=name,
@@ -255,7 +258,7 @@ def _part_column(name: str, spec: DecodeSpec, collate: Any, planning: Planning) 
     sample_type = planning.snapshot.spec(name).type
     dtype = sample_type.dtype
     gives_images = spec.part is not None and spec.part.gives_images
-    is_moved = bool(spec.geometric) and not gives_images
+    is_moved = bool(spec.geometric or spec.pixels) and not gives_images
     if dtype is None:
         several = f"decode of {name!r}: {sample_type.describe()} has samples of several dtypes"
         raise InvalidInputError(f"{several}\ndeclare one: tl.Nifti('float32')", tensor=name)

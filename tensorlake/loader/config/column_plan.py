@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 
 from tensorlake.loader.decode import (
+    BatchMix,
     ClipDecoder,
     DecodeSpec,
     ImageDecoder,
@@ -54,6 +55,7 @@ class ColumnPlan:
         collate: How samples of different shapes are combined; None where they are stacked.
         decoder: Decodes images.
         row_decoder: Decodes rows of several images, or parts of samples, which alone are read.
+        mix: Mixes rows of a batch with each other.
         linear: The value steps of a uniform or ragged column.
         moves_with: The image whose geometric steps move these annotations.
         mover: Moves them.
@@ -70,6 +72,7 @@ class ColumnPlan:
     collate: Collate | None = None
     decoder: ImageDecoder | None = None
     row_decoder: RowDecoder | None = None
+    mix: BatchMix | None = None
     linear: LinearMap | None = None
     moves_with: str | None = None
     mover: Mover | None = None

@@ -4,8 +4,8 @@
       ▲
       └────── of ── masks, outlines
 
-Where a loader's geometric steps move an image, what is ``of=`` it moves with it. Items that leave
-the image are dropped, together with everything that is ``per=`` them; a tensor that is ``of=`` the
+A loader's geometric steps move an image together with its annotations. Items that leave the
+image are dropped, together with everything that is ``per=`` them; a tensor that is ``of=`` the
 image and ``per=`` other items is dropped with those, not by what is left of its own.
 """
 
@@ -26,11 +26,11 @@ __all__ = ["moved_images", "refuse_left_behind", "with_companions"]
 
 
 def moved_images(planned: Mapping[str, ColumnPlan]) -> set[str]:
-    """Name the images, and arrays, of which a loader's steps move or leave out pixels."""
+    """Name the images, and arrays, of which a loader's steps move, leave out or join pixels."""
     return {
         column.name
         for column in planned.values()
-        if (column.spec is not None and column.spec.geometric)
+        if (column.spec is not None and (column.spec.geometric or column.spec.joins))
         or (column.parts is not None and column.parts.step and column.parts.step.moves)
     }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tensorlake.errors import no_such_name
 from tensorlake.loader.decode.annotations import BOX_FORMATS, Kept, Mover, keep_items, mover_of
 from tensorlake.loader.decode.clips import ClipDecoder
+from tensorlake.loader.decode.colour import ColorJitter
 from tensorlake.loader.decode.geometry import (
     Area,
     CenterCrop,
@@ -21,6 +22,13 @@ from tensorlake.loader.decode.geometry import (
     Resize,
 )
 from tensorlake.loader.decode.image import ImageDecoder, Sample
+from tensorlake.loader.decode.mixing import (
+    BatchMix,
+    CutMix,
+    MixedRows,
+    MixUp,
+    Mosaic,
+)
 from tensorlake.loader.decode.parts import (
     Clip,
     PartDecoder,
@@ -33,17 +41,29 @@ from tensorlake.loader.decode.recipes import imagenet
 from tensorlake.loader.decode.resample import Resampler, choose_resampler, resampled_by
 from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample
 from tensorlake.loader.decode.spec import DecodeSpec, parse_steps, step_from_json, step_to_json
-from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
+from tensorlake.loader.decode.step import (
+    BatchStep,
+    GeometricStep,
+    LinearMap,
+    PartStep,
+    PixelStep,
+    Step,
+    ValueStep,
+)
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
 
 __all__ = [
     "BOX_FORMATS",
     "Area",
     "AudioChunk",
+    "BatchMix",
+    "BatchStep",
     "Cast",
     "CenterCrop",
     "Clip",
     "ClipDecoder",
+    "ColorJitter",
+    "CutMix",
     "DecodeSpec",
     "Flip",
     "GeometricStep",
@@ -52,11 +72,15 @@ __all__ = [
     "Letterbox",
     "LinearMap",
     "Mel",
+    "MixUp",
+    "MixedRows",
+    "Mosaic",
     "Mover",
     "Normalize",
     "PartDecoder",
     "PartStep",
     "PickedParts",
+    "PixelStep",
     "Placement",
     "PointSample",
     "RandomPatch",
@@ -80,7 +104,7 @@ __all__ = [
 ]
 
 _STEPS = (
-    *("AudioChunk", "Clip", "Mel", "Resample"),
+    *("AudioChunk", "Clip", "ColorJitter", "CutMix", "Mel", "MixUp", "Mosaic", "Resample"),
     *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "PointSample", "RandomPatch"),
     *("RandomResizedCrop", "Resize", "Slice", "ToFloat", "imagenet"),
 )
@@ -90,7 +114,7 @@ _NEIGHBOURS = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ConvertImageDtype"), "floats are ToFloat()"),
     **dict.fromkeys(("RandomHorizontalFlip", "HorizontalFlip"), "that is Flip()"),
     **dict.fromkeys(
-        ("Boxes", "ColorJitter", "Rotate90"),
+        ("Boxes", "Rotate90"),
         "it comes in a later version\nuse a function of your own: ds.torch(transform=…)",
     ),
     "LetterBox": "did you mean 'Letterbox'?",

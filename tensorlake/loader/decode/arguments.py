@@ -2,11 +2,13 @@
 
 settle_size        height, width      integers; a width left out is the height, or open
 settle_resampling  antialias, exact   True or False
+settle_probability probability        a number from 0 to 1
 plain_number       any other number   NumPy's become Python's
 """
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +16,14 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import checked_integer
 
-__all__ = ["SQUARE", "plain_number", "settle_resampling", "settle_size"]
+__all__ = [
+    "SQUARE",
+    "is_number",
+    "plain_number",
+    "settle_probability",
+    "settle_resampling",
+    "settle_size",
+]
 
 MAX_SIDE = 1 << 16
 
@@ -76,6 +85,25 @@ def settle_resampling(step: object) -> None:
                 f"{type(step).__name__}: {name} is True or False, got {shown(value)}", actual=value
             )
         object.__setattr__(step, name, bool(value))
+
+
+def settle_probability(step: Any) -> None:
+    """Convert a new step's ``probability`` to a plain number, or refuse it.
+
+    Raises:
+        InvalidInputError: It is not a number from 0 to 1.
+    """
+    given: Any = step.probability
+    if not is_number(given) or not 0 <= given <= 1:
+        raise InvalidInputError(
+            f"{type(step).__name__}: probability is from 0 to 1, got {shown(given)}", actual=given
+        )
+    object.__setattr__(step, "probability", float(given))
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a real number, and neither True nor False."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
 def plain_number(value: object) -> Any:

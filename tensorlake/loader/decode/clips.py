@@ -60,7 +60,7 @@ class ClipDecoder:
         shapes = map(tuple[int, ...], items.shapes.tolist())
         for image, shape, out in zip(items.samples, shapes, made, strict=True):
             sample = Sample(image, shape, row, place)
-            self.images.decode(sample, self.images.place(sample, epoch), out)
+            self.images.decode(sample, self.images.place(sample, epoch), out, epoch=epoch)
         return made
 
     @property

@@ -88,7 +88,9 @@ class ImageDecoder:
         height, width = sample.shape[0], sample.shape[1]
         return self.spec.place(height, width, seed=self.seed, epoch=epoch, place=sample.place)
 
-    def decode(self, sample: Sample, placement: Placement, out: Pixels | None = None) -> Pixels:
+    def decode(
+        self, sample: Sample, placement: Placement, out: Pixels | None = None, *, epoch: int
+    ) -> Pixels:
         """Decode one sample into ``out``, or into a new array.
 
         Raises:
@@ -100,24 +102,40 @@ class ImageDecoder:
         elif out.shape != shape:
             raise self._corrupt(sample, f"its shape becomes {shape}, where others have {out.shape}")
         linear = self.spec.linear_map(self.type.dtype or np.dtype("uint8"))
-        is_direct = linear is None and placement == Placement.whole(*sample.shape[:2])
+        is_direct = linear is None and not self.spec.pixels
+        is_direct = is_direct and placement == Placement.whole(*sample.shape[:2])
         pixels = self._pixels(sample, placement, out if is_direct else None)
         if is_direct and np.may_share_memory(pixels, out):
             return out
-        _finish(self._resampled(pixels, placement), placement, linear, out)
+        part = self._resampled(pixels, placement)
+        if not self.spec.pixels:
+            _finish(part, placement, linear, out)
+            return out
+        moved = np.empty(shape, part.dtype)
+        _finish(part, placement, None, moved)
+        _write(self._recoloured(moved, sample.place, epoch), linear, out)
         return out
 
     def transform(self, images: Pixels, *, place: int, epoch: int) -> Pixels:
         """Crop, resize, mirror and map decoded images (…, height, width, channels), all alike."""
         linear = self.spec.linear_map(self.type.dtype or np.dtype("uint8"))
-        if not self.spec.geometric and linear is None:
-            return images
-        *leading, height, width, channels = images.shape
-        placed = self.spec.place(height, width, seed=self.seed, epoch=epoch, place=place)
-        moved = np.empty((*leading, *placed.output, channels), self.output_dtype)
-        for at in np.ndindex(*leading):
-            _finish(self._resampled(images[at], placed), placed, linear, moved[at])
-        return moved
+        if self.spec.geometric:
+            *leading, height, width, channels = images.shape
+            placed = self.spec.place(height, width, seed=self.seed, epoch=epoch, place=place)
+            is_last = not self.spec.pixels
+            dtype = self.output_dtype if is_last else images.dtype
+            moved = np.empty((*leading, *placed.output, channels), dtype)
+            for at in np.ndindex(*leading):
+                part = self._resampled(images[at], placed)
+                _finish(part, placed, linear if is_last else None, moved[at])
+            if is_last:
+                return moved
+            images = moved
+        images = self._recoloured(images, place, epoch)
+        return images if linear is None else linear.apply(images)
+
+    def _recoloured(self, images: Pixels, place: int, epoch: int) -> Pixels:
+        return self.spec.recolour(images, seed=self.seed, epoch=epoch, place=place)
 
     def _resampled(self, pixels: Pixels, placement: Placement) -> Pixels:
         """Crop and resize; pixels may come at a reduced scale."""

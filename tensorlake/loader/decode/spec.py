@@ -2,8 +2,9 @@
 
     decode={"image": [RandomResizedCrop(224, 224), Flip(), ToFloat()]}
 
-Geometric steps come first, at most one of them resizes; value steps follow and fold into one
-linear map. The resulting shape and dtype are known from the schema alone.
+Geometric steps come first, at most one of them resizes; then steps that change colours; value steps
+fold into one linear map; steps that mix rows of a batch come last. The resulting shape and dtype
+are known from the schema alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
+from tensorlake.loader.decode.colour import ColorJitter
 from tensorlake.loader.decode.geometry import (
     CenterCrop,
     Flip,
@@ -23,13 +25,24 @@ from tensorlake.loader.decode.geometry import (
     RandomResizedCrop,
     Resize,
 )
+from tensorlake.loader.decode.mixing import CutMix, MixUp, Mosaic
 from tensorlake.loader.decode.parts import Clip, PointSample, RandomPatch, Slice
 from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample, with_sound
-from tensorlake.loader.decode.step import GeometricStep, LinearMap, PartStep, Step, ValueStep
+from tensorlake.loader.decode.step import (
+    BatchStep,
+    GeometricStep,
+    LinearMap,
+    PartStep,
+    PixelStep,
+    Step,
+    ValueStep,
+)
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
 from tensorlake.loader.runtime.rng import sample_generator, step_stream
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tensorlake.loader.decode.step import Draws
     from tensorlake.types import SampleType
 
@@ -39,7 +52,8 @@ STEPS: dict[str, type[Any]] = {
     step.__name__: step
     for step in (
         *(CenterCrop, Cast, Flip, Letterbox, Normalize, RandomPatch, RandomResizedCrop, Resize),
-        *(Slice, ToFloat, Clip, AudioChunk, Mel, PointSample, Resample),
+        *(Slice, ToFloat, Clip, AudioChunk, Mel, PointSample, Resample, ColorJitter),
+        *(MixUp, CutMix, Mosaic),
     )
 }
 
@@ -52,20 +66,46 @@ class DecodeSpec:
     geometric: tuple[GeometricStep, ...]
     values: tuple[ValueStep, ...]
     part: PartStep | None = None
+    pixels: tuple[PixelStep, ...] = ()
+    batch: tuple[BatchStep, ...] = ()
 
     @property
     def is_random(self) -> bool:
         """Whether any step draws random numbers."""
         chooses = self.part is not None and self.part.is_random
-        return chooses or any(step.is_random for step in self.geometric)
+        return chooses or any(
+            step.is_random for step in (*self.geometric, *self.pixels, *self.batch)
+        )
+
+    @property
+    def joins(self) -> bool:
+        """Whether images of a batch are joined with their annotations."""
+        return any(isinstance(step, Mosaic) for step in self.batch)
 
     def place(self, height: int, width: int, *, seed: int, epoch: int, place: int) -> Placement:
         """Return the placement of one image; ``place`` is its place in the epoch."""
         placement = Placement.whole(height, width)
-        first = 0 if self.part is None else 1  # whose numbers are its own
-        for number, step in enumerate(self.geometric, first):
+        for number, step in enumerate(self.geometric, self._first):
             placement = step.place(placement, self._draws(number, seed, epoch, place))
         return placement
+
+    def recolour(
+        self, images: NDArray[np.generic], *, seed: int, epoch: int, place: int
+    ) -> NDArray[np.generic]:
+        """Apply the pixel steps to images (…, height, width, channels), all alike."""
+        for number, step in enumerate(self.pixels, self._first + len(self.geometric)):
+            images = step.apply(images, self._draws(number, seed, epoch, place)())
+        return images
+
+    @property
+    def _first(self) -> int:
+        """The number of the first geometric step; the random numbers of a part are its own."""
+        return 0 if self.part is None else 1
+
+    @property
+    def first_batch_step(self) -> int:
+        """The number of the first batch step, for its random numbers."""
+        return self._first + len(self.geometric) + len(self.pixels)
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
         """Return the height and width of every image, or None where they differ."""
@@ -91,6 +131,8 @@ class DecodeSpec:
                 value exceeds the dtype.
         """
         channels = shape[-1] if shape else 1
+        for step in self.pixels:
+            step.check(shape, dtype, self.tensor)
         for step in self.values:
             if isinstance(step, Normalize) and len(step.mean) not in (1, channels):
                 raise InvalidInputError(
@@ -132,7 +174,10 @@ class DecodeSpec:
     def to_json(self) -> list[dict[str, Any]]:
         """Return the steps as JSON, in order."""
         first = () if self.part is None else self.part.members
-        return [step_to_json(step) for step in (*first, *self.geometric, *self.values)]
+        return [
+            step_to_json(step)
+            for step in (*first, *self.geometric, *self.pixels, *self.values, *self.batch)
+        ]
 
     def _draws(self, number: int, seed: int, epoch: int, place: int) -> Draws:
         stream = step_stream(self.tensor, number)
@@ -148,6 +193,8 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
     steps = with_sound(tensor, list(given) if isinstance(given, Sequence) else [given])
     geometric: list[GeometricStep] = []
     values: list[ValueStep] = []
+    pixels: list[PixelStep] = []
+    batch: list[BatchStep] = []
     part: PartStep | None = None
     for number, step in enumerate(steps):
         if isinstance(step, PartStep):
@@ -160,10 +207,15 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
                 )
             part = step
             continue
+        if isinstance(step, BatchStep):
+            batch.append(step)
+            continue
+        if batch:
+            raise _misplaced(tensor, step, batch[-1], "put steps that mix rows of a batch last")
         if isinstance(step, ValueStep) and not isinstance(step, type):
             values.append(step)
             continue
-        if isinstance(step, type) or not isinstance(step, GeometricStep):
+        if isinstance(step, type) or not isinstance(step, GeometricStep | PixelStep):
             raise InvalidInputError(
                 f"decode of {tensor!r}: {shown(step)} is not a decode step"
                 f"\ngive one of tl.decode: {', '.join(sorted(STEPS))}, or a list of them",
@@ -171,12 +223,14 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
                 actual=step,
             )
         if values:
-            raise InvalidInputError(
-                f"decode of {tensor!r}: {shown(step)} comes after {values[-1]!r}"
-                "\nput steps that move pixels before those that change numbers",
-                tensor=tensor,
-                actual=step,
-            )
+            advice = "put steps that move pixels or colours before those that change numbers"
+            raise _misplaced(tensor, step, values[-1], advice)
+        if isinstance(step, PixelStep):
+            pixels.append(step)
+            continue
+        if pixels:
+            advice = "put steps that move pixels before those that change colours"
+            raise _misplaced(tensor, step, pixels[-1], advice)
         if step.resizes and any(before.resizes for before in geometric):
             raise InvalidInputError(
                 f"decode of {tensor!r}: {shown(step)} is the second step that resizes"
@@ -193,7 +247,22 @@ def parse_steps(tensor: str, given: Step | Sequence[Step]) -> DecodeSpec:
                 actual=step,
             )
         geometric.append(step)
-    return DecodeSpec(tensor, tuple(geometric), tuple(values), part)
+    if sum(step.probability for step in batch) > 1:
+        raise InvalidInputError(
+            f"decode of {tensor!r}: at most one of {shown(batch)} changes a row, and their"
+            " probabilities are more than 1 together\ngive probability= to each",
+            tensor=tensor,
+            actual=batch,
+        )
+    return DecodeSpec(tensor, tuple(geometric), tuple(values), part, tuple(pixels), tuple(batch))
+
+
+def _misplaced(tensor: str, step: Any, before: Any, advice: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"decode of {tensor!r}: {shown(step)} comes after {before!r}\n{advice}",
+        tensor=tensor,
+        actual=step,
+    )
 
 
 def step_to_json(step: Step) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Decode steps: frozen values that place an image or map its numbers.
 
 ``GeometricStep`` acts on a ``Placement`` and never sees pixels; ``ValueStep`` is one linear map
-per channel and a dtype, so a chain of them is one multiplication and one addition. ``PartStep``
-chooses a part of a sample before it is fetched.
+per channel and a dtype, so a chain of them is one multiplication and one addition. ``PixelStep``
+changes the colours of images in between, ``PartStep`` chooses a part of a sample before it is
+fetched, and ``BatchStep`` mixes rows of a batch after all others.
 A step that draws random numbers calls ``draws()`` once; the generator belongs to the sample
 (loader/runtime/rng.py), so the numbers follow from seed, epoch and place alone.
 """
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from tensorlake.types import SampleMap, SampleType
 
 __all__ = [
+    "BatchStep",
     "Draws",
     "GeometricStep",
     "LinearMap",
     "PartStep",
+    "PixelStep",
     "Several",
     "Step",
     "ValueStep",
@@ -107,6 +110,46 @@ class ValueStep(Protocol):
         ...
 
 
+class PixelStep(ABC):
+    """A step that changes the colours of images where they are, after geometric steps.
+
+    A step is a frozen dataclass. Its name and arguments are its JSON.
+    """
+
+    is_random: ClassVar[bool]
+
+    def check(self, shape: tuple[int | None, ...], dtype: np.dtype, tensor: str) -> None:
+        """Refuse images that the step is not for.
+
+        Raises:
+            InvalidInputError: With the reason.
+        """
+        del shape, dtype, tensor
+
+    @abstractmethod
+    def apply(
+        self, pixels: NDArray[np.generic], random: np.random.Generator
+    ) -> NDArray[np.generic]:
+        """Change images (…, height, width, channels), all alike."""
+
+
+class BatchStep(ABC):
+    """A step that makes a row of a batch from itself and its partners (``mixing/``).
+
+    A step is a frozen dataclass. Its name and arguments are its JSON.
+
+    Attributes:
+        group: Rows that are mixed with each other.
+        probability: Share of the rows that the step changes; of several batch steps, at most one
+            changes a row.
+    """
+
+    is_random: ClassVar[bool] = True
+    group: ClassVar[int] = 2
+
+    probability: float
+
+
 class Several(tuple[Any, ...]):
     """Several requests of one sample, whose results of one shape are stacked."""
 
@@ -165,4 +208,4 @@ class PartStep(ABC):
         return (self,)
 
 
-Step: TypeAlias = GeometricStep | ValueStep | PartStep
+Step: TypeAlias = GeometricStep | ValueStep | PartStep | PixelStep | BatchStep

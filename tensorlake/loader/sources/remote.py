@@ -34,7 +34,7 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, StorageError, StorageTimeoutError
 from tensorlake.loader.config.collate import collate_ragged
 from tensorlake.loader.config.column_plan import VALID
-from tensorlake.loader.decode import parse_steps, step_to_json
+from tensorlake.loader.decode import parse_steps
 from tensorlake.loader.runtime.handoff import Outcome
 from tensorlake.loader.runtime.shutdown import closed, ended, started, stopped
 from tensorlake.loader.sources.wire import BatchBytes, StreamError, read_batches, wire_columns
@@ -333,7 +333,7 @@ class RemotePass:
         setup = self._setup
         arguments = setup.arguments
         decode = {
-            name: [step_to_json(step) for step in _steps(name, given)]
+            name: parse_steps(name, given).to_json()
             for name, given in (arguments.decode or {}).items()
         }
         return {
@@ -407,11 +407,6 @@ class RemotePass:
 
 def _itself(batch: dict[str, Any]) -> dict[str, Any]:
     return batch
-
-
-def _steps(name: str, given: Any) -> tuple[Any, ...]:
-    spec = parse_steps(name, given)
-    return (*spec.geometric, *spec.values)
 
 
 def _nulls(columns: Iterable[ColumnPlan]) -> list[ColumnPlan]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.decode import Kept, Placement
 
-__all__ = ["Annotations"]
+__all__ = ["Annotations", "as_sent"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class Annotations:
     Attributes:
         columns: All columns.
         values: The group's values, by column: lists of those that belong to images.
-        placements: Of the images of each moved column; None where a row has none.
+        placements: The placements of each moved image; None where a row has none.
         rows: The number of each row, for errors.
         kept: Which items are left, by column and row; None where a row was not moved.
     """
@@ -92,10 +92,6 @@ class Annotations:
             self._move(column, number)
         for column in self.columns:
             self._drop(column, number)
-        for column in moving:
-            value = self.values[column.name][number]
-            if _is_sent(column) and column.mover is not None and not _is_stored(value):
-                self.values[column.name][number] = column.mover.stored(value)
 
     def _lose(self, moving: Sequence[ColumnPlan], number: int) -> None:
         for column in moving:
@@ -159,10 +155,14 @@ class Annotations:
         )
 
 
+def as_sent(column: ColumnPlan, part: Any) -> Any:
+    """Return the moved samples of a batch as a server sends them: as they would be stored."""
+    mover = column.mover
+    if mover is None or not _is_sent(column):
+        return part
+    return [one if one is None or isinstance(one, bytes) else mover.stored(one) for one in part]
+
+
 def _is_sent(column: ColumnPlan) -> bool:
     """Whether samples are delivered as they are stored, by a server."""
     return isinstance(column.type, Bytes)
-
-
-def _is_stored(value: object) -> bool:
-    return value is None or isinstance(value, bytes)

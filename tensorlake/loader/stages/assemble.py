@@ -30,17 +30,16 @@ from numpy.typing import NDArray
 from tensorlake.errors import CorruptSampleError
 from tensorlake.loader.config.collate import collate_ragged, null_in_batch
 from tensorlake.loader.config.column_plan import VALID, ColumnPlan
-from tensorlake.loader.decode import Placement, Sample
+from tensorlake.loader.decode import MixedRows, Placement, Sample
 from tensorlake.loader.sources.damaged_rows import lost_rows, shown_rows, with_blanks
-from tensorlake.loader.sources.gather import RowGather, prepare_gather
-from tensorlake.loader.stages.annotations import Annotations
+from tensorlake.loader.sources.gather import RowGather
+from tensorlake.loader.stages.annotations import Annotations, as_sent
 from tensorlake.loader.stages.gather_lists import (
-    check_rows,
+    gather_uniform,
     pick_encoded,
     pick_images,
     pick_parts,
     pick_ragged,
-    pick_valid,
     pick_virtual,
 )
 from tensorlake.loader.stages.sample_ranges import ranges_of
@@ -257,43 +256,13 @@ class Assembly:
         self.values[column.name][rows[lost]] = 0
 
     def _gather_uniform(self, column: ColumnPlan) -> None:
-        rows = self.group.tensors[column.name]
-        chunks = self._chunks(column.name)
-        assert column.type is not None
-        check_rows(chunks, rows)
-        stored = column.type.dtype
-        assert stored is not None
-        gather = prepare_gather(
-            chunks.loaded,
-            chunks.addresses,
-            chunks.strides,
-            rows.chunk,
-            rows.row_in_chunk,
-            rows.used,
-            shape=tuple(length or 0 for length in column.type.shape),
-            dtype=stored,
-        )
-        valid = pick_valid(chunks, rows) if chunks.has_null else None
-        if valid is not None and (lost := lost_rows(chunks, rows)) is not None:
-            valid |= lost  # their values are zeros, which are left out
-        is_whole = valid is None or bool(valid.all())
+        rows, chunks = self.group.tensors[column.name], self._chunks(column.name)
         is_array = column.collate is None and self.how.transform is None
-        if is_array and not is_whole and column.null is None:
-            raise null_in_batch(column.name)
-        if is_array and is_whole:
-            self.gathers[column.name] = gather
-            return
-        values = gather.take(0, len(rows.chunk))
-        if valid is not None and column.null is not None:
-            values[~valid] = column.null.values[0]
-            valid = None
-        values = values if column.linear is None else column.linear.apply(values)
-        if is_array:
-            self.values[column.name] = values
-            return
-        valid = np.ones(len(values), np.bool_) if valid is None else valid
-        listed = [one if own else None for one, own in zip(values, valid, strict=True)]
-        self.values[column.name] = listed
+        found = gather_uniform(column, chunks, rows, is_array=is_array)
+        if isinstance(found, RowGather):
+            self.gathers[column.name] = found
+        else:
+            self.values[column.name] = found
 
     def _chunks(self, name: str) -> TensorChunks:
         return self.group.own.get(name) or self.how.cache.tensors[name]
@@ -348,9 +317,9 @@ class Assembly:
         self.placements[column.name][number] = placement
         try:
             if column.collate is None:
-                decoder.decode(sample, placement, target[number])
+                decoder.decode(sample, placement, target[number], epoch=self.how.epoch)
             else:
-                target[number] = decoder.decode(sample, placement)
+                target[number] = decoder.decode(sample, placement, epoch=self.how.epoch)
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
                 raise  # here: a frame on its path that names it would keep the whole pass alive
@@ -450,11 +419,21 @@ class Assembly:
             rows = self.transformed[start:stop]
             batch = self.how.transform.outputs.stack([row for row in rows if row is not None])
         else:
-            for column in self.how.columns:
-                batch.update(self._entries(column, self._part(column, start, stop, kept)))
+            columns = self.how.columns
+            parts = {column.name: self._part(column, start, stop, kept) for column in columns}
+            self._mix(parts, np.arange(start, stop) if kept is None else kept)
+            for column in columns:
+                batch.update(self._entries(column, parts[column.name]))
         if self.how.with_valid:
             batch[VALID] = self._valid(start, stop)
         return batch
+
+    def _mix(self, parts: dict[str, Any], numbers: NDArray[np.intp]) -> None:
+        """Mix rows of a batch with each other, in place."""
+        for mix in (column.mix for column in self.how.columns if column.mix is not None):
+            usable = self.group.valid[numbers] & self.is_whole[numbers]
+            with self.how.counters.timed("decode_s"):
+                mix.apply(MixedRows(parts, self.group.places[numbers], usable), self.how.epoch)
 
     def _valid(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return which rows of a batch are valid, among those that the transform kept."""
@@ -494,6 +473,7 @@ class Assembly:
         return values[start - first : stop - first]
 
     def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
+        part = as_sent(column, part)
         if column.collate is None or column.dtype is None or column.name in self.how.joins:
             return {column.name: part}
         with self.how.counters.timed("collate_s"):

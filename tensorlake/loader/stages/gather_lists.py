@@ -1,4 +1,4 @@
-"""Picking: samples of many chunks, one by one, for columns that are lists and not arrays.
+"""Picking: samples of many chunks, one by one, for columns that are lists; gathers for the others.
 
 Ragged samples are copied out of their chunk, because batches are the user's to change; encoded ones
 are passed on without a copy. A NULL is None. Fill chunks have one sample for all rows.
@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from tensorlake.errors import CorruptionError, CorruptSampleError
 from tensorlake.loader.config.collate import null_in_batch, split_ragged
 from tensorlake.loader.decode import PickedParts, Sample
+from tensorlake.loader.sources.damaged_rows import lost_rows
+from tensorlake.loader.sources.gather import RowGather, prepare_gather
 from tensorlake.types import EncodedColumn, Image, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.decode.step import LinearMap
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.plan.virtual_columns import VirtualValues
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_rows",
+    "gather_uniform",
     "pick_encoded",
     "pick_images",
     "pick_parts",
@@ -49,6 +53,47 @@ def check_rows(chunks: TensorChunks, rows: GroupRows) -> None:
             "\nthe dataset is damaged: run ds.check()",
             tensor=chunks.tensor,
         )
+
+
+def gather_uniform(
+    column: ColumnPlan, chunks: TensorChunks, rows: GroupRows, *, is_array: bool
+) -> RowGather | NDArray[np.generic] | list[Any]:
+    """Return the rows of a uniform column: a gather to be made, an array, or a list with NULLs.
+
+    Raises:
+        InvalidInputError: One of an array's values is NULL.
+    """
+    assert column.type is not None
+    check_rows(chunks, rows)
+    stored = column.type.dtype
+    assert stored is not None
+    gather = prepare_gather(
+        chunks.loaded,
+        chunks.addresses,
+        chunks.strides,
+        rows.chunk,
+        rows.row_in_chunk,
+        rows.used,
+        shape=tuple(length or 0 for length in column.type.shape),
+        dtype=stored,
+    )
+    valid = pick_valid(chunks, rows) if chunks.has_null else None
+    if valid is not None and (lost := lost_rows(chunks, rows)) is not None:
+        valid |= lost  # their values are zeros, which are left out
+    is_whole = valid is None or bool(valid.all())
+    if is_array and not is_whole and column.null is None:
+        raise null_in_batch(column.name)
+    if is_array and is_whole:
+        return gather
+    values = gather.take(0, len(rows.chunk))
+    if valid is not None and column.null is not None:
+        values[~valid] = column.null.values[0]
+        valid = None
+    values = values if column.linear is None else column.linear.apply(values)
+    if is_array:
+        return values
+    valid = np.ones(len(values), np.bool_) if valid is None else valid
+    return [one if own else None for one, own in zip(values, valid, strict=True)]
 
 
 def pick_ragged(

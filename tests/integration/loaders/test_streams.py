@@ -76,6 +76,7 @@ def fill(url: str) -> None:
             "shape": tl.Polygon(of="image", nullable=True),
             "score": "float32",
             "flag": "bool",
+            "number": "int64",
             "wave": tl.Array("complex64", (3,)),
             "small": tl.Array("bfloat16", (2, None)),
             "tokens": tl.Array("int32", (None,)),
@@ -103,6 +104,7 @@ def fill(url: str) -> None:
                 "shape": [None if row % 4 == 3 else [[3, 3, 20, 5, 9, 19]] for row in rows],
                 "score": np.arange(len(rows), dtype=np.float32) + start,
                 "flag": [row % 3 == 0 for row in rows],
+                "number": list(rows),
                 "wave": rng.random((len(rows), 3)) + 1j,
                 "small": [np.ones((2, row % 4), ml_dtypes.bfloat16) * row for row in rows],
                 "tokens": [np.arange(row % 6, dtype=np.int32) for row in rows],
@@ -161,6 +163,24 @@ WAYS: dict[str, dict[str, Any]] = {
         "seed": 3,
         "batch_size": 5,
         "collate": {"boxes": "pad", "labels": "concat"},
+    },
+    "mosaic": {
+        "columns": MOVABLE,
+        "decode": {"image": [*IMAGE["image"], tl.decode.Mosaic()]},
+        "shuffle": True,
+        "batch_size": 8,
+    },
+    "mixed": {
+        "columns": ["image", "number"],
+        "decode": {
+            "image": [
+                *IMAGE["image"][:2],
+                tl.decode.ColorJitter(0.4, 0.4, 0.4, 0.1),
+                tl.decode.MixUp("number", classes=ROWS),
+            ]
+        },
+        "shuffle": True,
+        "batch_size": 8,
     },
     "clips": {
         "columns": ["clip"],

@@ -30,7 +30,7 @@ def move_keypoints(
     Args:
         objects: A visibility of 0 marks points that are not labelled.
         placement: The image's.
-        order: Of the points, where the image is mirrored once.
+        order: The order of the points where the image is mirrored once.
 
     Returns:
         All objects, points outside the image as zeros; and which objects have a labelled point

@@ -43,7 +43,7 @@ class Mover:
     Attributes:
         tensor: Its name.
         type: Its type.
-        order: Of keypoints in an image mirrored once; None: unchanged.
+        order: The order of keypoints in an image mirrored once; None: unchanged.
     """
 
     tensor: str
@@ -58,7 +58,7 @@ class Mover:
     def move(self, value: Any, placement: Placement, *, row: int) -> tuple[Any, Kept]:
         """Return a sample where its image's pixels went, and which of its items are left.
 
-        Items that are not left are still there, so that others can be told which to drop.
+        Items that are not left are still there: other columns are dropped by the same mask.
 
         Raises:
             CorruptSampleError: A mask is not of its image's size.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.loader.decode.arguments import plain_number
+from tensorlake.loader.decode.arguments import settle_probability
 
 if TYPE_CHECKING:
     from tensorlake.loader.decode.geometry.placement import Placement
@@ -32,13 +31,7 @@ class Flip:
     axis: Literal["horizontal", "vertical"] = "horizontal"
 
     def __post_init__(self) -> None:
-        is_number = isinstance(self.probability, Real)
-        if not is_number or not 0 <= self.probability <= 1:
-            raise InvalidInputError(
-                f"Flip: probability is from 0 to 1, got {shown(self.probability)}",
-                actual=self.probability,
-            )
-        object.__setattr__(self, "probability", plain_number(self.probability))
+        settle_probability(self)
         if not isinstance(self.axis, str) or self.axis not in ("horizontal", "vertical"):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
             raise InvalidInputError(
                 f"Flip: axis is 'horizontal' or 'vertical', got {shown(self.axis)}",

@@ -75,7 +75,7 @@ def sample_of(pixels, place=0, row=3):
 def decoded(pixels, *steps, place=0):
     one = decoder(*steps)
     sample = sample_of(pixels, place)
-    return one.decode(sample, one.place(sample, 0))
+    return one.decode(sample, one.place(sample, 0), epoch=0)
 
 
 def test_without_steps_the_pixels_are_simplejpegs():
@@ -89,7 +89,7 @@ def test_a_whole_image_is_decoded_straight_into_the_batch():
     batch = np.zeros((4, *pixels.shape), np.uint8)
     one, sample = decoder(), sample_of(pixels)
 
-    result = one.decode(sample, one.place(sample, 0), batch[2])
+    result = one.decode(sample, one.place(sample, 0), batch[2], epoch=0)
 
     assert result.base is not None
     assert np.array_equal(batch[2], simplejpeg.decode_jpeg(jpeg(pixels)))
@@ -161,19 +161,19 @@ def test_random_crops_are_the_same_whatever_was_decoded_before():
     one = decoder(step)
     for place in range(9):
         other = sample_of(photograph(200, 100), place)
-        one.decode(other, one.place(other, 0))
+        one.decode(other, one.place(other, 0), epoch=0)
     sample = sample_of(photograph(), 9)
 
-    assert np.array_equal(one.decode(sample, one.place(sample, 0)), alone)
+    assert np.array_equal(one.decode(sample, one.place(sample, 0), epoch=0), alone)
 
 
 def test_threads_share_a_decoder_without_disturbing_each_other():
     one = decoder(Resize(64, 64))
     samples = [sample_of(photograph(90 + i, 100, seed=i)) for i in range(24)]
-    expected = [one.decode(sample, one.place(sample, 0)) for sample in samples]
+    expected = [one.decode(sample, one.place(sample, 0), epoch=0) for sample in samples]
 
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda s: one.decode(s, one.place(s, 0)), samples))
+        found = list(pool.map(lambda s: one.decode(s, one.place(s, 0), epoch=0), samples))
 
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 
@@ -213,7 +213,7 @@ def test_gray_images_keep_one_channel():
     one = decoder(Resize(16, 16), image=Image("jpeg", mode="L"))
     sample = sample_of(pixels)
 
-    assert one.decode(sample, one.place(sample, 0)).shape == (16, 16, 1)
+    assert one.decode(sample, one.place(sample, 0), epoch=0).shape == (16, 16, 1)
 
 
 def test_png_is_decoded_through_its_type():
@@ -223,7 +223,7 @@ def test_png_is_decoded_through_its_type():
     one = decoder(CenterCrop(60, 80), image=Image("png"))
     sample = Sample(buffer.getvalue(), pixels.shape, 0, 0)
 
-    assert np.array_equal(one.decode(sample, one.place(sample, 0)), pixels[30:90, 40:120])
+    assert np.array_equal(one.decode(sample, one.place(sample, 0), epoch=0), pixels[30:90, 40:120])
 
 
 @pytest.mark.parametrize("keep", [30, 1000])
@@ -233,7 +233,7 @@ def test_a_truncated_image_names_row_and_tensor(keep):
     sample = Sample(jpeg(pixels)[:keep], pixels.shape, 4133, 0)
 
     with pytest.raises(CorruptSampleError, match="row 4133 of 'image'") as caught:
-        one.decode(sample, one.place(sample, 0))
+        one.decode(sample, one.place(sample, 0), epoch=0)
 
     assert caught.value.row == 4133
 
@@ -243,7 +243,7 @@ def test_an_image_of_another_size_than_recorded_is_corrupt():
     one = decoder()
 
     with pytest.raises(CorruptSampleError, match="recorded as 120 x 160"):
-        one.decode(sample, one.place(sample, 0))
+        one.decode(sample, one.place(sample, 0), epoch=0)
 
 
 def test_pillow_and_torch_resize_alike():
