@@ -1,7 +1,7 @@
 """The plan of batch steps: which labels and annotations are mixed with images.
 
 ``MixUp`` and ``CutMix`` turn a column of labels into vectors, float32 of one number per class.
-``Mosaic`` joins what is declared ``of=`` the images, and what is ``per=`` items of that.
+``Mosaic`` joins the tensors declared ``of=`` the images, and those ``per=`` items of them.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class ColorJitter(PixelStep):
         contrast: As brightness.
         saturation: As brightness.
         hue: A shift is drawn from ``-hue`` to ``hue``, at most 0.5, or from a range (low, high).
-        probability: Of changing an image at all.
+        probability: Share of the images that are changed.
 
     Example:
         >>> ColorJitter(0.4, hue=0.1).brightness

@@ -473,7 +473,8 @@ class Assembly:
         return values[start - first : stop - first]
 
     def _entries(self, column: ColumnPlan, part: Any) -> dict[str, Any]:
-        part = as_sent(column, part)
+        if column.mover is not None:
+            part = as_sent(column, part)
         if column.collate is None or column.dtype is None or column.name in self.how.joins:
             return {column.name: part}
         with self.how.counters.timed("collate_s"):

@@ -51,7 +51,7 @@ class MixUp(Blend):
         labels: The column of labels: a `ClassLabel`, integers, or vectors of floats.
         alpha: Both parameters of the beta distribution; 1 is uniform, less keeps rows as they are.
         classes: Number of classes, for integers that have no names.
-        probability: Of mixing a row.
+        probability: Share of the rows that are mixed.
 
     Example:
         >>> MixUp("label", alpha=0.2).probability
@@ -89,7 +89,7 @@ class CutMix(Blend):
         labels: The column of labels: a `ClassLabel`, integers, or vectors of floats.
         alpha: Both parameters of the beta distribution.
         classes: Number of classes, for integers that have no names.
-        probability: Of mixing a row.
+        probability: Share of the rows that are mixed.
 
     Example:
         >>> CutMix("label").alpha

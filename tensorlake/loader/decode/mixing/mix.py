@@ -8,7 +8,7 @@ workers, the size of a batch and a resume change nothing, as long as groups are 
 between batches. In a shuffled order, neighbours are random rows.
 
 A row whose partners are not in the batch stays as it is: at the end of an epoch, where a row was
-skipped, or where the size of a batch is no multiple of the group.
+skipped, or where groups are divided between batches.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class BatchMix:
         tensor: The column.
         steps: At most one of them changes a row.
         seed: The loader's seed.
-        number: Of the first step among the steps of the column, for its random numbers.
+        number: Position of the first step among the steps of the column, for its random numbers.
         classes: Number of classes of each column of labels; 0: its labels are vectors.
-        movers: Of the annotations of the images, by column.
+        movers: Movers of the annotations of the images, by column.
         items: By column with a value per item, the column of the items.
     """
 

@@ -54,7 +54,7 @@ class Mosaic(BatchStep):
 
     Args:
         centre: The range (low, high) of the point, along both axes, as a share of the image.
-        probability: Of making a mosaic of a row.
+        probability: Share of the rows that become mosaics.
 
     Example:
         >>> Mosaic().centre

@@ -1,0 +1,78 @@
+"""A dataset with a column of each kind that a server streams."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import ml_dtypes
+import numpy as np
+import simplejpeg
+
+import tensorlake as tl
+
+ROWS = 41
+
+
+def picture(number: int) -> bytes:
+    y, x = np.mgrid[0 : 40 + number % 7, 0 : 50 + number % 5]
+    pixels = np.stack([(x + 31 * number) % 256, (y + 17 * number) % 256, (x + y) % 256], axis=-1)
+    return simplejpeg.encode_jpeg(pixels.astype(np.uint8))
+
+
+def mask(number: int) -> np.ndarray:
+    y, x = np.mgrid[0 : 40 + number % 7, 0 : 50 + number % 5]
+    return (x + y) % (3 + number) == 0
+
+
+def fill(url: str) -> None:
+    ds = tl.create(
+        url,
+        {
+            "image": tl.Image("jpeg"),
+            "boxes": tl.BBox("xyxy", of="image"),
+            "labels": tl.ClassLabel(["cat", "dog"], per="boxes"),
+            "caption": tl.Text(nullable=True),
+            "meta": tl.Json(),
+            "clip": tl.Sequence(tl.Image("jpeg")),
+            "outline": tl.Polygon(),
+            "mask": tl.BinaryMask(of="image"),
+            "objects": tl.InstanceMask(of="image", per="boxes"),
+            "shape": tl.Polygon(of="image", nullable=True),
+            "score": "float32",
+            "flag": "bool",
+            "number": "int64",
+            "wave": tl.Array("complex64", (3,)),
+            "small": tl.Array("bfloat16", (2, None)),
+            "tokens": tl.Array("int32", (None,)),
+            "when": tl.Timestamp("ms", tz="UTC"),
+        },
+        durability="none",
+    )
+    rng = np.random.default_rng(0)
+    for start in range(0, ROWS, 20):
+        rows = range(start, min(start + 20, ROWS))
+        ds.extend(
+            {
+                "image": [picture(row) for row in rows],
+                "boxes": [
+                    np.array([[2, 2, 30, 30], [1, 5, 20, 25]][: row % 3], np.float32).reshape(-1, 4)
+                    for row in rows
+                ],
+                "labels": [[row % 2, 1][: row % 3] for row in rows],
+                "caption": [None if row % 5 == 4 else f"picture {row} · ü" for row in rows],
+                "meta": [{"row": row, "deep": [row, None]} for row in rows],
+                "clip": [[picture(row + frame) for frame in range(row % 3)] for row in rows],
+                "outline": [[rng.random((3 + row % 3, 2)) for _ in range(row % 2)] for row in rows],
+                "mask": [mask(row) for row in rows],
+                "objects": [[mask(row)] * (row % 3) for row in rows],
+                "shape": [None if row % 4 == 3 else [[3, 3, 20, 5, 9, 19]] for row in rows],
+                "score": np.arange(len(rows), dtype=np.float32) + start,
+                "flag": [row % 3 == 0 for row in rows],
+                "number": list(rows),
+                "wave": rng.random((len(rows), 3)) + 1j,
+                "small": [np.ones((2, row % 4), ml_dtypes.bfloat16) * row for row in rows],
+                "tokens": [np.arange(row % 6, dtype=np.int32) for row in rows],
+                "when": [datetime(2026, 1, 1 + row % 28, tzinfo=UTC) for row in rows],
+            }
+        )
+        ds.commit("rows")
