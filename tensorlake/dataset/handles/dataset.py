@@ -286,6 +286,7 @@ class Dataset(Rows):
     gc = maintained.gc
     check = maintained.check
     repair = maintained.repair
+    trace = maintained.trace
 
     # The handle
 

@@ -5,13 +5,16 @@ No method here changes a value of a version; each returns a report that can be p
 
 from __future__ import annotations
 
-from tensorlake.dataset.core.rowset import HasSession
+from typing import Any
+
+from tensorlake.dataset.core.rowset import HasSession, HasViews
 from tensorlake.dataset.maintenance import check as checking
 from tensorlake.dataset.maintenance import gc as collecting
 from tensorlake.dataset.maintenance import optimize as optimizing
 from tensorlake.dataset.maintenance.check import CheckReport
 from tensorlake.dataset.maintenance.gc import CollectionReport, ExpiryReport, OlderThan
 from tensorlake.dataset.maintenance.optimize import OptimizeReport
+from tensorlake.dataset.maintenance.trace import Trace
 from tensorlake.quantities import check_flags
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "gc",
     "optimize",
     "repair",
+    "trace",
 ]
 
 
@@ -196,3 +200,37 @@ def repair(  # noqa: D417 - a method: self
         (True, ())
     """
     return check(self, full=full, decode=decode, repair=True, progress=progress)
+
+
+def trace(self: HasViews[Any], row: int | str) -> Trace:  # noqa: D417 - a method: self
+    """Find the versions, tags, saved views and runs that hold a row.
+
+    A row is the same one in all versions, whatever its number and its values are there. Versions
+    that have expired are not listed, and copies in other places are not known to a dataset.
+
+    Args:
+        row: Its number in this version; or its id, as ``row_ids`` lists them, of a row that this
+            version does not show.
+
+    Raises:
+        RowNotFoundError: There is no row of this number.
+        InvalidInputError: It is neither a number nor a row id.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-trace", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3, 4]})
+        >>> _ = ds.commit("four")
+        >>> with ds.run("first") as run:
+        ...     _ = list(run.loader(batch_size=2))
+        >>> ds.delete(0)
+        >>> _ = ds.commit("three")
+        >>> print(ds.trace(2))
+        versions with 1 row: main@1 … main@2
+        tags: none
+        saved views: none
+        run 'first': 1 step, 1 to 1
+    """
+    from tensorlake.dataset.maintenance import trace as tracing
+
+    return tracing.trace(self, row)

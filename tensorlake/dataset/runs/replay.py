@@ -124,16 +124,17 @@ class Replay:
             snapshot = cast("Snapshot", loader.plan.selection.snapshot)
             return ids_of(snapshot, snapshot.physical(np.array([row])))
 
-    def steps_of(self, stretch: Stretch, row_id: npt.NDArray[Any]) -> list[int]:
-        """Return the steps of a stretch whose batches have the row of an id, ascending."""
+    def steps_of(self, stretch: Stretch, ids: npt.NDArray[Any]) -> list[int]:
+        """Return the steps of a stretch whose batches have a row of some ids, ascending."""
         segment = stretch.segment
         with self.loader(segment, None, {}) as loader:
             start = int(segment.state["position"])
             batches = loader.batches_from(start, size=segment.global_batch_size)
             stop = batches.count if stretch.stop is None else stretch.stop - stretch.start
             check_whole_rows(loader, f"steps_of() of run {self.name!r}")
-            (row,) = rows_of_ids(row_id, cast("Snapshot", loader.plan.selection.snapshot))
-            places = loader.plan.places_with(int(row))
+            rows = rows_of_ids(ids, cast("Snapshot", loader.plan.selection.snapshot))
+            found = [loader.plan.places_with(row) for row in rows.tolist()]
+            places = np.concatenate([np.zeros(0, np.int64), *found])
             numbers = {
                 bisect_right(range(stop), place, key=batches.stop)
                 for place in places.tolist()

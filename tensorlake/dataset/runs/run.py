@@ -2,9 +2,8 @@
 
 with ds.run("resnet-50", config={"lr": 0.1}) as run:
 for batch in run.torch(batch_size=256, shuffle=True):
-loss = step(batch)                              # one loss a row
+loss = step(batch)                          # one loss a row
 run.log(loss=loss.mean(), per_row={"loss": loss}, rows=batch["_row"])
-
 ds.runs["resnet-50"].batch(step=41_200)                 # the very arrays again
 """
 
@@ -43,7 +42,6 @@ from tensorlake.dataset.transform.loader_options import (
     TorchOptions,
 )
 from tensorlake.errors import InvalidInputError, did_you_mean, shown
-from tensorlake.format import ROW_ID
 from tensorlake.quantities import checked_integer, plural
 
 if TYPE_CHECKING:
@@ -204,8 +202,7 @@ class Run:
             view: The rows.
 
         Raises:
-            InvalidInputError: The run has no loader, or is not recorded beside its dataset; or the
-                order has no rest that could go on.
+            InvalidInputError: The run has no loader, or the order no rest that could continue.
             InvalidStateError: A pass is under way.
 
         Example:
@@ -299,14 +296,11 @@ class Run:
             row: Number of the row in the version that the run read first.
 
         Raises:
-            InvalidInputError: The run did not read such rows; or it read a mix, packed rows or
-                windows, in which a row number does not name a row.
+            InvalidInputError: The run did not read such rows, or it read parts or mixes of rows.
         """
         row = checked_integer(row, name="row")
-        replay = self._replay()
         stretches = self._known_stretches()
-        row_id = replay.id_of(stretches[0], row) if stretches else np.empty(0, ROW_ID)
-        return [step for stretch in stretches for step in replay.steps_of(stretch, row_id)]
+        return self.steps_with(self._replay().id_of(stretches[0], row)) if stretches else []
 
     def batch(
         self, step: int, rank: int | None = None, *, exact: bool = True, **arguments: Any
@@ -414,6 +408,11 @@ class Run:
             )
         return table
 
+    def steps_with(self, ids: npt.NDArray[Any]) -> list[int]:
+        """Return the steps whose batches had one of the rows of some ids, ascending."""
+        replay, stretches = self._replay(), self._known_stretches()
+        return sorted({step for one in stretches for step in replay.steps_of(one, ids)})
+
     def seen(self, epoch: int | None = None, *, last: bool = False) -> Iterator[Seen]:
         """List the rows of recorded steps, a stretch of steps at a time.
 
@@ -474,8 +473,7 @@ class Run:
 
     def _timelines(self) -> dict[int, Timeline]:
         segments = self._record.segments()
-        ranks = {one.rank for one in segments}
-        return {rank: Timeline(segments, rank) for rank in ranks}
+        return {rank: Timeline(segments, rank) for rank in {one.rank for one in segments}}
 
     def _known_stretches(self) -> list[Stretch]:
         """Return the stretches, the last only as far as steps of it were recorded."""

@@ -61,7 +61,7 @@ READS = {
     *("arrow_dataset", "at", "count", "diff", "filter", "follow", "graph", "jax", "tensorflow"),
     *("loader", "log", "order_by", "pack", "query"),
     *("sample", "select", "show", "split", "summary", "take", "unnest"),
-    *("torch", "where", "branches", "has_changes", "ingest_report", "map_report"),
+    *("torch", "trace", "where", "branches", "has_changes", "ingest_report", "map_report"),
     *(
         "indexes",
         "nbytes",
