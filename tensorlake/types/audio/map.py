@@ -18,6 +18,7 @@ __all__ = ["AudioHead", "read_head", "read_track", "write_head"]
 
 _VERSION = 1
 _KEPT_HEADS = 256  # the rows of a few batches, whose parts are planned, then decoded
+_KEPT_TABLES = 64  # at most 128 KiB each: the rows of a batch
 
 
 class AudioHead(msgspec.Struct, array_like=True, frozen=True):
@@ -85,6 +86,7 @@ def _packed(numbers: np.ndarray) -> bytes:
     return zlib.compress(np.diff(numbers, prepend=0).astype("<i8").tobytes())
 
 
+@lru_cache(2 * _KEPT_TABLES)
 def _unpacked(data: bytes, count: int) -> np.ndarray:
     try:
         plain = zlib.decompressobj().decompress(data, 8 * count + 1)
@@ -92,4 +94,6 @@ def _unpacked(data: bytes, count: int) -> np.ndarray:
         raise ValueError(f"its map is damaged: {error}") from error
     if len(plain) != 8 * count:
         raise ValueError(f"its map has other than {count:,} parts")
-    return np.cumsum(np.frombuffer(plain, "<i8"))
+    numbers = np.cumsum(np.frombuffer(plain, "<i8"))
+    numbers.flags.writeable = False  # it is shared
+    return numbers

@@ -4,11 +4,14 @@
 
 Samples of PCM, floats and companded codes have a fixed size; ADPCM comes in blocks that stand
 alone. Other codecs are read whole.
+
+PCM of whole bytes and floats are decoded here, equal to libsndfile to the bit.
 """
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,14 +19,18 @@ import numpy as np
 from tensorlake.types.audio.containers.track import MAX_PARTS, PART_SECONDS, Track
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["parse_wav", "wav_file"]
+__all__ = ["WavSamples", "parse_wav", "samples_of", "samples_of_file", "wav_file"]
 
 _CODECS: Final = {1: "pcm", 2: "ms_adpcm", 3: "float", 6: "alaw", 7: "ulaw", 0x11: "ima_adpcm"}
 _BLOCKS: Final = (2, 0x11)
 _EXTENSIBLE = 0xFFFE
 _UNKNOWN_SIZE = 0xFFFFFFFF  # of a stream whose length was not known; in RF64: see ds64
+_PCM, _FLOAT = 1, 3
+_BYTE_MIDDLE = 128  # 8-bit samples are unsigned
 _FMT_MIN, _FMT_EXTENSIBLE, _FMT_BLOCKS = 16, 40, 20
 
 
@@ -33,6 +40,83 @@ def parse_wav(content: Buffer) -> Track | None:
     Raises:
         ValueError: It is damaged, or ends before its samples do.
     """
+    fmt, begin, size = _chunks(content)
+    return _track(fmt, begin, size, len(content))
+
+
+@dataclass(frozen=True, slots=True)
+class WavSamples:
+    """The form of samples that need no codec: PCM of 8, 16, 24 or 32 bits, floats of 32 or 64.
+
+    Attributes:
+        is_float: Whether they are floats.
+        nbytes: Bytes of a number.
+        channels: Number of channels.
+    """
+
+    is_float: bool
+    nbytes: int
+    channels: int
+
+    @property
+    def frame_nbytes(self) -> int:
+        """Bytes of a frame."""
+        return self.nbytes * self.channels
+
+    def decode(self, samples: Buffer, out: NDArray[np.float32]) -> None:
+        """Write frames to ``out`` (frames, channels), of full scale 1."""
+        flat = out.reshape(-1)
+        if self.is_float:
+            with np.errstate(over="ignore"):  # a double beyond float32 is infinite, as in C
+                flat[...] = np.frombuffer(samples, f"<f{self.nbytes}")
+            return
+        scale = np.float32(2.0 ** (1 - 8 * self.nbytes))
+        match self.nbytes:
+            case 1:
+                np.subtract(np.frombuffer(samples, np.uint8), np.float32(_BYTE_MIDDLE), out=flat)
+                flat *= scale
+            case 3:
+                wide = np.zeros((len(flat), 4), np.uint8)
+                wide[:, 1:] = np.frombuffer(samples, np.uint8).reshape(-1, 3)
+                flat[...] = wide.view("<i4")[:, 0]
+                flat *= np.float32(2.0**-31)
+            case _:
+                flat[...] = np.frombuffer(samples, f"<i{self.nbytes}")
+                flat *= scale
+
+
+def samples_of(header: bytes) -> WavSamples | None:
+    """Return the form of the samples, given a track's header; None where they need a codec.
+
+    >>> fmt = struct.pack("<HHIIHH", 1, 2, 44_100, 176_400, 4, 16)
+    >>> samples_of(struct.pack("<4sI", b"fmt ", len(fmt)) + fmt)
+    WavSamples(is_float=False, nbytes=2, channels=2)
+    """
+    fmt = header[8:]
+    if len(fmt) < _FMT_MIN:
+        return None
+    tag, channels, _, _, block, bits = struct.unpack_from("<HHIIHH", fmt)
+    if tag == _EXTENSIBLE and len(fmt) >= _FMT_EXTENSIBLE:
+        tag = struct.unpack_from("<H", fmt, 24)[0]
+    whole = {_PCM: (8, 16, 24, 32), _FLOAT: (32, 64)}.get(tag, ())
+    if bits not in whole or not channels or block != channels * bits // 8:
+        return None
+    return WavSamples(tag == _FLOAT, bits // 8, channels)
+
+
+def samples_of_file(content: Buffer) -> tuple[WavSamples, Buffer] | None:
+    """Return the form of a whole file's samples, and their bytes; None where they need a codec.
+
+    Raises:
+        ValueError: It is damaged, or ends before its samples do.
+    """
+    fmt, begin, size = _chunks(content)
+    found = samples_of(struct.pack("<4sI", b"fmt ", len(fmt)) + fmt)
+    return None if found is None else (found, memoryview(content)[begin : begin + size])
+
+
+def _chunks(content: Buffer) -> tuple[bytes, int, int]:
+    """Return the description of the samples, and where these begin and their bytes."""
     view = memoryview(content)
     size_of_data: int | None = None
     fmt = b""
@@ -51,7 +135,7 @@ def parse_wav(content: Buffer) -> Track | None:
                 promised = left
             if promised > left:
                 raise ValueError(f"its header promises {promised:,} bytes, and {left:,} follow")
-            return _track(fmt, offset, promised, len(view))
+            return fmt, offset, promised
         offset += size + (size & 1)
     raise ValueError("it has no chunk of samples ('data')")
 
