@@ -25,6 +25,7 @@ from tensorlake_query.execution.subqueries import ResultSource
 from tensorlake_query.functions.registry import Function
 from tensorlake_query.planning.estimate import expected_reads, scanned_source
 from tensorlake_query.planning.explain import explain
+from tensorlake_query.planning.nearest import order_indexes
 from tensorlake_query.planning.plan import (
     Aggregate,
     Nothing,
@@ -180,6 +181,9 @@ class CompiledQuery:
         found = self._found(source)
         ranges = None if found is None else found.candidates()
         lines = [] if found is None else [found.describe()]
+        scanned = scanned_source(plan, source)
+        if scanned is not None:
+            lines += order_indexes(plan, scanned[1])
         return "\n".join([explain(plan), *lines, *expected_reads(plan, source, ranges)])
 
     def _found(self, source: ColumnSource) -> Found | None:

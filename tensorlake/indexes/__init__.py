@@ -13,7 +13,7 @@ from tensorlake.indexes.kind import (
     Rows,
     known_options,
 )
-from tensorlake.indexes.lookup import rows_where
+from tensorlake.indexes.lookup import OPERATORS, rows_where
 from tensorlake.indexes.opened import (
     LENGTHS,
     MADE,
@@ -32,8 +32,10 @@ from tensorlake.indexes.text import (
     Analysis,
     Clause,
     Segment,
+    best_texts,
     collected,
     search_texts,
+    statistics,
     texts_of,
 )
 from tensorlake.indexes.vector import (
@@ -51,6 +53,7 @@ __all__ = [
     "KINDS",
     "LENGTHS",
     "MADE",
+    "OPERATORS",
     "PREFIX",
     "Analysis",
     "Batches",
@@ -72,6 +75,7 @@ __all__ = [
     "Rows",
     "Segment",
     "apart_from",
+    "best_texts",
     "collected",
     "covered_tensor",
     "effort_for",
@@ -88,6 +92,7 @@ __all__ = [
     "scan_where_damaged",
     "scores_of",
     "search_texts",
+    "statistics",
     "texts_of",
     "within",
 ]

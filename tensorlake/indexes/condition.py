@@ -18,7 +18,7 @@ from tensorlake.types import Column
 
 __all__ = ["Condition", "Operator"]
 
-Operator = Literal["=", "<", "<=", ">", ">=", "in", "any", "other"]
+Operator = Literal["=", "<", "<=", ">", ">=", "in", "any", "match", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Condition:
     """A condition of one column.
 
     Attributes:
-        op: How its value is compared; "any": how an item of it is; "other": not known.
+        op: How its value is compared; "any": how an item of it is; "match": a
+            text that has all of these words; "other": not known.
         values: The operands: one value, or those of "in".
         matches: Whether the condition is true of each sample of a column.
     """

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.indexes import bitmap, btree
+from tensorlake.indexes import bitmap, btree, text, vector
 from tensorlake.indexes.condition import Condition
 from tensorlake.indexes.opened import OpenIndex
 from tensorlake.indexes.parts import PartsReader
 from tensorlake.indexes.ranges import within
 from tensorlake.types import SampleType
 
-__all__ = ["CONDITIONAL", "rows_where"]
+__all__ = ["CONDITIONAL", "OPERATORS", "rows_where"]
 
 Int64Array = npt.NDArray[np.int64]
 Answer = Callable[[PartsReader, SampleType, Sequence[Condition], int], Int64Array | None]
@@ -22,8 +22,17 @@ Answer = Callable[[PartsReader, SampleType, Sequence[Condition], int], Int64Arra
 CONDITIONAL: Mapping[str, Answer] = {
     bitmap.BITMAP.name: bitmap.rows_where,
     btree.BTREE.name: btree.rows_where,
+    text.TEXT.name: text.rows_where,
 }
 """The kinds that answer conditions."""
+
+OPERATORS: Mapping[str, frozenset[str]] = {
+    bitmap.BITMAP.name: frozenset({"=", "<", "<=", ">", ">=", "in", "any", "match", "other"}),
+    btree.BTREE.name: frozenset({"=", "<", "<=", ">", ">=", "in"}),
+    text.TEXT.name: frozenset({"match", "best"}),
+    vector.VECTOR.name: frozenset({"nearest"}),
+}
+"""What each kind answers: operators of conditions, and orders, as the query engine has them."""
 
 
 def rows_where(index: OpenIndex, conditions: Sequence[Condition], most: int) -> Int64Array | None:

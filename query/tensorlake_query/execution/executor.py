@@ -50,7 +50,12 @@ from tensorlake_query.execution.subqueries import (
 )
 from tensorlake_query.functions.scalar.membership import Members
 from tensorlake_query.functions.text.search import WORDS_COST, Corpus
-from tensorlake_query.planning.nearest import nearest_rows, orders_all_rows
+from tensorlake_query.planning.nearest import (
+    first_rows,
+    order_indexes,
+    orders_all_rows,
+    uses_index,
+)
 from tensorlake_query.planning.plan import (
     Aggregate,
     Arrange,
@@ -82,7 +87,7 @@ from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import Bound, ColumnRef, CorpusRef, QueryRef
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.order import Ordering
-from tensorlake_query.values.source import ColumnSource, IntArray
+from tensorlake_query.values.source import ColumnSource, IntArray, WordsSource
 from tensorlake_query.values.vectors import Vector, concatenated, deep_nbytes_of, nbytes_of, take
 
 MEMBER_NBYTES = 128  # of a value in a set, beside itself
@@ -147,7 +152,12 @@ class Executor:
         return self._answers[key]
 
     def _corpus(self, corpus: CorpusRef, reader: SourceReader) -> Corpus:
-        scope = Scope(reader, np.arange(reader.source.num_rows), self._run.text)
+        source = reader.source
+        if isinstance(corpus.texts, ColumnRef) and isinstance(source, WordsSource):
+            known = source.text_statistics(corpus.texts.name, corpus.words)
+            if known is not None:
+                return Corpus.known(known)
+        scope = Scope(reader, np.arange(source.num_rows), self._run.text)
         texts = (
             values_of([corpus.texts], piece).vectors[0]
             for piece in pieces(scope, [corpus.texts], self._run, cost=WORDS_COST)
@@ -476,14 +486,16 @@ class _Block:
         return Scope(reader, rows, self._run.text)
 
     def _ordered(self, plan: Sort | TopK, exprs: Sequence[Bound]) -> Iterator[Scope]:
-        """Yield the rows that an order is of: of an approximate one, those that an index finds."""
-        if not isinstance(plan, TopK) or not plan.keys[0].is_approximate:
+        """Yield the rows that an order is of, or those that an index finds to be the first."""
+        if not isinstance(plan, TopK) or not uses_index(plan, self._reader.source):
             return self._parts(plan.input, exprs)
         whole = None if orders_all_rows(plan.input) else self.joined(plan.input)
-        if whole is None or whole.reader is self._reader:
-            rows = None if whole is None else whole.rows
-            found = nearest_rows(plan, self._reader.source, rows)
+        rows = None if whole is None else whole.rows
+        is_plain = whole is None or whole.reader is self._reader
+        if is_plain and (rows is None or bool((np.diff(rows) > 0).all())):
+            found = first_rows(plan, self._reader.source, rows)
             if found is not None:
+                self._run.lookups += order_indexes(plan, self._reader.source)
                 return pieces(Scope(self._reader, found, self._run.text), exprs, self._run)
         if whole is None:
             return self._parts(plan.input, exprs)

@@ -116,11 +116,17 @@ def _found(
     if _count(scanned) > num_rows * MOST_SCANNED:
         return None
     asked: list[IndexCondition] = []
+    answered: list[Bound] = []
     for condition in conditions:
         op, values = operator_of(condition)
+        if not index.answers(op):
+            continue
+        answered.append(condition)
         asked.append(
             IndexCondition(op, values, partial(_matching, condition, column, reader, text))
         )
+    if not asked:
+        return None
     try:
         rows = index.rows(asked, int(num_rows * MOST_FOUND))
     except QueryTypeError:
@@ -128,7 +134,7 @@ def _found(
     if rows is None:
         return None
     kept = rows[~_inside(scanned, rows)] if len(scanned) else rows
-    return Found(scan, kept, tuple(conditions), scanned, (index.name,), num_rows)
+    return Found(scan, kept, tuple(answered), scanned, (index.name,), num_rows)
 
 
 def _matching(

@@ -155,7 +155,8 @@ class CodedSource(Protocol):
         ...
 
 
-IndexOperator = Literal["=", "<", "<=", ">", ">=", "in", "any", "other"]
+IndexOperator = Literal["=", "<", "<=", ">", ">=", "in", "any", "match", "other"]
+IndexOrder = Literal["nearest", "best"]  # of vectors, and of texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,8 @@ class IndexCondition:
     """A condition of one column alone, as an index is asked about it.
 
     Attributes:
-        op: how the column is compared with `values`; "any": an element of it; "other": unknown.
+        op: how the column is compared with `values`; "any": an element of it; "match": a text that
+            has all of these words; "other": unknown.
         values: the constants that it is compared with.
         matches: evaluates the condition for samples of the column, as a scan does.
     """
@@ -184,6 +186,10 @@ class ColumnIndex(Protocol):
     @property
     def unindexed(self) -> IntArray:
         """The rows that it does not know, as ranges [start, stop) that ascend and are apart."""
+        ...
+
+    def answers(self, op: IndexOperator | IndexOrder) -> bool:
+        """Return whether it may answer conditions of an operator, or find the first of an order."""
         ...
 
     def rows(self, conditions: Sequence[IndexCondition], most: int) -> IntArray | None:
@@ -255,6 +261,41 @@ class NearestSource(Protocol):
 
         Returns:
             At least `count` rows, ascending; None where no index helps.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TextStatistics:
+    """What a ranking needs to know of all texts: how many, their words, and texts with a word."""
+
+    num_texts: int
+    num_words: int
+    texts_with: Mapping[str, int]
+
+
+@runtime_checkable
+class WordsSource(Protocol):
+    """A source that may have indexes of the words of texts: BM25_SIMILARITY."""
+
+    def text_statistics(self, column: str, words: Sequence[str]) -> TextStatistics | None:
+        """Return the statistics of all texts of a column; None where no index helps."""
+        ...
+
+    def best_texts(
+        self, column: str, words: Sequence[str], count: int, rows: IntArray | None
+    ) -> IntArray | None:
+        """Return rows among which the first by BM25 are, equal ones by row.
+
+        Args:
+            column: A column of texts.
+            words: Different words, as MATCH compares them.
+            count: How many rows are wanted.
+            rows: The rows to find them among; None: all.
+
+        Returns:
+            At least `count` rows, ascending, with all that equal the last of the first; None where
+            no index helps.
         """
         ...
 

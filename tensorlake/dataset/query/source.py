@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["SelectionSource", "column_type"]
 
 Int64Array = npt.NDArray[np.int64]
+CHOSEN_ROWS_MIN = 4096  # fewer are read in less time than an index takes
 PIECE_ROWS = 1 << 15  # whose shapes are found together: each chunk among them is sought in all
 
 
@@ -152,6 +153,28 @@ class SelectionSource:
             return None
         return nearest_positions(self.view, column, vector, metric, count, rows)
 
+    def text_statistics(self, column: str, words: Sequence[str]) -> tql.TextStatistics | None:
+        """Return the statistics of all texts that BM25 needs; None where no index helps."""
+        from tensorlake.dataset.ranking.texts import words_known
+
+        if column in self._computed or self.view is None:
+            return None
+        found = words_known(self.view, column, words)
+        if found is None:
+            return None
+        num_texts, num_words, having = found
+        return tql.TextStatistics(num_texts, num_words, dict(zip(words, having, strict=True)))
+
+    def best_texts(
+        self, column: str, words: Sequence[str], count: int, rows: Int64Array | None
+    ) -> Int64Array | None:
+        """Return rows among which the first by BM25 are; None where no index helps."""
+        from tensorlake.dataset.ranking.texts import best_positions
+
+        if column in self._computed or self.view is None:
+            return None
+        return best_positions(self.view, column, words, count, rows)
+
     def row_numbers(self, rows: Int64Array) -> Int64Array:
         """Places of rows in the version."""
         return self._selection.row_numbers(rows)
@@ -165,11 +188,13 @@ class SelectionSource:
         return source_texts(self._selection.with_rows(rows), self._reader)
 
     def indexes(self, column: str) -> Sequence[tql.ColumnIndex]:
-        """Return the indexes of a column; of chosen rows none, which are read."""
-        if self._selection.rows is not None or column in self._computed:
+        """Return the indexes of a column; of few chosen rows none, which are read."""
+        chosen = self._selection.rows
+        if column in self._computed or (chosen is not None and len(chosen) < CHOSEN_ROWS_MIN):
             return ()
         sample_type = self._selection.snapshot.spec(column).type
-        return position_indexes(self._reader, column, partial(_source_batch, sample_type))
+        to_batch = partial(_source_batch, sample_type)
+        return position_indexes(self._reader, self._selection, column, to_batch)
 
     def statistics(self, column: str) -> tql.ColumnStatistics | None:
         """Bounds of a column for each run of rows stored in one chunk; None where unknown."""

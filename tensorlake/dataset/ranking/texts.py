@@ -5,13 +5,14 @@ Both are searched as one corpus, so that neither coverage nor a filter changes a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.ranking.scope import Scope, meet
 from tensorlake.dataset.ranking.vectors import Ranking
 from tensorlake.errors import InvalidInputError, shown
@@ -22,19 +23,22 @@ from tensorlake.indexes import (
     OpenIndex,
     PartsReader,
     Segment,
+    best_texts,
     collected,
     open_indexes,
     scan_where_damaged,
     search_texts,
+    statistics,
     texts_of,
 )
 from tensorlake.reading import Reader
 
-__all__ = ["BestMatches", "best_matches", "parsed_texts"]
+__all__ = ["BestMatches", "best_matches", "best_positions", "parsed_texts", "words_known"]
 
 Int64Array = npt.NDArray[np.int64]
 
 SCAN_ROWS = 1 << 14  # texts read at once
+NULLS_SKIPPED = 1 << 12  # rows looked through for texts without the words
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,71 @@ def best_matches(scope: Scope, wanted: BestMatches) -> Ranking:
     return _searched(scope, wanted, None, analysis)
 
 
-def _index_of(reader: Reader, column: str) -> OpenIndex | None:
-    found = [index for index in open_indexes(reader, column) if index.kind == "text"]
+def words_known(
+    rows: RowSet, column: str, words: Sequence[str]
+) -> tuple[int, int, list[int]] | None:
+    """Return the number of texts, of their words, and of texts with each of some words.
+
+    None where no index helps: BM25_SIMILARITY then reads all texts.
+    """
+    scope, clauses = Scope(rows), [Clause((word,)) for word in words]
+    with scan_where_damaged(column, url=rows.url):
+        segments = _plain_segments(scope, column, clauses)
+        return None if segments is None else statistics(segments, clauses)
+    return None
+
+
+def best_positions(
+    rows: RowSet, column: str, words: Sequence[str], count: int, positions: Int64Array | None
+) -> Int64Array | None:
+    """Return positions among which the first by BM25 are, ascending; None where no index helps.
+
+    Args:
+        rows: The rows, whose texts decide what a word is worth.
+        column: A column of texts.
+        words: Different words.
+        count: How many are wanted; all that equal the last of them are among those returned.
+        positions: Those to find them among, ascending; None: all.
+    """
+    scope, clauses = Scope(rows, positions), [Clause((word,)) for word in words]
+    with scan_where_damaged(column, url=rows.url):
+        segments = _plain_segments(scope, column, clauses)
+        if segments is None:
+            return None
+        found = scope.positions_of(best_texts(segments, clauses, count))
+        if len(found) >= count:
+            return found
+        return _with_others(scope, column, found, count)
+    return None
+
+
+def _with_others(scope: Scope, column: str, found: Int64Array, count: int) -> Int64Array | None:
+    """Add the first texts that have none of the words: their score is 0, before that of NULL."""
+    total = len(scope.rows) if scope.positions is None else len(scope.positions)
+    some = np.arange(min(total, NULLS_SKIPPED + 2 * count))
+    if scope.positions is not None:
+        some = scope.positions[some]
+    physical = scope.rows.selection.physical(some)
+    known = some[~scope.rows.reader().is_null(column, physical)]
+    both = np.union1d(found, known)
+    return both if len(both) >= count else None
+
+
+def _plain_segments(scope: Scope, column: str, clauses: Sequence[Clause]) -> list[Segment] | None:
+    """Return what to search for words as TQL has them; None without an index of such."""
+    own = scope.rows.selection.rows
+    if own is not None and len(np.unique(own)) < len(own):
+        return None  # texts that are there twice count twice
+    index = _index_of(scope.rows.reader(), column, is_plain=True)
+    return None if index is None else _segments(scope, column, index, Analysis(), [clauses])[0]
+
+
+def _index_of(reader: Reader, column: str, *, is_plain: bool = False) -> OpenIndex | None:
+    found = [
+        index
+        for index in open_indexes(reader, column)
+        if index.kind == "text" and (not is_plain or Analysis.of(index.parts.parameters).is_plain)
+    ]
     return max(found, key=lambda index: index.share, default=None)
 
 
@@ -95,25 +162,35 @@ def _searched(
     scope: Scope, wanted: BestMatches, index: OpenIndex | None, analysis: Analysis
 ) -> Ranking:
     clauses = [analysis.clauses(question) for question in wanted.questions]
-    segments: list[Segment] = []
-    others = np.arange(scope.snapshot.state.physical) if index is None else None
-    if index is not None:
-        covered = None if index.share == 1 else index.covers()
-        corpus = meet(scope.corpus, covered)
-        allowed = None if scope.positions is None else scope.allowed
-        segments.append(Segment(index.parts, corpus, allowed))
-        others = np.empty(0, np.int64) if covered is None else np.flatnonzero(~covered)
-    assert others is not None, "one of both"
-    if scope.corpus is not None:
-        others = others[scope.corpus[others]]
-    if len(others) or index is None:
-        parts = _made(scope, wanted.column, others, analysis, clauses)
-        allowed = None if scope.positions is None else scope.allowed
-        segments.append(Segment(parts, None, allowed))
+    segments, num_read = _segments(scope, wanted.column, index, analysis, clauses)
     found = [search_texts(segments, one, wanted.k) for one in clauses]
     how = "" if index is None else f"index {index.name!r}; "
     scores = [np.empty(0) if hits.scores is None else hits.scores for hits in found]
-    return Ranking([hits.rows for hits in found], scores, [f"{how}{len(others):,} texts read"])
+    return Ranking([hits.rows for hits in found], scores, [f"{how}{num_read:,} texts read"])
+
+
+def _segments(
+    scope: Scope,
+    column: str,
+    index: OpenIndex | None,
+    analysis: Analysis,
+    clauses: Sequence[Sequence[Clause]],
+) -> tuple[list[Segment], int]:
+    """Return what to search: the index, and one in memory of the rows that it does not cover."""
+    segments: list[Segment] = []
+    allowed = None if scope.positions is None else scope.allowed
+    others = np.arange(scope.snapshot.state.physical) if index is None else np.empty(0, np.int64)
+    if index is not None:
+        covered = None if index.share == 1 else index.covers()
+        segments.append(Segment(index.parts, meet(scope.corpus, covered), allowed))
+        if covered is not None:
+            others = np.flatnonzero(~covered)
+    if scope.corpus is not None:
+        others = others[scope.corpus[others]]
+    if len(others) or index is None:
+        made = _made(scope, column, others, analysis, clauses)
+        segments.append(Segment(made, None, allowed))
+    return segments, len(others)
 
 
 def _made(
@@ -121,7 +198,7 @@ def _made(
     column: str,
     rows: Int64Array,
     analysis: Analysis,
-    clauses: list[list[Clause]],
+    clauses: Sequence[Sequence[Clause]],
 ) -> PartsReader:
     """Index some rows in memory."""
     has_phrase = any(len(one.terms) > 1 for question in clauses for one in question)

@@ -61,6 +61,11 @@ class Analysis:
         """Read the parameters of an index."""
         return cls(parameters["tokenizer"], parameters["stem"])
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether terms are words as MATCH and BM25_SIMILARITY of TQL have them."""
+        return self.tokenizer == "words" and self.stem is None
+
     @cached_property
     def terms(self) -> Callable[[str], list[str]]:
         """The function that cuts a text into terms, in order."""

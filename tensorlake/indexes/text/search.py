@@ -19,14 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.indexes.kind import Hits
+from tensorlake.indexes.text.analysis import Analysis, Clause
 from tensorlake.indexes.text.matching import Lexicon, Matches, uniform
 from tensorlake.indexes.text.ranking import BLOCK, K1, bounds_of, idf, impacts
 
 if TYPE_CHECKING:
+    from tensorlake.indexes.condition import Condition
     from tensorlake.indexes.parts import PartsReader
-    from tensorlake.indexes.text.analysis import Clause
+    from tensorlake.types import SampleType
 
-__all__ = ["Segment", "search_texts"]
+__all__ = ["Segment", "best_texts", "rows_where", "search_texts", "statistics"]
 
 Int64Array = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
@@ -74,10 +76,38 @@ class _Corpus:
 
 def search_texts(segments: Sequence[Segment], clauses: Sequence[Clause], k: int) -> Hits:
     """Find the k rows of the best scores, best first, equal ones by row."""
-    matches = [segment.matches(clauses) for segment in segments]
+    every, score = _ranked(segments, clauses, k)
+    order = np.lexsort((every, -score))[:k]
+    return Hits(every[order], score[order])
+
+
+def best_texts(segments: Sequence[Segment], clauses: Sequence[Clause], k: int) -> Int64Array:
+    """Find the k rows of the best scores, and all that equal the last of them, ascending."""
+    every, score = _ranked(segments, clauses, k)
+    return np.sort(every[score * SLACK >= _kth(score, k)])
+
+
+def statistics(
+    segments: Sequence[Segment], clauses: Sequence[Clause]
+) -> tuple[int, int, list[int]]:
+    """Return the number of texts, of their terms, and of the texts that match each clause."""
+    return _statistics(segments, [segment.matches(clauses) for segment in segments])
+
+
+def _statistics(
+    segments: Sequence[Segment], matches: Sequence[Sequence[Matches]]
+) -> tuple[int, int, list[int]]:
     counts = [segment.counts() for segment in segments]
-    documents, total = sum(n for n, _ in counts), sum(length for _, length in counts)
-    having = [sum(len(own[at].rows) for own in matches) for at in range(len(clauses))]
+    having = [sum(len(one.rows) for one in each) for each in zip(*matches, strict=True)]
+    return sum(n for n, _ in counts), sum(length for _, length in counts), having
+
+
+def _ranked(
+    segments: Sequence[Segment], clauses: Sequence[Clause], k: int
+) -> tuple[Int64Array, Doubles]:
+    """Return the rows that may be among the k best of each index, and their scores."""
+    matches = [segment.matches(clauses) for segment in segments]
+    documents, total, having = _statistics(segments, matches)
     weights = [idf(documents, number) for number in having]
     corpus = _Corpus(weights, total / max(documents, 1))
     rows, scores = [np.empty(0, np.int64)], [np.empty(0)]
@@ -85,9 +115,29 @@ def search_texts(segments: Sequence[Segment], clauses: Sequence[Clause], k: int)
         found = _best_of(segment, own, corpus, k)
         rows.append(found)
         scores.append(_scores(found, own, corpus))
-    every, score = np.concatenate(rows), np.concatenate(scores)
-    order = np.lexsort((every, -score))[:k]
-    return Hits(every[order], score[order])
+    return np.concatenate(rows), np.concatenate(scores)
+
+
+def rows_where(
+    parts: PartsReader, sample_type: SampleType, conditions: Sequence[Condition], most: int
+) -> Int64Array | None:
+    """Find the physical rows that have all words of MATCH, ascending; None where it cannot tell.
+
+    Args:
+        parts: The index.
+        sample_type: The column's type.
+        conditions: Conditions that all of them meet.
+        most: Rows beyond which a scan is cheaper.
+    """
+    del sample_type
+    words = [word for one in conditions for word in one.values]
+    if any(one.op != "match" for one in conditions) or not Analysis.of(parts.parameters).is_plain:
+        return None
+    clauses = [Clause((str(word),)) for word in dict.fromkeys(words)]
+    found: Int64Array | None = None
+    for one in sorted(Lexicon.of(parts).matches(clauses), key=lambda each: len(each.rows)):
+        found = one.rows if found is None else found[_looked_up(one.rows, found)[0]]
+    return None if found is None or len(found) > most else found
 
 
 def _scores(rows: Int64Array, matches: Sequence[Matches], corpus: _Corpus) -> Doubles:

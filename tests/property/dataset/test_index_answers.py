@@ -28,7 +28,7 @@ SCHEMA = {
 }
 KINDS = [
     ("label", None), ("labels", None), ("flag", None), ("price", None), ("count", None),
-    ("count", "bitmap"), ("word", None), ("word", "bitmap"), ("tags", None),
+    ("count", "bitmap"), ("word", None), ("word", "bitmap"), ("word", "text"), ("tags", None),
 ]  # fmt: skip
 rows = st.fixed_dictionaries(
     {
@@ -37,10 +37,16 @@ rows = st.fixed_dictionaries(
         "flag": st.booleans(),
         "price": st.none() | st.sampled_from([0.0, -0.0, 0.1, 2.5, math.nan, math.inf]),
         "count": st.integers(-2, 2),
-        "word": st.none() | st.sampled_from(["", "a", "ab", "b", "é"]),
+        "word": st.none() | st.sampled_from(["", "a", "ab", "b", "é", "B a b"]),
         "tags": st.lists(st.sampled_from(["new", "old", "x"]), max_size=2, unique=True),
     }
 )
+
+
+def words(row):
+    return set((row["word"] or "").casefold().split())
+
+
 CONDITIONS = {
     "label = 'bee'": lambda row: row["label"] == 1,
     "label != 'bee'": lambda row: row["label"] != 1,
@@ -59,6 +65,9 @@ CONDITIONS = {
     "word = 'ab'": lambda row: row["word"] == "ab",
     "word >= 'ab'": lambda row: row["word"] is not None and row["word"] >= "ab",
     "word LIKE 'a%'": lambda row: row["word"] is not None and row["word"].startswith("a"),
+    "MATCH(word, 'b a')": lambda row: words(row) >= {"a", "b"},
+    "MATCH(word, 'É') AND word != 'a'": lambda row: "é" in words(row),
+    "NOT MATCH(word, 'ab')": lambda row: row["word"] is not None and "ab" not in words(row),
     "word IS NOT NULL": lambda row: row["word"] is not None,
     "CONTAINS(tags, 'new')": lambda row: "new" in row["tags"],
     "CONTAINS(tags, 'new') AND CONTAINS(tags, 'x')": lambda row: {"new", "x"} <= set(row["tags"]),
@@ -104,6 +113,29 @@ def check_answers(dataset, part=slice(None)):
         text = condition.replace("'bee'", f"'{names[1]}'").replace("count", _count(dataset))
         expected = [number for number, row in enumerate(told) if holds(_named(row))]
         assert dataset.query(f"WHERE {text}").rows.tolist() == expected, text
+    best = dataset.query("ORDER BY BM25_SIMILARITY(word, 'b a') DESC LIMIT 3").rows.tolist()
+    assert best == by_bm25(told, ["b", "a"])[:3]
+
+
+def by_bm25(told, asked):
+    """Return rows in the order of their scores, equal ones by number, NULL last."""
+    texts = [None if row["word"] is None else row["word"].casefold().split() for row in told]
+    known = [text for text in texts if text is not None]
+    mean = sum(map(len, known)) / max(len(known), 1)
+
+    def score(text):
+        found = 0.0
+        for word in asked:
+            having = sum(word in one for one in known)
+            idf = math.log1p((len(known) - having + 0.5) / (having + 0.5))
+            count, norm = text.count(word), 1.2 * (0.25 + 0.75 * len(text) / max(mean, 1e-9))
+            found += idf * count * 2.2 / (count + norm)
+        return round(found, 9)
+
+    return sorted(
+        range(len(texts)),
+        key=lambda row: (texts[row] is None, -score(texts[row] or []), row),
+    )
 
 
 def _count(dataset):

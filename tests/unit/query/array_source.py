@@ -91,6 +91,9 @@ class ArrayIndex:
     def __init__(self, source: ArraySource, column: str, unindexed: np.ndarray) -> None:
         self.source, self.column, self.unindexed = source, column, unindexed
 
+    def answers(self, op: str) -> bool:
+        return op not in {"nearest", "best"}
+
     def rows(self, conditions: Sequence[IndexCondition], most: int) -> np.ndarray | None:
         kind, data = self.source.columns[self.column]
         known = np.ones(len(data), np.bool_)

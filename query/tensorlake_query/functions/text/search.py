@@ -16,7 +16,7 @@ from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.functions.scalar.operators import TEXT_COST, required_text
 from tensorlake_query.values.bound import Bound, Constant, CorpusRef
 from tensorlake_query.values.memory import working
-from tensorlake_query.values.source import UniformBatch
+from tensorlake_query.values.source import TextStatistics, UniformBatch
 from tensorlake_query.values.types import BOOL, FLOAT
 from tensorlake_query.values.vectors import Vector, python_values, valid_of
 
@@ -49,6 +49,12 @@ class Corpus(Struct, frozen=True):
                 for word in texts_with.keys() & set(found):
                     texts_with[word] += 1
         return Corpus(num_texts, total / max(num_texts, 1), texts_with)
+
+    @staticmethod
+    def known(statistics: TextStatistics) -> "Corpus":
+        """Take what an index knows of all texts."""
+        mean = statistics.num_words / max(statistics.num_texts, 1)
+        return Corpus(statistics.num_texts, mean, statistics.texts_with)
 
     def idf(self, word: str) -> float:
         """Return how much a word tells."""
@@ -88,7 +94,8 @@ def _bind_match(site: Site) -> Bound:
         return UniformBatch(np.fromiter(found, np.bool_, num_rows))
 
     column_type = replace(BOOL, nullable=operand.type.nullable)
-    return site.apply(kernel, column_type, args=(operand, site.args[1]), cost=WORDS_COST)
+    args = (operand, site.args[1])
+    return site.apply(kernel, column_type, args=args, cost=WORDS_COST, role="match")
 
 
 def _bind_bm25(site: Site) -> Bound:
@@ -113,7 +120,7 @@ def _bind_bm25(site: Site) -> Bound:
 
     column_type = replace(FLOAT, nullable=operand.type.nullable)
     args = (operand, site.args[1], corpus_ref)
-    return site.apply(kernel, column_type, args=args, cost=1.5 * WORDS_COST)
+    return site.apply(kernel, column_type, args=args, cost=1.5 * WORDS_COST, role="bm25")
 
 
 FUNCTIONS = (

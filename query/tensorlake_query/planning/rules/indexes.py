@@ -4,6 +4,7 @@ import numpy as np
 from msgspec import structs
 
 from tensorlake_query.functions.scalar.membership import Values
+from tensorlake_query.functions.text.search import words_of
 from tensorlake_query.planning.plan import Filter, Plan, Scan, chain, rewritten
 from tensorlake_query.planning.zone_maps import comparison
 from tensorlake_query.values.bound import (
@@ -70,6 +71,11 @@ def operator_of(expr: Bound) -> tuple[IndexOperator, tuple[object, ...]]:
         return "any", ()
     if expr.role == "any":
         return ("any", ()) if comparison(expr.args[0]) is not None else ("other", ())
+    if expr.role == "match" and isinstance(expr.args[0], ColumnRef):
+        words = expr.args[1]
+        assert isinstance(words, Constant), "the binder has checked it"
+        assert isinstance(words.value, str), "and its value"
+        return "match", tuple(dict.fromkeys(words_of(words.value)))
     compared = comparison(expr)
     if expr.role == "compare" and compared is not None and compared[1] in OPERATORS:
         return OPERATORS[compared[1]], (_plain(compared[2]),)
