@@ -12,7 +12,8 @@
     requests   how many requests opening and committing take
     storage    opening, committing, rows and ingestion beside other formats, from a folder
     storage_remote   the same over a network
-    query      queries beside other engines (query_engine: DuckDB's columns; query_reads: bytes)
+    query      queries beside other engines (query_engine: DuckDB's columns; query_reads: bytes;
+               query_curator: the ten questions of a curator)
     scale      what 10⁹ rows cost; index_size, what pages and log entries weigh
 
 Nothing here asserts on time: these are numbers, and each is a ratio to something of the same run,
