@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.config.nulls import NullColumnWarning
     from tensorlake.loader.decode import step_from_json
+    from tensorlake.loader.diagnosis import Diagnosis
     from tensorlake.loader.engine.benchmark import Epoch, Sample, measure_epochs
     from tensorlake.loader.engine.composed.axis_windows import AxisWindows
     from tensorlake.loader.engine.composed.mix import ComposedMix
@@ -65,6 +66,7 @@ __all__ = [
     "ColumnPlan",
     "ComposedMix",
     "ComposedRows",
+    "Diagnosis",
     "Edit",
     "Epoch",
     "Form",
@@ -121,6 +123,7 @@ _PLACES: Final = {
     "tensorlake.loader.config.column_plan": "ColumnPlan",
     "tensorlake.loader.config.nulls": "NullColumnWarning",
     "tensorlake.loader.decode": "step_from_json",
+    "tensorlake.loader.diagnosis": "Diagnosis",
     "tensorlake.loader.engine.benchmark": "Epoch Sample measure_epochs",
     "tensorlake.loader.engine.loader": "Loader",
     "tensorlake.loader.engine.composed.axis_windows": "AxisWindows",

@@ -11,6 +11,7 @@ from tensorlake.testing.counting import CountingStore, Request, round_trips
 from tensorlake.testing.faults import Fault, FaultyStore, SimulatedCrash
 from tensorlake.testing.latency_server import Conditions, Counters, LatencyServer, latency_server
 from tensorlake.testing.s3_server import S3Server, s3_server
+from tensorlake.testing.throttled import ThrottledStore
 
 if TYPE_CHECKING:
     from tensorlake.testing.conformance import StoreConformance
@@ -26,6 +27,7 @@ __all__ = [
     "S3Server",
     "SimulatedCrash",
     "StoreConformance",
+    "ThrottledStore",
     "latency_server",
     "round_trips",
     "s3_server",

@@ -25,6 +25,7 @@ from tensorlake.loader.config.converter import Converter
 from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_compare
 from tensorlake.loader.engine.batching import batching_of
 from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
+from tensorlake.loader.engine.diagnose import Likeness, diagnose_loader
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
 from tensorlake.loader.engine.iterator import BatchIterator, Finish, Pass, Watcher, await_end
 from tensorlake.loader.engine.memory_budget import bounds
@@ -36,7 +37,7 @@ from tensorlake.loader.engine.rank import (
     pickled_rank,
     process_rank_of,
 )
-from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
+from tensorlake.loader.plan.mix_order import AnyOrder
 from tensorlake.loader.plan.sharding import RowBatches, check_batch_size
 from tensorlake.loader.plan.state import LoaderState, Place, checked_epoch
 from tensorlake.loader.runtime.counters import Counters
@@ -46,6 +47,7 @@ from tensorlake.loader.sources.buffer_pool import SlabPool
 from tensorlake.loader.sources.chunk_cache import ChunkCache
 from tensorlake.loader.sources.read_strategy import cache_short_nbytes, row_nbytes_of
 from tensorlake.loader.sources.remote import check_remote
+from tensorlake.loader.sources.rows import state_of
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
 from tensorlake.loader.stages.batch_contents import Contents
 from tensorlake.loader.stages.process_transform import check_transform
@@ -54,6 +56,7 @@ from tensorlake.storage import ForkLock
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.diagnosis import Diagnosis
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.plan.sharding import Batches, Sharding
@@ -248,11 +251,7 @@ class Loader:
 
     def _stats_now(self, **known: int) -> LoaderStats:
         return self._counters.snapshot(
-            cache_hits=self._cache.hits,
-            cache_misses=self._cache.misses,
-            cache_nbytes=self._cache.nbytes,
-            cache_capacity=self._cache.capacity,
-            refetched_nbytes=self._cache.refetched_nbytes,
+            **self._cache.counts(),
             batch_nbytes=self._slabs.nbytes,
             prefetch_nbytes=self._arguments.prefetch_nbytes,
             convert_s=self._finish.convert_s,
@@ -267,6 +266,31 @@ class Loader:
         left = len(self._numbers(self._batches(self._sharding))) if is_counted else None
         done = self._stats_now() - self._pass_start
         return progress_of(self._rows, self._place, remaining=left, stats=done)
+
+    def diagnose(
+        self, step: Callable[[Any], Any] | None = None, budget_s: float | str = 20
+    ) -> Diagnosis:
+        """Measure each stage alone, name what limits the rate, and propose faster settings.
+
+        The loader keeps its position. Without ``step`` the time between batches so far counts.
+
+        Args:
+            step: The training step of a batch, which is called on batches as in training.
+            budget_s: About how long it may take, in seconds.
+        """
+        sharding = self._sharding
+        opening = self._opening(sharding, self._batches(sharding, 0))
+        like = Likeness(self._like, opening, self._finish, self._stats_now())
+        return diagnose_loader(like, step, budget_s)
+
+    def _like(self, arguments: LoaderArguments, converter: Converter) -> Loader:
+        """Make a loader of the same rows, at the beginning of the same epoch."""
+        made = type(self)(self._rows, arguments, converter)
+        made._order = self._order  # noqa: SLF001 - of the same class
+        if self._finish.holes is not None:
+            made.leave_out(self._finish.holes)
+        made.set_epoch(self._place.epoch)
+        return made
 
     def explain(self) -> str:
         """Describe the plan, without running it, and the ceilings measured so far."""
@@ -459,21 +483,8 @@ class Loader:
         self._agreed = self._rows.recorded(self.order, self._place)
 
     def _state(self) -> LoaderState:
-        rows = self._rows
-        # a mix lists the version of each source in its order
-        version = "mix" if isinstance(self.order, MixOrder) else rows.selection.snapshot.version
-        return LoaderState(
-            version=version,
-            selection=rows.selection.digest,
-            num_rows=None if rows.is_endless else rows.num_places,
-            order=rows.recorded(self.order, self._place),
-            seed=self._seed,
-            epoch=self._place.epoch,
-            position=self._place.position,
-            skipped=self._place.skipped,
-            source=rows.source,
-            batches=self._batching.recorded(lambda: self._sharding),
-        )
+        batches = self._batching.recorded(lambda: self._sharding)
+        return state_of(self._rows, self.order, self._place, seed=self._seed, batches=batches)
 
     def _agree_again(self, process_rank: ProcessRank) -> None:
         """Compare new weights that functions returned, and that may differ by rank."""

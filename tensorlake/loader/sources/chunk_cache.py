@@ -171,6 +171,16 @@ class ChunkCache:
         self.block_nbytes = 0  # of blocks that are requested or loaded
         self._lock = threading.Lock()
 
+    def counts(self) -> dict[str, int]:
+        """Return the counters of ``LoaderStats`` that the cache keeps."""
+        return {
+            "cache_hits": self.hits,
+            "cache_misses": self.misses,
+            "cache_nbytes": self.nbytes,
+            "cache_capacity": self.capacity,
+            "refetched_nbytes": self.refetched_nbytes,
+        }
+
     def ordinals(self, tensor: str, chunk: NDArray[Any], keys: Iterable[Any]) -> Int64Array:
         """Translate a reader's chunk indices to this cache's ordinals."""
         with self._lock:

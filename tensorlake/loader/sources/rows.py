@@ -42,6 +42,7 @@ __all__ = [
     "chosen_order",
     "refuse_staged",
     "rows_of_version",
+    "state_of",
 ]
 
 COMPOSED = "+"  # in a recorded selection: what follows says how rows are composed
@@ -186,6 +187,31 @@ def chosen_order(
         row_nbytes=sum(sizes.values()) * (1 if units is None else rows) // max(1, units or 1),
         chunk_nbytes=max(targets, default=0),
         prefetch_nbytes=prefetch_nbytes,
+    )
+
+
+def state_of(
+    rows: OrderedRows,
+    order: AnyOrder,
+    place: Place,
+    *,
+    seed: int,
+    batches: Mapping[str, Any] | None,
+) -> LoaderState:
+    """Return the state of a loader at a place: which rows, in which order."""
+    # a mix lists the version of each source in its order
+    version = "mix" if isinstance(order, MixOrder) else rows.selection.snapshot.version
+    return LoaderState(
+        version=version,
+        selection=rows.selection.digest,
+        num_rows=None if rows.is_endless else rows.num_places,
+        order=rows.recorded(order, place),
+        seed=seed,
+        epoch=place.epoch,
+        position=place.position,
+        skipped=place.skipped,
+        source=rows.source,
+        batches=batches,
     )
 
 

@@ -1,0 +1,173 @@
+"""Probes of functions: the free cores, the step on a held batch, the transform on threads.
+
+A thread's time is running + queued (runnable without a processor) + blocked. The demand of a
+function leaves the queue out, so that other programs on the machine change it little.
+
+Two threads that hold the interpreter's lock all the time run one after the other. So slices of two
+threads with the transform alternate with slices of two threads that need no lock, and both get the
+same share of a busy machine:
+
+    cores of the transform ÷ cores without a lock    1: no lock;  1/2: the lock all the time
+    seconds with the lock                            processor seconds ÷ (2 · this ratio)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import astuple, dataclass, replace
+from typing import Any
+
+from tensorlake.loader.diagnosis.estimate import Estimate
+from tensorlake.loader.diagnosis.model import Demand
+from tensorlake.loader.runtime.clocks import thread_times
+
+__all__ = ["free_cores", "held_row", "probe_step", "probe_transform"]
+
+WORK_NBYTES = 256 << 10  # 0.1 ms of CRC-32, without the interpreter's lock
+LEAST_CORES = 0.05  # of a process that others starve
+WARM_UP = 1  # calls of a step that are not counted: allocations, compilation
+LEAST_CALLS = 3
+SLICES = 6  # of each kind
+NO_LOCK = 0.8  # a larger ratio is noise of the scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a function, in seconds."""
+
+    ready_s: float  # running or blocked: without the queue for a processor
+    running_s: float
+
+
+def free_cores(most: int, *, seconds: float) -> Estimate:
+    """Measure how many cores this process gets now, at most ``most``.
+
+    Threads do work that needs no lock, in rounds; the cores are the processor time over the time.
+    """
+    rounds = [_share_of_cores(most, seconds / LEAST_CALLS) for _ in range(LEAST_CALLS)]
+    return Estimate.of(rounds)
+
+
+def _share_of_cores(threads: int, seconds: float) -> float:
+    data, stop = bytes(WORK_NBYTES), time.perf_counter() + seconds
+    ran = [0.0] * threads
+
+    def work(number: int) -> None:
+        before = time.thread_time()
+        while time.perf_counter() < stop:
+            zlib.crc32(data)
+        ran[number] = time.thread_time() - before
+
+    began = time.perf_counter()
+    _in_threads([lambda number=number: work(number) for number in range(threads)])
+    return min(max(sum(ran) / (time.perf_counter() - began), LEAST_CORES), threads)
+
+
+def probe_step(step: Callable[[Any], Any], batch: Any, *, rows: int, seconds: float) -> Demand:
+    """Call a step on a batch that is in memory, and return what a row takes."""
+    for _ in range(WARM_UP):
+        step(batch)
+    walls: list[float] = []
+    cpus: list[float] = []
+    stop = time.perf_counter() + seconds
+    while len(walls) < LEAST_CALLS or time.perf_counter() < stop:
+        cpu, began, queued = time.process_time(), time.perf_counter(), thread_times().queued_s
+        step(batch)
+        passed, ended = thread_times().queued_s - queued, time.perf_counter()
+        walls.append(max(ended - began - passed, 0.0))
+        cpus.append(time.process_time() - cpu)
+    return Demand(Estimate.of(walls).times(1 / rows), Estimate.of(cpus).times(1 / rows))
+
+
+def held_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a row: the loader uses its arrays again."""
+    return {name: copy(value) for name, value in row.items()}
+
+
+def probe_transform(
+    call: Callable[[Mapping[str, Any], int], Any],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    seconds: float,
+) -> Demand:
+    """Call a transform on held rows, on one thread and on two, and return what a row takes.
+
+    Args:
+        call: The transform of a row, and the row's place.
+        rows: The rows; each call gets a copy.
+        seconds: The time that it may take.
+    """
+    alone = _calls(call, rows, time.perf_counter() + seconds / 3)
+    wall, cpu = (
+        Estimate.of([getattr(one, name) for one in alone]) for name in ("ready_s", "running_s")
+    )
+    found = Demand(wall, cpu)
+    if found.kind == "sleeps":
+        return found
+    share_s = 2 * seconds / 3 / (2 * SLICES)
+    ratios: list[float] = []
+    for _ in range(SLICES):
+        free = _share_of_cores(2, share_s)
+        ratios.append(_cores_of_calls(call, rows, share_s) / free)
+    ratio = Estimate.of(ratios)
+    if ratio.value > NO_LOCK:
+        return found
+    lock = ratio.times(2).inverse(cpu.value)
+    return replace(found, lock=Estimate(*(min(one, cpu.value) for one in astuple(lock))))
+
+
+def _cores_of_calls(
+    call: Callable[[Mapping[str, Any], int], Any], rows: Sequence[Mapping[str, Any]], seconds: float
+) -> float:
+    """Return the cores that two threads with a function get."""
+    stop, ran = time.perf_counter() + seconds, [0.0, 0.0]
+
+    def work(number: int) -> None:
+        before = time.thread_time()
+        while time.perf_counter() < stop:
+            call(held_row(rows[0]), 0)
+        ran[number] = time.thread_time() - before
+
+    began = time.perf_counter()
+    _in_threads([lambda: work(0), lambda: work(1)])
+    return max(sum(ran) / (time.perf_counter() - began), LEAST_CORES)
+
+
+def _calls(
+    call: Callable[[Mapping[str, Any], int], Any], rows: Sequence[Mapping[str, Any]], stop: float
+) -> list[Call]:
+    """Call a function on rows, again and again, until a time."""
+    calls: list[Call] = []
+    while len(calls) < LEAST_CALLS or time.perf_counter() < stop:
+        place = len(calls) % len(rows)
+        row = held_row(rows[place])
+        times, began = thread_times(), time.perf_counter()
+        call(row, place)
+        wall_s, passed = time.perf_counter() - began, thread_times().since(times)
+        running_s = passed.running_s
+        ready_s = max(wall_s - passed.queued_s, running_s)
+        calls.append(Call(ready_s, running_s))
+    return calls
+
+
+def _in_threads(works: Sequence[Callable[[], None]]) -> None:
+    """Run functions at once; the first exception is raised when all have ended."""
+    failed: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]

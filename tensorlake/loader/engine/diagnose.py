@@ -1,0 +1,348 @@
+"""Diagnose a loader: probe its stages with loaders like it, then model, propose and try.
+
+    loader as it is          with the step: its rate, and what each stage takes in it
+    … without the functions  reading and decoding alone, with the same prefetch and workers
+    step, transform          on a held batch, on held rows
+    store                    the plan's reads with 1 to 64 requests in flight
+    cores                    before and after
+
+The user's loader keeps its position: every probe streams with a loader of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.errors import InvalidInputError, TensorlakeError, shown
+from tensorlake.loader.diagnosis import Diagnosis, Estimate
+from tensorlake.loader.diagnosis.model import Demand, Model, StoreFigures
+from tensorlake.loader.diagnosis.passes import HeldBatch, HeldRows, PassFigures, stream
+from tensorlake.loader.diagnosis.probes import free_cores, probe_step, probe_transform
+from tensorlake.loader.diagnosis.requests import Curve, Request, probe_store
+from tensorlake.loader.diagnosis.settings import Resources, faster
+from tensorlake.loader.engine.composed.rows import ComposedPlan
+from tensorlake.loader.runtime.memory import memory_nbytes
+from tensorlake.loader.runtime.rng import takes_rng
+from tensorlake.loader.sources.read_strategy import row_nbytes_of
+from tensorlake.loader.stages.process_transform import check_transform
+from tensorlake.loader.stages.transform import TransformCall
+from tensorlake.quantities import seconds_of
+from tensorlake.storage import usable_cores
+
+if TYPE_CHECKING:
+    from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.config.converter import Converter
+    from tensorlake.loader.engine.iterator import Finish
+    from tensorlake.loader.engine.loader import Loader
+    from tensorlake.loader.engine.open_pass import Opening
+    from tensorlake.loader.runtime.stats import LoaderStats
+
+__all__ = ["Likeness", "diagnose_loader"]
+
+MOST_BUDGET_S = 600.0
+MAX_REQUESTS = 256  # of the store's probe, listed before; then again from the first
+RANGE_NBYTES = 4 << 20  # of one request, as the fetch stage divides a large chunk
+BUSY, IDLE = 0.5, 0.7  # of the time: a store that is busy while the threads are not is the limit
+
+# Shares of the budget
+CORES, WHOLE, INPUT, STEP, TRANSFER, TRANSFORM, STORE, TRIAL = (
+    *(0.03, 0.22, 0.22, 0.06, 0.04, 0.12, 0.12, 0.16),
+)
+
+DECODED = ("gather_s", "decode_s", "cut_s")
+Step = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """A loader to be diagnosed: its parts, and how to make others like it.
+
+    Attributes:
+        make: Makes a loader of the same rows in the same order with other arguments.
+        opening: Its parts, at the beginning of the current epoch.
+        finish: How it converts batches.
+        stats: Its counters so far.
+    """
+
+    make: Callable[[LoaderArguments, Converter], Loader]
+    opening: Opening
+    finish: Finish
+    stats: LoaderStats
+
+
+def diagnose_loader(like: Likeness, step: Step | None, budget_s: Any) -> Diagnosis:
+    """Diagnose a loader in about ``budget_s`` seconds.
+
+    Raises:
+        InvalidInputError: The step is not a function, the budget is not a duration, or the loader
+            has no batch.
+    """
+    if step is not None and not callable(step):
+        raise InvalidInputError(
+            f"step= is a function of a batch, got {shown(step)}\ngive the training step, or leave"
+            " it out",
+            argument="step",
+            actual=step,
+        )
+    seconds = seconds_of(budget_s, what="budget_s")
+    if not 0 < seconds <= MOST_BUDGET_S:
+        raise InvalidInputError(
+            f"budget_s is a duration above 0 and at most {MOST_BUDGET_S:.0f} s, got"
+            f" {shown(budget_s)}\nleave it out: 20 s are enough for most loaders",
+            argument="budget_s",
+            actual=budget_s,
+        )
+    return _Study(like, step, seconds).diagnosis()
+
+
+class _Study:
+    """The probes of one diagnosis."""
+
+    def __init__(self, like: Likeness, step: Step | None, budget_s: float) -> None:
+        self._like = like
+        self._step = step
+        self._budget_s = budget_s
+        opening = like.opening
+        sharding = opening.sharding
+        self._arguments = replace(
+            opening.arguments,
+            seed=opening.seed,
+            rank=sharding.rank,
+            world_size=sharding.world_size,
+            mesh=None,
+        )
+        self._held = HeldBatch(opening.converter)
+        self._notes: list[str] = []
+
+    def diagnosis(self) -> Diagnosis:
+        """Probe, model, propose and try."""
+        whole = self._stream(self._arguments, self._held, self._step, WHOLE)
+        model = self._model(whole)
+        settings, changed = faster(model, self._resources())
+        tried = None
+        at_once = {name: value for name, value in settings.items() if name != "cache"}
+        if "cache" in settings:
+            self._notes.append("cache= helps from the second epoch on: the first one fills it")
+        if at_once:
+            arguments = replace(self._arguments, **at_once)
+            tried = self._stream(arguments, self._like.opening.converter, self._step, TRIAL).rate
+            if tried.value < whole.rate.value:
+                given = ", ".join(f"{name}={value!r}" for name, value in at_once.items())
+                self._notes.append(
+                    f"{given} should be faster by the model, but gave {tried.value:,.0f} rows/s"
+                )
+                settings = {name: one for name, one in settings.items() if name not in at_once}
+                changed, tried = model, None
+        return Diagnosis(
+            model=model,
+            measured=whole.rate,
+            settings=settings,
+            expected=changed.rate,
+            tried=tried,
+            has_step=model.step.wall.value > 0,
+            notes=tuple(self._notes),
+        )
+
+    def _model(self, whole: PassFigures) -> Model:
+        opening, arguments = self._like.opening, self._arguments
+        cores = free_cores(usable_cores(), seconds=CORES * self._budget_s)
+        rows = round(whole.batch_rows) or 1
+        step, transfer = self._probe_loop(rows)
+        read, transform = self._probe_input()
+        curve = self._probe_store()
+        again = free_cores(usable_cores(), seconds=CORES * self._budget_s)
+        stored = row_nbytes_of(opening.rows.reader, tuple(opening.cache.tensors))
+        taken = _Input(read, stored)
+        is_read = read.stats.fetched_nbytes and not opening.rows.reader.store.is_local
+        collate = whole.per_row("collate_s")
+        return Model(
+            workers=arguments.worker_count,
+            cores=_seen(cores, again, whole, read),
+            batch_rows=whole.batch_rows,
+            step=step,
+            transfer=transfer,
+            decode=Demand(taken.decode, taken.decode),
+            collate=Demand(collate, collate),
+            transform=transform,
+            rest_cpu=Estimate.exactly(taken.rest_cpu),
+            store=taken.store(curve, workers=arguments.worker_count) if is_read else None,
+            by_processes=arguments.engine == "processes",
+        )
+
+    def _probe_loop(self, rows: int) -> tuple[Demand, Demand]:
+        """Probe the program's own thread: its step, and the conversion of batches."""
+        step = self._step
+        raw = self._held.batch
+        assert raw is not None, "a pass has handed out a batch"
+        finish = replace(self._like.finish)  # whose counters are not the loader's
+        seconds = TRANSFER * self._budget_s
+        transfer = probe_step(lambda batch: finish(dict(batch)), raw, rows=rows, seconds=seconds)
+        if step is not None:
+            batch = finish(dict(raw))
+            return probe_step(step, batch, rows=rows, seconds=STEP * self._budget_s), transfer
+        stats = self._like.stats
+        if not stats.rows or not stats.user_s:
+            return Demand(), transfer
+        self._notes.append("the step is what the program's loop has taken so far between batches")
+        used = Estimate.exactly(stats.user_s / stats.rows)
+        return Demand(used), transfer
+
+    def _probe_input(self) -> tuple[PassFigures, Demand]:
+        """Probe reading and decoding, without the functions; then the transform on held rows."""
+        opening = self._like.opening
+        function = self._arguments.transform
+        held = HeldRows()
+        plain = replace(self._arguments, batch_transform=None)
+        if function is not None:
+            plain = replace(plain, transform=held, engine="threads", collate=None)
+        read = self._stream(plain, opening.converter, None, INPUT)
+        if function is None or not held.rows:
+            return read, Demand()
+        call = TransformCall(
+            function,
+            seed=opening.seed,
+            epoch=opening.epoch,
+            takes_rng=takes_rng(function),
+            is_deterministic=self._arguments.deterministic,
+        )
+        return read, probe_transform(
+            lambda row, place: call.call(row, row=place, place=place),
+            held.rows,
+            seconds=TRANSFORM * self._budget_s,
+        )
+
+    def _probe_store(self) -> Curve | None:
+        requests = [*islice(_requests(self._like.opening), MAX_REQUESTS)]
+        return probe_store(requests, seconds=STORE * self._budget_s)
+
+    def _stream(
+        self, arguments: LoaderArguments, converter: Any, use: Step | None, share: float
+    ) -> PassFigures:
+        with self._like.make(arguments, converter) as loader:
+            figures = stream(loader, use, seconds=share * self._budget_s)
+        if figures is None:
+            raise InvalidInputError(
+                "diagnose() of a loader that has no batch: there is nothing to measure\ngive it"
+                " rows, or a smaller batch_size"
+            )
+        return figures
+
+    def _resources(self) -> Resources:
+        opening, arguments = self._like.opening, self._arguments
+        stored = row_nbytes_of(opening.rows.reader, tuple(opening.cache.tensors))
+        places = 0 if opening.rows.is_endless else opening.rows.num_places
+        return Resources(
+            cores=usable_cores(),
+            memory_nbytes=memory_nbytes("auto", name="cache"),
+            prefetch_nbytes=arguments.prefetch_nbytes,
+            cache_nbytes=arguments.cache_nbytes,
+            row_nbytes=sum(column.sample_nbytes for column in opening.columns),
+            epoch_nbytes=stored * places,
+            can_fork=_can_fork(arguments),
+        )
+
+
+def _seen(before: Estimate, after: Estimate, *passes: PassFigures) -> Estimate:
+    """Return the free cores: by the probes, and at least what passes have used."""
+    used = max(one.cpu_s / one.seconds for one in passes)
+    return Estimate(
+        max((before.value + after.value) / 2, used),
+        max(min(before.low, after.low), used),
+        max(before.high, after.high, used),
+    )
+
+
+def _can_fork(arguments: LoaderArguments) -> bool:
+    try:
+        check_transform(arguments.transform)
+    except TensorlakeError:
+        return False
+    return arguments.transform is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """What a pass of reading and decoding took per row.
+
+    A pass that is shorter than its read-ahead reads and unpacks more rows than it hands out, so
+    the bytes of a row are those stored, and those read again; the rest was for later rows.
+    """
+
+    figures: PassFigures
+    stored_nbytes: float
+
+    @property
+    def row_nbytes(self) -> float:
+        stats = self.figures.stats
+        again = self.stored_nbytes + stats.refetched_nbytes / stats.rows
+        return min(stats.fetched_nbytes / stats.rows, again)
+
+    @property
+    def ahead(self) -> float:
+        """The share of the bytes read that belongs to the rows handed out."""
+        stats = self.figures.stats
+        return self.row_nbytes * stats.rows / max(stats.fetched_nbytes, 1) or 1.0
+
+    @property
+    def decode(self) -> Estimate:
+        unpacked = self.figures.per_row("unpack_s").times(self.ahead)
+        return unpacked.plus(self.figures.per_row(*DECODED, less="queued_s"))
+
+    @property
+    def rest_cpu(self) -> float:
+        whole = self.figures.cpu_s / self.figures.stats.rows
+        return max(whole * self.ahead - self.decode.value, 0.0)
+
+    def store(self, curve: Curve | None, *, workers: int) -> StoreFigures:
+        figures, stats = self.figures, self.figures.stats
+        worked_s = sum(getattr(stats, name) for name in ("unpack_s", *DECODED, "waiting_s"))
+        is_idle = worked_s / workers < IDLE * figures.seconds
+        is_limit = stats.fetch_s > BUSY * figures.seconds and is_idle
+        return StoreFigures(
+            row_nbytes=self.row_nbytes,
+            own=figures.per_s("fetched_nbytes") if is_limit else None,
+            curve=() if curve is None else curve.rates,
+            latency_s=0.0 if curve is None else curve.latency_s,
+            held=stats.held_s / stats.fetch_s if stats.fetch_s else 0.0,
+        )
+
+
+def _requests(opening: Opening) -> Iterator[Request]:
+    """List the reads of a pass in the order of the plan; none of a local dataset or a server.
+
+    Parts of samples, such as those of videos, are chosen by their steps, and are left out.
+    """
+    rows = opening.rows
+    reader, selection = rows.reader, rows.selection
+    if reader.store.is_local or opening.arguments.decode_on == "server":
+        return
+    by_row = [name for name in opening.sparse if name not in opening.decoders]
+    by_chunk = [name for name in opening.cache.tensors if name not in opening.sparse]
+    sizes = dict(zip(by_row, reader.row_nbytes(by_row), strict=True))
+    plan = rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
+    turn, turns = opening.converter.turn_and_turns()
+    shares = map(opening.batches.share, range(turn, opening.batches.count, turns))
+    if isinstance(plan, ComposedPlan):
+        shares = map(plan.unpack, shares)
+    packs, seen = reader.snapshot.packs, set[Any]()
+    for share in shares:
+        physical = selection.physical(plan.at(plan.deal(share)))
+        for name in by_row:
+            for row in range(len(physical)):
+                yield sizes[name], partial(reader.fetch, name, physical[row : row + 1])
+        for name in by_chunk:
+            located = reader.locate(name, physical)
+            for number in np.unique(located.chunk).tolist():
+                key = located.chunks[number]
+                if key.is_fill or key in seen:
+                    continue
+                seen.add(key)
+                for start in range(0, key.nbytes, RANGE_NBYTES):
+                    nbytes = min(RANGE_NBYTES, key.nbytes - start)
+                    yield nbytes, partial(packs.read_range, key.pack, key.offset + start, nbytes)
