@@ -12,9 +12,9 @@ import numpy as np
 
 import tensorlake as tl
 from tensorlake.cli.exits import wrong_usage
-from tensorlake.loader import Epoch, measure_epochs
+from tensorlake.loader import Diagnosis, Epoch, measure_epochs
 
-__all__ = ["BenchRun", "Measured", "digest_of", "measure_ours"]
+__all__ = ["BenchRun", "Measured", "diagnose_ours", "digest_of", "measure_ours"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,12 @@ def measure_ours(run: BenchRun, *, is_compared: bool = True) -> Measured:
         with rows.torch(**dict[str, Any](arguments, shuffle=False)) as loader:
             first = digest_of(next(iter(loader), {}))
     return Measured(plan, epochs, first, f"decode threads {epochs[-1].stats.threads}")
+
+
+def diagnose_ours(run: BenchRun) -> Diagnosis:
+    """Diagnose our loader: what limits its rate, without a training step."""
+    with run.open() as (rows, arguments), rows.loader(**arguments) as loader:
+        return loader.diagnose()
 
 
 def digest_of(batch: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

@@ -1,7 +1,7 @@
 """``tensorlake bench URL``: measure how fast a dataset streams, and name the bottleneck."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import AsJson, At, Columns, Url, parse_columns
 from tensorlake.cli.output import print_json
 from tensorlake.cli.terms import Terms
+
+if TYPE_CHECKING:
+    from tensorlake.cli.bench.run import BenchRun
 
 __all__ = ["bench"]
 
@@ -45,6 +48,10 @@ def bench(
         str | None,
         typer.Option("--against", metavar="OPPONENT", help="Compare with another loader: torch."),
     ] = None,
+    diagnose: Annotated[
+        bool,
+        typer.Option("--diagnose", help="Find what limits the rate, and which settings help."),
+    ] = False,
     query: Annotated[
         str | None, typer.Option("--query", metavar="TQL", help="Query that selects the rows.")
     ] = None,
@@ -75,6 +82,11 @@ def bench(
     )
     if html is not None and not html.parent.is_dir():
         wrong_usage(f"--html: folder {str(html.parent)!r} not found")  # before minutes of measuring
+    if diagnose:
+        if against is not None:
+            wrong_usage("--diagnose and --against: give one of them")
+        _diagnose(run, html, as_json=as_json)
+        return
     if against is None:
         contest, measured = None, measure_ours(run, is_compared=False)
         report = measured.report
@@ -100,3 +112,15 @@ def bench(
         print_json(document | ({} if contest is None else {"against": contest.to_json()}))
     else:
         print(report)
+
+
+def _diagnose(run: "BenchRun", html: Path | None, *, as_json: bool) -> None:
+    from tensorlake.cli.bench.run import diagnose_ours
+
+    found = diagnose_ours(run)
+    if html is not None:
+        found.to_html(html)
+    if as_json:
+        print_json({"url": run.url, "batch_size": run.batch_size, **found.to_dict()})
+    else:
+        print(found)

@@ -10,7 +10,6 @@ ds.runs["resnet-50"].batch(step=41_200)                 # the very arrays again
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.rowset import HasRows, HasViews, RowSet, rowset_of
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.runs.counterfactual import Counterfactual
+from tensorlake.dataset.runs.diagnosis import Step, diagnose_again
 from tensorlake.dataset.runs.exclusion import put_exclusion
 from tensorlake.dataset.runs.record import Record
 from tensorlake.dataset.runs.recorder import Recorder
@@ -45,7 +45,7 @@ from tensorlake.errors import InvalidInputError, did_you_mean, shown
 from tensorlake.quantities import checked_integer, plural
 
 if TYPE_CHECKING:
-    from tensorlake.loader import Framework, Loader
+    from tensorlake.loader import Diagnosis, Framework, Loader
 
 __all__ = ["Run"]
 
@@ -244,6 +244,22 @@ class Run:
         from tensorlake.dataset.runs.hooks import trainer_callback
 
         return trainer_callback(self._recording().log_counted)
+
+    def diagnose(
+        self, step: Step | None = None, budget_s: float | str = 20, **arguments: Any
+    ) -> Diagnosis:
+        """Measure what limits the run's loader; see ``loader.diagnose()``.
+
+        Args:
+            step: The training step; without it a wait of the recorded time between batches.
+            budget_s: About how long it may take, in seconds.
+            arguments: Arguments of a finished run that were not recorded, such as ``transform=``.
+        """
+        loader = None if self._recorder is None else self._recorder.loader
+        if loader is not None:
+            return loader.diagnose(step, budget_s)
+        passes = self._replay(), self._known_stretches(), self.steps
+        return diagnose_again(*passes, step=step, budget_s=budget_s, given=arguments)
 
     def close(self) -> None:
         """Write what was logged; the run can be opened again.
@@ -476,16 +492,8 @@ class Run:
         return {rank: Timeline(segments, rank) for rank in {one.rank for one in segments}}
 
     def _known_stretches(self) -> list[Stretch]:
-        """Return the stretches, the last only as far as steps of it were recorded."""
-        stretches = list(Timeline(self._record.segments()).stretches)
-        if stretches:
-            steps = self.steps
-            last = max(steps.column("step").to_pylist(), default=-1)
-            newest = stretches[-1]
-            stop = max(last + 1, newest.start)
-            ends = stop if newest.stop is None else min(stop, newest.stop)
-            stretches[-1] = replace(newest, stop=ends)
-        return stretches
+        last = max(self.steps.column("step").to_pylist(), default=-1)
+        return Timeline(self._record.segments()).known(last)
 
     def _replay(self) -> Replay:
         was = str(self._record.content.get("dataset"))

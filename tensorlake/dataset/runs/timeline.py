@@ -11,7 +11,7 @@ Within an attempt steps only count on, also if the program goes back to an earli
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,16 @@ class Timeline:
         self.stretches = [
             Stretch(one.step, _stop(one, end), one) for one, end in zip(kept, ends, strict=True)
         ]
+
+    def known(self, last: int) -> list[Stretch]:
+        """Return the stretches, the newest only as far as a step that is the last one recorded."""
+        stretches = list(self.stretches)
+        if stretches:
+            newest = stretches[-1]
+            stop = max(last + 1, newest.start)
+            ends = stop if newest.stop is None else min(stop, newest.stop)
+            stretches[-1] = replace(newest, stop=ends)
+        return stretches
 
     def stretch(self, step: int) -> Stretch:
         """Return the stretch of a step.

@@ -46,7 +46,7 @@ class Demand:
 
     Attributes:
         wall: With a thread of its own and a free core.
-        cpu: Of a processor.
+        cpu: Processor time.
         lock: With the interpreter's lock, where that was measured.
     """
 
@@ -56,7 +56,7 @@ class Demand:
 
     @property
     def kind(self) -> Kind:
-        """What the stage does most of its time."""
+        """The main activity of the stage."""
         if self.cpu.value < (1 - SLEEPS_SHARE) * self.wall.value:
             return "sleeps"
         return "holds the lock" if self.lock.value > LOCKED_SHARE * self.cpu.value else "computes"
@@ -64,13 +64,13 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class StoreFigures:
-    """What a store gives.
+    """The speed of a store.
 
     Attributes:
         row_nbytes: Bytes that are read per row.
         own: Bytes per second with the loader's own requests in flight; None: the store was not
             what the loader waited for.
-        curve: Bytes per second with so many requests in flight, ascending.
+        curve: Bytes per second by number of requests in flight, ascending.
         latency_s: Median seconds of a request that is alone.
         held: Share of the time of reading in which ``prefetch`` prevented more requests.
     """
@@ -105,7 +105,7 @@ class StoreFigures:
         has_more = most.value > own.value * MORE
         if has_more and self.held >= 0.5:  # noqa: PLR2004 - most of the time
             return "prefetch"
-        return "bandwidth" if self.is_saturated and not has_more else "latency"
+        return "bandwidth" if self.is_saturated else "latency"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Streamed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PassFigures:
-    """What a pass did after its first batch.
+    """Figures of a pass after its first batch.
 
     Attributes:
         seconds: The time.

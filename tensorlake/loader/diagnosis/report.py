@@ -15,16 +15,15 @@ __all__ = ["Diagnosis"]
 UNCERTAIN = 1.5  # a range wider than this says that the machine was busy, or the data uneven
 
 NAMES = {
-    "step": "the program's own step",
+    "step": "the step",
     "transfer": "converting batches, and batch_transform=",
     "decode": "unpacking and decoding",
     "collate": "collating",
-    "transform": "transform=",
+    "transform": "the function transform=",
     "bandwidth": "the store's bandwidth",
     "latency": "the store's latency",
-    "prefetch": "the size of prefetch=, which keeps requests back",
+    "prefetch": "the size of prefetch=",
 }
-STALL_NAMES = NAMES | {"compute": "the program's own step"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Diagnosis:
         expected: Rows per second with them, by the model.
         tried: Rows per second with them, measured; None if they were not tried.
         has_step: Whether the step is in the model.
-        notes: What could not be measured.
+        notes: Gaps of the measurement.
     """
 
     model: Model
@@ -51,7 +50,7 @@ class Diagnosis:
 
     @property
     def bottleneck(self) -> str:
-        """What limits the rate.
+        """The stage, or the property of the store, that limits the rate.
 
         ``step``, ``transfer``, ``decode``, ``collate`` or ``transform``; of a store ``latency``,
         ``bandwidth`` or ``prefetch``. Empty if nothing takes time.
@@ -163,7 +162,7 @@ class Diagnosis:
 
     @property
     def all_notes(self) -> list[str]:
-        """What was not measured, and how uncertain the rest is."""
+        """The notes, and reasons for a wide interval."""
         low, high = self.interval
         notes = list(self.notes)
         if not self.has_step:

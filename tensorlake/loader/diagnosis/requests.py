@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,16 +19,16 @@ Request: TypeAlias = tuple[int, Callable[[], Awaitable[Any]]]
 """Bytes, and the read."""
 
 IN_FLIGHT = (1, 4, 16, 64)
-BLOCKS = 4
+PATIENCE = 10  # times its share of the time: then a request is given up
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What a store gives.
+    """The speed of a store.
 
     Attributes:
         latency_s: Median seconds of a request that is alone.
-        rates: Bytes per second with so many requests in flight.
+        rates: Bytes per second by number of requests in flight.
     """
 
     latency_s: float
@@ -48,7 +49,7 @@ def probe_store(requests: Sequence[Request], *, seconds: float) -> Curve | None:
 
     Args:
         requests: The reads, in the order of the plan; made again after the last.
-        seconds: For all of them; a request that is not answered by then is given up.
+        seconds: For all of them; requests in flight at the end are waited for.
     """
     if not requests:
         return None
@@ -84,7 +85,7 @@ async def _read(
                 return
 
     tasks = [asyncio.create_task(one_after_the_other()) for _ in range(count)]
-    done, late = await asyncio.wait(tasks, timeout=seconds)
+    done, late = await asyncio.wait(tasks, timeout=PATIENCE * seconds)
     for task in late:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
@@ -93,17 +94,7 @@ async def _read(
 
 
 def _rate(answers: _Answers, began: float) -> Estimate:
-    """Return bytes per second; the range is that of parts of the time."""
-    whole = sum(answers.nbytes) / (answers.ended[-1] - began)
-    parts: Sequence[float] = []
-    size = len(answers.ended) // BLOCKS
-    if size:
-        borders = [began, *(answers.ended[size * (n + 1) - 1] for n in range(BLOCKS))]
-        sums = [sum(answers.nbytes[size * n : size * (n + 1)]) for n in range(BLOCKS)]
-        parts = [
-            nbytes / (after - before)
-            for nbytes, before, after in zip(sums, borders, borders[1:], strict=False)
-            if after > before
-        ]
-    spread = Estimate.of([*parts, whole])
-    return Estimate(whole, min(spread.low, whole), max(spread.high, whole))
+    """Return bytes per second; the range is that of as many independent arrivals."""
+    rate = sum(answers.nbytes) / (answers.ended[-1] - began)
+    spread = rate / math.sqrt(len(answers.ended))
+    return Estimate(rate, rate - spread / 2, rate + spread)

@@ -26,7 +26,7 @@ DEFAULT_PREFETCH = 256 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What the settings may use.
+    """Limits of the settings.
 
     Attributes:
         cores: Cores that this process may use.

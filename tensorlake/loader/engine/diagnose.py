@@ -268,7 +268,7 @@ def _can_fork(arguments: LoaderArguments) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """What a pass of reading and decoding took per row.
+    """Figures per row of a pass of reading and decoding.
 
     A pass that is shorter than its read-ahead reads and unpacks more rows than it hands out, so
     the bytes of a row are those stored, and those read again; the rest was for later rows.

@@ -272,23 +272,20 @@ class Loader:
     ) -> Diagnosis:
         """Measure each stage alone, name what limits the rate, and propose faster settings.
 
-        The loader keeps its position. Without ``step`` the time between batches so far counts.
-
         Args:
-            step: The training step of a batch, which is called on batches as in training.
+            step: The training step of a batch; without one, the time between batches so far counts.
             budget_s: About how long it may take, in seconds.
         """
         sharding = self._sharding
         opening = self._opening(sharding, self._batches(sharding, 0))
-        like = Likeness(self._like, opening, self._finish, self._stats_now())
-        return diagnose_loader(like, step, budget_s)
+        return diagnose_loader(
+            Likeness(self._like, opening, self._finish, self._stats_now()), step, budget_s
+        )
 
     def _like(self, arguments: LoaderArguments, converter: Converter) -> Loader:
         """Make a loader of the same rows, at the beginning of the same epoch."""
         made = type(self)(self._rows, arguments, converter)
         made._order = self._order  # noqa: SLF001 - of the same class
-        if self._finish.holes is not None:
-            made.leave_out(self._finish.holes)
         made.set_epoch(self._place.epoch)
         return made
 
@@ -454,8 +451,8 @@ class Loader:
 
     def _batches(self, sharding: Sharding, start: int | None = None) -> Batches:
         """Return the batches of the epoch from a place on, by default the current one."""
-        start = self._place.position if start is None else start
         epoch = self.order, self._seed, self._place.epoch
+        start = self._place.position if start is None else start
         return self._batching.batches(sharding, start, epoch, self._plan)
 
     def _numbers(self, batches: Batches) -> range:
