@@ -88,11 +88,6 @@ class Recorder:
         """The step whose batch was handed out last; None before the first."""
         return self._recent[-1].step if self._recent else None
 
-    @property
-    def loader(self) -> Loader | None:
-        """The loader whose passes are recorded; None before one is made, and after its end."""
-        return None if self._watches is None else self._watches.loader()
-
     def watch(self, loader: Loader, framework: str, arguments: Mapping[str, Any]) -> None:
         """Record the passes of a loader from now on, in place of another's."""
         self._check_usable()

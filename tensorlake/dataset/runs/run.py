@@ -10,6 +10,7 @@ ds.runs["resnet-50"].batch(step=41_200)                 # the very arrays again
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -25,7 +26,7 @@ from tensorlake.dataset.runs.record import Record
 from tensorlake.dataset.runs.recorder import Recorder
 from tensorlake.dataset.runs.replay import CanLoad, Replay, Seen
 from tensorlake.dataset.runs.tables import EVENT_COLUMNS, ROW_COLUMNS, Table, read_tables
-from tensorlake.dataset.runs.timeline import Stretch, Timeline
+from tensorlake.dataset.runs.timeline import Stretch, Timeline, of_epoch
 from tensorlake.dataset.runs.values import (
     IDS,
     batch_ids,
@@ -439,18 +440,7 @@ class Run:
         Raises:
             InvalidInputError: No such epoch was recorded, or none was completed.
         """
-        stretches = self._known_stretches()
-        if epoch is None and last:
-            done = [one.epoch for one in stretches if one.is_whole]
-            if not done:
-                raise InvalidInputError(
-                    f"run {self.name!r} completed no epoch\nname one: epoch => 0"
-                )
-            epoch = max(done)
-        if epoch is not None:
-            stretches = [one for one in stretches if one.epoch == epoch]
-            if not stretches:
-                raise InvalidInputError(f"run {self.name!r} has no epoch {epoch}")
+        stretches = of_epoch(self._known_stretches(), epoch, last=last, run=self.name)
         replay = self._replay()
         return (replay.seen(stretch) for stretch in stretches)
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tensorlake.dataset.runs.record import Segment
 from tensorlake.errors import InvalidInputError
 
-__all__ = ["Stretch", "Timeline"]
+__all__ = ["Stretch", "Timeline", "of_epoch"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -46,6 +46,27 @@ class Stretch:
 
     def __contains__(self, step: int) -> bool:
         return self.start <= step and (self.stop is None or step < self.stop)
+
+
+def of_epoch(
+    stretches: Sequence[Stretch], epoch: int | None, *, last: bool, run: str
+) -> Sequence[Stretch]:
+    """Return the stretches of an epoch; of None: all, or with ``last`` the last completed one's.
+
+    Raises:
+        InvalidInputError: The run has no such epoch, or completed none.
+    """
+    if epoch is None and last:
+        done = [one.epoch for one in stretches if one.is_whole]
+        if not done:
+            raise InvalidInputError(f"run {run!r} completed no epoch\nname one: epoch => 0")
+        epoch = max(done)
+    if epoch is None:
+        return stretches
+    found = [one for one in stretches if one.epoch == epoch]
+    if not found:
+        raise InvalidInputError(f"run {run!r} has no epoch {epoch}")
+    return found
 
 
 class Timeline:

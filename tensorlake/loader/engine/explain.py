@@ -11,11 +11,13 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from tensorlake.loader.config.batch_schema import IMAGE_NDIM
+from tensorlake.loader.sources.read_strategy import row_nbytes_of
 from tensorlake.quantities import human_nbytes
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.column_plan import ColumnPlan
+    from tensorlake.loader.engine.open_pass import Opening
     from tensorlake.loader.plan.selection import Selection
     from tensorlake.loader.plan.sharding import Sharding
     from tensorlake.loader.runtime.stats import Stage
@@ -61,16 +63,11 @@ def describe_loader(
 
 
 def describe_plan(
+    opening: Opening,
     *,
-    selection: Selection,
     drawn: int,
-    ordered: str,
     batched: str,
-    sharding: Sharding,
     columns: tuple[ColumnPlan, ...],
-    sparse: tuple[str, ...],
-    row_nbytes: int,
-    arguments: LoaderArguments,
     stages: Sequence[Stage],
     channels_first: AbstractSet[str],
 ) -> str:
@@ -78,7 +75,11 @@ def describe_plan(
 
     ``drawn`` is the number of rows of an epoch, and ``stages`` are those measured by its passes.
     """
+    rows, arguments, sharding = opening.rows, opening.arguments, opening.sharding
+    selection, sparse = rows.selection, opening.sparse
+    ordered = rows.describe(opening.order)
     num_rows = selection.num_rows
+    row_nbytes = row_nbytes_of(rows.reader, tuple(opening.cache.tensors))
     stored = drawn * row_nbytes
     lines = [
         (

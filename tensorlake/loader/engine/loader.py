@@ -45,7 +45,7 @@ from tensorlake.loader.runtime.stats import LoaderStats
 from tensorlake.loader.sources.arrangement import SplicedRows, advanced, edited, returned
 from tensorlake.loader.sources.buffer_pool import SlabPool
 from tensorlake.loader.sources.chunk_cache import ChunkCache
-from tensorlake.loader.sources.read_strategy import cache_short_nbytes, row_nbytes_of
+from tensorlake.loader.sources.read_strategy import cache_short_nbytes
 from tensorlake.loader.sources.remote import check_remote
 from tensorlake.loader.sources.rows import state_of
 from tensorlake.loader.stages.adaptive_limit import ConcurrencyLimit
@@ -278,9 +278,8 @@ class Loader:
         """
         sharding = self._sharding
         opening = self._opening(sharding, self._batches(sharding, 0))
-        return diagnose_loader(
-            Likeness(self._like, opening, self._finish, self._stats_now()), step, budget_s
-        )
+        like = Likeness(self._like, opening, self._finish, self._stats_now())
+        return diagnose_loader(like, step, budget_s)
 
     def _like(self, arguments: LoaderArguments, converter: Converter) -> Loader:
         """Make a loader of the same rows, at the beginning of the same epoch."""
@@ -293,15 +292,10 @@ class Loader:
         """Describe the plan, without running it, and the ceilings measured so far."""
         sharding = self._sharding
         return describe_plan(
-            selection=self._rows.selection,
+            self._opening(sharding, RowBatches(sharding, self._rows.num_places)),
             drawn=self._batching.num_drawn,
-            ordered=self._rows.describe(self.order),
             batched=self._batching.describe(sharding, self.__len__, is_priced=True),
-            sharding=sharding,
             columns=self._shown_columns(),
-            sparse=self._opening(sharding, RowBatches(sharding, self._rows.num_places)).sparse,
-            row_nbytes=row_nbytes_of(self._rows.reader, tuple(self._cache.tensors)),
-            arguments=self._arguments,
             stages=self.stats().stages,
             channels_first=self._finish.channels_first,
         )
