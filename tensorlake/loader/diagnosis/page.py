@@ -6,12 +6,8 @@ The page loads nothing and runs no scripts: it can be archived with a report.
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
-from tensorlake.loader.diagnosis.model import STALLS
-
-if TYPE_CHECKING:
-    from tensorlake.loader.diagnosis.report import Diagnosis
+from tensorlake.loader.diagnosis.model import STALLS, Model
 
 __all__ = ["page_of"]
 
@@ -39,24 +35,25 @@ STYLE = (
 WIDTH, BAR, LEFT = 860, 26, 150
 
 
-def page_of(found: Diagnosis) -> str:
+def page_of(model: Model, *, sentence: str, report: str) -> str:
     """Return the page."""
+    title = "nothing" if model.limit is None else model.limit.stage
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
-        f"<title>Diagnosis: {escape(found.bottleneck or 'nothing')}</title><style>{STYLE}</style>"
-        f"<h1>{escape(found.sentence)}</h1>"
-        f"<h2>One step, {sum(found.stalls.values()) * 1e3:,.1f} ms</h2>{_strip(found)}"
-        f"<h2>What each part could do alone, in rows per second</h2>{_bars(found)}"
+        f"<title>Diagnosis: {escape(title)}</title><style>{STYLE}</style>"
+        f"<h1>{escape(sentence)}</h1>"
+        f"<h2>One step, {sum(model.stalls.values()) * 1e3:,.1f} ms</h2>{_strip(model)}"
+        f"<h2>What each part could do alone, in rows per second</h2>{_bars(model)}"
         "<p>The parts work at the same time, so the shortest bar is the rate of the whole. A thin"
         " line shows the range of the measurements.</p>"
-        f"<h2>Report</h2><pre>{escape(str(found))}</pre></html>\n"
+        f"<h2>Report</h2><pre>{escape(report)}</pre></html>\n"
     )
 
 
-def _strip(found: Diagnosis) -> str:
-    whole = sum(found.stalls.values()) or 1.0
+def _strip(model: Model) -> str:
+    whole = sum(model.stalls.values()) or 1.0
     drawn, legend, x = "", "", 0.0
-    for name, seconds in found.stalls.items():
+    for name, seconds in model.stalls.items():
         if not seconds:
             continue
         width = WIDTH * seconds / whole
@@ -71,9 +68,9 @@ def _strip(found: Diagnosis) -> str:
     return f"{box}{drawn}</svg><p>{legend}</p>"
 
 
-def _bars(found: Diagnosis) -> str:
-    ceilings = found.model.ceilings
-    least = found.rate
+def _bars(model: Model) -> str:
+    ceilings = model.ceilings
+    least = model.rate.value
     most = min(max((one.rate.value for one in ceilings), default=1.0), 10 * least) or 1.0
     scale = (WIDTH - LEFT - 130) / most
     drawn = ""

@@ -29,6 +29,10 @@ class Streamed(Protocol):
         """The counters."""
         ...
 
+    def close(self) -> None:
+        """End its threads."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PassFigures:

@@ -123,7 +123,8 @@ class Diagnosis:
         """Write a page with a strip of a step and the ceilings; it loads nothing."""
         from tensorlake.loader.diagnosis.page import page_of
 
-        Path(path).write_text(page_of(self), encoding="utf-8")
+        page = page_of(self.model, sentence=self.sentence, report=str(self))
+        Path(path).write_text(page, encoding="utf-8")
 
     def __str__(self) -> str:
         low, high = self.interval

@@ -12,6 +12,7 @@ The user's loader keeps its position: every probe streams with a loader of its o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -22,7 +23,7 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, TensorlakeError, shown
 from tensorlake.loader.diagnosis import Diagnosis, Estimate
 from tensorlake.loader.diagnosis.model import Demand, Model, StoreFigures
-from tensorlake.loader.diagnosis.passes import HeldBatch, HeldRows, PassFigures, stream
+from tensorlake.loader.diagnosis.passes import HeldBatch, HeldRows, PassFigures, Streamed, stream
 from tensorlake.loader.diagnosis.probes import free_cores, probe_step, probe_transform
 from tensorlake.loader.diagnosis.requests import Curve, Request, probe_store
 from tensorlake.loader.diagnosis.settings import Resources, faster
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.engine.iterator import Finish
-    from tensorlake.loader.engine.loader import Loader
     from tensorlake.loader.engine.open_pass import Opening
     from tensorlake.loader.runtime.stats import LoaderStats
 
@@ -70,7 +70,7 @@ class Likeness:
         stats: Its counters so far.
     """
 
-    make: Callable[[LoaderArguments, Converter], Loader]
+    make: Callable[[LoaderArguments, Converter], Streamed]
     opening: Opening
     finish: Finish
     stats: LoaderStats
@@ -224,7 +224,7 @@ class _Study:
     def _stream(
         self, arguments: LoaderArguments, converter: Any, use: Step | None, share: float
     ) -> PassFigures:
-        with self._like.make(arguments, converter) as loader:
+        with closing(self._like.make(arguments, converter)) as loader:
             figures = stream(loader, use, seconds=share * self._budget_s)
         if figures is None:
             raise InvalidInputError(

@@ -25,7 +25,6 @@ from tensorlake.loader.config.converter import Converter
 from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_compare
 from tensorlake.loader.engine.batching import batching_of
 from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
-from tensorlake.loader.engine.diagnose import Likeness, diagnose_loader
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
 from tensorlake.loader.engine.iterator import BatchIterator, Finish, Pass, Watcher, await_end
 from tensorlake.loader.engine.memory_budget import bounds
@@ -276,6 +275,8 @@ class Loader:
             step: The training step of a batch; without one, the time between batches so far counts.
             budget_s: About how long it may take, in seconds.
         """
+        from tensorlake.loader.engine.diagnose import Likeness, diagnose_loader
+
         sharding = self._sharding
         opening = self._opening(sharding, self._batches(sharding, 0))
         like = Likeness(self._like, opening, self._finish, self._stats_now())
