@@ -277,8 +277,7 @@ class Loader:
         """
         from tensorlake.loader.engine.diagnose import Likeness, diagnose_loader
 
-        sharding = self._sharding
-        opening = self._opening(sharding, self._batches(sharding, 0))
+        opening = self._opening(self._sharding, self._batches(self._sharding, 0))
         like = Likeness(self._like, opening, self._finish, self._stats_now())
         return diagnose_loader(like, step, budget_s)
 
