@@ -26,9 +26,10 @@ from tensorlake.types import (
     Sequence,
     Text,
     UniformColumn,
-    VideoHandle,
+    Video,
     widened_column,
 )
+from tensorlake_server.media.handles import VOLUME
 from tensorlake_server.media.images import is_drawable
 from tensorlake_server.media.masks import MASK_KINDS
 from tensorlake_server.messages.messages import TensorInfo
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from tensorlake.types import Column, SampleType
+    from tensorlake.types import Column, SampleHandle, SampleType
     from tensorlake_server.lake.lake import Readable
 
 __all__ = [
@@ -49,13 +50,14 @@ __all__ = [
     "column_type",
     "has_frames",
     "identify_samples",
+    "is_read_in_parts",
     "list_tensors",
     "named_positions",
     "page_positions",
     "read_column",
+    "read_handles",
     "read_identity",
     "read_rows",
-    "read_videos",
 ]
 
 IDENTITY = ("_row", "_row_id")  # of a row: no tensor's name begins so
@@ -179,12 +181,16 @@ def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64])
     return TypedColumn(readable.schema[name], widened_column(column))
 
 
-def read_videos(
+def read_handles(
     readable: Readable, name: str, positions: npt.NDArray[np.int64]
-) -> list[VideoHandle | None]:
-    """Find videos by position, from headers alone; None for NULL."""
-    found = rowset_of(readable).handles(name, positions)
-    return [one if isinstance(one, VideoHandle) else None for one in found]
+) -> list[SampleHandle | None]:
+    """Find samples that are decoded in parts by position, from headers alone; None for NULL."""
+    return rowset_of(readable).handles(name, positions)
+
+
+def is_read_in_parts(one: SampleType) -> bool:
+    """Whether samples are drawn, or their files sent, without reading all of them."""
+    return isinstance(one, Video) or one.drawn_as == VOLUME
 
 
 def identify_samples(
@@ -228,7 +234,7 @@ def _describe(name: str, one: SampleType) -> TensorInfo:
     dtype = one.dtype
     of = getattr(one, "of", None)
     kind = one.drawn_as
-    is_image = _is_image(one) or has_frames(one)
+    is_image = _is_image(one) or has_frames(one) or kind == VOLUME
     return TensorInfo(
         name=name,
         kind=kind,

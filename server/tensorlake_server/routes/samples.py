@@ -18,22 +18,24 @@ from starlette.responses import StreamingResponse
 
 from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptSampleError, InvalidInputError, TensorlakeError
-from tensorlake.types import EncodedColumn, Sequence, Video, take
+from tensorlake.types import EncodedColumn, Sequence, VideoHandle, take
 from tensorlake_server.bodies.columns import (
     TypedColumn,
     check_names,
     column_type,
     has_frames,
     identify_samples,
+    is_read_in_parts,
     named_positions,
     read_column,
-    read_videos,
+    read_handles,
 )
 from tensorlake_server.bodies.frames import FRAMES_TYPE, Frame, FrameKind
 from tensorlake_server.bodies.json import BodyRoute
 from tensorlake_server.http.caching import asks_any, cache_headers, etag_of, not_modified
 from tensorlake_server.http.problems import ImageTooLargeError, Problem
 from tensorlake_server.http.ranges import asked_range, is_same_answer
+from tensorlake_server.media.handles import VOLUME, draw_handle, plane_of
 from tensorlake_server.media.images import (
     PASSIVE_IMAGES,
     EncodedImage,
@@ -46,7 +48,6 @@ from tensorlake_server.media.images import (
 )
 from tensorlake_server.media.masks import MASK_KINDS, render_mask
 from tensorlake_server.media.orientation import without_turn
-from tensorlake_server.media.videos import poster_of
 from tensorlake_server.media.windows import Window, is_deep, parse_window, range_of, window_of
 from tensorlake_server.messages.messages import (
     MAX_THUMBNAIL_SIDE,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from tensorlake.types import VideoHandle
+    from tensorlake.types import SampleHandle
     from tensorlake_server.bodies.thumbnails import Thumbnails
     from tensorlake_server.lake.lake import Readable
 
@@ -160,8 +161,8 @@ def _answer(request: Request, asked: _Asked) -> Response:
     known = not_modified(request, headers)
     if known is not None and not asks_any(request):  # of `*` it matters that there is one
         return known
-    if isinstance(column_type(readable, tensor), Video):
-        return _video(request, asked, readable, positions, headers, known)
+    if is_read_in_parts(column_type(readable, tensor)):
+        return _in_parts(request, asked, readable, positions, headers, known)
     read = read_column(readable, tensor, positions)
     if read.is_null(0):
         raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
@@ -182,7 +183,7 @@ def _answer(request: Request, asked: _Asked) -> Response:
     return _ranged(request, shown.data, headers, shown.media_type)
 
 
-def _video(
+def _in_parts(
     request: Request,
     asked: _Asked,
     readable: Readable,
@@ -190,22 +191,23 @@ def _video(
     headers: dict[str, str],
     known: Response | None,
 ) -> Response:
-    """Answer with a poster of a video, or with bytes of its file; only these parts are read."""
-    (video,) = read_videos(readable, asked.tensor, positions)
-    if video is None:
+    """Answer with an image of a video or a volume, or with bytes of it; only these are read."""
+    (sample,) = read_handles(readable, asked.tensor, positions)
+    if sample is None:
         where = f"row {asked.row} of {asked.tensor!r}"
         raise Problem(404, "null-sample", f"{where} is NULL and has no sample")
     if known is not None:
         return known
-    if asked.size is not None and not asked.is_raw:
-        poster = poster_of(video, asked.size)
-        return _ranged(request, poster.data, headers, poster.media_type)
     media_type = OCTETS
     if not asked.is_raw:
-        media_type = video.media_type
+        window = parse_window(asked.window)
+        image = draw_handle(sample, size=asked.size, frame=asked.frame, window=window)
+        if image is not None:
+            return _ranged(request, image.data, headers, image.media_type)
+        media_type = sample.media_type if isinstance(sample, VideoHandle) else OCTETS
     if media_type == OCTETS:
         headers |= ATTACHMENT
-    return _ranged(request, video, headers, media_type)
+    return _ranged(request, sample, headers, media_type)
 
 
 @router.get("/{name}/tensors/{tensor}/{row}/window", response_model=WindowInfo)
@@ -220,14 +222,7 @@ def read_window(
 ) -> WindowInfo:
     """Read the window that a deep image has of its own, and its range of values."""
     readable = lake_of(request).readable(name, version=version, view=view, digest=digest)
-    read = read_column(readable, tensor, named_positions(readable, [row]))
-    if read.is_null(0):
-        raise Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
-    read = _first_frame(read, 0)
-    if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, 0):
-        array = decode_deep(read.column.samples[0])
-    else:
-        array = _decoded(read, 0)
+    array = _windowed(readable, tensor, row)
     if array is None or not (is_deep(array.dtype) and is_drawable(array.dtype, array.shape)):
         raise InvalidInputError(
             f"row {row} of {tensor!r} has no window: it is not a 16-bit or real image"
@@ -236,6 +231,24 @@ def read_window(
         )
     window, (least, most) = window_of(array), range_of(array)
     return WindowInfo(low=window.low, high=window.high, minimum=least, maximum=most)
+
+
+def _windowed(readable: Readable, tensor: str, row: int) -> np.ndarray | None:
+    """Decode the image that a window is chosen for; None for an encoded one that is not deep."""
+    positions = named_positions(readable, [row])
+    is_null = Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
+    if column_type(readable, tensor).drawn_as == VOLUME:
+        (volume,) = read_handles(readable, tensor, positions)
+        if volume is None:
+            raise is_null
+        return plane_of(volume, None)
+    read = read_column(readable, tensor, positions)
+    if read.is_null(0):
+        raise is_null
+    read = _first_frame(read, 0)
+    if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, 0):
+        return decode_deep(read.column.samples[0])
+    return _decoded(read, 0)
 
 
 @router.post(
@@ -286,20 +299,23 @@ def _draw_rows(
 def _drawn(
     readable: Readable, asked: ThumbnailsRequest, rows: npt.NDArray[np.int64]
 ) -> Iterator[Frame]:
-    if isinstance(column_type(readable, asked.tensor), Video):
-        yield from (_poster(one, asked) for one in read_videos(readable, asked.tensor, rows))
+    if is_read_in_parts(column_type(readable, asked.tensor)):
+        handles = read_handles(readable, asked.tensor, rows)
+        yield from (_poster(one, asked) for one in handles)
         return
     read = read_column(readable, asked.tensor, rows)
     yield from (_frame(read, position, asked) for position in range(len(rows)))
 
 
-def _poster(video: VideoHandle | None, asked: ThumbnailsRequest) -> Frame:
-    if video is None:
+def _poster(sample: SampleHandle | None, asked: ThumbnailsRequest) -> Frame:
+    if sample is None:
         return Frame(FrameKind.NONE)
     try:
-        return Frame.of_image(poster_of(video, asked.size))
+        window = parse_window(asked.window)
+        image = draw_handle(sample, size=asked.size, frame=None, window=window)
     except (CorruptSampleError, ImageTooLargeError) as error:
         return Frame.of_error(error)
+    return Frame(FrameKind.NONE) if image is None else Frame.of_image(image)
 
 
 def _frame(read: TypedColumn, position: int, asked: ThumbnailsRequest) -> Frame:
@@ -439,7 +455,7 @@ def _is_passive(media_type: str | None) -> TypeGuard[str]:
 
 
 def _ranged(
-    request: Request, body: bytes | VideoHandle, headers: dict[str, str], media_type: str
+    request: Request, body: bytes | SampleHandle, headers: dict[str, str], media_type: str
 ) -> Response:
     """Answer with the bytes that are asked for, or with all."""
     asked = asked_range(request.headers.get("range", ""))

@@ -163,6 +163,11 @@ class Nifti(SampleType):
         """Handles with `affine`, `zooms` and `header`."""
         return NiftiVolume
 
+    @property
+    def drawn_as(self) -> str:
+        """A volume, of which the viewer shows planes."""
+        return "volume"
+
     def describe(self) -> str:
         """Show the dtype, and the number of axes unless it is 3: ``Nifti(int16, ndim=4)``."""
         given = [] if self.dtype is None else [self.dtype.name]

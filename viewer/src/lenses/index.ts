@@ -9,7 +9,7 @@ import type { Lens, Value } from "./lens";
 import { binaryMaskLens, instanceMaskLens, segmentMaskLens } from "./mask";
 import { numberLens } from "./number";
 import { polygonLens } from "./polygon";
-import { isFrames, sequenceLens } from "./sequence";
+import { isFrames, sequenceLens, volumeLens } from "./sequence";
 import { bytesLens, jsonLens, textLens } from "./text";
 import { tagsLens, timestampLens, uuidLens } from "./words";
 
@@ -36,6 +36,7 @@ const LENSES: Record<string, Lens> = {
   timestamp: timestampLens,
   uuid: uuidLens,
   sequence: sequenceLens,
+  volume: volumeLens,
 };
 
 /** Kinds without a lens of their own are shown as arrays: shape and first values. */

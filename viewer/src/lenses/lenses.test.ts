@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { TensorInfo } from "../api/client";
 import { placeBox } from "./bbox";
-import { describeValue, lensOf } from "./index";
+import { describeValue, frameCount, isFrames, lensOf } from "./index";
 
 const tensor = (kind: string, more: Partial<TensorInfo> = {}): TensorInfo => ({
   name: "t",
@@ -33,6 +33,16 @@ test("an image is described without decoding it", () => {
   const value = { $summary: "media", media_type: "image/jpeg", nbytes: 148_213, shape: [426, 640, 3] } as const;
 
   expect(describeValue({ ...value, shape: [...value.shape] }, tensor("image"))).toBe("640 × 426 × 3, jpeg, 148 kB");
+});
+
+test("a volume plays its planes as frames", () => {
+  const value = { $summary: "media", nbytes: 148_213, shape: [80, 100, 120] } as const;
+  const volume = tensor("volume", { type: "Nifti(int16)", dtype: "int16", shape: [null, null, null], picture: true });
+
+  expect(isFrames(volume)).toBe(true);
+  expect(frameCount({ ...value, shape: [...value.shape] })).toBe(80);
+  expect(describeValue({ ...value, shape: [...value.shape] }, volume)).toBe("80 × 100 × 120, 148 kB");
+  expect(lensOf(volume).brief(volume)).toBe("Nifti(int16)");
 });
 
 test("labels are names, and say how many of each", () => {

@@ -1,17 +1,18 @@
-/** Sequences: lists of plain values, and images that play as frames. */
+/** Sequences: lists of plain values, and images that play as frames: of a volume its planes along the first axis. */
 import { isSummary, type CellValue, type Summary, type TensorInfo } from "../api/client";
 import { formatBytes, formatPlural } from "../format";
 import { readText } from "./text";
 import type { Lens } from "./lens";
 
-/** Whether a tensor holds sequences of images. */
+/** Whether a tensor holds sequences of images, or volumes. */
 export function isFrames(tensor: TensorInfo): boolean {
-  return tensor.kind === "sequence" && tensor.picture;
+  return (tensor.kind === "sequence" || tensor.kind === "volume") && tensor.picture;
 }
 
-/** The number of items of a sequence that is not shown whole. */
+/** The number of items of a sequence that is not shown whole, or of planes of a volume. */
 export function frameCount(value: CellValue | Summary | undefined): number {
-  return isSummary(value) ? (value.items ?? 0) : 0;
+  if (!isSummary(value)) return 0;
+  return value.items ?? ((value.shape?.length ?? 0) > 2 ? (value.shape?.[0] ?? 0) : 0);
 }
 
 export const sequenceLens: Lens = {
@@ -21,4 +22,9 @@ export const sequenceLens: Lens = {
     const count = typeof value.items === "number" ? [formatPlural(value.items, isFrames(tensor) ? "frame" : "item")] : [];
     return [...count, formatBytes(value.nbytes ?? 0)].join(", ");
   },
+};
+
+export const volumeLens: Lens = {
+  brief: (tensor) => tensor.type,
+  describe: (value) => (isSummary(value) ? [(value.shape ?? []).join(" × "), formatBytes(value.nbytes ?? 0)].join(", ") : readText(value)),
 };
