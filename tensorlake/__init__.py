@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         InstanceMask,
         Json,
         Keypoints,
+        Mesh,
         Nifti,
         PointCloud,
         Polygon,
@@ -150,6 +151,7 @@ _HOMES = {
         "InstanceMask",
         "Json",
         "Keypoints",
+        "Mesh",
         "Nifti",
         "PointCloud",
         "Polygon",
@@ -206,6 +208,7 @@ __all__ = [
     "MapReport",
     "MergeConflict",
     "MergeReport",
+    "Mesh",
     "Mix",
     "Nifti",
     "OptimizeReport",
@@ -252,7 +255,6 @@ __all__ += [name for name in _error_names if name.endswith(("Error", "Warning"))
 _LATER = {
     "Dicom": "volumes are tl.Array('int16', (None, None, None))",
     "Link": "files are kept whole: tl.Bytes(), or their address as 'str'",
-    "Mesh": "vertices and faces are two tensors tl.Array(dtype, (None, 3))",
 }
 """Types that a later version has, and what holds such data in this one."""
 

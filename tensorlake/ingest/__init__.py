@@ -15,6 +15,7 @@ from tensorlake.ingest.arrays.arrays import numpy, torch
 from tensorlake.ingest.arrays.huggingface import huggingface
 from tensorlake.ingest.arrays.idx import idx
 from tensorlake.ingest.media.audio import audio
+from tensorlake.ingest.media.mesh import mesh
 from tensorlake.ingest.media.nifti import nifti
 from tensorlake.ingest.media.pointcloud import pointcloud
 from tensorlake.ingest.media.video import video
@@ -39,6 +40,7 @@ __all__ = [
     "idx",
     "images",
     "jsonl",
+    "mesh",
     "nifti",
     "numpy",
     "parquet",

@@ -68,6 +68,9 @@ from tensorlake.types.base.ragged import Ragged
 from tensorlake.types.base.registry import as_type, from_json, register
 from tensorlake.types.builtin import BUILT_IN  # this import fills the registry
 from tensorlake.types.comparing import in_same_terms
+from tensorlake.types.meshes.forms import MeshForm, mesh_form
+from tensorlake.types.meshes.handle import MeshHandle
+from tensorlake.types.meshes.mesh import Mesh
 from tensorlake.types.points.handle import PointCloudHandle
 from tensorlake.types.points.levels import level_counts
 from tensorlake.types.points.points import PointCloud
@@ -145,6 +148,9 @@ __all__ = [
     "LabelArray",
     "Layout",
     "MemorySample",
+    "Mesh",
+    "MeshForm",
+    "MeshHandle",
     "Nifti",
     "NiftiVolume",
     "OwnedBlock",
@@ -202,6 +208,7 @@ __all__ = [
     "is_widening",
     "join_adjoining",
     "level_counts",
+    "mesh_form",
     "null_count",
     "offsets_of",
     "only_regular",

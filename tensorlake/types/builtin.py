@@ -9,6 +9,7 @@ import numpy as np
 from tensorlake.types.audio.audio import Audio
 from tensorlake.types.base.base import SampleType
 from tensorlake.types.base.registry import fill
+from tensorlake.types.meshes.mesh import Mesh
 from tensorlake.types.points.points import PointCloud
 from tensorlake.types.scalar.array import Array
 from tensorlake.types.scalar.binary import Bytes
@@ -46,6 +47,7 @@ BUILT_IN: tuple[type[SampleType], ...] = (
     InstanceMask,
     Json,
     Keypoints,
+    Mesh,
     Nifti,
     PointCloud,
     Polygon,

@@ -30,6 +30,7 @@ from tensorlake.types import (
     ClassLabel,
     Image,
     Json,
+    Mesh,
     Nifti,
     PointCloud,
     SampleType,
@@ -154,7 +155,7 @@ def _column(name: str, sample_type: SampleType) -> _Column:
             return _Column(name, "str", None, lambda value: str(value).encode())
         case Json() | Tags():
             return _Column(name, "json", None, lambda value: json.dumps(value).encode())
-        case Audio() | Bytes() | PointCloud():
+        case Audio() | Bytes() | Mesh() | PointCloud():
             return _Column(name, "bytes", None, bytes)
         case Nifti():
             return _Column(name, "bytes", None, sample_type.file_of)

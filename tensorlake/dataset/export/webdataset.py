@@ -44,6 +44,8 @@ from tensorlake.types import (
     ImageCodec,
     InstanceMask,
     Json,
+    Mesh,
+    MeshForm,
     Nifti,
     PointCloud,
     Polygon,
@@ -54,6 +56,7 @@ from tensorlake.types import (
     Timestamp,
     Uuid,
     container_of,
+    mesh_form,
     widened_floats,
 )
 from tensorlake.types import (
@@ -155,6 +158,8 @@ def _fields(name: str, sample_type: SampleType, fields: Mapping[str, str]) -> li
         endings = [IMAGE_ENDINGS.get(one, one) for one in codecs]
     elif isinstance(sample_type, Audio):
         endings = list(get_args(Container))
+    elif isinstance(sample_type, Mesh):
+        endings = list(get_args(MeshForm))
     if endings:
         return [_named(name, sample_type, one) for one in endings]
     return [fields[name]] if name in fields else []
@@ -181,6 +186,8 @@ def _member(
         field = _named(name, sample_type, image_ending(sample_type, value))
     elif isinstance(sample_type, Audio):
         field = _named(name, sample_type, container_of(value) or "bin")
+    elif isinstance(sample_type, Mesh):
+        field = _named(name, sample_type, mesh_form(value) or "bin")
     try:
         return f"{key}.{field}", _content(sample_type, value, field)
     except (ValueError, TypeError) as error:
@@ -214,6 +221,8 @@ def _ending(name: str, sample_type: SampleType) -> str:
     match sample_type:
         case Audio():
             return "flac"
+        case Mesh():
+            return "glb"
         case Nifti():
             return "nii"
         case PointCloud():

@@ -184,13 +184,7 @@ class PointCloud(SampleType):
         form = form_of(content)
         if form is not None:
             limit = max(self.max_nbytes, _EXPANSION * len(content))
-            try:
-                return parse_points(content, form, self.fields, limit=limit)
-            except ModuleNotFoundError as error:
-                raise ValueError(
-                    f"{form.upper()} files need {error.name}"
-                    "\npip install 'tensorlake-dl[points,media]'"
-                ) from error
+            return parse_points(content, form, self.fields, limit=limit)
         if self.raw is not None and self.fields is not None:
             return parse_raw(content, parse_dtype(self.raw), self.fields)
         raise ValueError(

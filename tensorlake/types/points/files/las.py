@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorlake.errors import missing_extra
 from tensorlake.quantities import human_nbytes
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ def read_las_columns(
         ValueError: It is damaged or cut, or promises more.
     """
     count, is_compressed = _check(memoryview(content), limit)
-    import laspy
+    try:
+        import laspy
+    except ModuleNotFoundError as error:
+        raise missing_extra("reading LAS and LAZ", "points") from error
 
     opened: Any = laspy.open
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorlake.errors import missing_extra
 from tensorlake.quantities import human_nbytes
 from tensorlake.types.points.cloud import MAX_FIELD_LENGTH, MAX_FIELDS
 
@@ -174,7 +175,10 @@ def _decompress(
     if not plain:
         data = b""
     else:
-        import imagecodecs
+        try:
+            import imagecodecs
+        except ModuleNotFoundError as error:
+            raise missing_extra("reading compressed PCD", "media") from error
 
         try:
             data = imagecodecs.lzf_decode(bytes(body[8 : 8 + stored]), out=plain)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import io
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorlake.quantities import human_nbytes
 from tensorlake.types.points.cloud import MAX_FIELDS
 
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["read_ply_columns"]
+__all__ = ["check_ply", "read_ply_columns"]
 
 _TYPES = {
     **dict.fromkeys(("char", "int8"), "i1"),
@@ -36,7 +37,13 @@ class _Element:
     name: str
     count: int
     properties: list[tuple[str, str]]
-    has_lists: bool = False
+    lists: list[str] = field(default_factory=list[str])
+    """The dtypes of the lengths of its lists."""
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether its elements differ in size."""
+        return bool(self.lists)
 
 
 def read_ply_columns(content: Buffer) -> dict[str, np.ndarray]:
@@ -68,6 +75,32 @@ def read_ply_columns(content: Buffer) -> dict[str, np.ndarray]:
     if has < element.count:
         raise ValueError(f"its header promises {element.count:,} vertices, and it has {has:,}")
     return _columns(np.frombuffer(body, dtype, element.count, skipped))
+
+
+def check_ply(content: Buffer, *, limit: int) -> dict[str, int]:
+    """Return the number of each element, if a file may have all that its header promises.
+
+    Args:
+        content: The file.
+        limit: Bytes that they may decode to, as float64 and int64.
+
+    Raises:
+        ValueError: It is damaged or cut, or promises more.
+    """
+    form, elements, start = _header(bytes(memoryview(content)[:_MAX_HEADER]))
+    has, least, decoded = len(content) - start, 0, 0
+    for element in elements:
+        if element.count and not (element.properties or element.lists):
+            raise ValueError(f"its {element.name!r} have no properties")
+        numbers = len(element.properties) + len(element.lists)
+        nbytes = _nbytes(element) + sum(np.dtype(one).itemsize for one in element.lists)
+        least += element.count * (2 * numbers if form == "ascii" else nbytes)
+        decoded += element.count * 8 * numbers
+    if least > has + 1:  # text may end without a line break
+        raise ValueError(f"its header promises {least:,} bytes or more, and it has {has:,}")
+    if decoded > limit:
+        raise ValueError(f"it promises {human_nbytes(decoded)} of mesh")
+    return {element.name: element.count for element in elements}
 
 
 def _columns(table: np.ndarray) -> dict[str, np.ndarray]:
@@ -122,7 +155,7 @@ def _header(head: bytes) -> tuple[str, list[_Element], int]:
             case ["property", "list", length, item, _] if (
                 elements and length in _TYPES and item in _TYPES
             ):
-                elements[-1].has_lists = True
+                elements[-1].lists.append(_TYPES[length])
             case ["property", kind, name] if elements and kind in _TYPES:
                 elements[-1].properties.append((name, _TYPES[kind]))
             case _:

@@ -1,4 +1,4 @@
-"""Point clouds over HTTP: described in rows, downloaded as stored, never run by browsers."""
+"""Point clouds and meshes over HTTP: described in rows, downloaded, never run by browsers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import tensorlake as tl
 from tensorlake_server.settings.settings import Settings
 from tests.support.clouds import scan
+from tests.support.meshes import mesh_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +23,12 @@ TOKEN = "a-token-of-tests"
 
 @pytest.fixture
 def client(tmp_path: Path, connect: AppClient) -> httpx.Client:
-    ds = tl.create(str(tmp_path / "lake/scans"), {"points": tl.PointCloud()}, durability="none")
-    ds.extend({"points": [scan(500)]})
+    ds = tl.create(
+        str(tmp_path / "lake/scans"),
+        {"points": tl.PointCloud(), "mesh": tl.Mesh()},
+        durability="none",
+    )
+    ds.extend({"points": [scan(500)], "mesh": [mesh_file("glb")]})
     ds.commit()
     settings = Settings(
         url=str(tmp_path / "lake"), token=TOKEN, signing_key=b"k" * 16, static=tmp_path / "none"
@@ -48,7 +53,11 @@ def test_rows_describe_samples(client: httpx.Client) -> None:
     assert row["points"]["shape"] == [500]
 
 
-def test_a_dataset_over_http_reads_points(client: httpx.Client) -> None:
-    schema = client.get("/v1/datasets/scans").json()
+def test_a_mesh_is_its_file(client: httpx.Client) -> None:
+    answer = client.get("/v1/datasets/scans/tensors/mesh/0", headers={"Range": "bytes=0-3"})
+    (row,) = client.get("/v1/datasets/scans/rows").json()["rows"]
 
-    assert "point_cloud" in str(schema)
+    assert (answer.status_code, answer.content) == (206, b"glTF")
+    assert answer.headers["content-type"] == "model/gltf-binary"
+    assert "sandbox" in answer.headers["content-security-policy"]
+    assert row["mesh"]["shape"] == [162, 3]

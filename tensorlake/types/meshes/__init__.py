@@ -1,0 +1,1 @@
+"""Meshes: files of triangles, stored as they came."""
