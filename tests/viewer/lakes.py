@@ -10,6 +10,7 @@ import simplejpeg
 from PIL import Image
 
 import tensorlake as tl
+from tests.viewer.editable import GREY, make_editable
 
 __all__ = ["make_lake"]
 
@@ -17,7 +18,6 @@ MARKUP = "<img src=x onerror='window.wasRun = 1'><script>window.wasRun = 1</scri
 ROWS = 40
 COCO = Path(__file__).parents[2] / "examples/data/coco"
 ORIENTATION, TURN_RIGHT = 0x0112, 6  # EXIF's
-GREY = simplejpeg.encode_jpeg(np.full((120, 160, 3), 90, dtype=np.uint8))
 
 
 def make_lake(root: Path) -> None:
@@ -48,14 +48,7 @@ def make_lake(root: Path) -> None:
     _make_rig(str(root / "rig"))
     _make_people(str(root / "people"))
     _make_looks(str(root / "looks"))
-    _make_unlabelled(str(root / "unlabelled"))
-    catalog = tl.create(
-        str(root / "catalog"),
-        {"label": tl.ClassLabel(["cat", "dog", "owl"], nullable=True)},
-        durability="none",
-    )
-    catalog.extend({"label": [None if i % 4 == 0 else i % 3 for i in range(120_000)]})
-    catalog.commit("120,000 rows")
+    make_editable(root)
     _make_scans(str(root / "scans"))
     _make_clusters(str(root / "clusters"))
     growing = tl.create(str(root / "growing"), {"x": "int64"}, durability="none")
@@ -330,16 +323,6 @@ def _make_looks(url: str) -> None:
         row = {"image": GREY, "boxes": [[8, 8, 72, 112]], "labels": [code], "ground": ground}
         looks.append(row)
     looks.commit("fifty classes")
-
-
-def _make_unlabelled(url: str) -> None:
-    """Twenty images; the first two and the sixth are cats, the others have no label yet."""
-    names = ["cat", "dog", "owl", *(f"breed {code:02}" for code in range(20))]
-    types = {"image": tl.Image("jpeg"), "label": tl.ClassLabel(names, nullable=True)}
-    unlabelled = tl.create(url, types, durability="none")
-    labels = ["cat" if i in (0, 1, 5) else None for i in range(20)]
-    unlabelled.extend({"image": [GREY] * 20, "label": labels})
-    unlabelled.commit("three of twenty")
 
 
 def _make_scans(url: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import tensorlake as tl
 from tests.viewer.conftest import SLOWNESS, SPEC_OF
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +37,37 @@ SHARE = 0.04  # of blocks that may
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_in_a_browser(claim: str, browser_results: dict[str, list[str]]) -> None:
     assert browser_results[claim] == []
+
+
+@pytest.mark.viewer
+@pytest.mark.timeout(900 * SLOWNESS)
+@pytest.mark.parametrize("claim", ["shapes are edited by mouse and keyboard, and committed"])
+def test_edited_shapes_are_stored_as_their_types_have_them(
+    claim: str, browser_results: dict[str, list[str]], lake: Path
+) -> None:
+    assert browser_results[claim] == []
+    edited = tl.open(str(lake / "drawn")).at("by-hand")
+    before = tl.open(str(lake / "drawn")).at("main@1")
+
+    boxes = edited["boxes"][0]
+    assert boxes.dtype == np.float32
+    # Moved by a mouse, to a pixel of the screen; its size is what it was, to the last bit.
+    np.testing.assert_allclose(boxes[0, :2], [30, 35], atol=0.5)
+    np.testing.assert_array_equal(boxes[0, 2:], before["boxes"][0][0, 2:])
+    np.testing.assert_allclose(boxes[1], [100, 60, 30, 30], atol=0.75)
+    assert edited["labels"][0].tolist() == [0, 2]
+    np.testing.assert_array_equal(edited["weights"][0], np.array([0.1, 0], dtype=np.float32))
+    np.testing.assert_array_equal(
+        edited["centres"][1], np.array([[49, 130, 22.3, 40]], dtype=np.float32)
+    )
+    np.testing.assert_allclose(edited["corners"][2], [[0.38, 0.38, 0.63, 0.63]], atol=0.01)
+    np.testing.assert_array_equal(edited["corners"][3], before["corners"][3][:1])
+    square, drawn = edited["outlines"][4]
+    np.testing.assert_array_equal(square, [[20, 20], [60, 20], [61, 60], [20, 60]])
+    np.testing.assert_allclose(drawn, [[100, 40], [140, 40], [120, 80]], atol=0.75)
+    np.testing.assert_array_equal(
+        edited["joints"][5], np.array([[[40, 61, 1], [80, 60, 1], [120, 60, 0]]], np.float32)
+    )
 
 
 def block_means(path: Path) -> np.ndarray:

@@ -16,6 +16,7 @@ export type Action =
   | { kind: "pan"; x: number; y: number }
   | { kind: "whole" }
   | { kind: "turn" }
+  | { kind: "edit" }
   | { kind: "select" }
   | { kind: "select-all" }
   | { kind: "play" }
@@ -49,6 +50,7 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["Shift+ArrowUp"], what: "pan up", action: { kind: "pan", x: 0, y: -1 } },
   { keys: ["Shift+ArrowDown"], what: "pan down", action: { kind: "pan", x: 0, y: 1 } },
   { keys: ["0"], what: "fit the image", action: { kind: "whole" } },
+  { keys: ["e"], what: "edit boxes, polygons and keypoints in the detail view, or not", action: { kind: "edit" } },
   { keys: ["s"], what: "side by side, or one view", action: { kind: "turn" } },
   { keys: [" "], what: "play or pause frames", action: { kind: "play" } },
   { keys: [","], what: "previous frame", action: { kind: "frame", by: -1 } },

@@ -34,7 +34,7 @@ export class PanZoom implements Zoomable {
 
   pan(x: number, y: number): void {
     const { width, height } = this.area();
-    this.#panBy(-x * KEY_STEP * width, -y * KEY_STEP * height);
+    this.moveBy(-x * KEY_STEP * width, -y * KEY_STEP * height);
   }
 
   onwheel = (event: WheelEvent): void => {
@@ -44,14 +44,15 @@ export class PanZoom implements Zoomable {
   };
 
   onpointermove = (event: PointerEvent): void => {
-    if (event.buttons === 1) this.#panBy(event.movementX, event.movementY);
+    if (event.buttons === 1) this.moveBy(event.movementX, event.movementY);
   };
 
   #zoomAt(factor: number, x: number, y: number): void {
     this.#moved = zoomAt(this.fit, factor, { x, y }, this.extent(), this.area());
   }
 
-  #panBy(x: number, y: number): void {
+  /** In pixels of the area. */
+  moveBy(x: number, y: number): void {
     this.#moved = panBy(this.fit, { x, y }, this.extent(), this.area());
   }
 }

@@ -1,10 +1,11 @@
 /** Bounding boxes: drawn over their image in the colour of their class. */
-import type { Bounds, Extent } from "../canvas/geometry";
+import type { Bounds, Extent, Point } from "../canvas/geometry";
 import { isSummary } from "../api/client";
 import { formatPlural } from "../format";
 import { findLabels, findScores, isPredicted } from "./belonging";
 import { shortDtype, shortShape } from "./dtype";
-import type { Lens, Value } from "./lens";
+import { clampMove, clampPoint, roundPoint, SIDES } from "./handles";
+import type { Gesture, Lens, Value } from "./lens";
 
 export const bboxLens: Lens = {
   brief: (tensor) => `${shortDtype(tensor.dtype)} ${shortShape(tensor.shape)}`,
@@ -25,6 +26,19 @@ export const bboxLens: Lens = {
       score: scores?.[i] ?? null,
       isPredicted: isPredicted(tensor),
     }));
+  },
+  edit(value, gesture, tensor, image) {
+    const boxes = readBoxes(value);
+    if (Array.isArray(value) && boxes.length !== value.length) return undefined; // some are not numbers
+    if (gesture.kind === "remove") return boxes.toSpliced(gesture.object, 1);
+    const format = tensor.format ?? "xyxy";
+    if (gesture.kind === "add") {
+      const [from, to] = gesture.points.map((point) => roundPoint(clampPoint(point, image)));
+      return from === undefined || to === undefined ? undefined : [...boxes, storeBox(spanOf(from, to), format, image)];
+    }
+    const box = boxes[gesture.object];
+    const changed = box === undefined ? undefined : changeBox(box, gesture, format, image);
+    return changed === undefined ? undefined : boxes.with(gesture.object, changed);
   },
 };
 
@@ -51,4 +65,34 @@ export function placeBox(box: Box, format: string, image: Extent): Bounds {
   if (format.includes("cxcywh")) return { x: a - c / 2, y: b - d / 2, width: c, height: d };
   if (format.includes("xywh") || format.includes("ltwh")) return { x: a, y: b, width: c, height: d };
   return { x: a, y: b, width: c - a, height: d - b };
+}
+
+/** The numbers of a rectangle in the stored order. */
+function storeBox({ x, y, width, height }: Bounds, format: string, image: Extent): Box {
+  const isRelative = format.endsWith("n") || format.startsWith("n") || format.includes("norm");
+  const [scaleX, scaleY] = isRelative ? [image.width, image.height] : [1, 1];
+  const [left, top, across, down] = [x / scaleX, y / scaleY, width / scaleX, height / scaleY];
+  if (format.includes("cxcywh")) return [left + across / 2, top + down / 2, across, down];
+  if (format.includes("xywh") || format.includes("ltwh")) return [left, top, across, down];
+  return [left, top, (x + width) / scaleX, (y + height) / scaleY];
+}
+
+function changeBox(box: Box, gesture: Gesture, format: string, image: Extent): Box | undefined {
+  const placed = placeBox(box, format, image);
+  if (gesture.kind === "move") {
+    const [x, y] = roundPoint(clampMove(gesture.by, placed, image));
+    const moved = storeBox({ ...placed, x: placed.x + x, y: placed.y + y }, format, image);
+    return format === "xyxy" ? moved : [moved[0], moved[1], box[2], box[3]]; // its size stays to the last bit
+  }
+  if (gesture.kind !== "drag") return undefined;
+  const [across, down] = SIDES[gesture.handle] ?? [0, 0];
+  const [x, y] = roundPoint(clampPoint(gesture.to, image));
+  const opposite = ([side, start, length]: [number, number, number]) => (side < 0 ? start + length : start);
+  const [fixedX, fixedY] = [opposite([across, placed.x, placed.width]), opposite([down, placed.y, placed.height])];
+  const span = spanOf([fixedX, fixedY], [across === 0 ? placed.x + placed.width : x, down === 0 ? placed.y + placed.height : y]);
+  return span.width === 0 || span.height === 0 ? undefined : storeBox(span, format, image);
+}
+
+function spanOf([a, b]: Point, [c, d]: Point): Bounds {
+  return { x: Math.min(a, c), y: Math.min(b, d), width: Math.abs(c - a), height: Math.abs(d - b) };
 }

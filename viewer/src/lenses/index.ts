@@ -13,10 +13,11 @@ import { isFrames, sequenceLens, volumeLens } from "./sequence";
 import { bytesLens, jsonLens, textLens } from "./text";
 import { tagsLens, timestampLens, uuidLens } from "./words";
 
-export { imageOf } from "./belonging";
+export { findLabels, imageOf, isPredicted } from "./belonging";
+export { handlesOf } from "./handles";
 export { frameCount, isFrames } from "./sequence";
 export { isDeep } from "./image";
-export type { DrawContext, Lens, Path, Pixel, Shape, Value } from "./lens";
+export type { DrawContext, Gesture, Lens, Path, Pixel, Shape, Value } from "./lens";
 
 const LENSES: Record<string, Lens> = {
   image: imageLens,

@@ -36,6 +36,20 @@ export interface Pixel {
 
 export type Value = CellValue | Summary;
 
+/** What a hand does to the objects of a value; points are in pixels of the sample. */
+export type Gesture =
+  /** Two opposite corners of a box, the vertices of an outline, or where joints are. */
+  | { kind: "add"; points: readonly Point[] }
+  | { kind: "remove"; object: number }
+  | { kind: "move"; object: number; by: Point }
+  /** One of the shape's handles (handles.ts) goes to a point. */
+  | { kind: "drag"; object: number; handle: number; to: Point }
+  /** A vertex more, after another; one vertex less. */
+  | { kind: "split"; object: number; handle: number; to: Point }
+  | { kind: "cut"; object: number; handle: number }
+  /** A joint gets the next visibility. */
+  | { kind: "mark"; object: number; handle: number };
+
 export interface DrawContext {
   row: Row;
   tensors: TensorInfo[];
@@ -52,6 +66,8 @@ export interface Lens {
   caption?(value: Value, tensor: TensorInfo): string | null;
   /** Shapes drawn over the image that the tensor belongs to. */
   shapes?(value: Value, tensor: TensorInfo, context: DrawContext): Shape[];
+  /** The value after a gesture, in the tensor's own format; undefined where it has no meaning. Other objects keep their numbers. */
+  edit?(value: Value, gesture: Gesture, tensor: TensorInfo, image: Extent): CellValue | undefined;
   /** For masks: the meaning of a pixel's code (the server's masks.py); null for background. */
   pixels?(tensor: TensorInfo, context: Omit<DrawContext, "image">): (code: number) => Pixel | null;
 }

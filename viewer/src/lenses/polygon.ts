@@ -1,9 +1,12 @@
 /** Polygons: outlines of objects in the colour of their class. */
-import type { Bounds, Point } from "../canvas/geometry";
+import type { Bounds, Extent, Point } from "../canvas/geometry";
 import { isSummary } from "../api/client";
 import { formatPlural } from "../format";
 import { findLabels, findScores, isPredicted } from "./belonging";
-import type { Lens, Value } from "./lens";
+import { clampMove, clampPoint, roundPoint } from "./handles";
+import type { Gesture, Lens, Value } from "./lens";
+
+const FEWEST = 3; // vertices of an outline
 
 export const polygonLens: Lens = {
   brief: () => "polygons",
@@ -26,7 +29,31 @@ export const polygonLens: Lens = {
       isPredicted: isPredicted(tensor),
     }));
   },
+  edit(value, gesture, _tensor, image) {
+    if (isSummary(value)) return undefined; // too many points to be here
+    const outlines = readOutlines(value);
+    if (gesture.kind === "remove") return plain(outlines.toSpliced(gesture.object, 1));
+    const at = (point: Point) => roundPoint(clampPoint(point, image));
+    if (gesture.kind === "add") return gesture.points.length < FEWEST ? undefined : plain([...outlines, gesture.points.map(at)]);
+    const changed = changeOutline(outlines[gesture.object] ?? [], gesture, image);
+    return changed === undefined || changed.length < FEWEST ? undefined : plain(outlines.with(gesture.object, changed));
+  },
 };
+
+function changeOutline(points: Point[], gesture: Gesture, image: Extent): Point[] | undefined {
+  const at = (point: Point) => roundPoint(clampPoint(point, image));
+  if (gesture.kind === "move") {
+    const [x, y] = roundPoint(clampMove(gesture.by, boundsOf(points), image));
+    return points.map(([left, top]) => [left + x, top + y]);
+  }
+  if (gesture.kind === "drag") return points.with(gesture.handle, at(gesture.to));
+  if (gesture.kind === "split") return points.toSpliced(gesture.handle + 1, 0, at(gesture.to));
+  return gesture.kind === "cut" ? points.toSpliced(gesture.handle, 1) : undefined;
+}
+
+function plain(outlines: readonly (readonly Point[])[]): number[][][] {
+  return outlines.map((points) => points.map(([x, y]) => [x, y]));
+}
 
 function readOutlines(value: Value): Point[][] {
   if (isSummary(value) || !Array.isArray(value)) return [];

@@ -100,10 +100,11 @@ test("a transaction has one update for each class, by name, and a list where val
   const few = new Map([[8, change(1)], [3, change(1)], [5, change(null)]]);
   const many = new Map(Array.from({ length: 300 }, (_, row) => [row, change(row)]));
 
-  expect(updatesOf("label", few, ["cat", "dog"])).toEqual([
+  expect(updatesOf({ name: "label", kind: "class_label", names: ["cat", "dog"] }, few)).toEqual([
     { op: "update", tensor: "label", rows: [3, 8], value: "dog" },
     { op: "update", tensor: "label", rows: [5], value: null },
   ]);
-  expect(updatesOf("label", many, ["cat"])).toMatchObject([{ values: { 0: "cat", 1: 1, 299: 299, length: 300 } }]);
-  expect(updatesOf("boxes", new Map([[2, { before: [], value: [[0, 0, 1, 1]] }]]), null)).toEqual([{ op: "update", tensor: "boxes", rows: [2], values: [[[0, 0, 1, 1]]] }]);
+  expect(updatesOf({ name: "label", kind: "class_label", names: ["cat"] }, many)).toMatchObject([{ values: { 0: "cat", 1: 1, 299: 299, length: 300 } }]);
+  const joints = { name: "joints", kind: "keypoints", names: ["nose", "eye"] };
+  expect(updatesOf(joints, new Map([[2, { before: [], value: [[0, 1, 1]] }]]))).toEqual([{ op: "update", tensor: "joints", rows: [2], values: [[[0, 1, 1]]] }]);
 });

@@ -1,5 +1,5 @@
 /** Edits as the operations of one transaction. */
-import type { CellValue, Transaction } from "../../api/client";
+import type { CellValue, TensorInfo, Transaction } from "../../api/client";
 import type { Change } from "./steps";
 
 type Update = Extract<Transaction["operations"][number], { op: "update" }>;
@@ -7,9 +7,9 @@ type Update = Extract<Transaction["operations"][number], { op: "update" }>;
 const MOST_VALUES = 100; // of a tensor that are sent once for all of their rows
 
 /** The updates of a tensor; classes are sent by name, which stays when others are added. */
-export function updatesOf(tensor: string, changes: ReadonlyMap<number, Change>, names: readonly string[] | null): Update[] {
+export function updatesOf({ name: tensor, kind, names }: Pick<TensorInfo, "name" | "kind" | "names">, changes: ReadonlyMap<number, Change>): Update[] {
   const sorted = [...changes].sort(([a], [b]) => a - b);
-  const asSent = (value: CellValue) => (names === null ? value : named(value, names));
+  const asSent = (value: CellValue) => (kind === "class_label" ? named(value, names ?? []) : value); // joints have names too
   const values = new Set(sorted.map(([, { value }]) => value));
   if (values.size > MOST_VALUES || [...values].some((value) => typeof value === "object" && value !== null)) {
     return [{ op: "update", tensor, rows: sorted.map(([row]) => row), values: sorted.map(([, { value }]) => asSent(value)) }];
