@@ -32,7 +32,7 @@ OPERATORS: Mapping[str, frozenset[str]] = {
     text.TEXT.name: frozenset({"match", "best"}),
     vector.VECTOR.name: frozenset({"nearest"}),
 }
-"""What each kind answers: operators of conditions, and orders, as the query engine has them."""
+"""Operators of conditions, and orders, that each kind answers, as the query engine has them."""
 
 
 def rows_where(index: OpenIndex, conditions: Sequence[Condition], most: int) -> Int64Array | None:

@@ -6,13 +6,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from tensorlake_server.messages.messages import (
-    MAX_TQL_CHARACTERS,
-    Asked,
-    Cost,
-    Message,
-    RowsPage,
-)
+from tensorlake_server.messages.messages import MAX_TQL_CHARACTERS, Cost, Message, RowsPage
+from tensorlake_server.messages.row_request import AskedRows
 
 __all__ = ["HybridQuery", "SearchRequest", "SearchResult"]
 
@@ -24,8 +19,8 @@ class HybridQuery(Message):
     query: Any
 
 
-class SearchRequest(Asked):
-    """A search of a column by a query, or by the value of a row: one of both."""
+class SearchRequest(AskedRows):
+    """A search of rows in a column by a query, or by the value of a row: one of both."""
 
     column: str
     query: Annotated[
@@ -38,7 +33,6 @@ class SearchRequest(Asked):
     exact: bool = False
     hybrid: HybridQuery | None = None
     recall: Annotated[float, Field(gt=0, le=1)] | None = None
-    version: str | None = None
     limit: Annotated[int, Field(ge=0, le=1000)] = 64
     columns: Annotated[list[str], Field(fail_fast=True)] | None = None
 
@@ -50,12 +44,17 @@ class SearchRequest(Asked):
 
 
 class SearchResult(Message):
-    """Rows by their numbers, query by query, best first; ``queries`` of a list of queries."""
+    """Rows by their numbers, query by query, best first; ``queries`` of a list of queries.
+
+    A hybrid search adds the rank of each row in both rankings, null where a row is in one only.
+    """
 
     version: str
     rows: list[int]
     scores: list[float]
     queries: list[int] | None
+    ranks: list[int | None] | None
+    hybrid_ranks: list[int | None] | None
     explanation: str
     cost: Cost
     page: RowsPage

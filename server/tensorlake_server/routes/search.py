@@ -22,7 +22,8 @@ from tensorlake_server.routes.results import costed
 from tensorlake_server.routes.rows import make_page
 
 if TYPE_CHECKING:
-    from tensorlake.dataset import Dataset, QueryLimits
+    from tensorlake.dataset import QueryLimits, View
+    from tensorlake_server.lake.authorized_lake import AllowedLake
 
 __all__ = ["router"]
 
@@ -36,13 +37,14 @@ async def search_rows(request: Request, name: DatasetPath, asked: SearchRequest)
 
 
 def _search(request: Request, name: str, asked: SearchRequest, limits: QueryLimits) -> Response:
-    dataset = lake_of(request).open(name, asked.version)
+    lake = lake_of(request)
+    rows = lake.rows(name, asked, limits)
     hybrid = None if asked.hybrid is None else (asked.hybrid.column, asked.hybrid.query)
     with costed() as cost:
         found = search_inside(
-            dataset,
+            rows,
             asked.column,
-            asked.query if asked.row is None else _own_vector(dataset, asked.column, asked.row),
+            asked.query if asked.row is None else _own_vector(lake, name, asked),
             asked.k,
             where=asked.where,
             params=asked.params,
@@ -55,12 +57,13 @@ def _search(request: Request, name: str, asked: SearchRequest, limits: QueryLimi
     if asked.columns is not None:
         check_names(found, asked.columns)
         names = asked.columns
-    is_several = "_query" in rowset_of(found).computed
     body = {
         "version": found.version,
         "rows": found.rows.tolist(),
         "scores": found["_score"].tolist(),
-        "queries": found["_query"].tolist() if is_several else None,
+        "queries": _computed(found, "_query"),
+        "ranks": _computed(found, "_rank"),
+        "hybrid_ranks": _computed(found, "_hybrid_rank"),
         "explanation": str(rowset_of(found).explanation),
         "cost": cost,
         "page": make_page(found, None, 0, asked.limit, names, settings_of(request).max_page_nbytes),
@@ -69,6 +72,14 @@ def _search(request: Request, name: str, asked: SearchRequest, limits: QueryLimi
     return Response(msgspec.json.encode(body), 200, headers, "application/json")
 
 
-def _own_vector(dataset: Dataset, column: str, row: int) -> Any:
-    """Read what a row has in a column; a missing column or row is an error with its name."""
-    return dataset[row][column]
+def _own_vector(lake: AllowedLake, name: str, asked: SearchRequest) -> Any:
+    """Read the sample of a row in a column; a missing column or row is an error with its name."""
+    assert asked.row is not None, "checked by the caller"
+    return lake.open(name, asked.version)[asked.row][asked.column]
+
+
+def _computed(found: View, name: str) -> list[int | None] | None:
+    """Return the integers of a computed column, None for NULL; None where it is missing."""
+    if name not in rowset_of(found).computed:
+        return None
+    return [None if one is None else int(one) for one in found[name]]

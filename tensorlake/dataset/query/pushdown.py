@@ -5,6 +5,8 @@
                      rows                             the rows that it selects, of the version
                      0.values 0.valid | 0.shapes …    or, of groups, the values of each column
 
+    POST …/search {version, digest, steps, column, query, …}    answer: JSON, as any client gets it
+
 Columns that a query computes for the rows that it selects are not sent: a view computes them for
 the rows that are read, here as anywhere. A query that a server cannot run, because it reads
 other datasets or rows known only to this process, runs here, with a warning.
@@ -32,9 +34,10 @@ from tensorlake.storage import LakeStore, runtime
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
-__all__ = ["Found", "ask_server", "read_found", "write_found"]
+__all__ = ["Found", "ask_search", "ask_server", "read_found", "write_found"]
 
 NPZ_TYPE = "application/x-npz"
+SERVED_K = 1000  # rows that a server ranks
 Found = npt.NDArray[np.int64] | dict[str, tql.Batch]
 """The rows that a query selects; for an aggregate, the values of its columns."""
 
@@ -64,11 +67,7 @@ def ask_server(
         return None
     asked = _asked(view, query, parsed, params)
     if isinstance(asked, str):
-        warnings.warn(
-            f"this query of {view.url!r} runs here, and reads what it needs: {asked}",
-            RunsHereWarning,
-            stacklevel=6,
-        )
+        _warn_of_running_here("query", view, asked)
         return None
     found = read_found(runtime.run(store.ask("selection", asked, accept=NPZ_TYPE)))
     if isinstance(found, dict) is query.selects_rows:
@@ -78,6 +77,52 @@ def ask_server(
             url=view.url,
         )
     return found
+
+
+def ask_search(view: RowSet, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Let the view's server search its rows; None where the search runs here.
+
+    Args:
+        view: The searched rows.
+        asked: The body of ``POST …/search``, without the members that name the rows.
+
+    Returns:
+        The answer: ``rows`` of the version, ``scores``, and so on.
+    """
+    store = view.session.store
+    if not isinstance(store, LakeStore) or view.selection.snapshot.is_staged:
+        return None
+    named = named_rows(view)
+    why = ""
+    if named is None:
+        why = "its rows were chosen by hand; save the view to have a server know them"
+    elif view.computed:
+        why = "it is over columns that a query computes"
+    elif asked["k"] > SERVED_K:
+        why = f"it asks for more than the {SERVED_K:,} rows that a server ranks"
+    elif not _is_json(asked):
+        why = "a parameter of it cannot be sent"
+    if why:
+        _warn_of_running_here("search", view, why)
+        return None
+    body = {**asked, **named, "limit": 0}
+    return json.loads(runtime.run(store.ask("search", body, accept="application/json")))
+
+
+def _warn_of_running_here(what: str, view: RowSet, why: str) -> None:
+    warnings.warn(
+        f"this {what} of {view.url!r} runs here, and reads what it needs: {why}",
+        RunsHereWarning,
+        stacklevel=7,
+    )
+
+
+def _is_json(value: Mapping[str, Any]) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _asked(

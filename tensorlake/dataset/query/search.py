@@ -22,12 +22,14 @@ from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.query.predicate import Predicate
+from tensorlake.dataset.query.pushdown import ask_search
 from tensorlake.dataset.query.run import NO_LIMITS, QueryLimits, engine_errors, positions_where
 from tensorlake.dataset.ranking.scope import Scope
 from tensorlake.dataset.ranking.texts import BestMatches, best_matches, parsed_texts
 from tensorlake.dataset.ranking.vectors import Nearest, Ranking, nearest, parsed_vectors
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import checked_integer
+from tensorlake.reading import Selection
 from tensorlake.types import SampleType, Text, holds_floats
 
 __all__ = ["search"]
@@ -80,14 +82,18 @@ def search(
             f" and {len(second.queries)} of {second.column!r}",
             argument="hybrid",
         )
-    deadline = tql.Limits(limits.timeout_s, cancelled=limits.cancelled).deadline(column)
-    positions = None
-    if where is not None:
-        positions = positions_where(rows, where, params or {}, limits, reaches_out=reaches_out)
     if where is None and params:
         raise InvalidInputError(
             f"params are of where=, which is not given: {', '.join(params)}", argument="params"
         )
+    if reaches_out:
+        told = ask_search(rows, wanted.as_json(first, second, where, params or {}))
+        if told is not None:
+            return _told(rows, told)
+    deadline = tql.Limits(limits.timeout_s, cancelled=limits.cancelled).deadline(column)
+    positions = None
+    if where is not None:
+        positions = positions_where(rows, where, params or {}, limits, reaches_out=reaches_out)
     scope = Scope(rows, positions, check=partial(_checked, rows.url, deadline.check))
     ranking = first.ranked(scope, k if second is None else DEEPER * k)
     if second is None:
@@ -115,6 +121,12 @@ class _Asked:
                 argument="query",
             )
 
+    def as_json(self) -> Any:
+        """Return the query, or the list of them if several were given."""
+        queries = self.queries
+        several = list(queries) if isinstance(queries, tuple) else queries.tolist()
+        return several if self.is_several else several[0]
+
     def ranked(self, scope: Scope, k: int) -> Ranking:
         """Rank rows for each query."""
         wanted, queries = self._wanted, self.queries
@@ -124,12 +136,51 @@ class _Asked:
         return nearest(scope, asked)
 
 
+def _told(rows: RowSet, told: Mapping[str, Any]) -> RowSet:
+    """Make the view of the rows that a server found."""
+    selection = rows.selection
+    chosen = Selection(selection.snapshot, selection.columns, np.array(told["rows"], np.int64))
+    added = {"_score": Computed(FLOAT, tql.UniformBatch(np.array(told["scores"], np.float64)))}
+    if told["queries"] is not None:
+        queries = np.array(told["queries"], np.int64)
+        added["_query"] = Computed(INT, tql.UniformBatch(queries))
+    for name, member in (("_rank", "ranks"), ("_hybrid_rank", "hybrid_ranks")):
+        if told[member] is not None:
+            rank = np.array([one or 0 for one in told[member]], np.int64)
+            added[name] = Computed(RANK, tql.UniformBatch(rank, rank > 0))
+    return RowSet(rows.session, chosen, computed=added, explanation=told["explanation"])
+
+
 class _Wanted:
     """The arguments that all searched columns share."""
 
     def __init__(self, rows: RowSet, k: int, *, is_exact: bool, recall: float | None) -> None:
         self.k, self.is_exact, self.recall = k, is_exact, recall
         self._rows = rows
+
+    def as_json(
+        self,
+        first: _Asked,
+        second: _Asked | None,
+        where: str | Predicate | None,
+        params: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return the body of a request; a condition that TQL has no text for stays as it is."""
+        if isinstance(where, Predicate) and where.is_writable:
+            where = where.tql
+        hybrid = None
+        if second is not None:
+            hybrid = {"column": second.column, "query": second.as_json()}
+        return {
+            "column": first.column,
+            "query": first.as_json(),
+            "k": self.k,
+            "where": where,
+            "params": dict(params),
+            "exact": self.is_exact,
+            "hybrid": hybrid,
+            "recall": None if self.recall is None else float(self.recall),
+        }
 
     def of(self, column: Any, query: Any) -> _Asked:
         """Check queries of a column."""

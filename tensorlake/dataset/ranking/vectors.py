@@ -222,7 +222,7 @@ def _read(
 ) -> tuple[npt.NDArray[Any], list[Int64Array] | None]:
     """Read the vectors of several lists of rows at once, and their places in what was read.
 
-    Of a single list the vectors are in its order, and there are no places.
+    The vectors of a single list are in its order, and there are no places.
     """
     if len(found) == 1 and reader.store.is_local:
         return _floats(_hot(reader, column, index).read(found[0])), None

@@ -1283,9 +1283,19 @@ export interface components {
         };
         /**
          * SearchRequest
-         * @description A search of a column by a query, or by the value of a row: one of both.
+         * @description A search of rows in a column by a query, or by the value of a row: one of both.
          */
         SearchRequest: {
+            /** Version */
+            version?: string | null;
+            /** Digest */
+            digest?: string | null;
+            /** Steps */
+            steps?: components["schemas"]["Step"][];
+            /** Saved */
+            saved?: string | null;
+            /** View */
+            view?: string | null;
             /** Column */
             column: string;
             /**
@@ -1314,8 +1324,6 @@ export interface components {
             hybrid?: components["schemas"]["HybridQuery"] | null;
             /** Recall */
             recall?: number | null;
-            /** Version */
-            version?: string | null;
             /**
              * Limit
              * @default 64
@@ -1327,6 +1335,8 @@ export interface components {
         /**
          * SearchResult
          * @description Rows by their numbers, query by query, best first; ``queries`` of a list of queries.
+         *
+         *     A hybrid search adds the rank of each row in both rankings, null where a row is in one only.
          */
         SearchResult: {
             /** Version */
@@ -1337,6 +1347,10 @@ export interface components {
             scores: number[];
             /** Queries */
             queries: number[] | null;
+            /** Ranks */
+            ranks: (number | null)[] | null;
+            /** Hybrid Ranks */
+            hybrid_ranks: (number | null)[] | null;
             /** Explanation */
             explanation: string;
             cost: components["schemas"]["Cost"];
