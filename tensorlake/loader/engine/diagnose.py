@@ -109,14 +109,7 @@ class _Study:
         self._step = step
         self._budget_s = budget_s
         opening = like.opening
-        sharding = opening.sharding
-        self._arguments = replace(
-            opening.arguments,
-            seed=opening.seed,
-            rank=sharding.rank,
-            world_size=sharding.world_size,
-            mesh=None,
-        )
+        self._arguments = replace(opening.arguments, **opening.own_place)
         self._held = HeldBatch(opening.converter)
         self._notes: list[str] = []
 

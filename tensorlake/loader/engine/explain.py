@@ -1,22 +1,28 @@
-"""Descriptions of a loader before it runs.
+"""Descriptions of a loader before it runs, with ceilings that are measured or estimated.
 
-``loader.explain()`` describes order, batches, reads and bounds; ``repr(loader)`` describes its
-position and the contents of its batches in a few lines, and reads nothing.
+``loader.explain()`` describes order, batches, reads, bounds and ceilings, for which it streams some
+batches with a loader of its own if none was read yet; ``repr(loader)`` describes its position and
+the contents of its batches in a few lines, and reads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tensorlake.errors import StorageTimeoutError
 from tensorlake.loader.config.batch_schema import IMAGE_NDIM
+from tensorlake.loader.diagnosis.passes import HeldRows, Streamed, stream
 from tensorlake.loader.sources.read_strategy import row_nbytes_of
 from tensorlake.quantities import human_nbytes
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.column_plan import ColumnPlan
+    from tensorlake.loader.config.converter import Converter
     from tensorlake.loader.engine.open_pass import Opening
     from tensorlake.loader.plan.selection import Selection
     from tensorlake.loader.plan.sharding import Sharding
@@ -25,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["describe_loader", "describe_plan"]
 
 SHOWN_COLUMNS = 8
+FUNCTIONS = ("transform", "batch_transform")
+# Both are the 2 s that explain() may take before any batch: until the first one, and from then on.
+ANSWER_S, CALIBRATION_S = 1.3, 0.7
 
 
 def describe_loader(
@@ -69,11 +78,13 @@ def describe_plan(
     batched: str,
     columns: tuple[ColumnPlan, ...],
     stages: Sequence[Stage],
+    like: Callable[[LoaderArguments, Converter], Streamed],
     channels_first: AbstractSet[str],
 ) -> str:
     """Describe a loader's plan in a few lines.
 
-    ``drawn`` is the number of rows of an epoch, and ``stages`` are those measured by its passes.
+    ``drawn`` is the number of rows of an epoch, ``stages`` are those measured by its passes, and
+    ``like`` makes loaders that measure some before.
     """
     rows, arguments, sharding = opening.rows, opening.arguments, opening.sharding
     selection, sparse = rows.selection, opening.sparse
@@ -97,7 +108,7 @@ def describe_plan(
             f" prefetch {human_nbytes(arguments.prefetch_nbytes)}"
         ),
         f"decode    {arguments.worker_count} threads{_processes(arguments)}",
-        f"ceilings  {_ceilings(stages)}",
+        f"ceilings  {_listed(stages) if stages else estimated_ceilings(opening, like)}",
     ]
     return "\n".join([*lines, *(_described(one, channels_first) for one in columns)])
 
@@ -107,9 +118,29 @@ def _processes(arguments: LoaderArguments) -> str:
     return f"; transform= in {arguments.worker_count} processes" if has_any else ""
 
 
-def _ceilings(stages: Sequence[Stage]) -> str:
-    if not stages:  # an estimate would need the store and the images, both unknown here
-        return "not measured yet: read some batches, or run tensorlake bench"
+def estimated_ceilings(
+    opening: Opening, like: Callable[[LoaderArguments, Converter], Streamed]
+) -> str:
+    """Stream for at most 2 s without the user's functions, and list the ceilings of this time."""
+    arguments = opening.arguments
+    plain = replace(arguments, batch_transform=None, timeout=ANSWER_S, **opening.own_place)
+    functions = [name for name in FUNCTIONS if getattr(arguments, name) is not None]
+    if arguments.transform is not None:
+        plain = replace(plain, transform=HeldRows(), engine="threads", collate=None)
+    try:
+        with closing(like(plain, opening.converter)) as loader:
+            figures = stream(loader, None, seconds=CALIBRATION_S)
+    except StorageTimeoutError:
+        return f"unknown: no batch within {ANSWER_S:.1f} s"
+    if figures is None:
+        return "unknown: there is no batch"
+    unknown = f"; not {' and '.join(f'{name}=' for name in functions)}" if functions else ""
+    stages = [one for one in figures.stats.stages if one.name not in ("consumer", "transform")]
+    rows = f"{figures.stats.rows:,} rows in {figures.seconds:.1f} s"
+    return f"{_listed(stages)}, estimated from {rows}{unknown}"
+
+
+def _listed(stages: Sequence[Stage]) -> str:
     return ", ".join(f"{stage.name} {stage.ceiling:,.0f}" for stage in stages) + " rows/s"
 
 

@@ -277,26 +277,26 @@ class Loader:
         """
         from tensorlake.loader.engine.diagnose import Likeness, diagnose_loader
 
-        opening = self._opening(self._sharding, self._batches(self._sharding, 0))
-        like = Likeness(self._like, opening, self._finish, self._stats_now())
-        return diagnose_loader(like, step, budget_s)
+        batches = self._batches(self._sharding, 0 if self._is_over() else None)
+        parts = self._opening(self._sharding, batches), self._finish, self._stats_now()
+        return diagnose_loader(Likeness(self._like, *parts), step, budget_s)
 
     def _like(self, arguments: LoaderArguments, converter: Converter) -> Loader:
-        """Make a loader of the same rows, at the beginning of the same epoch."""
+        """Make a loader of the same rows, at the same position."""
         made = type(self)(self._rows, arguments, converter)
-        made._order = self._order  # noqa: SLF001 - of the same class
-        made.set_epoch(self._place.epoch)
+        place = replace(self._place, is_fresh=True)
+        made._order, made._place = self._order, place  # noqa: SLF001 - of the same class
         return made
 
     def explain(self) -> str:
-        """Describe the plan, without running it, and the ceilings measured so far."""
-        sharding = self._sharding
+        """Describe the plan, and ceilings: measured, or estimated in 2 s before any batch."""
         return describe_plan(
-            self._opening(sharding, RowBatches(sharding, self._rows.num_places)),
+            self._opening(self._sharding, RowBatches(self._sharding, self._rows.num_places)),
             drawn=self._batching.num_drawn,
-            batched=self._batching.describe(sharding, self.__len__, is_priced=True),
+            batched=self._batching.describe(self._sharding, self.__len__, is_priced=True),
             columns=self._shown_columns(),
             stages=self.stats().stages,
+            like=self._like,
             channels_first=self._finish.channels_first,
         )
 

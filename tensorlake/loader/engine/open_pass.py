@@ -113,6 +113,12 @@ class Opening:
         return by_rows and rows > 0 and not self.sharding.num_batches(rows)
 
     @property
+    def own_place(self) -> dict[str, Any]:
+        """Arguments by which another loader reads the same rows, without asking other ranks."""
+        rank, world_size = self.sharding.rank, self.sharding.world_size
+        return {"seed": self.seed, "rank": rank, "world_size": world_size, "mesh": None}
+
+    @property
     def is_plain(self) -> bool:
         """Whether a server can make the order from a state: of rows, in batches of a number."""
         batches = self.batches

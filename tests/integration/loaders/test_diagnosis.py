@@ -200,3 +200,14 @@ def test_bench_diagnoses_a_dataset(pictures, tmp_path):
     assert status == 0, printed
     assert "formula" in printed
     assert (tmp_path / "page.html").exists()
+
+
+def test_explain_says_that_a_store_does_not_answer(stored):
+    store = ThrottledStore(stored)
+    with open_on(store) as ds, ds.loader(batch_size=BATCH) as loader:
+        loader.order  # noqa: B018 - which reads the index
+        store.latency_s = 60.0
+
+        text = loader.explain()
+
+    assert "unknown: no batch within" in text

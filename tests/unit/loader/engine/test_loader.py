@@ -402,7 +402,7 @@ def test_unknown_columns_are_refused(pets, name):
 # ---- what it says
 
 
-def test_explain_reads_nothing_and_names_order_and_columns(pets):
+def test_explain_hands_out_nothing_and_names_order_and_columns(pets):
     loader = pets.loader(batch_size=16, shuffle=True, decode=RESIZE, columns=["image", "boxes"])
 
     text = loader.explain()
@@ -412,9 +412,30 @@ def test_explain_reads_nothing_and_names_order_and_columns(pets):
     assert loader.stats().batches == 0
 
 
+def test_explain_estimates_ceilings_before_a_batch_and_without_functions(pets):
+    called: list[int] = []
+    loader = pets.loader(
+        batch_size=16, decode=RESIZE, columns=["image"], batch_transform=called.append
+    )
+    before = loader.state_dict()
+
+    (line,) = [line for line in loader.explain().splitlines() if line.startswith("ceilings")]
+
+    assert "decode " in line
+    assert "estimated from" in line
+    assert line.endswith("; not batch_transform=")
+    assert not called
+    assert loader.state_dict() == before
+
+
+def test_explain_tells_that_there_is_no_batch(pets):
+    loader = pets.query("WHERE score > 1000").loader(batch_size=16, columns=["label"])
+
+    assert "ceilings  unknown: there is no batch" in loader.explain()
+
+
 def test_explain_tells_ceilings_once_they_are_measured(pets):
     loader = pets.loader(batch_size=16, decode=RESIZE, columns=["image"])
-    assert "ceilings  not measured yet" in loader.explain()
 
     list(loader)
 
