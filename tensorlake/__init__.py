@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.handles.mix import Mix, mix
     from tensorlake.dataset.maintenance.check import CheckReport
     from tensorlake.dataset.maintenance.copy import CopyReport
+    from tensorlake.dataset.maintenance.forgotten import ForgetReport
     from tensorlake.dataset.maintenance.optimize import OptimizeReport
     from tensorlake.dataset.runs.places import Runs, open_run, open_runs
     from tensorlake.dataset.runs.run import Run
@@ -125,6 +126,7 @@ _HOMES = {
     "tensorlake.dataset.handles.concat": ("concat",),
     "tensorlake.dataset.maintenance.check": ("CheckReport",),
     "tensorlake.dataset.maintenance.copy": ("CopyReport",),
+    "tensorlake.dataset.maintenance.forgotten": ("ForgetReport",),
     "tensorlake.dataset.maintenance.optimize": ("OptimizeReport",),
     "tensorlake.dataset.runs.places": ("Runs",),
     "tensorlake.dataset.runs.run": ("Run",),
@@ -199,6 +201,7 @@ __all__ = [
     "Embedding",
     "ExpiryReport",
     "File",
+    "ForgetReport",
     "Group",
     "Image",
     "IngestReport",

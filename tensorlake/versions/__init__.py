@@ -25,7 +25,7 @@ from tensorlake.versions.log.put_once import put_surely
 from tensorlake.versions.log.state import Published, State, group_state, state_of, table_of
 from tensorlake.versions.maintenance.background import Background
 from tensorlake.versions.maintenance.collect import CollectionReport, collect_garbage
-from tensorlake.versions.maintenance.expire import ExpiryReport, expire_versions
+from tensorlake.versions.maintenance.expire import ExpiryReport, expire_before, expire_versions
 from tensorlake.versions.maintenance.index_edits import dropped_before
 from tensorlake.versions.maintenance.optimize import Optimized, TensorOptimized, optimize_branch
 from tensorlake.versions.maintenance.plan import small_chunks, stored_chunks
@@ -173,6 +173,7 @@ __all__ = [
     "dropped_before",
     "end_branch",
     "entry_number",
+    "expire_before",
     "expire_versions",
     "extended",
     "fence_of",

@@ -287,6 +287,7 @@ class Dataset(Rows):
     check = maintained.check
     repair = maintained.repair
     trace = maintained.trace
+    forget = maintained.forget
 
     # The handle
 

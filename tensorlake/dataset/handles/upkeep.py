@@ -5,21 +5,26 @@ No method here changes a value of a version; each returns a report that can be p
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tensorlake.dataset.core.rowset import HasSession, HasViews
+from tensorlake.dataset.core.rowset import HasSession, HasViews, writer_of
 from tensorlake.dataset.maintenance import check as checking
 from tensorlake.dataset.maintenance import gc as collecting
 from tensorlake.dataset.maintenance import optimize as optimizing
 from tensorlake.dataset.maintenance.check import CheckReport
 from tensorlake.dataset.maintenance.gc import CollectionReport, ExpiryReport, OlderThan
 from tensorlake.dataset.maintenance.optimize import OptimizeReport
-from tensorlake.dataset.maintenance.trace import Trace
 from tensorlake.quantities import check_flags
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.maintenance.forgotten import ForgetReport
+    from tensorlake.dataset.maintenance.trace import Trace
+    from tensorlake.dataset.query.predicate import Predicate
 
 __all__ = [
     "check",
     "expire",
+    "forget",
     "gc",
     "optimize",
     "repair",
@@ -234,3 +239,46 @@ def trace(self: HasViews[Any], row: int | str) -> Trace:  # noqa: D417 - a metho
     from tensorlake.dataset.maintenance import trace as tracing
 
     return tracing.trace(self, row)
+
+
+def forget(  # noqa: D417 - a method: self
+    self: HasViews[Any], where: str | Predicate | None = None, *, finish: bool = False
+) -> ForgetReport:
+    """Erase rows for good, in two calls: at once from all branches, later from the store.
+
+    The first call deletes the rows that meet the condition in any version from every branch, moves
+    all other samples out of the packs that have their values, builds indexes again, deletes tags
+    and saved views of versions that have the rows, and expires those versions: history up to now
+    can no longer be read. When the grace time of ``tl.create`` has passed, ``finish=True`` collects
+    and confirms that the packs are gone; only then is ``report.is_finished`` true, and the report
+    kept with the dataset. A call that was stopped is continued by the next one.
+
+    Statistics in log entries may keep bounds of values (numbers, the first 16 bytes of strings):
+    ``report.bounds`` lists which, and ``report.unreached`` what a dataset cannot erase.
+
+    Args:
+        where: TQL text without WHERE, or a Predicate; None: no more rows, with ``finish``.
+        finish: Also collect what has been forgotten.
+
+    Raises:
+        InvalidStateError: With ``finish``: packs are still there.
+        ReadOnlyError: The handle cannot write.
+        UncommittedChangesError: There are staged changes.
+        ConflictError: Others changed a branch again and again meanwhile.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-forget", {"name": "str"})
+        >>> ds.extend({"name": ["Ana", "Ben", "Cem"]})
+        >>> _ = ds.commit("three")
+        >>> ds.tag("v1")
+        >>> report = ds.forget("name = 'Ben'")
+        >>> ds["name"].to_list(), report.deleted, report.is_finished
+        (['Ana', 'Cem'], ('v1',), False)
+    """
+    from tensorlake.dataset.maintenance.forget import forget as forgetting
+
+    check_flags(finish=finish)
+    session = writer_of(self)
+    assert session is not None, "a Dataset has one"
+    return forgetting(self, session, where, finish=finish)

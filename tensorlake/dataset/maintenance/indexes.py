@@ -70,6 +70,7 @@ __all__ = [
     "drop_index",
     "indexes",
     "outdated",
+    "rebuild_indexes",
     "rebuilt_indexes",
     "update_indexes",
 ]
@@ -209,6 +210,11 @@ def update_indexes(session: Session) -> list[str]:
         message = f"optimize: the index{'es' if len(done) > 1 else ''} {', '.join(done)}"
         session.commit(CommitRequest(message))
     return done
+
+
+def rebuild_indexes(session: Session) -> list[str]:
+    """Build all indexes of the newest version again, from nothing; return their names."""
+    return [one.what for one in _rebuilt(session, index_names(session.committed))]
 
 
 def rebuilt_indexes(store: Store) -> list[Repair]:

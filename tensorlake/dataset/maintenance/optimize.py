@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from tensorlake.errors import (
     UncommittedChangesError,
     shown,
 )
-from tensorlake.format import TensorSpec
+from tensorlake.format import PackId, TensorSpec
 from tensorlake.quantities import human_nbytes, plural
 from tensorlake.reading import Reader, Selection
 from tensorlake.storage import runtime
@@ -34,7 +35,7 @@ from tensorlake.versions import (
     state_of,
 )
 
-__all__ = ["OptimizeReport", "optimize"]
+__all__ = ["OptimizeReport", "leave_packs", "optimize"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -141,7 +142,18 @@ def optimize(
     return replace(report, version=version, commits=report.commits + 1, indexes=tuple(names))
 
 
-def _compacted(session: Session, *, dry_run: bool, progress: bool | None) -> OptimizeReport:
+def leave_packs(session: Session, packs: AbstractSet[PackId]) -> OptimizeReport:
+    """Compact the newest version so that it has no chunk of some packs, and no dead row."""
+    return _compacted(session, dry_run=False, progress=False, leaving=packs)
+
+
+def _compacted(
+    session: Session,
+    *,
+    dry_run: bool,
+    progress: bool | None,
+    leaving: AbstractSet[PackId] = frozenset(),
+) -> OptimizeReport:
     head = runtime.run(loaded(session.head, session.packs))
     with _bar(session, described=progress) as bar:
         done = optimize_branch(
@@ -151,6 +163,7 @@ def _compacted(session: Session, *, dry_run: bool, progress: bool | None) -> Opt
             state_of(head),
             dry_run=dry_run,
             progress=partial(bar.advance, rows=0),
+            leaving=leaving,
         )
     session.refresh()
     return OptimizeReport(

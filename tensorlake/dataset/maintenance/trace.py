@@ -30,7 +30,15 @@ from tensorlake.reading import Snapshot
 from tensorlake.storage import runtime
 from tensorlake.versions import BranchLog, fence_of, loaded, readable_branch_names
 
-__all__ = ["Trace", "VersionRange", "held_by", "readable_versions", "trace"]
+__all__ = [
+    "Trace",
+    "VersionRange",
+    "held_by",
+    "id_of_text",
+    "readable_versions",
+    "text_of_id",
+    "trace",
+]
 
 TXID_DIGITS = 32
 WORD_DIGITS = 16
@@ -95,7 +103,7 @@ def trace(dataset: HasViews[Any], row: int | str) -> Trace:
     """Find all that holds a row; see ``ds.trace``."""
     rows = rowset_of(dataset)
     if isinstance(row, str):
-        ids = _parsed(row)
+        ids = id_of_text(row)
     else:
         advice = "or give a row id, as ds.row_ids lists them"
         number = checked_integer(row, name="row", least=None, advice=advice)
@@ -127,16 +135,16 @@ def held_by(dataset: HasViews[Any], ids: npt.NDArray[Any]) -> Trace:
             continue
         if found:
             steps[name] = tuple(found)
-    texts = tuple(f"{txid_of(one)}:{int(one['offset'])}" for one in ids)
+    texts = tuple(map(text_of_id, ids))
     return Trace(texts, versions, tuple(tags), tuple(views), steps, unknown)
 
 
-def readable_versions(session: Session) -> Iterator[Snapshot]:
+def readable_versions(session: Session) -> Iterator[tuple[Entry, Snapshot]]:
     """List the versions of all branches that have not expired, oldest first."""
     for branch in runtime.run(readable_branch_names(session.store)):
         for entry in _entries(session, branch):
             full = runtime.run(loaded(entry, session.packs))
-            yield Snapshot.of_entry(full, session.packs, branch=branch)
+            yield full, Snapshot.of_entry(full, session.packs, branch=branch)
 
 
 def _entries(session: Session, branch: str) -> list[Entry]:
@@ -162,7 +170,7 @@ def _ranges(session: Session, shows: Callable[[Snapshot], bool]) -> Iterator[Ver
             known[:] = [(key, shows(snapshot))]
         return known[0][1]
 
-    held = ((one.version, is_held(one)) for one in readable_versions(session))
+    held = ((one.version, is_held(one)) for _, one in readable_versions(session))
     split = ((*version.rsplit("@", 1), is_in) for version, is_in in held)
     for (branch, is_in), group in groupby(split, key=lambda one: (str(one[0]), one[2])):
         numbers = [int(number) for _, number, _ in group]
@@ -174,7 +182,12 @@ def _shows(snapshot: Snapshot, ids: npt.NDArray[Any]) -> bool:
     return bool((rows_of_ids(ids, snapshot) >= 0).any())
 
 
-def _parsed(text: str) -> npt.NDArray[Any]:
+def text_of_id(row_id: Any) -> str:
+    """Return a row id as text ``<txid>:<offset>``."""
+    return f"{txid_of(row_id)}:{int(row_id['offset'])}"
+
+
+def id_of_text(text: str) -> npt.NDArray[Any]:
     """Return the row id of its text ``<txid>:<offset>``, as ``view.row_ids`` lists it.
 
     Raises:

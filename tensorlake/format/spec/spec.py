@@ -34,6 +34,7 @@ BRANCHES = "branches/"
 TAGS = "tags/"
 PACKS = "packs/"
 RUNS = "runs/"
+FORGOTTEN = "forgotten/"
 MAIN = "main"
 PIN_PREFIX = "pin-"
 

@@ -26,10 +26,17 @@ from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_com
 from tensorlake.loader.engine.batching import batching_of
 from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
-from tensorlake.loader.engine.iterator import BatchIterator, Finish, Pass, Watcher, await_end
+from tensorlake.loader.engine.iterator import (
+    BatchIterator,
+    Finish,
+    Pass,
+    Watcher,
+    await_end,
+    counted,
+)
 from tensorlake.loader.engine.memory_budget import bounds
 from tensorlake.loader.engine.open_pass import Opening, open_pass
-from tensorlake.loader.engine.progress import Progress, counted, progress_of
+from tensorlake.loader.engine.progress import Progress, progress_of
 from tensorlake.loader.engine.rank import (
     ProcessRank,
     early_process_rank,

@@ -6,7 +6,6 @@ pets.tl main@12  epoch 3  ━━━━━━━╸━━━━━━━━━━
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -14,11 +13,10 @@ from typing import TYPE_CHECKING
 from tensorlake.loader.runtime.stats import LoaderStats, shown_share
 
 if TYPE_CHECKING:
-    from tensorlake.loader.plan.sharding import Batches, Share
     from tensorlake.loader.plan.state import Place
     from tensorlake.loader.sources.rows import OrderedRows
 
-__all__ = ["Progress", "counted", "progress_of"]
+__all__ = ["Progress", "progress_of"]
 
 WIDTH = 20
 
@@ -94,25 +92,3 @@ def progress_of(
         remaining=None if rows.is_endless else remaining or 0,
         stats=stats,
     )
-
-
-def counted(
-    place: Place, batches: Batches, numbers: range, agree: Callable[[], None]
-) -> Callable[[Share], None]:
-    """Return the function that moves a loader's place on with each batch that it hands out.
-
-    With several workers each counts whole rounds, so that its own state resumes at its next turn.
-
-    Args:
-        place: The place.
-        batches: The batches of the pass.
-        numbers: Those that this process makes.
-        agree: Called before each.
-    """
-    others = numbers.step - 1 - numbers.start
-
-    def handed_out(share: Share) -> None:
-        agree()
-        place.hand_out(batches.stop(share.number + others))
-
-    return handed_out

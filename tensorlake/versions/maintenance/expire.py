@@ -23,7 +23,7 @@ from tensorlake.versions.log.log import BranchLog, branch_names
 from tensorlake.versions.maintenance.collect import clock_of
 from tensorlake.versions.refs.refs import list_tags
 
-__all__ = ["ExpiredRange", "ExpiryReport", "expire_versions"]
+__all__ = ["ExpiredRange", "ExpiryReport", "expire_before", "expire_versions"]
 
 AT_ONCE = 32
 """Requests in flight: of branches, and of entries of one log."""
@@ -122,6 +122,14 @@ async def expire_versions(
     )
     ranges = tuple(one for one in found if one is not None)
     return ExpiryReport(dry_run, ranges, await _tags_on(store, ranges))
+
+
+async def expire_before(store: Store, branch: str, number: int) -> None:
+    """Expire the versions of a branch before one; those that have expired stay so."""
+    log = BranchLog(store, branch)
+    head = await log.head()
+    if head is not None and head.kind != "end" and fence_of(head).expired_before < number:
+        await append_fence(log, head, Fence(expired_before=number))
 
 
 async def _cut(

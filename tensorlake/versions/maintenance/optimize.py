@@ -13,6 +13,7 @@ were dropped. So updates keep their version, appends are untouched, and nothing 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -121,6 +122,7 @@ class _Optimization:
     dry_run: bool
     progress: Progress
     round: Round
+    leaving: AbstractSet[PackId]
     entries: list[Entry] = field(default_factory=list[Entry])
     yielded: int = 0
 
@@ -154,6 +156,7 @@ def optimize_branch(
     author: str | None = None,
     dry_run: bool = False,
     progress: Progress = lambda _: None,
+    leaving: AbstractSet[PackId] = frozenset(),
 ) -> Optimized:
     """Compact what a branch's newest version refers to; never call it on the storage loop.
 
@@ -166,12 +169,13 @@ def optimize_branch(
         dry_run: Do all but storing and publishing: chunks to move are read and encoded, so the
             report is exact.
         progress: Called with bytes as they are passed, moved or not.
+        leaving: Packs of which no chunk may remain in use, except tiled and external ones.
 
     Raises:
         CorruptionError: A chunk to be moved is damaged; nothing of its round is published.
     """
     begun = Round.begin(packs, head, state, dry_run=dry_run)
-    run = _Optimization(log, packs, head, state, author, dry_run, progress, begun)
+    run = _Optimization(log, packs, head, state, author, dry_run, progress, begun, leaving)
     tensors = [_optimize_tensor(run, spec) for spec in state.schema.tensors]
     run.publish(is_last=True)
     return Optimized(tuple(tensors), tuple(run.entries), run.yielded)
@@ -179,7 +183,7 @@ def optimize_branch(
 
 def _optimize_tensor(run: _Optimization, spec: TensorSpec) -> TensorOptimized:
     tally = _Tally(spec, TensorOptimized(spec.name))
-    found = iter_pieces(spec, run.state.roots[spec.id], run.state.rows, run.packs)
+    found = iter_pieces(spec, run.state.roots[spec.id], run.state.rows, run.packs, run.leaving)
     steps = moves(_counted(run, _in_turn(found), tally), lambda one: _is_partial(run, one))
     writer: StretchWriter | None = None
     for moved in decoded(spec, _with_blobs(run.packs, steps)):

@@ -18,6 +18,7 @@ emptied before) are in the chunk's header, which is read if they matter.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
@@ -173,9 +174,13 @@ def small_chunks(spec: TensorSpec, extents: Extents) -> int:
 
 
 async def iter_pieces(
-    spec: TensorSpec, root: ExtentRoot, rows: Root[RowSegments], packs: PackReader
+    spec: TensorSpec,
+    root: ExtentRoot,
+    rows: Root[RowSegments],
+    packs: PackReader,
+    leaving: AbstractSet[PackId] = frozenset(),
 ) -> AsyncIterator[list[Piece]]:
-    """Cut a tensor's index into pieces, some at a time."""
+    """Cut a tensor's index into pieces, some at a time; chunks of packs ``leaving`` must move."""
     held, start = Extents.empty(), 0
     async for base, table in tree.scan(root, packs.pages):
         for at, part in _windows(table):
@@ -183,9 +188,9 @@ async def iter_pieces(
             start = base + at - held.num_rows
             cut = _last_group(joined)
             ready, held = joined.take(np.arange(cut)), joined.take(np.arange(cut, len(joined)))
-            yield await _classified(spec, ready, start, rows, packs)
+            yield await _classified(spec, ready, start, rows, packs, leaving)
     if len(held):
-        yield await _classified(spec, held, root.rows - held.num_rows, rows, packs)
+        yield await _classified(spec, held, root.rows - held.num_rows, rows, packs, leaving)
 
 
 def _windows(table: Extents) -> Iterator[tuple[int, Extents]]:
@@ -257,7 +262,12 @@ def _last_group(table: Extents) -> int:
 
 
 async def _classified(
-    spec: TensorSpec, table: Extents, start: int, rows: Root[RowSegments], packs: PackReader
+    spec: TensorSpec,
+    table: Extents,
+    start: int,
+    rows: Root[RowSegments],
+    packs: PackReader,
+    leaving: AbstractSet[PackId],
 ) -> list[Piece]:
     groups = ChunkWindows.of(table)
     stops = start + table.stops
@@ -274,6 +284,8 @@ async def _classified(
         live = np.bincount(groups.group, counted[ends] - counted[begins])
         held = np.bincount(groups.group, table.rows[groups.stored]).astype(np.int64)
         is_wall = _surely_full(spec, table, groups, held) & (live == held)
+        numbers = [number for number, pack in enumerate(table.packs) if pack in leaving]
+        is_wall &= ~np.isin(table.pack[groups.first], numbers)
         is_wall |= np.isin(table.kind[groups.first], NEVER_MOVED)
         found += [
             (at, Piece("wall", int(starts[at]), int(stops[at]), nbytes=int(table.nbytes[at])))
@@ -284,6 +296,7 @@ async def _classified(
         judged = await runtime.gather_bounded(
             [partial(_judged, spec, piece, packs) for piece in pieces], limit=HEADERS_AT_ONCE
         )
+        judged = [_leaving(piece) if piece.pack in leaving else piece for piece in judged]
         found += zip(groups.first[~is_wall].tolist(), judged, strict=True)
     return [piece for _, piece in sorted(found, key=lambda item: item[0])]
 
@@ -398,6 +411,11 @@ async def _judged(spec: TensorSpec, piece: Piece, packs: PackReader) -> Piece:
         must_move = not is_whole or (has_dead and not _is_emptied(piece, header))
     what = "chunk" if is_small or must_move else "wall"
     return replace(piece, what=what, is_whole=is_whole, must_move=must_move)
+
+
+def _leaving(piece: Piece) -> Piece:
+    """Return a chunk that must move, whatever its size."""
+    return replace(piece, what="chunk" if piece.what == "wall" else piece.what, must_move=True)
 
 
 def _is_emptied(piece: Piece, header: ChunkHeader) -> bool:

@@ -45,6 +45,7 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
     "repair": lambda ds: ds.repair(progress=False),
     "restore": lambda ds: ds.restore("main@0"),
     "revert": lambda ds: ds.revert("main@1"),
+    "forget": lambda ds: ds.forget("x = 1"),
     "run": lambda ds: ds.run("first"),
     "tag": lambda ds: ds.tag("v2"),
     "transaction": _transaction,
