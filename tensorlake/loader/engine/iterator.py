@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
     from tensorlake.loader.config.column_plan import MakeBatch
     from tensorlake.loader.config.converter import Converter
-    from tensorlake.loader.plan.sharding import Batches, Sharding, Share
-    from tensorlake.loader.plan.state import Place
+    from tensorlake.loader.plan.sharding import Sharding, Share
     from tensorlake.loader.runtime.counters import Counters
 
-__all__ = ["BatchIterator", "Finish", "Pass", "Watcher", "await_end", "counted"]
+__all__ = ["BatchIterator", "Finish", "Pass", "Watcher", "await_end"]
 
 LEAVE_TIMEOUT_S = 30.0  # for a user function that is running
 
@@ -277,25 +276,3 @@ def await_end(last: Pass) -> None:
             "the pass that was left before has not ended: a transform= or a read of the store does"
             " not return\nmake another loader, and make sure that the function returns"
         )
-
-
-def counted(
-    place: Place, batches: Batches, numbers: range, agree: Callable[[], None]
-) -> Callable[[Share], None]:
-    """Return the function that moves a loader's place on with each batch that it hands out.
-
-    With several workers each counts whole rounds, so that its own state resumes at its next turn.
-
-    Args:
-        place: The place.
-        batches: The batches of the pass.
-        numbers: Those that this process makes.
-        agree: Called before each.
-    """
-    others = numbers.step - 1 - numbers.start
-
-    def handed_out(share: Share) -> None:
-        agree()
-        place.hand_out(batches.stop(share.number + others))
-
-    return handed_out

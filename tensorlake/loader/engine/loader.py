@@ -26,14 +26,7 @@ from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_com
 from tensorlake.loader.engine.batching import batching_of
 from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
-from tensorlake.loader.engine.iterator import (
-    BatchIterator,
-    Finish,
-    Pass,
-    Watcher,
-    await_end,
-    counted,
-)
+from tensorlake.loader.engine.iterator import BatchIterator, Finish, Pass, Watcher, await_end
 from tensorlake.loader.engine.memory_budget import bounds
 from tensorlake.loader.engine.open_pass import Opening, open_pass
 from tensorlake.loader.engine.progress import Progress, progress_of
@@ -141,8 +134,8 @@ class Loader:
             sharding=sharding,
             batches=None if self._rows.is_endless else len(numbers),
             finish=self._finish,
-            handed_out=counted(
-                self._place, batches, numbers, partial(self._agree_again, process_rank)
+            handed_out=self._place.counted(
+                batches, numbers, partial(self._agree_again, process_rank)
             ),
             ended=self._place.end,
             counters=self._counters,
@@ -486,8 +479,8 @@ class Loader:
 
     def _agree_again(self, process_rank: ProcessRank) -> None:
         """Compare new weights that functions returned, and that may differ by rank."""
-        recorded = self._rows.recorded(self.order, self._place)
-        if process_rank.compared is not None and self._agreed != recorded:
+        own = self.order, self._place
+        if process_rank.compared is not None and self._agreed != self._rows.recorded(*own):
             self._agree(process_rank)
 
     def _running(self) -> BatchIterator | None:

@@ -18,9 +18,9 @@ from it alone; its format belongs to its creator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tensorlake.errors import (
     InvalidInputError,
@@ -34,6 +34,9 @@ from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.plan import SEED_STOP
 from tensorlake.loader.plan.shuffle import PLAN_VERSIONS
 from tensorlake.quantities import checked_integer, is_whole_number
+
+if TYPE_CHECKING:
+    from tensorlake.loader.plan.sharding import Batches, Share
 
 __all__ = ["LoaderState", "NewerVersionWarning", "Place", "check_state", "checked_epoch"]
 
@@ -170,6 +173,27 @@ class Place:
     def hand_out(self, position: int) -> None:
         """Count the rows before a position as handed out."""
         self.position, self.is_fresh = position, False
+
+    def counted(
+        self, batches: Batches, numbers: range, agree: Callable[[], None]
+    ) -> Callable[[Share], None]:
+        """Return the function that moves on with each batch that is handed out.
+
+        With several workers each counts whole rounds, so that its own state resumes at its next
+        turn.
+
+        Args:
+            batches: The batches of the pass.
+            numbers: Those that this process makes.
+            agree: Called before each.
+        """
+        others = numbers.step - 1 - numbers.start
+
+        def handed_out(share: Share) -> None:
+            agree()
+            self.hand_out(batches.stop(share.number + others))
+
+        return handed_out
 
 
 def checked_epoch(epoch: object) -> int:
