@@ -13,7 +13,7 @@
     storage    opening, committing, rows and ingestion beside other formats, from a folder
     storage_remote   the same over a network
     query      queries beside other engines (query_engine: DuckDB's columns; query_reads: bytes;
-               query_curator: the ten questions of a curator)
+               query_curator: ten questions of a curator; query_cancel: how late queries end)
     scale      what 10⁹ rows cost; index_size, what pages and log entries weigh
 
 Nothing here asserts on time: these are numbers, and each is a ratio to something of the same run,

@@ -425,8 +425,10 @@ def _bound(
     a text to point at.
     """
     if isinstance(query, str):
-        parsed = parse(query, limits.deadline(query).check_parsing)
-        return parsed, _checked(parsed, environment(query))
+        deadline = limits.deadline(query)
+        parsed = parse(query, deadline.check_parsing)
+        env = structs.replace(environment(query), check=deadline.check_binding)
+        return parsed, _checked(parsed, env)
     tree = query or ast.Query()
     check_depth(tree, "")
     text = print_query(tree)

@@ -93,6 +93,7 @@ class Binder:
             QueryNameError: a name in it does not exist.
             QueryTypeError: its parts do not fit together.
         """
+        self._env.check()
         if self._special is not None and (found := self._special(expr)) is not None:
             return found
         match expr:

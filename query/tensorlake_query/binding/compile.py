@@ -7,6 +7,8 @@ WHERE sees the columns of the source; GROUP BY, HAVING, ORDER BY, ARRANGE BY and
 the aliases of the SELECT list, where no column has the name.
 """
 
+from collections import Counter
+
 from tensorlake_query.binding.binder import Binder
 from tensorlake_query.binding.from_clause import Side, bind_source
 from tensorlake_query.binding.group_clause import Aliases, Grouping
@@ -55,8 +57,10 @@ def bind_statement(query: ast.Statement, env: Environment) -> Statement:
         QueryNameError: a name, parameter or class does not exist, or two outputs share a name.
         QueryTypeError: parts do not fit together.
     """
+    env.check()
+    counts = Counter(table.name for table in query.tables)
     for number, table in enumerate(query.tables):
-        if any(other.name == table.name for other in query.tables if other is not table):
+        if counts[table.name] > 1:
             raise QueryNameError(
                 f"two queries of WITH are named {table.name!r}",
                 text=env.text,
@@ -224,6 +228,7 @@ class _Clauses:
 
     def _outputs(self, grouping: Grouping | None) -> tuple[Output, ...]:
         outputs: list[Output] = []
+        names: set[str] = set()
         for written in self._query.select or (ast.Output(ast.Star()),):
             if isinstance(written.expr, ast.Star):
                 found = self._star(written, grouping)
@@ -234,7 +239,7 @@ class _Clauses:
                 self._check_row_alias(written, bound)
                 found = [Output(written.alias or default, bound)]
             for output in found:
-                if any(output.name == other.name for other in outputs):
+                if output.name in names:
                     raise QueryNameError(
                         f"two outputs are named {output.name!r}",
                         text=self._binder.text,
@@ -242,6 +247,7 @@ class _Clauses:
                         hint="give one of them another name with AS",
                     )
                 outputs.append(output)
+                names.add(output.name)
         return tuple(outputs)
 
     def _check_row_alias(self, written: ast.Output, bound: Bound) -> None:

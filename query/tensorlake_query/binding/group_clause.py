@@ -38,7 +38,10 @@ class Grouping:
         self.calls: list[AggregateCall] = []
         self.stacks = stacks
         self._binder = binder
-        self._written = written
+        self._key_of: dict[ast.Expr, int] = {}
+        for position, expr in enumerate(written):
+            self._key_of.setdefault(expr, position)
+        self._call_of: dict[ast.Expr, int] = {}
 
     @staticmethod
     def of(query: ast.Query, binder: Binder, aliases: Aliases) -> "Grouping | None":
@@ -62,9 +65,9 @@ class Grouping:
 
     def slot(self, expr: ast.Expr) -> Bound | None:
         """Return the slot of a group key or an aggregate, or a stack; refuse other columns."""
-        for position, (written, key) in enumerate(zip(self._written, self.keys, strict=True)):
-            if expr == written:
-                return ColumnRef(f"#{position}", key.type, expr)
+        position = self._key_of.get(expr)
+        if position is not None:
+            return ColumnRef(f"#{position}", self.keys[position].type, expr)
         if isinstance(expr, ast.Call) and is_aggregate(expr):
             return self._aggregate(expr)
         if isinstance(expr, ast.Column):
@@ -101,13 +104,13 @@ class Grouping:
         )
 
     def _aggregate(self, expr: ast.Call) -> Bound:
-        slot = next((i for i, call in enumerate(self.calls) if call.syntax == expr), None)
+        slot = self._call_of.get(expr)
         if slot is None:
             self._binder.with_special(None)
             args = tuple(self._binder.bind(operand) for operand in ast.operands(expr))
             self._binder.with_special(self.slot)
             site = Site(expr, args, {}, self._binder.text, self._binder.bind)
-            slot = len(self.calls)
+            slot = self._call_of[expr] = len(self.calls)
             self.calls.append(bind_aggregate(site, expr))
         return ColumnRef(f"#{len(self.keys) + slot}", self.calls[slot].type, expr)
 

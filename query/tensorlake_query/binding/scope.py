@@ -1,6 +1,6 @@
 """The environment shared by all parts of a query during binding: parameters, tables, functions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from msgspec import Struct, field, structs
@@ -20,6 +20,10 @@ from tensorlake_query.syntax.errors import (
 from tensorlake_query.values.source import ColumnSource, Tables
 
 
+def _never() -> None:
+    """Check nothing."""
+
+
 class Environment(Struct, frozen=True):
     """The surroundings of a query.
 
@@ -34,6 +38,7 @@ class Environment(Struct, frozen=True):
         begun: the queries of WITH that are being bound, the innermost first.
         later: those that are written after them.
         used_params: the parameters that some part of the query mentions.
+        check: raises where the time is up; called for each part that is bound.
     """
 
     this: Schema
@@ -47,6 +52,7 @@ class Environment(Struct, frozen=True):
     begun: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
     used_params: set[str] = field(default_factory=set[str])
+    check: Callable[[], None] = _never
 
     def naming(self, table: Derived) -> "Environment":
         """Return the environment with one more query named."""

@@ -8,6 +8,7 @@ class labels have such tables, as far as these stay small (`TooSparseError`: the
 rows at once instead, by `group_rows`).
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ from tensorlake_query.values.source import AnyArray, ColumnType, IntArray, Unifo
 from tensorlake_query.values.vectors import Vector, concatenated, constant, take
 
 MAX_PLACES = 1 << 22  # of all tables: 32 MiB
+MAX_KEYS = 32  # each is a dimension of the table of groups, and NumPy has 64
 GROUP_NBYTES = 64  # of a group: its places in the tables, its keys
 
 
@@ -41,6 +43,7 @@ def is_streamed(
     """
     return (
         needed is not None
+        and len(plan.keys) <= MAX_KEYS
         and all(name.startswith("#") for name in needed)  # others are stacks of the groups' rows
         and all(call.accumulate is not None for call in plan.calls)
         and all(_has_table(key.type) or _is_one_of(key, numbered) for key in plan.keys)
@@ -163,7 +166,7 @@ class Grouping:
             have if count <= have else 1 << (count - 1).bit_length()
             for count, have in zip(counts, self._capacities, strict=True)
         ]
-        places = int(np.prod(wanted, dtype=np.float64))
+        places = math.prod(wanted)
         if places > MAX_PLACES:
             raise TooSparseError
         charge(places * self._numbers.itemsize)

@@ -58,7 +58,7 @@ def values_of(
         TooMuchMemoryError: the values of a single row take too much, or those of all together.
     """
     try:
-        return _whole(exprs, piece)
+        return _whole(exprs, piece, check)
     except TooMuchMemoryError:
         if len(piece) <= 1:
             raise
@@ -76,7 +76,7 @@ def _in_parts(
         check(start, len(piece))
         stop = min(start + count, len(piece))
         try:
-            part = _whole(exprs, piece.slice(start, stop))
+            part = _whole(exprs, piece.slice(start, stop), check)
         except TooMuchMemoryError:
             if count == 1 and has_forgotten:
                 raise
@@ -91,10 +91,14 @@ def _in_parts(
             has_forgotten = True
 
 
-def _whole(exprs: Sequence[Bound], piece: Scope) -> Values:
+def _whole(exprs: Sequence[Bound], piece: Scope, check: Callable[[int, int], None]) -> Values:
     held = hold("a batch")
+    vectors: list[Vector] = []
     with collecting(held):
-        return Values([evaluate(expr, piece) for expr in exprs], held)
+        for expr in exprs:
+            check(0, len(piece))
+            vectors.append(evaluate(expr, piece))
+    return Values(vectors, held)
 
 
 def joined_values(parts: Sequence[Values], exprs: Sequence[Bound]) -> Values:

@@ -25,8 +25,9 @@ Values = Callable[[Sequence[Bound], Scope], list[Vector]]
 def expanded(plan: Expand, scope: Scope, check_made: Callable[[int], None]) -> Scope:
     """Return each row among its neighbours in the source; `check_made` gets the number first."""
     num_rows = scope.reader.base.source.num_rows
-    start = np.maximum(scope.rows - plan.before, 0)
-    stop = np.minimum(scope.rows + plan.after + 1, num_rows)
+    before, after = min(plan.before, num_rows), min(plan.after, num_rows)  # as many as there are
+    start = np.maximum(scope.rows - before, 0)
+    stop = np.minimum(scope.rows + after + 1, num_rows)
     counts = stop - start
     check_made(int(counts.sum()))
     rows = np.repeat(start, counts) + numbered(counts)

@@ -52,6 +52,15 @@ class Deadline(Struct, frozen=True):
         where = f"{done:,} of its {len(self.text):,} characters parsed"
         self._check(where, "give more time, or pass long lists as parameters: x IN $ids")
 
+    def check_binding(self) -> None:
+        """Raise when the time is up, or the run was called off, while names are looked up.
+
+        Raises:
+            QueryLimitError: it is.
+        """
+        hint = "give more time, or write a query of fewer parts"
+        self._check("while its names and types were checked", hint)
+
     def _check(self, where: str, hint: str) -> None:
         if self.stop is not None and self.clock() > self.stop:
             raise QueryLimitError(

@@ -55,6 +55,11 @@ class Account:
         """Let no more bytes be taken: the run has ended, and work in progress is to stop."""
         self.is_closed = True
 
+    def give_back(self, nbytes: int) -> None:
+        """Take bytes back from a holder, also once closed: work that was left still ends."""
+        with self._lock:
+            self.held -= nbytes
+
     def change(self, nbytes: int, operator: str) -> None:
         """Take bytes, or give them back.
 
@@ -109,8 +114,10 @@ class Held:
         self.nbytes = 0
 
     def drop(self) -> None:
-        """Give all of them back."""
-        self.add(-self.nbytes)
+        """Give all of them back; never raises."""
+        if self._account is not None:
+            self._account.give_back(self.nbytes)
+        self.nbytes = 0
 
     def __del__(self) -> None:
         self.drop()

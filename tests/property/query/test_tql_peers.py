@@ -27,8 +27,8 @@ SCHEMA = {
 SQL = {"id": "BIGINT", "i": "BIGINT", "k": "BIGINT", "f": "DOUBLE", "c": "TEXT", "b": "BOOLEAN"}
 LARGE = 2**62
 QUESTIONS_A_LAKE = 40
-LAKES = 4
-SOAK_LAKES = 1000
+LAKES = 25
+SOAK_LAKES = 2500
 SHOWN = 10
 CLOSE = 1e-9
 

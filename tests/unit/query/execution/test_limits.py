@@ -7,7 +7,7 @@ that, pair it or group it, must end with an error instead of a result.
 import numpy as np
 import pytest
 
-from tensorlake_query import ColumnType, QueryLimitError, compile_query, user_function
+from tensorlake_query import ColumnType, Limits, QueryLimitError, compile_query, user_function
 from tests.unit.query.array_source import ArraySource
 
 ROWS = 300
@@ -17,6 +17,8 @@ COLUMNS = {
     "t": (ColumnType("text", None, ()), [f"text {row}" for row in range(ROWS)]),
     "r": (ColumnType("number", "int64", (None,)), [[row] * (row % 3) for row in range(ROWS)]),
 }
+
+SCHEMA = {name: kind for name, (kind, _) in COLUMNS.items()}
 
 # Each is beside the column that its step reads last.
 STEPS = [
@@ -144,3 +146,49 @@ def test_no_step_makes_more_rows_than_may_be_held():
 
     with pytest.raises(QueryLimitError, match="makes 400,000,000 rows, more than 268,435,456"):
         compiled.run(source)
+
+
+MANY = ", ".join(f"SUM(x + {number}) AS s{number}" for number in range(200))
+
+
+def test_binding_is_called_off_between_parts_of_a_query():
+    checks = []
+    compile_query(f"SELECT {MANY}", SCHEMA, limits=Limits(cancelled=lambda: bool(checks.append(0))))
+
+    assert len(checks) > 3 * 200  # each call, column and literal
+    left = iter(range(len(checks) - 1))
+    with pytest.raises(QueryLimitError, match="cancelled, while its names and types were checked"):
+        compile_query(f"SELECT {MANY}", SCHEMA, limits=Limits(cancelled=lambda: not any_left(left)))
+
+
+def any_left(numbers):
+    return next(numbers, None) is not None
+
+
+def test_a_batch_of_many_expressions_is_called_off_between_two():
+    source, checks = ArraySource(COLUMNS), []
+
+    compile_query(f"SELECT {MANY}", source.schema).run(
+        source, cancelled=lambda: bool(checks.append(0))
+    )
+
+    assert len(checks) > 200
+
+
+def test_as_many_neighbours_as_can_be_written_are_all_rows():
+    source = ArraySource(COLUMNS)
+    text = f"WHERE y = 3 EXPAND BY {2**63 - 1} {2**63 - 1}"
+
+    assert compile_query(text, source.schema).run(source).rows.tolist() == list(range(ROWS))
+
+
+@pytest.mark.parametrize("key", ["x + {0}", "x + {0} * 1000000", "1 + {0}"])
+def test_keys_beyond_the_dimensions_of_an_array_group_rows(key):
+    source = ArraySource(COLUMNS)
+    keys = ", ".join(key.format(number) for number in range(70))
+    distinct = 1 if key.startswith("1") else 7
+
+    result = compile_query(f"SELECT COUNT(*) AS n GROUP BY {keys}", source.schema).run(source)
+
+    assert sum(result.columns["n"].values.tolist()) == ROWS
+    assert len(result.columns["n"].values) == distinct

@@ -40,6 +40,19 @@ def test_work_is_left_while_it_is_under_way():
     assert account.held == 0
 
 
+def test_work_that_was_left_gives_its_memory_back_in_silence():
+    account = Account()
+    held = Held(account, "a step")
+    held.add(10)
+    account.close()
+
+    held.drop()  # by the step that was left
+    held.add(-5)  # by its work, which ends later
+    held.drop()  # when the holder is gone, which cannot raise
+
+    assert (held.nbytes, account.held) == (0, 0)
+
+
 def test_watched_work_returns_and_raises_as_it_does_alone():
     account = Account(limit=10)
 
