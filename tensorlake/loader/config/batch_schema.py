@@ -256,7 +256,7 @@ def _plan_column(
 
 def _part_column(name: str, spec: DecodeSpec, collate: Any, planning: Planning) -> ColumnPlan:
     sample_type = planning.snapshot.spec(name).type
-    dtype = sample_type.dtype
+    dtype = sample_type.dtype if spec.part is None else spec.part.output_dtype(sample_type)
     gives_images = spec.part is not None and spec.part.gives_images
     is_moved = bool(spec.geometric or spec.pixels) and not gives_images
     if dtype is None:

@@ -197,6 +197,10 @@ class PartStep(ABC):
     def output_shape(self, sample_type: SampleType) -> tuple[int | None, ...]:
         """Return the shape of each result; None where lengths differ."""
 
+    def output_dtype(self, sample_type: SampleType) -> np.dtype | None:
+        """Return the dtype of results, before steps that change numbers; None where it differs."""
+        return sample_type.dtype
+
     def finish(self, made: Any, request: Any, sample_map: SampleMap) -> Any:
         """Return the result, given what ``decode_parts`` made for a request."""
         del request, sample_map

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorlake.quantities import plural
 from tensorlake.types.base.parts import SampleHandle
 from tensorlake.types.points.blocks import PointMap, read_head
 from tensorlake.types.points.cloud import AXES
@@ -137,7 +138,7 @@ class PointCloudHandle(SampleHandle):
     def __repr__(self) -> str:
         what = f"row {self.row} of {self.tensor!r}" if self.tensor else "a sample"
         fields = ", ".join(self.fields)
-        return f"PointCloud {len(self):,} points · {fields} · {self.nbytes:,} bytes, {what}"
+        return f"PointCloud {plural(len(self), 'point')} · {fields} · {self.nbytes:,} bytes, {what}"
 
     @property
     def _points(self) -> PointMap:

@@ -99,9 +99,9 @@ class PointCloud(SampleType):
         return "encoded"
 
     @property
-    def dtype(self) -> np.dtype:
-        """Dtype of points in batches; columns have those of the file."""
-        return np.dtype("float32")
+    def dtype(self) -> None:
+        """No one dtype: each field has its own."""
+        return
 
     @property
     def shape(self) -> tuple[int | None, ...]:

@@ -73,8 +73,11 @@ def blocks_of(
     if request.is_all:
         return np.arange(stop)
     wanted = _numbers(known, request, refused)
-    blocks = np.searchsorted(known.starts, wanted, side="right") - 1
-    return np.unique(blocks)
+    if len(wanted) > known.points:  # repeated points: each once
+        is_wanted = np.zeros(known.points, np.bool_)
+        is_wanted[wanted] = True
+        wanted = np.flatnonzero(is_wanted)
+    return np.unique(np.searchsorted(known.starts, wanted, side="right") - 1)
 
 
 def read_points(
@@ -196,6 +199,8 @@ def _inside(
         count = _count(known, request, refused)
         return None if count == known.points else np.arange(count)
     wanted = _numbers(known, request, refused)
+    if len(blocks) and blocks[-1] == len(blocks) - 1:  # from the first one on
+        return wanted
     counts = np.diff(known.starts)[blocks]
     firsts = np.concatenate([[0], np.cumsum(counts)])[:-1]
     place = np.searchsorted(blocks, np.searchsorted(known.starts, wanted, side="right") - 1)

@@ -88,8 +88,13 @@ class PartDecoder:
     @property
     def output_dtype(self) -> np.dtype:
         """Dtype of results."""
-        assert self.type.dtype is not None
-        return self.type.dtype if self.linear is None else self.linear.dtype
+        return self._part_dtype if self.linear is None else self.linear.dtype
+
+    @property
+    def _part_dtype(self) -> np.dtype:
+        dtype = self.type.dtype if self.step is None else self.step.output_dtype(self.type)
+        assert dtype is not None, "types without one were refused"
+        return dtype
 
     def read_nbytes(self, row_nbytes: int) -> int:
         """Estimate the bytes that are read of a sample, of which all have ``row_nbytes``."""
@@ -97,8 +102,7 @@ class PartDecoder:
             return row_nbytes
         shape = self.output_shape
         known = [length for length in shape if length is not None]
-        assert self.type.dtype is not None
-        nbytes = math.prod(known) * self.type.dtype.itemsize
+        nbytes = math.prod(known) * self._part_dtype.itemsize
         return min(row_nbytes, nbytes if len(known) == len(shape) else GUESSED_NBYTES)
 
     def request(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["PointSample"]
 
 _SHORT = ("repeat", "error")
+MOST_POINTS = 1 << 22
+"""Points of a sample: 50 MB of x, y and z."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class PointSample(PartStep):
     the cloud; only these are read. x, y and z are relative to the cloud's ``origin``.
 
     Args:
-        n: Number of points.
+        n: Number of points, up to 4,194,304.
         fields: The fields of a point, in this order.
         level: Choose from the points of this level: 2 is all of them. None: the lowest that has
             ``n`` points. With the lowest, epochs differ little where ``n`` is most of a level.
@@ -47,7 +49,7 @@ class PointSample(PartStep):
     def __post_init__(self) -> None:
         advice = "write tl.decode.PointSample(1024)"
         number = checked_integer(
-            self.n, name="PointSample: n", least=1, most=1 << 30, advice=advice
+            self.n, name="PointSample: n", least=1, most=MOST_POINTS, advice=advice
         )
         object.__setattr__(self, "n", number)
         fields = self.fields
@@ -115,9 +117,16 @@ class PointSample(PartStep):
         if count >= self.n:
             numbers = rng.choice(count, self.n, replace=False)
         else:
-            rounds = -(-self.n // count)
-            numbers = np.concatenate([rng.permutation(count) for _ in range(rounds)])[: self.n]
+            rounds, rest = divmod(self.n, count)
+            extra = rng.choice(count, rest, replace=False)
+            numbers = np.concatenate([np.tile(np.arange(count), rounds), extra])
+            rng.shuffle(numbers)
         return PointRequest(region=(numbers,), fields=self.fields, stacked=True)
+
+    def output_dtype(self, sample_type: SampleType) -> np.dtype:
+        """Return float32, whatever the fields are."""
+        del sample_type
+        return np.dtype("float32")
 
     def output_shape(self, sample_type: SampleType) -> tuple[int | None, ...]:
         """Return the shape of the points of a sample."""

@@ -120,6 +120,7 @@ def test_other_types_and_fields_are_refused():
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: PointSample(100_000_000),
         *(lambda: PointSample(0), lambda: PointSample(1.5), lambda: PointSample(3, level=3)),
         *(lambda: PointSample(3, fields="xyz"), lambda: PointSample(3, fields=())),
         *(lambda: PointSample(3, fields=("x", "x")), lambda: PointSample(3, short="drop")),

@@ -259,6 +259,8 @@ def test_a_dataset_keeps_points_by_bytes() -> None:
     assert [ds["points"].bytes(0) == ds["points"].bytes(row) for row in (3, 4)] == [True, True]
     assert ds["points"][1] is None
     assert ds["points"].type == kind
+    assert "float32" not in repr(ds)
+    assert repr(ds["points"][0]).startswith("PointCloud 900 points · x, y, z, i, c")
     counts = ds.query("SELECT SHAPE(points)[0] AS n WHERE points IS NOT NULL")["n"][:]
     assert counts.tolist() == [900, 0, 900, 900]
     assert as_set(ds["points"][0, 100:200]) == as_set(np.asarray(ds["points"][0])[100:200])
