@@ -128,12 +128,14 @@ def index_names(snapshot: Snapshot, tensor_id: str | None = None) -> list[str]:
     return [
         name.removeprefix(PREFIX)
         for name, group in snapshot.state.groups.items()
-        if name.startswith(PREFIX) and (tensor_id is None or tensor_id in group.covers)
+        if name.startswith(PREFIX)
+        and (of := covered_tensor(group)) in snapshot.state.roots
+        and (tensor_id is None or of == tensor_id)
     ]
 
 
 def covered_tensor(group: ColumnGroup) -> str | None:
-    """Return the id of the tensor that an index is of; None where it is malformed."""
+    """Return the id of the tensor that an index is of; None where it covers none, or several."""
     return next(iter(group.covers)) if len(group.covers) == 1 else None
 
 

@@ -187,7 +187,7 @@ async def _faults(offer: Offer, entry: Entry, before: Entry | None) -> list[str]
         schema = Schema.from_json(whole.schema or {})
         faults = _vector_faults(entry if not entry.spilled else whole, before, sources, parents)
         faults += body_faults(whole) + _schema_faults(whole, schema)
-        faults += [] if faults else _group_faults(whole)
+        faults += [] if faults else _group_faults(whole, schema)
         if not faults:
             faults += await stray_references(whole, sources, packs, schema=schema)
             faults += _succession_faults(whole, schema, sources[0])  # of its branch, or its parent
@@ -324,7 +324,7 @@ def _schema_faults(entry: Entry, schema: Schema) -> list[str]:
     return faults
 
 
-def _group_faults(entry: Entry) -> list[str]:
+def _group_faults(entry: Entry, schema: Schema) -> list[str]:
     """List the faults of column groups, which are readable."""
     faults: list[str] = []
     for name, group in column_groups(entry.indexes, where="its indexes").items():
@@ -336,6 +336,11 @@ def _group_faults(entry: Entry) -> list[str]:
             faults.append(f"column group {name!r:.80} is not in tensorlake's canonical form")
         if len(_bytes(dict(group.parameters))) > MAX_PARAMETERS_NBYTES:
             faults.append(f"the parameters of column group {name!r:.80} are too large")
+        for tensor_id, covered in group.covers.items():
+            if schema.by_id(tensor_id) is None:
+                faults.append(f"column group {name!r:.80} covers {tensor_id!r:.80}, not a tensor")
+            if covered.state.rows > entry.physical:
+                faults.append(f"column group {name!r:.80} covers more rows than there are")
         for spec in parts.tensors:
             faults += [
                 f"part {spec.name!r:.80} of column group {name!r:.80}: {fault}"

@@ -37,6 +37,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
         with tl.create(url, {"x": "int64"}, token=token) as ds:
             ds.extend({"x": [1, 2]})
             replace_group(ds, "files", ITEMS)
+            ds.create_index("x")
             ds.commit("two")
         yield url, token
 
@@ -93,6 +94,19 @@ def _stray_page(value: Json) -> None:
     }
 
 
+def _covers(value: Json) -> Json:
+    return value["indexes"]["index/x"]["covers"]
+
+
+def _state(value: Json) -> Json:
+    return next(iter(_covers(value).values()))["state"]
+
+
+def _more_covered(value: Json) -> None:
+    tail = _state(value)["tail"]
+    tail["rows"], _state(value)["rows"] = [10**12], 10**12
+
+
 FORGED: dict[str, Callable[[Json], Any]] = {
     "no kind": lambda value: _group(value).pop("kind"),
     "other rows": lambda value: _group(value).update(rows=7),
@@ -117,6 +131,22 @@ FORGED: dict[str, Callable[[Json], Any]] = {
     "a page that is not there": lambda value: value.update(
         indexes={"page": [f"{'ab' * 16}-0", 0, 10, "0" * 16]}
     ),
+    "coverage of a tensor that is not there": lambda value: _covers(value).update(
+        {"ab" * 5: next(iter(_covers(value).values()))}
+    ),
+    "coverage of rows that are not there": _more_covered,
+    "coverage that is an array": lambda value: value["indexes"]["index/x"].update(covers=[]),
+    "coverage without a state": lambda value: next(iter(_covers(value).values())).pop("state"),
+    "coverage without its type": lambda value: next(iter(_covers(value).values())).pop("reads"),
+    "coverage of another type": lambda value: next(iter(_covers(value).values())).update(reads=7),
+    "coverage with a stray page": lambda value: next(iter(_covers(value).values())).update(
+        state={
+            "rows": 2,
+            "height": 1,
+            "packs": [f"{new_txid()}-0"],
+            "children": [[0, 64, 100, "0" * 16, 2, 1, 0, 2]],
+        }
+    ),
     "an array": lambda value: value.update(indexes=[]),
     "null": lambda value: value.update(indexes=None),
 }
@@ -134,6 +164,7 @@ def test_an_honest_entry_with_a_group_stands(served: tuple[str, str]) -> None:
 
     with tl.open(served[0], "fix-honest", token=served[1]) as ds:
         assert group_of(ds, "files") == ITEMS
+        assert ds.indexes["x"].coverage == 1
 
 
 @pytest.mark.parametrize("case", FORGED)

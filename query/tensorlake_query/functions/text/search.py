@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.functions.scalar.operators import TEXT_COST, required_text
-from tensorlake_query.values.bound import Bound, Constant, CorpusRef
+from tensorlake_query.values.bound import Bound, Constant, CorpusRef, show
 from tensorlake_query.values.memory import working
 from tensorlake_query.values.source import TextStatistics, UniformBatch
 from tensorlake_query.values.types import BOOL, FLOAT
@@ -70,16 +70,18 @@ def words_of(text: str) -> list[str]:
 
 def _wanted(site: Site) -> list[str]:
     given = site.args[1]
-    words = (
-        words_of(given.value)
-        if isinstance(given, Constant) and isinstance(given.value, str)
-        else []
-    )
-    if not words:
+    if not isinstance(given, Constant) or not isinstance(given.value, str):
         raise site.fail(
             "the words to look for are a text known beforehand",
             at=given,
             hint="write MATCH(caption, 'red car'), or pass them: MATCH(caption, $words)",
+        )
+    words = words_of(given.value)
+    if not words:
+        raise site.fail(
+            f"there is no word in {show(given)}",
+            at=given,
+            hint="words are runs of letters, digits and underscores; CONTAINS finds any text",
         )
     return list(dict.fromkeys(words))
 

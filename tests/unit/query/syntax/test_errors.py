@@ -161,6 +161,8 @@ def test_an_error_points_at_the_text_and_says_what_to_write(text):
         ("LIMIT 1e20", QueryTypeError, "1e20", "an integer >= 0 is needed, and got 1e+20"),
         ("WHERE score > 1e999", QuerySyntaxError, "1e999", "beyond float64"),
         ("SELECT ANY(axis => 0, boxes)", QuerySyntaxError, "boxes", "after a named one"),
+        ("WHERE MATCH(caption, '!!!')", QueryTypeError, "'!!!'", "letters, digits and underscores"),
+        ("WHERE MATCH(caption, caption)", QueryTypeError, "caption", "MATCH(caption, $words)"),
         ("ORDER BY DOT(boxes, boxes) APPROX", QuerySyntaxError, "APPROX", "ORDER BY APPROX"),
         ("ORDER BY score APPROX LIMIT 1", QuerySyntaxError, "APPROX", "ORDER BY APPROX"),
         ("ORDER BY APPROX score LIMIT 1", QuerySyntaxError, "APPROX", "ORDER BY APPROX"),
