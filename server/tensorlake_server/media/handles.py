@@ -30,8 +30,8 @@ def draw_handle(
 ) -> EncodedImage | None:
     """Draw a sample within a square; None where browsers show its file.
 
-    Of a video the frame at one second, or at half of a shorter one, if there is a size; of a volume
-    a plane, the middle one unless ``frame`` is another.
+    A video is drawn, if there is a size, by its frame at one second, or at half of a shorter one; a
+    volume by its middle plane, or by another, ``frame``.
 
     Raises:
         CorruptSampleError: It cannot be decoded.

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 import numpy as np
 
 from tensorlake.errors import (
-    CorruptSampleError,
     InvalidInputError,
     SchemaError,
     TensorlakeError,
     shown,
 )
 from tensorlake.quantities import checked_integer
-from tensorlake.types.base.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base.base import check_default
 from tensorlake.types.base.casting import to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
 from tensorlake.types.base.dtypes import parse_dtype
@@ -36,29 +35,31 @@ from tensorlake.types.base.errors import (
     unreadable,
 )
 from tensorlake.types.base.file import File, given_bytes
-from tensorlake.types.base.parts import MemorySample, SampleHandle, SampleParts
+from tensorlake.types.base.parts import MemorySample, SampleHandle
 from tensorlake.types.tiles import (
     BLOSC_TILES,
     TileHead,
-    box_of,
     is_tiled,
     parse_tiles,
-    read_region,
-    read_tiles,
     store_tiles,
-    tile_map,
 )
 from tensorlake.types.volumes.nifti_file import (
     NiftiFile,
     NiftiHeader,
-    check_size,
     file_of_image,
     header_of,
     nibabel,
     read_file,
     type_of_voxels,
 )
-from tensorlake.types.volumes.volume import NiftiVolume, Voxels
+from tensorlake.types.volumes.tiled import (
+    MATRIX,
+    SPATIAL,
+    TiledVolume,
+    Voxels,
+    stored_voxels,
+)
+from tensorlake.types.volumes.volume import NiftiVolume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,16 +70,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Nifti"]
 
-_SIDE: Final = 32
-_CHANNELS: Final = 4  # of a tile: those of one sample of tissue, not a whole series in time
 _MAX_NDIM: Final = 8
-_SPATIAL: Final = 3
-_MATRIX: Final = (4, 4)
 _MAX_LENGTH: Final = 32_767  # along an axis, of NIfTI-1
 
 
 @dataclass(frozen=True, slots=True)
-class Nifti(SampleType):
+class Nifti(TiledVolume):
     """Volumes of NIfTI-1 and NIfTI-2 files, stored in tiles and read as [z, y, x, …].
 
     A sample is a path, the bytes or a file object of ``.nii`` or ``.nii.gz``; a mapping
@@ -100,7 +97,6 @@ class Nifti(SampleType):
     """
 
     kind: ClassVar[str] = "nifti"
-    is_lazy: ClassVar[bool] = True
 
     dtype: np.dtype | None = None  # pyright: ignore[reportIncompatibleMethodOverride] -- frozen
     ndim: int = 3
@@ -139,39 +135,19 @@ class Nifti(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """Tiles."""
-        return "encoded"
-
-    @property
     def shape(self) -> tuple[int | None, ...]:
         """Any length along each axis."""
         return (None,) * self.ndim
-
-    @property
-    def query_kind(self) -> QueryKind:
-        """Media: a query sees its shape and size."""
-        return "media"
-
-    @property
-    def is_media(self) -> bool:
-        """Voxels are decoded from tiles."""
-        return True
 
     @property
     def handle_class(self) -> type[SampleHandle]:
         """Handles with `affine`, `zooms` and `header`."""
         return NiftiVolume
 
-    @property
-    def drawn_as(self) -> str:
-        """A volume, of which the viewer shows planes."""
-        return "volume"
-
     def describe(self) -> str:
         """Show the dtype, and the number of axes unless it is 3: ``Nifti(int16, ndim=4)``."""
         given = [] if self.dtype is None else [self.dtype.name]
-        given += [] if self.ndim == _SPATIAL else [f"ndim={self.ndim}"]
+        given += [] if self.ndim == SPATIAL else [f"ndim={self.ndim}"]
         return f"Nifti({', '.join(given)})" if given else "Nifti"
 
     @property
@@ -191,7 +167,7 @@ class Nifti(SampleType):
             self._check(file, _named(sample), place, position)
             try:
                 encoded, own = store_tiles(
-                    *(file.voxels, self._tiles_of(file.voxels.shape), BLOSC_TILES),
+                    *(file.voxels, self._tiles_of(file.voxels.shape, tiles=self.tiles), BLOSC_TILES),
                     more=file.header.to_bytes(),
                 )
             except ValueError as error:
@@ -201,14 +177,6 @@ class Nifti(SampleType):
             shapes.append(file.voxels.shape)
         return EncodedColumn(stored, np.array(shapes, np.int64).reshape(-1, self.ndim), None, maps)
 
-    def _tiles_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if self.tiles is False:
-            return tuple(max(1, length) for length in shape)
-        if self.tiles is True:
-            spatial = min(_SPATIAL, self.ndim)
-            return (_SIDE,) * spatial + (_CHANNELS,) * (self.ndim - spatial)
-        return self.tiles
-
     def _file(self, sample: Any, place: Place, position: int) -> NiftiFile:
         if isinstance(sample, NiftiVolume):
             head = TileHead.parse(sample.head)
@@ -216,7 +184,8 @@ class Nifti(SampleType):
         content = given_bytes(sample, place, position)
         try:
             if content is not None and is_tiled(content):  # as exported
-                return self._of_tiles(content)
+                head, voxels = stored_voxels(content, self.max_nbytes)
+                return NiftiFile(NiftiHeader.parse(head.more), voxels)
             if content is not None:
                 return read_file(content, self.max_nbytes)
             if isinstance(sample, Mapping):
@@ -228,14 +197,6 @@ class Nifti(SampleType):
             reason, _, hint = str(error).partition("\n")
             reason = f"cannot take {_named(sample)}, not a whole NIfTI file: {reason}"
             raise unreadable(place, position, reason, hint=hint) from error
-
-    def _of_tiles(self, content: Buffer) -> NiftiFile:
-        stored = MemorySample(content, tile_map(content))
-        head = TileHead.parse(stored.map.head)
-        check_size(head.nbytes, len(content), self.max_nbytes)
-        box = box_of(head.shape, (), self.refusal("", 0))
-        parts = SampleParts(stored.map, stored.fetch(head.grid.over(box)))
-        return NiftiFile(NiftiHeader.parse(head.more), read_tiles(parts, head, BLOSC_TILES, box))
 
     @classmethod
     def of_file(cls, content: Buffer) -> Nifti:
@@ -258,12 +219,12 @@ class Nifti(SampleType):
             raise shape_mismatch(place, position, describe_value(given["voxels"])) from error
         if voxels.ndim != self.ndim:
             raise shape_mismatch(place, position, describe_value(voxels))
-        is_matrix = affine.shape == _MATRIX and affine.dtype.kind in "iuf"
+        is_matrix = affine.shape == MATRIX and affine.dtype.kind in "iuf"
         if not is_matrix or not bool(np.isfinite(affine).all()):
             hint = "it maps voxels (x, y, z, 1) to millimetres; without one, give np.eye(4)"
             described = f"the affine {describe_value(affine)}"
             raise shape_mismatch(place, position, described, hint=hint)
-        spatial = min(_SPATIAL, voxels.ndim)
+        spatial = min(SPATIAL, voxels.ndim)
         lengths = (*reversed(voxels.shape[:spatial]), *voxels.shape[spatial:])
         library = nibabel()
         kind = library.Nifti1Image
@@ -302,60 +263,10 @@ class Nifti(SampleType):
         own = self.map_of(sample, tensor=tensor, row=row)
         return NiftiVolume(self, MemorySample(sample, own, None, tensor, row)).file()
 
-    def map_of(self, sample: Buffer, *, tensor: str, row: int) -> SampleMap:
-        """Make the map of a sample from the table at its end."""
-        try:
-            return tile_map(sample)
-        except ValueError as error:
-            raise self._corrupt(error, tensor, row) from error
-
-    def wanted_parts(
-        self, sample_map: SampleMap, request: Any, *, tensor: str, row: int
-    ) -> np.ndarray:
-        """Return the tiles over a region, by NumPy's indices."""
-        head, _ = self._head(sample_map, tensor, row)
-        region: Region = () if isinstance(request, Voxels) else request
-        return head.grid.over(box_of(head.shape, region, self.refusal(tensor, row)))
-
-    def decode_parts(
-        self, sample: SampleParts, request: Any, *, tensor: str, row: int
-    ) -> np.ndarray | np.generic:
-        """Decode a region from its tiles, and scale it."""
-        head, header = self._head(sample.map, tensor, row)
-        is_stored = isinstance(request, Voxels)
-        try:
-            part = read_region(
-                *(sample, head, () if is_stored else request), self.refusal(tensor, row)
-            )
-        except InvalidInputError:
-            raise
-        except (ValueError, RuntimeError) as error:
-            raise self._corrupt(error, tensor, row) from error
-        if is_stored:
-            return part
-        values = header.scaled(np.asarray(part))
-        if self.dtype is not None:
-            values = values.astype(self.dtype, copy=False)
-        return values if isinstance(part, np.ndarray) else values[()]
-
-    def _head(self, sample_map: SampleMap, tensor: str, row: int) -> tuple[TileHead, NiftiHeader]:
-        try:
-            head = TileHead.parse(sample_map.head)
-            header = NiftiHeader.parse(head.more)
-        except ValueError as error:
-            raise self._corrupt(error, tensor, row) from error
-        if head.codec != BLOSC_TILES.name or len(head.shape) != self.ndim:
-            why = f"it has tiles of {head.codec!r} and of the shape {head.shape}"
-            raise self._corrupt(why, tensor, row)
-        return head, header
-
-    def _corrupt(self, error: Exception | str, tensor: str, row: int) -> CorruptSampleError:
-        return CorruptSampleError(
-            f"row {row} of {tensor!r} ({self.describe()}) cannot be decoded: {error}"
-            "\nrestore the object from a copy, or update the row",
-            tensor=tensor,
-            row=row,
-        )
+    def values_of(self, part: np.ndarray, head: TileHead, region: Region) -> np.ndarray:
+        """Return the values of stored voxels, scaled as the header asks."""
+        del region
+        return NiftiHeader.parse(head.more).scaled(part)
 
 
 def _of_image(sample: Any, place: Place, position: int) -> NiftiFile:

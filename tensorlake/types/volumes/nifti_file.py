@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 import numpy as np
 
 from tensorlake.errors import SchemaError, missing_extra
-from tensorlake.quantities import human_nbytes
 from tensorlake.types.base.dtypes import parse_dtype
+from tensorlake.types.volumes.tiled import MATRIX, SPATIAL, check_size
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = [
     "NiftiFile",
     "NiftiHeader",
-    "check_size",
     "file_of_image",
     "header_of",
     "nibabel",
@@ -54,9 +53,6 @@ _GZIP: Final = b"\x1f\x8b"
 _MAX_OFFSET: Final = 1 << 26  # after extensions of the header
 _BLOCK_NBYTES: Final = 1 << 22
 _TRAILING_NBYTES: Final = 1 << 20  # beyond the voxels, until a checksum can be verified
-_EXPANSION: Final = 20  # scans compress to a half; maps of labels, 100 times, are small
-_SPATIAL: Final = 3
-_MATRIX: Final = (4, 4)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +118,7 @@ class NiftiHeader:
             block = b64decode(read["header"], validate=True)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"its head has no header of NIfTI ({error})") from error
-        if affine.shape != _MATRIX or len(block) not in _SIZES:
+        if affine.shape != MATRIX or len(block) not in _SIZES:
             raise ValueError("its head has a damaged header of NIfTI")
         return cls(block, slope, inter, affine, zooms)
 
@@ -200,17 +196,6 @@ def header_of(header: Any, affine: np.ndarray | None = None) -> NiftiHeader:
     return _kept(header, affine)
 
 
-def check_size(nbytes: int, stored: int, max_nbytes: int) -> None:
-    """Refuse few bytes that promise many.
-
-    Raises:
-        ValueError: They do.
-    """
-    if nbytes > max(max_nbytes, _EXPANSION * stored):
-        promised = f"{stored:,} bytes promise {human_nbytes(nbytes)} of voxels"
-        raise ValueError(f"{promised}\nto accept it: tl.Nifti(max_nbytes=…)")
-
-
 def file_of_image(image: Any) -> NiftiFile:
     """Return an image of nibabel: the stored voxels where it is of a file, else its array.
 
@@ -237,7 +222,7 @@ def write_file(header: NiftiHeader, voxels: np.ndarray) -> bytes:
     stored = np.dtype(parsed.get_data_dtype())
     if stored.names is not None:
         voxels = np.ascontiguousarray(voxels).view(stored)[..., 0]
-    spatial = min(_SPATIAL, voxels.ndim)
+    spatial = min(SPATIAL, voxels.ndim)
     turned = voxels.transpose(*reversed(range(spatial)), *range(spatial, voxels.ndim))
     data = turned.astype(stored, copy=False).tobytes(order="F")
     return block + bytes(start - len(block)) + data
@@ -322,7 +307,7 @@ def _in_order(data: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarr
     plain = np.dtype(np.uint8) if colours else dtype
     voxels = np.frombuffer(data, plain).reshape(colours + shape, order="F")
     first = len(colours)
-    spatial = min(_SPATIAL, len(shape))
+    spatial = min(SPATIAL, len(shape))
     turned = [*reversed(range(first, first + spatial)), *range(first + spatial, voxels.ndim)]
     return voxels.transpose(*turned, *range(first))
 
@@ -339,7 +324,7 @@ def _kept(parsed: Any, affine: np.ndarray | None = None) -> NiftiHeader:
     for name in _TEXTS:
         if name in kept.keys():  # noqa: SIM118 - nibabel's header is not a mapping
             kept[name] = b""
-    spatial = min(_SPATIAL, len(zooms))
+    spatial = min(SPATIAL, len(zooms))
     dtype = np.dtype(parsed.get_data_dtype())
     colours = [] if dtype.names is None else [1.0]
     return NiftiHeader(

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.types.base.parts import SampleHandle
 from tensorlake.types.tiles import TileHead
 from tensorlake.types.volumes.nifti_file import NiftiHeader, nibabel, write_file
+from tensorlake.types.volumes.tiled import Voxels
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["NiftiVolume", "Voxels"]
-
-
-@dataclass(frozen=True, slots=True)
-class Voxels:
-    """A request for all voxels as they are stored, not scaled."""
+__all__ = ["NiftiVolume"]
 
 
 class NiftiVolume(SampleHandle):
