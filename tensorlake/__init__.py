@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         Bool,
         Bytes,
         ClassLabel,
+        Dicom,
         Embedding,
         File,
         Image,
@@ -147,6 +148,7 @@ _HOMES = {
         "Bool",
         "Bytes",
         "ClassLabel",
+        "Dicom",
         "Embedding",
         "File",
         "Image",
@@ -197,6 +199,7 @@ __all__ = [
     "Commit",
     "CopyReport",
     "Dataset",
+    "Dicom",
     "Diff",
     "Embedding",
     "ExpiryReport",
@@ -256,7 +259,6 @@ __all__ = [
 __all__ += [name for name in _error_names if name.endswith(("Error", "Warning"))]
 
 _LATER = {
-    "Dicom": "volumes are tl.Array('int16', (None, None, None))",
     "Link": "files are kept whole: tl.Bytes(), or their address as 'str'",
 }
 """Types that a later version has, and what holds such data in this one."""

@@ -112,6 +112,8 @@ from tensorlake.types.vision.rle import (
 )
 from tensorlake.types.vision.segment_mask import SegmentMask
 from tensorlake.types.vision.segmentations import segmentation_runs
+from tensorlake.types.volumes.dicom import Dicom
+from tensorlake.types.volumes.dicom_volume import DicomVolume
 from tensorlake.types.volumes.nifti import Nifti
 from tensorlake.types.volumes.volume import NiftiVolume
 from tensorlake.types.widening import is_widening, widened
@@ -133,6 +135,8 @@ __all__ = [
     "ClassLabel",
     "Column",
     "Container",
+    "Dicom",
+    "DicomVolume",
     "Each",
     "Embedding",
     "EncodedColumn",

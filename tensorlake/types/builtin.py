@@ -31,6 +31,7 @@ from tensorlake.types.vision.instance_mask import InstanceMask
 from tensorlake.types.vision.keypoints import Keypoints
 from tensorlake.types.vision.polygon import Polygon
 from tensorlake.types.vision.segment_mask import SegmentMask
+from tensorlake.types.volumes.dicom import Dicom
 from tensorlake.types.volumes.nifti import Nifti
 
 BUILT_IN: tuple[type[SampleType], ...] = (
@@ -42,6 +43,7 @@ BUILT_IN: tuple[type[SampleType], ...] = (
     Bool,
     Bytes,
     ClassLabel,
+    Dicom,
     Embedding,
     Image,
     InstanceMask,

@@ -165,11 +165,10 @@ class Nifti(TiledVolume):
         for position, sample in enumerate(samples):
             file = self._file(sample, place, position)
             self._check(file, _named(sample), place, position)
+            tiles = self._tiles_of(file.voxels.shape, tiles=self.tiles)
+            more = file.header.to_bytes()
             try:
-                encoded, own = store_tiles(
-                    *(file.voxels, self._tiles_of(file.voxels.shape, tiles=self.tiles), BLOSC_TILES),
-                    more=file.header.to_bytes(),
-                )
+                encoded, own = store_tiles(file.voxels, tiles, BLOSC_TILES, more=more)
             except ValueError as error:
                 raise unreadable(place, position, f"cannot be tiled: {error}") from error
             stored.append(encoded)
