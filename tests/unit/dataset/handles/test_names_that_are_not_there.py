@@ -17,7 +17,7 @@ import tensorlake as tl
         (tl.ingest, "dicom", r"tl\.ingest has no 'dicom'; not available before a later version"),
         (tl.ingest, "dicom", r"\nvolumes are .* tl\.Array\('int16', \(None, None, None\)\)$"),
         (tl.decode, "ColorJitter", r"use a function of your own: ds\.torch\(transform=…\)$"),
-        (tl, "Dicom", r"\nvolumes are tl\.Array\('int16', \(None, None, None\)\)$"),
+        (tl, "Link", r"\nfiles are kept whole: tl\.Bytes\(\), or their address as 'str'$"),
         (tl.decode, "Rotate90", r"tl\.decode has no 'Rotate90'; it comes in a later version"),
         (tl.ingest, "imagefolder", r"image folders are images\(\)"),
         (tl.decode, "Resiz", r"tl\.decode has no 'Resiz'; did you mean 'Resize'\?"),
