@@ -29,6 +29,7 @@ from tensorlake.types import (
     Bytes,
     ClassLabel,
     Image,
+    InstanceMask,
     Json,
     Mesh,
     Nifti,
@@ -148,6 +149,7 @@ def _write_shard(
 
 
 def _column(name: str, sample_type: SampleType) -> _Column:
+    runs = isinstance(sample_type, InstanceMask)
     match sample_type:
         case Image(codec=codec):
             return _Column(name, codec if codec in {"jpeg", "png"} else "bytes", None, bytes)
@@ -159,6 +161,8 @@ def _column(name: str, sample_type: SampleType) -> _Column:
             return _Column(name, "bytes", None, bytes)
         case Nifti():
             return _Column(name, "bytes", None, sample_type.file_of)
+        case _ if sample_type.is_media and sample_type.layout == "encoded" and not runs:
+            return _Column(name, "bytes", None, bytes)  # media of a plug-in, as stored
         case ClassLabel() if not sample_type.is_many:
             return _Column(name, "int64", 8, lambda value: np.array(value, "<i8").tobytes())
         case _:

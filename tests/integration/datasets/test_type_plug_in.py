@@ -171,6 +171,25 @@ def test_what_goes_out_comes_back_as_the_type_it_was(lake, tmp_path, kind):
     assert again[1]["depth"] is None
 
 
+def test_exporters_of_bytes_take_samples_as_they_are_stored(lake, tmp_path):
+    rows = tl.open(str(lake / "rooms")).query("WHERE n <> 1")
+    stored = rows.to_arrow().column("depth").to_pylist()
+    assert [np.frombuffer(one[:8], "<u4").tolist() for one in stored] == [[48, 64]] * 2
+
+    rows.to_mds(tmp_path / "mds")
+    shard = (tmp_path / "mds/shard.00000.mds").read_bytes()
+    assert all(one in shard for one in stored)
+    assert '"column_encodings": ["bytes",' in (tmp_path / "mds/index.json").read_text("utf-8")
+    group = rows.to_zarr(tmp_path / "zarr")
+    assert np.asarray(group["faces/values"]).tolist() == [1, 2, 3, 4, 0, 0, 9, 9]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "numpy"])
+def test_exporters_of_text_and_numbers_name_what_they_cannot_take(lake, tmp_path, form):
+    with pytest.raises(tl.UnsupportedFeatureError, match=r"'depth'.*\n.*to_parquet"):
+        getattr(tl.open(str(lake / "rooms")), f"to_{form}")(tmp_path / "out")
+
+
 def test_tql_sees_what_the_type_says(lake):
     ds = tl.open(str(lake / "rooms"))
 
