@@ -331,13 +331,14 @@ def _assembler(
 
 def _transform(opening: Opening) -> RowTransform | None:
     arguments = opening.arguments
-    if arguments.transform is None:
+    transform = opening.outputs.transform
+    if transform is None:
         return None
     call = TransformCall(
-        arguments.transform,
+        transform,
         seed=opening.seed,
         epoch=opening.epoch,
-        takes_rng=takes_rng(arguments.transform),
+        takes_rng=takes_rng(transform),
         is_deterministic=arguments.deterministic,
         watch=DrawWatch() if arguments.deterministic else None,
     )

@@ -77,7 +77,12 @@ class Contents:
             collate=arguments.collate,
             virtual=rows.virtual,
         )
-        outputs = Outputs.planned(columns, arguments.collate, framework=converter.name)
+        outputs = Outputs.planned(
+            columns,
+            arguments.collate,
+            framework=converter.name,
+            transform=arguments.transform,
+        )
         is_first = arguments.layout == "NCHW"
         first = frozenset(one.name for one in columns if one.spec is not None and is_first)
         if not converter.presents:

@@ -9,7 +9,7 @@ text, objects         listed
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +24,7 @@ from tensorlake.loader.config.collate import (
     check_word,
     collate_ragged,
 )
+from tensorlake.loader.decode.libraries import adapted
 from tensorlake.types import NARROW_FLOATS, parse_dtype
 
 if TYPE_CHECKING:
@@ -43,32 +44,45 @@ class Outputs:
         columns: The columns passed to the transform.
         collates: The collation of names, including those that the transform adds.
         framework: Framework of the batch's arrays.
+        transform: The transform as a function of a row; None: there is none.
     """
 
     columns: tuple[ColumnPlan, ...]
     collates: Mapping[str, Collate]
     framework: str
+    transform: Callable[..., Mapping[str, Any]] | None = None
 
     @classmethod
     def planned(
-        cls, columns: tuple[ColumnPlan, ...], collate: Mapping[str, Any] | None, *, framework: str
+        cls,
+        columns: tuple[ColumnPlan, ...],
+        collate: Mapping[str, Any] | None,
+        *,
+        framework: str,
+        transform: Callable[..., Any] | None = None,
     ) -> Self:
         """Check a user's ``collate``; ragged columns are listed unless it names them.
 
         Raises:
             InvalidInputError: A keyword is unknown.
-            UnsupportedFeatureError: It is for another framework.
+            UnsupportedFeatureError: It is for another framework, or a library's transform cannot
+                change a column.
         """
         listed: dict[str, Collate] = {
             column.name: column.collate
             for column in columns
             if column.collate is not None and column.kind != "image"
         }
+        for column in columns:
+            if column.kind == "encoded" and column.type is not None and column.type.dtype:
+                listed[column.name] = "list"  # masks of any number of objects
         words: dict[str, Collate] = {
             name: check_word(name, how, framework=framework)
             for name, how in (collate or {}).items()
         }
-        return cls(columns, listed | words, framework)
+        types = {column.name: column.type for column in columns if column.type is not None}
+        function = None if transform is None else adapted(transform, types)
+        return cls(columns, listed | words, framework, function)
 
     def stack(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Make one entry per name.
