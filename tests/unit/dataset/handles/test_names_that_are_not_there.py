@@ -16,7 +16,7 @@ import tensorlake as tl
         (tl.ingest, "pack", r"ds\.torch\(collate=…\)$"),
         (tl.ingest, "dicom", r"tl\.ingest has no 'dicom'; not available before a later version"),
         (tl.ingest, "dicom", r"\nvolumes are .* tl\.Array\('int16', \(None, None, None\)\)$"),
-        (tl.decode, "ColorJitter", r"use a function of your own: ds\.torch\(transform=…\)$"),
+        (tl.decode, "Rotate90", r"use a function of your own: ds\.torch\(transform=…\)$"),
         (tl, "Link", r"\nfiles are kept whole: tl\.Bytes\(\), or their address as 'str'$"),
         (tl.decode, "Rotate90", r"tl\.decode has no 'Rotate90'; it comes in a later version"),
         (tl.ingest, "imagefolder", r"image folders are images\(\)"),
