@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tensorlake.loader.diagnosis.estimate import Estimate
 from tensorlake.loader.diagnosis.model import Model, StoreFigures
 
 __all__ = ["Resources", "faster"]
@@ -64,7 +65,7 @@ def faster(model: Model, resources: Resources) -> tuple[dict[str, Any], Model]:
         if _is_worth(by_processes, changed):
             changed = by_processes
             settings |= {"engine": "processes", "workers": resources.cores}
-    workers = _workers(changed)
+    workers = _workers(changed, resources)
     with_workers = replace(changed, workers=workers)
     if workers > changed.workers and _is_worth(with_workers, changed):
         changed, settings = with_workers, settings | {"workers": workers}
@@ -101,10 +102,11 @@ def _is_locked(model: Model) -> bool:
     return is_threads and is_transform and model.transform.kind == "holds the lock"
 
 
-def _workers(model: Model) -> int:
-    """Return the threads that the other ceilings can use."""
+def _workers(model: Model, resources: Resources) -> int:
+    """Return the threads that the other ceilings can use, on a machine without other programs."""
+    alone = replace(model, cores=Estimate.exactly(max(resources.cores, model.cores.value)))
     row_s = model.decode.wall.plus(model.collate.wall).plus(model.transform.wall).value
-    others = [one.rate.value for one in model.ceilings if one.resource != "threads"]
+    others = [one.rate.value for one in alone.ceilings if one.resource != "threads"]
     if not others or row_s <= 0:
         return model.workers
     aim = min(others)
