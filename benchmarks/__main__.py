@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks import (
     arrays,
     bottlenecks,
+    diagnose,
     first_batch,
     index_size,
     ingest,
@@ -50,6 +51,7 @@ ALL: tuple[Benchmark, ...] = (
     *media_video.BENCHMARKS,
     *packing.BENCHMARKS,
     *bottlenecks.BENCHMARKS,
+    *diagnose.BENCHMARKS,
     *remote.BENCHMARKS,
     *first_batch.BENCHMARKS,
     *regions.BENCHMARKS,
