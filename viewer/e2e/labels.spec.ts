@@ -38,6 +38,27 @@ test("a key gives the row its class and goes on to the next, and undo takes it b
   await expect.poll(() => caption(page, 2)).toBe("");
 });
 
+test("a decision costs one key: what is labelled already is skipped", async () => {
+  const page = await labelling("unlabelled?at=main@1&row=0");
+  await page.getByTestId("row-panel").getByText("Load this row").waitFor();
+  await page.getByTestId("grid").focus();
+  let keys = 0;
+  const press = (key: string) => {
+    keys += 1;
+    return page.keyboard.press(key);
+  };
+
+  await press("Shift+N");
+  await press("n"); // to row 2, the first without a label
+  for (let i = 0; i < 17; i += 1) await press("2"); // all that have none; rows 0, 1 and 5 have one
+  await expect.poll(() => review(page).innerText()).toBe("Review 17 changes");
+  expect(keys).toBe(17 + 2);
+  await expect.poll(() => page.getByText("No row after this one is without a label.").count()).toBe(1);
+  await review(page).click();
+  const rows = page.getByRole("dialog", { name: "Review of edits" }).locator("tbody tr td:first-child");
+  await expect.poll(() => rows.allInnerTexts()).toEqual(["2", "3", "4", ...Array.from({ length: 14 }, (_, i) => String(6 + i))]);
+});
+
 test("a class beyond the nine keys is found by its name, and selected rows get one together", async () => {
   const page = await labelling("unlabelled?row=7");
   await page.getByTestId("row-panel").getByText("Load this row").waitFor();

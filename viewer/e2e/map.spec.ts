@@ -54,6 +54,8 @@ test("a lasso selects a cluster, another one with shift adds to it, and the quer
   await drawAround(page, await middleOf(page, "dog"));
   await expect.poll(() => bar.innerText()).toContain("100 rows selected");
   expect(Number(await page.getByTestId("map").getAttribute("data-found-ms"))).toBeGreaterThan(0);
+  const sheet = await page.getByTestId("contact-sheet").getByRole("button").allInnerTexts(); // the first of them, side by side
+  expect(sheet.map((row) => Number(row) % 3)).toEqual(Array(24).fill(1));
   await page.keyboard.down("Shift");
   await drawAround(page, await middleOf(page, "owl"));
   await page.keyboard.up("Shift");

@@ -88,3 +88,27 @@ test("selected rows that the server has lost are sent again, and of another's ad
   await page.getByTestId("query-problem").waitFor();
   await expect.poll(() => page.getByTestId("refused").innerText()).toContain("all rows of this version");
 });
+
+test("s selects the rows whose vectors are nearest to that of the row, side by side with their scores", async () => {
+  const page = await open("clusters?row=3");
+  await page.getByTestId("row-panel").getByText("Load this row").waitFor();
+  await page.getByTestId("grid").focus();
+  await page.keyboard.press("s");
+
+  await expect.poll(() => page.getByTestId("selection").getByRole("status").first().innerText()).toBe("24 rows selected, similar to row 3 by vector");
+  const words = await page.getByTestId("contact-sheet").getByRole("button").allInnerTexts();
+  expect(words.map((text) => Number(text.split(" · ")[0]) % 3)).toEqual(Array(24).fill(0)); // all of its cluster
+  expect(words[0]).toMatch(/^3 · /);
+  expect(await findings(page)).toEqual([]);
+  await page.getByRole("button", { name: "Show only these" }).click();
+  await expect.poll(() => count(page)).toBe("24 of 300 rows");
+});
+
+test("a dataset without vectors tells so when similar rows are asked for", async () => {
+  const page = await open("pets?row=3");
+  await page.getByTestId("row-panel").getByText("Load this row").waitFor();
+  await page.getByTestId("grid").focus();
+  await page.keyboard.press("s");
+
+  await expect.poll(() => page.getByTestId("selection").getByRole("alert").innerText()).toContain("No tensor here is an embedding");
+});

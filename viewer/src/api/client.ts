@@ -183,6 +183,12 @@ export class Api {
     return this.#json(`${path(name)}/query`, {}, posted<"QueryRequest">({ rows, version, limit: 0 }, signal));
   }
 
+  /** The rows whose vectors are nearest to that of a row, with their scores, the nearest first. */
+  async similar(name: string, version: string, column: string, row: number, k: number): Promise<{ rows: number[]; scores: number[] }> {
+    const answer = await this.#request(`${path(name)}/search`, posted<"SearchRequest">({ column, row, k, version, limit: 0 }));
+    return (await answer.json()) as Schemas["SearchResult"];
+  }
+
   /** A result again, by its id. */
   result(name: string, view: string, signal?: AbortSignal): Promise<QueryResult> {
     return this.#json(`${path(name)}/query`, { view, limit: 0 }, { signal });

@@ -51,7 +51,7 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["Shift+ArrowDown"], what: "pan down", action: { kind: "pan", x: 0, y: 1 } },
   { keys: ["0"], what: "fit the image", action: { kind: "whole" } },
   { keys: ["e"], what: "edit boxes, polygons and keypoints in the detail view, or not", action: { kind: "edit" } },
-  { keys: ["s"], what: "side by side, or one view", action: { kind: "turn" } },
+  { keys: ["s"], what: "select rows similar to this one; in the detail view, side by side or one view", action: { kind: "turn" } },
   { keys: [" "], what: "play or pause frames", action: { kind: "play" } },
   { keys: [","], what: "previous frame", action: { kind: "frame", by: -1 } },
   { keys: ["."], what: "next frame", action: { kind: "frame", by: 1 } },
