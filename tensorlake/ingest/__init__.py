@@ -15,6 +15,7 @@ from tensorlake.ingest.arrays.arrays import numpy, torch
 from tensorlake.ingest.arrays.huggingface import huggingface
 from tensorlake.ingest.arrays.idx import idx
 from tensorlake.ingest.media.audio import audio
+from tensorlake.ingest.media.dicom import dicom
 from tensorlake.ingest.media.mesh import mesh
 from tensorlake.ingest.media.nifti import nifti
 from tensorlake.ingest.media.pointcloud import pointcloud
@@ -36,6 +37,7 @@ __all__ = [
     "audio",
     "coco",
     "csv",
+    "dicom",
     "huggingface",
     "idx",
     "images",
@@ -60,10 +62,8 @@ _AS_TORCH_DATASET = (
     "read the files it was made from, or a torch dataset: tl.ingest.torch(dataset, url)"
 )
 _AS_RECORDS = "parse the records into columns: ds.extend({name: values})"
-_AS_VOLUMES = "volumes are arrays of a tensor tl.Array('int16', (None, None, None))"
 _LATER = {
     **dict.fromkeys(("deeplake", "lance"), _AS_TABLE),
-    "dicom": _AS_VOLUMES,
     **dict.fromkeys(("hdf5", "zarr"), _AS_ARRAYS),
     **dict.fromkeys(("litdata", "mds"), _AS_TORCH),
     "ffcv": _AS_TORCH_DATASET,

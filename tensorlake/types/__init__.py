@@ -113,6 +113,7 @@ from tensorlake.types.vision.rle import (
 from tensorlake.types.vision.segment_mask import SegmentMask
 from tensorlake.types.vision.segmentations import segmentation_runs
 from tensorlake.types.volumes.dicom import Dicom
+from tensorlake.types.volumes.dicom_series import DicomFacts, dicom_facts
 from tensorlake.types.volumes.dicom_volume import DicomVolume
 from tensorlake.types.volumes.nifti import Nifti
 from tensorlake.types.volumes.volume import NiftiVolume
@@ -136,6 +137,7 @@ __all__ = [
     "Column",
     "Container",
     "Dicom",
+    "DicomFacts",
     "DicomVolume",
     "Each",
     "Embedding",
@@ -199,6 +201,7 @@ __all__ = [
     "decode_rows",
     "decode_run_lengths",
     "describe_value",
+    "dicom_facts",
     "dtype_mismatch",
     "encode_rows",
     "encode_run_lengths",

@@ -44,7 +44,9 @@ def dicom_bytes(pixels: np.ndarray, *, is_packed: bool = False, **attributes: An
         **attributes,
     }
     for name, value in given.items():
-        if value is not None:
+        if value is None and name in made:
+            delattr(made, name)
+        elif value is not None:
             setattr(made, name, value)
     made.add_new((0x6000, 0x3000), "OW", SECRET.encode())  # an overlay
     if is_packed:

@@ -46,7 +46,7 @@ from tensorlake.storage import public_url
 from tensorlake.types import Sequence as FrameSequence
 from tensorlake.types import as_type
 
-__all__ = ["images", "ingest_files"]
+__all__ = ["found_files", "images", "ingest_files"]
 
 MAX_MEMBER_NBYTES = 1 << 30
 FIRST_FILES = 4  # of which one that is whole tells the type
@@ -170,7 +170,7 @@ def _source(
     is_strict: bool,
 ) -> Source[FoundFile]:
     left_out: list[SkippedItem] = []
-    found, archive = _found(kind, folder, files, None if is_strict else left_out)
+    found, archive = found_files(kind, folder, files, None if is_strict else left_out)
     shown = public_url(folder)
     images = sorted(found, key=itemgetter(0))
     if archive is not None:
@@ -273,7 +273,7 @@ def _is_foreign(foreign: Sequence[FoundFile], shown: str) -> InvalidInputError:
     )
 
 
-def _found(
+def found_files(
     kind: FileKind, folder: str, files: SourceFiles, left_out: list[SkippedItem] | None
 ) -> tuple[Iterator[FoundFile], Archive | None]:
     """Return the images of a folder or an archive, and the archive."""

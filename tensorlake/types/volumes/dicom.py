@@ -89,7 +89,7 @@ class Dicom(TiledVolume):
             dtype: DTypeLike | None = None,
             rescale: bool = False,  # noqa: FBT001, FBT002 - as the schema has it
             ndim: int = 3,
-            tiles: bool | Iterable[int] = True,  # noqa: FBT001, FBT002
+            tiles: bool | Iterable[int] = True,  # noqa: FBT001, FBT002 - as the schema has it
             max_nbytes: int = 1 << 30,
             *,
             nullable: bool = False,

@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["DicomSeries", "parse_file", "pydicom", "read_series", "series_of"]
+__all__ = [
+    "DicomFacts",
+    "DicomSeries",
+    "dicom_facts",
+    "parse_file",
+    "pydicom",
+    "read_series",
+    "series_of",
+]
 
 _DEFLATED: Final = "1.2.840.10008.1.2.1.99"
 _PREAMBLE: Final = 132
@@ -106,6 +114,42 @@ def parse_file(content: Buffer, *, has_pixels: bool = True) -> Any:
     except _BROKEN as error:
         raise ValueError(f"it was cut or is damaged ({error})") from error
     return file
+
+
+@dataclass(frozen=True, slots=True)
+class DicomFacts:
+    """The facts of a file by which ingestion groups files and chooses a type.
+
+    Attributes:
+        series: The unique name of its series; "" without one.
+        frames: Number of its frames.
+        dtype: Dtype of its pixels.
+        is_coloured: Whether a pixel has several samples.
+    """
+
+    series: str
+    frames: int
+    dtype: np.dtype
+    is_coloured: bool
+
+
+def dicom_facts(content: Buffer) -> DicomFacts | None:
+    """Return the facts of a file, without decoding it; None where it has no pixels.
+
+    Raises:
+        ValueError: It is not a DICOM file, or damaged.
+    """
+    file = parse_file(content, has_pixels=False)
+    if "Rows" not in file or "BitsAllocated" not in file:
+        return None
+    try:
+        nbytes = max(1, int(file.BitsAllocated) // 8)
+        dtype = np.dtype(f"{'i' if int(file.get('PixelRepresentation', 0)) else 'u'}{nbytes}")
+        frames = int(file.get("NumberOfFrames", 1) or 1)
+        is_coloured = int(file.get("SamplesPerPixel", 1)) > 1
+    except _BROKEN as error:
+        raise ValueError(f"it is damaged ({error})") from error
+    return DicomFacts(series_of(file), frames, dtype, is_coloured)
 
 
 def series_of(file: Any) -> str:
