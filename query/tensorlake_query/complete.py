@@ -12,6 +12,7 @@ from typing import Literal
 
 from tensorlake_query.functions import FUNCTIONS
 from tensorlake_query.functions.aggregate.aggregates import AGGREGATES
+from tensorlake_query.functions.plug_ins import PlugInError, plug_in, plug_in_names
 from tensorlake_query.functions.scalar.dates import EPOCH, PARTS
 from tensorlake_query.syntax.diagnosis import CLAUSES
 from tensorlake_query.syntax.parser import MAX_TEXT, accepted_after
@@ -55,7 +56,7 @@ def complete(text: str, cursor: int, schema: Mapping[str, ColumnType]) -> tuple[
     start = _word_start(before)
     before, word = before[:start], before[start:]
     folded = word.strip("\"'").casefold()
-    offers = _classes(before, schema) if word.startswith("'") else _offers(before, schema)
+    offers = _classes(before, schema) if word.startswith("'") else _offers(before, schema, folded)
     return tuple(offer for offer in offers if offer.text.strip("\"'").casefold().startswith(folded))
 
 
@@ -77,7 +78,7 @@ def _word_start(before: str) -> int:
     return word.start() if word else len(before)
 
 
-def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completion]:
+def _offers(before: str, schema: Mapping[str, ColumnType], word: str) -> Iterator[Completion]:
     yield from _classes(before, schema)
     if _CAST.search(before):
         for name in CAST_TYPES:
@@ -101,6 +102,7 @@ def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completio
             )
         for name in sorted(AGGREGATES):
             yield Completion(f"{name}(", "function", "across rows, or across each group")
+        yield from _of_plug_ins(word)
     keywords = {
         _PAIRED.get(kind.removeprefix("_"), kind.removeprefix("_"))
         for kind in kinds
@@ -108,6 +110,20 @@ def _offers(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completio
     }
     for keyword in sorted(keywords, key=_rank):
         yield Completion(keyword, "keyword", "keyword")
+
+
+def _of_plug_ins(word: str) -> Iterator[Completion]:
+    """Offer the functions that packages bring; only one whose name is begun is loaded."""
+    for name in plug_in_names():
+        detail = "of an installed package"
+        if word and name.casefold().startswith(word):
+            try:
+                function = plug_in(name)
+            except PlugInError:
+                continue  # a query that calls it tells why
+            if function is not None:
+                detail = f"{function.usage}: {function.summary}"
+        yield Completion(f"{name}(", "function", detail)
 
 
 def _rank(keyword: str) -> tuple[int, str]:

@@ -88,6 +88,19 @@ def test_it_has_its_row_of_documentation():
     assert {"BRIGHTNESS", "LOUD"} <= {*tql.plug_in_names()}
 
 
+def test_completion_offers_it_with_its_row_and_loads_only_what_is_begun(ds, installed):
+    schema = {"word": tql.ColumnType("text", None, ())}
+
+    def offered(text):
+        return {each.text: each.detail for each in tql.complete(text, len(text), schema)}
+
+    assert offered("WHERE bri") == {
+        "BRIGHTNESS(": "BRIGHTNESS(image): Mean of the pixels of an image."
+    }
+    assert offered("WHERE ")["LOUD("] == "of an installed package"
+    assert offered("WHERE gon") == {}  # it cannot be loaded, and a query that calls it tells why
+
+
 def test_the_language_comes_first_and_a_udf_second(ds, monkeypatch):
     monkeypatch.setattr(udf, "_functions", {})
     assert ds.query("SELECT SIN(0) AS s LIMIT 1")["s"][:].tolist() == [0.0]
