@@ -45,6 +45,7 @@ from tensorlake_query.values.vectors import (
     constant,
     deep_nbytes_of,
     from_batch,
+    is_dense,
     nbytes_of,
     numbered,
     object_array,
@@ -62,6 +63,7 @@ FIRST_NBYTES = 16 << 20  # that they take, by a guess
 RAGGED_SIZE = 16
 STEP_NBYTES = 32 << 20  # read together when their size is known, at least
 STEP_SHARE = 8  # or this part of the memory that is left
+SMALL_NBYTES = 64  # samples of so many cost less to read in a run than one by one
 MOST_NBYTES = 1 << 40  # where there is no limit
 
 
@@ -144,6 +146,9 @@ class SourceReader:
         each = self._fixed_nbytes.get(name)
         if each is None:
             return taken_once(partial(self._column, name), rows)
+        if self._by_run is not None and each <= SMALL_NBYTES and is_dense(rows):
+            first = int(rows[0])
+            return take(self.run(name, first, int(rows[-1]) + 1), rows - first)
         charge(len(rows) * each)
         return self._counted(name, self.source.read(name, rows), len(rows))[0]
 

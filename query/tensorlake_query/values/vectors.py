@@ -37,6 +37,8 @@ from tensorlake_query.values.types import is_ragged
 
 Vector = UniformBatch | RaggedBatch
 
+DENSE_ROWS = 1024  # of fewer, it makes no difference how they are read
+DENSE_FACTOR = 2  # rows between the first and the last, for each
 POSITION_NBYTES = 8
 WALK_NBYTES = 48  # of one position while it is found: its row, its places, their products
 ELEMENT_NBYTES = 8  # of an answer, at most
@@ -301,6 +303,13 @@ def taken_once(read: Callable[[IntArray], Vector], rows: IntArray) -> Vector:
     if len(distinct) == len(rows):
         return read(rows)
     return take(read(distinct), places.reshape(-1))
+
+
+def is_dense(rows: IntArray) -> bool:
+    """Return whether ascending rows are most of those between the first and the last."""
+    if len(rows) < DENSE_ROWS or int(rows[-1]) - int(rows[0]) >= len(rows) * DENSE_FACTOR:
+        return False
+    return bool((rows[1:] > rows[:-1]).all())
 
 
 def slice_of(vector: Vector, start: int, stop: int) -> Vector:
