@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import Any, cast
 
-from tensorlake.dataset.core.rowset import HasViews, RowSet, rowset_of
+from tensorlake.dataset.core.rowset import HasViews, RowSet, has_rows, rowset_of
 from tensorlake.dataset.runs.record import Record, list_runs
 from tensorlake.dataset.runs.run import Run
 from tensorlake.errors import InvalidInputError, RunNotFoundError, did_you_mean, shown
@@ -98,7 +98,7 @@ def open_run(
         [3.0, 3.0]
     """
     if not isinstance(url, str | PathLike):
-        return recorded_beside(url, name, config)
+        return recorded_beside(_checked(url, "run()"), name, config)
     store = open_store(place_text(url, what="url"), storage_options=storage_options)
     return _opened(store, name, config, url=store.url, version="", dataset=None)
 
@@ -117,7 +117,20 @@ def open_runs(
     """
     if isinstance(place, str | PathLike):
         return Runs(open_store(place_text(place, what="url"), storage_options=storage_options))
-    return Runs(rowset_of(place).session.store, place)
+    return Runs(rowset_of(_checked(place, "runs()")).session.store, place)
+
+
+def _checked(place: HasViews[Any], call: str) -> HasViews[Any]:
+    """Refuse what is neither a place nor a dataset.
+
+    Raises:
+        InvalidInputError: It is something else.
+    """
+    if not has_rows(place):
+        raise InvalidInputError(
+            f"{call} takes the URL of a place, or a dataset, got {shown(place)}", actual=place
+        )
+    return place
 
 
 def runs_of(view: RowSet) -> Runs:

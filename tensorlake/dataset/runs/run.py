@@ -10,7 +10,6 @@ ds.runs["resnet-50"].batch(step=41_200)                 # the very arrays again
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -224,7 +223,7 @@ class Run:
                 "skip(): the run has no loader\nmake it first: run.torch(…), or run.loader(…)"
             )
         path = put_exclusion(self._record, view, self._dataset)
-        loader.splice(lambda edit: replace(edit, without=(*edit.without, path)))
+        loader.advance(without=path)
 
     def lightning_callback(self) -> Any:
         """Return a callback for ``lightning.Trainer``, which logs a module's metrics by batch.

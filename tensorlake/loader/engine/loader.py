@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.plan import Plan
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.plan.sharding import Batches, Sharding
-    from tensorlake.loader.plan.splice import Edit
     from tensorlake.loader.sources.rows import OrderedRows
 
 __all__ = ["Loader", "made_again"]
@@ -214,7 +213,12 @@ class Loader:
             self._place.start(recorded.epoch + 1)
 
     def advance(
-        self, version: str | None = None, *, mix: Any = None, where: str | None = None
+        self,
+        version: str | None = None,
+        *,
+        mix: Any = None,
+        where: str | None = None,
+        without: str | None = None,
     ) -> None:
         """Continue with the rows of another version, or by a condition, in the epoch under way.
 
@@ -225,15 +229,13 @@ class Loader:
             version: The version; None: the one that is read now.
             mix: Another mix; not implemented yet.
             where: A condition in TQL, in place of an earlier one; "" ends it, None keeps it.
+            without: Path of a list of rows to leave out, as ``run.skip()`` stores it.
 
         Raises:
             InvalidStateError: A pass is under way, or workers of a DataLoader read.
             InvalidInputError: The order has no rest that could continue.
         """
-        self.splice(partial(edited, version=version, mix=mix, where=where))
-
-    def splice(self, change: Callable[[Edit], Edit]) -> None:
-        """Continue with the rows of a changed edit, in the epoch under way."""
+        change = partial(edited, version=version, mix=mix, where=where, without=without)
         self._end_idle("advance()")
         if self._is_over():
             self._place.start(self._place.epoch + 1)
@@ -478,8 +480,7 @@ class Loader:
         return state_of(self._rows, self.order, self._place, seed=self._seed, batches=batches)
 
     def _agree_again(self, process_rank: ProcessRank) -> None:
-        """Compare new weights that functions returned, and that may differ by rank."""
-        own = self.order, self._place
+        own = self.order, self._place  # of weight functions, which may differ by rank
         if process_rank.compared is not None and self._agreed != self._rows.recorded(*own):
             self._agree(process_rank)
 
@@ -488,7 +489,6 @@ class Loader:
         return live if live is not None and live.is_live and live.is_here else None
 
     def _end_idle(self, what: str) -> None:
-        """End an iterator that has handed out no batch, or its last one."""
         if (live := self._running()) is not None:
             live.leave_idle(what)
 

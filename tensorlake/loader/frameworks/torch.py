@@ -50,7 +50,6 @@ from tensorlake.loader.frameworks.torch_workers import (
     shared_file,
 )
 from tensorlake.loader.plan.sharding import Sharding
-from tensorlake.loader.plan.splice import Edit
 from tensorlake.types import is_narrow_float
 
 __all__ = ["TorchConverter", "TorchLoader", "device_of"]
@@ -131,8 +130,8 @@ class TorchLoader(Loader, IterableDataset[Any]):
         super().load_state_dict(state)
         self._note_move(state)
 
-    def splice(self, change: Callable[[Edit], Edit]) -> None:
-        """Go on with other rows; the copies of persistent workers follow.
+    def advance(self, version: str | None = None, **others: Any) -> None:
+        """Continue with other rows; the copies of persistent workers follow.
 
         Raises:
             InvalidStateError: Workers of a DataLoader read: none knows the place of the others.
@@ -142,7 +141,7 @@ class TorchLoader(Loader, IterableDataset[Any]):
                 "advance(): the workers of a DataLoader read this loader, and none knows the place"
                 " of the others\nread the loader itself, which has threads of its own"
             )
-        super().splice(change)
+        super().advance(version, **others)
         self._note_move(self.state_dict())
 
     def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:

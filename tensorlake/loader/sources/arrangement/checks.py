@@ -45,7 +45,7 @@ def check_repeat(repeat: int, count: int, noun: str) -> None:
         return
     most = PLACES_LIMIT // count
     raise InvalidInputError(
-        f"repeat={repeat} of {plural(count, noun)}: an epoch has at most 2**62 {noun}s"
+        f"repeat={shown(repeat)} of {plural(count, noun)}: an epoch has at most 2**62 {noun}s"
         f"\nrepeat at most {most} times",
         argument="repeat",
         expected=most,

@@ -147,7 +147,9 @@ class SplicedRows:
         return self.given.returned_to(state, seed=seed, shuffle=shuffle)
 
 
-def edited(edit: Edit, *, version: Any, mix: Any, where: Any) -> Edit:
+def edited(
+    edit: Edit, *, version: Any = None, mix: Any = None, where: Any = None, without: Any = None
+) -> Edit:
     """Return the edit that the arguments of ``advance()`` ask for.
 
     Raises:
@@ -159,18 +161,20 @@ def edited(edit: Edit, *, version: Any, mix: Any, where: Any) -> Edit:
             " mix; a mix that changes at known places is tl.mix(…, stages=[(place, mix), …])",
             argument="mix",
         )
-    for name, value in (("version", version), ("where", where)):
+    for name, value in (("version", version), ("where", where), ("without", without)):
         if value is not None and not isinstance(value, str):
             raise InvalidInputError(
                 f"advance(): {name} is a string, got {shown(value)}", argument=name, actual=value
             )
-    if version is None and where is None:
+    if version is None and where is None and without is None:
         raise InvalidInputError(
             "advance() is given neither a version nor a condition"
             "\nwrite loader.advance('main@57'), or loader.advance(where='label != 3')"
         )
     if version is not None:
         edit = replace(edit, version=version)
+    if without is not None:
+        edit = replace(edit, without=(*edit.without, without))
     return edit if where is None else replace(edit, where=where.strip() or None)
 
 
