@@ -355,3 +355,46 @@ def test_letterboxed_masks_are_filled_where_the_image_is_padded():
     assert move_masks(np.ones((4, 8), np.uint8), placement, fill=7)[[0, 2, 5, 6], 0].tolist() == [
         *(7, 1, 1, 7)
     ]
+
+
+def test_an_object_without_pixels_stays_while_its_box_does_with_all_its_values():
+    ds, image = annotated(
+        "memory://chains",
+        boxes=tl.BBox(of="image"),
+        objects=tl.InstanceMask(of="image", per="boxes"),
+        score=tl.Array("float32", (None,), per="objects"),
+    )
+    boxes = [[0, 0, 5, 5], [20, 20, 40, 36]]
+    ds.append(
+        {
+            "image": image,
+            "boxes": boxes,
+            "objects": np.zeros((2, HEIGHT, WIDTH), np.bool_),
+            "score": [0.0, 1.0],
+        }
+    )
+    ds.commit("a row")
+
+    (batch,) = ds.loader(batch_size=1, decode={"image": CenterCrop(20)})
+
+    assert [len(batch[name][0]) for name in ("boxes", "objects", "score")] == [1, 1, 1]
+    assert batch["score"][0].tolist() == [1]
+
+
+def test_a_lost_row_that_keeps_its_place_has_no_masks():
+    ds, image = annotated("memory://lost", objects=tl.InstanceMask(of="image"))
+    good, bad = np.ones((1, HEIGHT, WIDTH), np.bool_), np.ones((1, 5, 5), np.bool_)
+    ds.extend([{"image": image, "objects": one} for one in (good, bad)])
+    ds.commit("rows")
+
+    (batch,) = ds.loader(
+        batch_size=2,
+        shuffle=False,
+        columns=["image", "objects", "_valid"],
+        decode={"image": CenterCrop(8)},
+        on_error="skip",
+    )
+
+    assert batch["_valid"].tolist() == [True, False]
+    assert batch["objects"][0].shape == (1, 8, 8)
+    assert batch["objects"][1] is None

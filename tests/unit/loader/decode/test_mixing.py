@@ -297,3 +297,43 @@ def test_boxes_do_not_fit_a_mixture(scenes):
 
     with pytest.raises(UnsupportedFeatureError, match=r"leave 'boxes' out.*Mosaic"):
         scenes.loader(batch_size=4, columns=columns, decode={"image": MixUp("row", classes=8)})
+
+
+def test_groups_that_are_divided_between_batches_stay_as_they_are(pictures):
+    columns = ["image", "number"]
+    plain, mixed = (
+        joined(
+            list(
+                pictures.loader(
+                    columns=columns, decode={"image": steps}, batch_size=6, shuffle=False
+                )
+            )
+        )
+        for steps in ([tl.decode.Resize(SIDE, SIDE)], [tl.decode.Resize(SIDE, SIDE), Mosaic()])
+    )
+
+    is_same = (plain == mixed).all(axis=(1, 2, 3))
+    assert is_same.tolist() == [4 <= row < 8 or row in {16, 17, 18, 19, 20} for row in range(ROWS)]
+
+
+def test_a_skipped_row_leaves_its_partners_as_they_were():
+    ds = tl.create(
+        "memory://skipped", {"image": tl.Image("png"), "mask": tl.BinaryMask(of="image")}
+    )
+    for row in range(8):
+        image = np.full((SIDE, SIDE, 3), 20 * row, np.uint8)
+        ds.append({"image": image, "mask": np.ones((5, 5) if row == 2 else (SIDE, SIDE), np.bool_)})
+    ds.commit("rows")
+
+    for columns in (["image", "mask"], ["image", "mask", "_valid"]):
+        (batch,) = ds.loader(
+            batch_size=8,
+            columns=columns,
+            shuffle=False,
+            decode={"image": Mosaic()},
+            on_error="skip",
+        )
+        numbers = [np.unique(image // 20).tolist() for image in batch["image"]]
+        kept = numbers if "_valid" not in columns else numbers[:2] + numbers[3:]
+        assert kept[:3] == [[0], [1], [3]]
+        assert all(len(one) > 1 for one in kept[3:])
