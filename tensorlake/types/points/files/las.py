@@ -1,6 +1,6 @@
 """LAS and LAZ (ASPRS LAS 1.0 to 1.4), read by laspy, with LAZ decompressed by lazrs.
 
-Header, variable length records and, of LAZ, the chunk table are checked against the file before
+Header, variable length records and, of LAZ, chunks (`laz`) are checked against the file before
 laspy sees it: each of their counts would otherwise be allocated or looped over as promised.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from tensorlake.errors import missing_extra
 from tensorlake.quantities import human_nbytes
+from tensorlake.types.points.files.laz import check_chunks
 
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
@@ -25,8 +26,6 @@ _HEADER_1_4 = 375
 _VLR_NBYTES = 54
 _LASZIP_RECORD = 22_204
 _FORMAT_BITS = 0x3F
-_VARIABLE_CHUNKS = 0xFFFFFFFF
-_LAZ_ITEM = struct.Struct("<I")
 _MAX_RECORD = 1 << 13
 
 
@@ -116,7 +115,7 @@ def _check(view: memoryview, limit: int) -> tuple[int, bool]:
     if is_compressed:
         if laszip is None:
             raise ValueError("its points are compressed, and it does not have how")
-        _check_chunks(view, start, count, laszip)
+        check_chunks(view, start, count, laszip, record_nbytes=record_nbytes)
     return count, is_compressed
 
 
@@ -136,22 +135,3 @@ def _check_records(view: memoryview, at: int, stop: int, records: int) -> memory
             laszip = view[at : at + nbytes]
         at += nbytes
     return laszip
-
-
-def _check_chunks(view: memoryview, start: int, count: int, laszip: memoryview) -> None:
-    if len(laszip) < 16:  # noqa: PLR2004 - up to the size of chunks
-        raise ValueError(f"its LASzip record has {len(laszip)} bytes")
-    (points,) = struct.unpack_from("<I", laszip, 12)
-    if not count:
-        return
-    if start + 8 > len(view):
-        raise ValueError("it has no compressed points")
-    (table,) = struct.unpack_from("<q", view, start)
-    if table == -1:  # written to a pipe: at the end
-        (table,) = struct.unpack_from("<q", view, len(view) - 8)
-    if not start < table <= len(view) - 8:
-        raise ValueError(f"its table of chunks is at byte {table:,} of {len(view):,}: it was cut")
-    (chunks,) = struct.unpack_from("<I", view, table + 4)
-    expected = None if points == _VARIABLE_CHUNKS else -(-count // max(points, 1))
-    if chunks > count or (expected is not None and chunks != expected):
-        raise ValueError(f"{count:,} points in {chunks:,} chunks")

@@ -53,6 +53,13 @@ def test_las_is_read_as_laspy_reads_it(
     assert cloud.nbytes < len(las_file(version=version, point_format=point_format))
 
 
+@pytest.mark.parametrize("points", [0, 1, 2, 50_001])
+def test_laz_of_any_number_of_points_is_read(points: int) -> None:
+    content = las_file(points, compressed=True, version="1.4", point_format=7)
+
+    same_as_laspy(content, handle_of(content, tl.PointCloud(index=True)))
+
+
 @pytest.mark.parametrize("name", REAL)
 def test_real_files_of_las_are_read_as_laspy_reads_them(name: str) -> None:
     content = real_file(f"pointcloud/{name}")

@@ -93,6 +93,12 @@ def test_las_that_promises_more_is_refused() -> None:
     table = struct.unpack_from("<q", laz, start)[0]
     refused(patched(laz, start, "<q", 1 << 50), "table of chunks is at byte")
     refused(patched(laz, table + 4, "<I", 0xFFFFFFFF), "in 4,294,967,295 chunks")
+    start = struct.unpack_from("<I", new, 96)[0]
+    record = struct.unpack_from("<H", new, 105)[0]
+    refused(patched(new, start + 8 + record + 4, "<I", 0xFFFFFF00), "layers of a chunk promise")
+    items = new.index(b"laszip encoded") - 2 + 54 + 34
+    refused(patched(new, items + 2, "<H", 0xFFF0), "points of other than")
+    refused(patched(new, items - 2, "<H", 0xFFF0), "promises 65,520 items")
     evlrs = patched(FILES["las 1.4"](), 243, "<I", 0xFFFFFFFF)
     assert len(tl.PointCloud().convert([evlrs], tensor="points")) == 1  # they are not read
 
