@@ -1,7 +1,7 @@
 """The ten questions of docs/how-to/ask-a-dataset.md over 10⁶ rows in a folder, warm.
 
 Each is a fact in milliseconds: the fastest of some runs, as a view's rows or a result's columns.
-Question 9 is asked as the page does and, as the page says for many rows, by an index.
+Question 9 is asked exactly, and by an index, as the page recommends for many rows.
 """
 
 from __future__ import annotations
