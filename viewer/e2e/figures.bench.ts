@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import type { CDPSession, Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
-import { addressOf, CHROMIUM, count, FLAGS, open } from "./browser";
+import { addressOf, CHROMIUM, count, FLAGS, open, PATIENCE_MS } from "./browser";
 import { PlainBrowser } from "./devtools";
 import { traced } from "./trace";
 
@@ -135,4 +135,31 @@ test("boxes", async () => {
     }
   });
   await page.mouse.up();
+});
+
+test("map", async () => {
+  const { page, session } = await opened("points?mode=map");
+  const map = page.getByTestId("map");
+  const soon = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: PATIENCE_MS });
+  const read = async (name: string) => Number(await map.getAttribute(name));
+  await soon(() => read("data-points")).toBe(100_000);
+  await soon(() => read("data-drawn-ms")).toBeGreaterThan(0);
+  const drawn = await read("data-drawn-ms");
+  const box = (await map.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
+  const place = (across: number, down: number) => [box.x + box.width * across, box.y + box.height * down] as const;
+  const found: number[] = [];
+  const work = await traced(session, "map", async () => {
+    for (let i = 0; i < OPENINGS; i += 1) {
+      await page.mouse.move(...place(0.02, 0.02));
+      await page.mouse.down();
+      for (const corner of [place(0.98, 0.02), place(0.98, 0.8), place(0.02, 0.8), place(0.02, 0.03)]) await page.mouse.move(...corner, { steps: 10 });
+      await page.mouse.up();
+      await soon(() => page.getByTestId("selection").count()).toBe(1);
+      found.push(await read("data-found-ms"));
+      await map.focus();
+      await page.keyboard.press("Escape");
+      await soon(() => page.getByTestId("selection").count()).toBe(0);
+    }
+  });
+  figures.map = { ...work, drawn, found };
 });
