@@ -119,7 +119,13 @@ def loader(self: HasLoader, **arguments: Unpack[LoaderOptions]) -> Loader:
     return self.__loader__("numpy", dict(arguments))
 
 
-def run(self: HasViews[Any], name: str, config: Mapping[str, Any] | None = None) -> Run:  # noqa: D417 - a method: self
+def run(  # noqa: D417 - a method: self
+    self: HasViews[Any],
+    name: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    keep: bool = False,
+) -> Run:
     """Record a run: which rows its loaders read at each step, and the values that it logs.
 
     The record is beside the dataset, under ``runs/``, outside of its branches. A run of the same
@@ -128,6 +134,8 @@ def run(self: HasViews[Any], name: str, config: Mapping[str, Any] | None = None)
     Args:
         name: Name of the run.
         config: JSON values to remember; values of keys that name secrets are hidden.
+        keep: Whether to tag the version, as ``runs-main-12``, so that it does not expire: runs of
+            a version share one tag.
 
     Raises:
         InvalidInputError: The run was recorded with another config; or the dataset is behind a
@@ -146,7 +154,7 @@ def run(self: HasViews[Any], name: str, config: Mapping[str, Any] | None = None)
     """
     from tensorlake.dataset.runs.places import recorded_beside
 
-    return recorded_beside(self, name, config)
+    return recorded_beside(self, name, config, keep=keep)
 
 
 def runs(self: HasViews[Any]) -> Runs:

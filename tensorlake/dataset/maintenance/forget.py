@@ -38,6 +38,7 @@ from tensorlake.errors import (
     UncommittedChangesError,
 )
 from tensorlake.format import ROW_ID, Entry, PackId
+from tensorlake.quantities import plural
 from tensorlake.reading import Reader, Snapshot
 from tensorlake.storage import runtime
 from tensorlake.versions import (
@@ -184,7 +185,7 @@ def _clean_branch(session: Session, ids: Ids, packs: set[PackId]) -> None:
         shown = rows[rows >= 0]
         if len(shown):
             staging.delete(session, everything(session).selection, shown)
-            session.commit(CommitRequest(f"forget {len(shown)} rows"))
+            session.commit(CommitRequest(f"forget {plural(len(shown), 'row')}"))
         report = leave_packs(session, packs)
         rebuild_indexes(session)
         session.refresh()

@@ -7,13 +7,18 @@ from os import PathLike
 from typing import Any, cast
 
 from tensorlake.dataset.core.rowset import HasViews, RowSet, has_rows, rowset_of
+from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.runs.record import Record, list_runs
 from tensorlake.dataset.runs.run import Run
 from tensorlake.errors import InvalidInputError, RunNotFoundError, did_you_mean, shown
-from tensorlake.quantities import plural
+from tensorlake.quantities import check_flags, plural
 from tensorlake.storage import Store, open_store, place_text
 
 __all__ = ["Runs", "open_run", "open_runs", "recorded_beside", "runs_of"]
+
+
+KEPT = "runs-"
+"""Beginning of the names of tags that keep the versions of runs."""
 
 
 class Runs(Mapping[str, Run]):
@@ -139,13 +144,40 @@ def runs_of(view: RowSet) -> Runs:
 
 
 def recorded_beside(
-    dataset: HasViews[Any], name: str, config: Mapping[str, Any] | None = None
+    dataset: HasViews[Any],
+    name: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    keep: bool = False,
 ) -> Run:
     """Record a run beside its dataset; see ``ds.run``."""
+    check_flags(keep=keep)
     rows = rowset_of(dataset)
     rows.session.check_present()
     store = rows.session.store
+    if keep:
+        _keep(rows)
     return _opened(store, name, config, url=rows.url, version=rows.version, dataset=dataset)
+
+
+def _keep(rows: RowSet) -> None:
+    """Tag the version, unless another run has done so: runs of a version share one tag."""
+    version = rows.version
+    tag = f"{KEPT}{version.replace('@', '-')}"
+    found = versioning.tags(rows.session).get(tag)
+    if found is None:
+        try:
+            versioning.tag(rows.session, tag, version)
+        except InvalidInputError:  # another rank tags it at this time
+            found = versioning.tags(rows.session).get(tag)
+            if found is None:
+                raise
+    if found is not None and found.version != version:
+        raise InvalidInputError(
+            f"keep=True tags the version as {tag!r}, which is a tag of {found.version} here"
+            "\ndelete that one, or tag the version yourself: ds.tag(name)",
+            argument="keep",
+        )
 
 
 def _opened(
