@@ -37,6 +37,7 @@ UNREACHED = (
     "the names of ingested items, in the ledger of ingestions",
 )
 """Places of values that a dataset cannot erase."""
+EXPIRED = "versions that had the rows have expired: runs that read them can no longer be replayed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class ForgetReport:
                 f"{rows} left every branch; {plural(len(self.packs), 'pack')} with their values"
                 " can be collected once the grace time has passed"
                 f"\ndeleted tags and views: {', '.join(self.deleted) or 'none'}"
+                f"\n{EXPIRED}"
                 "\nthen write: ds.forget(finish=True)"
             )
         bounds = ", ".join(map(str, self.bounds)) or "none"
@@ -78,6 +80,7 @@ class ForgetReport:
                 f"forgot {rows}; {plural(len(self.packs), 'pack')} with their values are gone",
                 *(f"  {line}" for line in str(self.held).splitlines()),
                 f"deleted tags and views: {', '.join(self.deleted) or 'none'}",
+                EXPIRED,
                 f"log entries whose statistics may have bounds of the values: {bounds}",
                 "not reached:",
                 *(f"  {one}" for one in self.unreached),

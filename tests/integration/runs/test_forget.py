@@ -172,3 +172,16 @@ def test_a_call_that_stops_anywhere_is_completed_by_the_next():
         if is_over:
             return
     raise AssertionError("it never came to its end")
+
+
+def test_runs_of_expired_versions_say_so(lake):
+    ds, _ = lake
+    report = ds.forget("x = 20")
+
+    assert "can no longer be replayed" in str(report)
+    pass_grace(ds.url)
+    assert "can no longer be replayed" in str(ds.forget(finish=True))
+    with pytest.raises(tl.SnapshotExpiredError):
+        ds.runs["first"].batch(0)
+    assert ds.log()[0].message != "forget 1 rows"
+    assert "forget 1 row" in [commit.message for commit in ds.log()]
