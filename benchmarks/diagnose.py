@@ -4,8 +4,8 @@
     diagnose-settings   a pipeline as it is often written, with the proposed settings, and the best
                         of a grid of settings: rows per second of the same work
 
-What is injected waits, or takes processor time by the clock of its own thread, so that the amounts
-hold on a machine that others use too. ``error`` is the difference of the recovered and the injected
+Injected work waits, or takes CPU time of its own thread, so that the amounts hold on a machine that
+others use too. ``error`` is the difference of the recovered and the injected
 milliseconds beyond a tenth of them: at most 2 ms are allowed.
 """
 
@@ -44,7 +44,7 @@ class Case:
 
     Attributes:
         name: The bottleneck.
-        arguments: Of the loader.
+        arguments: Arguments of the loader.
         step: The step.
         store: Latency in seconds, and bytes per second, of the store; None: a folder.
         stall: Its name, and the injected milliseconds of a batch.

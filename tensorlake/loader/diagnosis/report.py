@@ -12,6 +12,7 @@ from tensorlake.loader.diagnosis.model import Model
 
 __all__ = ["Diagnosis"]
 
+LOCK_CORES = 1.5  # with fewer, a transform with the lock and one without get as much
 UNCERTAIN = 1.5  # a range wider than this says that the machine was busy, or the data uneven
 
 NAMES = {
@@ -168,6 +169,15 @@ class Diagnosis:
         notes = list(self.notes)
         if not self.has_step:
             notes.append("without a step: give step= to see what the program's own loop takes")
+        model, limit = self.model, self.model.limit
+        is_transform = limit is not None and limit.stage == "transform"
+        in_threads = is_transform and not model.by_processes
+        if in_threads and model.cores.value < LOCK_CORES and model.transform.kind == "computes":
+            notes.append(
+                f"with {model.cores.value:.1f} free cores two threads take turns anyway, so transform="
+                " may also hold the interpreter's lock: measure again on an idle machine, or try"
+                " engine='processes'"
+            )
         if high > UNCERTAIN * low:
             free = self.model.cores
             notes.append(
@@ -190,7 +200,7 @@ class Diagnosis:
             case "transfer":
                 return "Fewer columns, smaller dtypes, or less work in batch_transform= would help."
             case "decode":
-                return "Images stored closer to the requested size, or more cores, would help."
+                return "More cores, fewer columns, or images stored closer to their decoded size, would help."
             case "collate":
                 return "A form of tl.collate instead of a function, or fewer columns, would help."
             case "transform":

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorlake.loader.diagnosis import Diagnosis
 from tensorlake.loader.diagnosis.estimate import Estimate
 from tensorlake.loader.diagnosis.model import Demand, Model, StoreFigures
 from tensorlake.loader.diagnosis.settings import Resources, faster
@@ -156,6 +157,15 @@ def test_processes_are_not_proposed_for_a_transform_that_cannot_be_sent():
     found, _ = faster(model, replace(RESOURCES, can_fork=False))
 
     assert "engine" not in found
+
+
+@pytest.mark.parametrize(("cores", "is_noted"), [(0.5, True), (4.0, False)])
+def test_a_lock_that_a_busy_machine_hides_is_noted(cores, is_noted):
+    model = replace(CASES["transform that computes"][0], cores=exactly(cores))
+
+    found = Diagnosis(model, measured=model.rate, settings={}, expected=model.rate)
+
+    assert ("hold the interpreter's lock" in str(found)) == is_noted
 
 
 def test_ceilings_that_may_be_the_lowest_are_rivals():
