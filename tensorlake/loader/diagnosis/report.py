@@ -174,8 +174,8 @@ class Diagnosis:
         in_threads = is_transform and not model.by_processes
         if in_threads and model.cores.value < LOCK_CORES and model.transform.kind == "computes":
             notes.append(
-                f"with {model.cores.value:.1f} free cores two threads take turns anyway, so transform="
-                " may also hold the interpreter's lock: measure again on an idle machine, or try"
+                f"with {model.cores.value:.1f} free cores two threads take turns anyway:"
+                " transform= may also hold the interpreter's lock: measure again on an idle machine, or try"
                 " engine='processes'"
             )
         if high > UNCERTAIN * low:
@@ -200,7 +200,9 @@ class Diagnosis:
             case "transfer":
                 return "Fewer columns, smaller dtypes, or less work in batch_transform= would help."
             case "decode":
-                return "More cores, fewer columns, or images stored closer to their decoded size, would help."
+                return (
+                    "More cores, fewer columns, or images of nearly the decoded size, would help."
+                )
             case "collate":
                 return "A form of tl.collate instead of a function, or fewer columns, would help."
             case "transform":
