@@ -175,8 +175,8 @@ class Diagnosis:
         if in_threads and model.cores.value < LOCK_CORES and model.transform.kind == "computes":
             notes.append(
                 f"with {model.cores.value:.1f} free cores two threads take turns anyway:"
-                " transform= may also hold the interpreter's lock: measure again on an idle machine, or try"
-                " engine='processes'"
+                " transform= may also hold the interpreter's lock: measure on an idle machine, or"
+                " try engine='processes'"
             )
         if high > UNCERTAIN * low:
             free = self.model.cores
