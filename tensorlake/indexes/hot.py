@@ -20,6 +20,7 @@ __all__ = ["HotRows"]
 Int64Array = npt.NDArray[np.int64]
 
 HOT = 4  # reads after which a chunk is mapped
+SMALL_NBYTES = 128 << 10  # of a chunk that is mapped at its first read
 ROWS_IN_LOOP = 8  # of a chunk: fewer are copied one by one, in less time than by an index array
 
 
@@ -30,11 +31,15 @@ class HotRows:
         self._reader = reader
         self._column = column
         self._is_local = reader.store.is_local
-        stops = reader.snapshot.extents(reader.snapshot.spec(column).id).stops
-        self._stops = np.asarray(stops, np.int64)
-        self._starts: list[int] = [0, *map(int, stops)]
-        self._reads = np.zeros(len(self._stops), np.int64)
-        self._mapped: list[npt.NDArray[Any] | None] = [None] * len(self._stops)
+        stops = reads = np.zeros(0, np.int64)
+        if self._is_local:  # elsewhere it takes a page of the chunk index, which reads take again
+            extents = reader.snapshot.extents(reader.snapshot.spec(column).id)
+            stops = np.asarray(extents.stops, np.int64)
+            reads = np.where(extents.nbytes <= SMALL_NBYTES, HOT, 0)
+        self._stops = stops
+        self._starts: list[int] = [0, *stops.tolist()]
+        self._reads = reads
+        self._mapped: list[npt.NDArray[Any] | None] = [None] * len(stops)
 
     def read(self, rows: Int64Array) -> npt.NDArray[Any]:
         """Read rows, in any order."""

@@ -7,7 +7,7 @@ boundaries of a sorted part, are kept with the reader, for as long as versions h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
@@ -20,12 +20,17 @@ from tensorlake.reading import Reader
 from tensorlake.storage import runtime
 from tensorlake.types import Column, SampleType, UniformColumn, concat, slice_rows, take
 
-__all__ = ["Built", "GroupParts", "MemoryParts", "Part", "PartsReader"]
+__all__ = ["SMALL_CHUNK_NBYTES", "Built", "GroupParts", "MemoryParts", "Part", "PartsReader"]
 
 Int64Array = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 READS_AT_ONCE = 64
+
+
+SMALL_CHUNK_NBYTES = 64 << 10
+"""Size of chunks of which a search reads few: one is read whole, without its header before, by one
+request that takes no longer than the round trip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,10 @@ class PartsReader(Protocol):
         """Read all of a part, and keep it."""
         ...
 
+    def load(self, parts: Sequence[str]) -> None:
+        """Read all of some parts concurrently, for ``whole``."""
+        ...
+
     def keep(self, key: str, make: Callable[[], T]) -> T:
         """Return what was made from the parts at the first call with this key."""
         ...
@@ -130,6 +139,12 @@ class GroupParts:
         """Read all of a part, and keep it."""
         return self.keep(f"whole {part}", partial(self.run, part, 0, self.rows(part)))
 
+    def load(self, parts: Sequence[str]) -> None:
+        """Read all of some parts concurrently, for ``whole``."""
+        if not self.reader.store.is_local:
+            read = self.read({part: np.arange(self.rows(part)) for part in parts})
+            self._kept.update((f"whole {part}", column) for part, column in read.items())
+
     def keep(self, key: str, make: Callable[[], T]) -> T:
         """Return what was made from the parts at the first call with this key."""
         if key not in self._kept:
@@ -170,6 +185,9 @@ class MemoryParts:
     def whole(self, part: str) -> Column:
         """Return a part."""
         return self.columns[part]
+
+    def load(self, parts: Sequence[str]) -> None:
+        """Do nothing: they are in memory."""
 
     def keep(self, key: str, make: Callable[[], T]) -> T:
         """Return what was made from the parts at the first call with this key."""

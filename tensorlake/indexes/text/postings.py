@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.indexes.kind import RowRanges
-from tensorlake.indexes.parts import Built, Part
+from tensorlake.indexes.parts import SMALL_CHUNK_NBYTES, Built, Part
 from tensorlake.indexes.ranges import within
 from tensorlake.indexes.text.ranking import block_maxima
 from tensorlake.types import Array, Column, EncodedColumn, RaggedColumn, Scalar, Text, UniformColumn
@@ -276,7 +276,7 @@ def _ragged(values: npt.NDArray[Any], lengths: Int64Array) -> Part:
     most = int(values.max(initial=0))
     dtype = next(d for d in (np.uint8, np.uint16, np.uint32, np.int64) if most <= np.iinfo(d).max)
     column = RaggedColumn(values.astype(dtype), lengths.astype(np.int64)[:, None])
-    return Part(Array(np.dtype(dtype).name, (None,)), [column])
+    return Part(Array(np.dtype(dtype).name, (None,)), [column], SMALL_CHUNK_NBYTES)
 
 
 def _uniform(parts: PartsReader, name: str) -> Int64Array:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.indexes.parts import Built, Part
+from tensorlake.indexes.parts import SMALL_CHUNK_NBYTES, Built, Part
 from tensorlake.indexes.ranges import within
 from tensorlake.indexes.vector.blas import in_threads, one_blas_thread
 from tensorlake.indexes.vector.clusters import SAMPLES, Centroids, centroids_of
@@ -163,7 +163,9 @@ class _Coded:
                 "rows": _ragged(np.dtype(wide), [rows[each].astype(wide) for each in members]),
                 "words": _ragged(np.dtype(np.uint64), [words[:, each] for each in members]),
                 "factors": _ragged(np.dtype(np.float16), [factors[:, each] for each in members]),
-                "numbers": Part(Array("int8", (dim,)), _Numbers(numbers, order)),
+                "numbers": Part(
+                    Array("int8", (dim,)), _Numbers(numbers, order), SMALL_CHUNK_NBYTES
+                ),
             },
             {**parameters, "scale": self.space.scale, "lists": len(points), "vectors": len(rows)},
         )
@@ -172,7 +174,8 @@ class _Coded:
 def _ragged(dtype: np.dtype[Any], samples: list[npt.NDArray[Any]]) -> Part:
     lengths = np.array([[each.size] for each in samples], np.int64)
     values = np.concatenate([each.ravel() for each in samples]).astype(dtype, copy=False)
-    return Part(Array(dtype.name, (None,)), [RaggedColumn(values, lengths)])
+    column = RaggedColumn(values, lengths)
+    return Part(Array(dtype.name, (None,)), [column], SMALL_CHUNK_NBYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ class Lists:
     def __init__(self, parts: PartsReader) -> None:
         parameters = parts.parameters
         self.parts = parts
+        parts.load(("mean", "centroids", "starts"))
         self.seed = int(parameters["seed"])
         mean = cast("UniformColumn", parts.whole("mean")).values[0]
         metric: Metric = parameters["metric"]
