@@ -187,3 +187,15 @@ def test_torch_workers_refuse_and_persistent_ones_follow(lake):
     assert not (torch.cat(rest) % 5 == 3).any()
     with pytest.raises(tl.InvalidStateError, match="workers of a DataLoader"):
         loader.advance(where="label != 2")
+
+
+def test_rows_that_come_back_are_not_given_again(lake):
+    loader = lake.loader(batch_size=10, shuffle=True, seed=1)
+    first = next(iter(loader))["x"].tolist()
+    loader.advance(where="label <= 2")
+    second = next(iter(loader))["x"].tolist()
+    loader.advance(where="")
+
+    rest = [x for batch in loader for x in batch["x"].tolist()]
+
+    assert sorted([*first, *second, *rest]) == list(range(60))
