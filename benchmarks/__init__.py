@@ -8,6 +8,7 @@
     loading    reading to train: JPEG epochs, token rows
     loader     the same beside other loaders, their limits, and networks
     remote     the same over a network that adds 20 ms to each request
+    media      audio, points; media_video, media_volumes: clips of videos, patches of NIfTI volumes
     regions    bytes and requests of regions of one large array
     requests   how many requests opening and committing take
     storage    opening, committing, rows and ingestion beside other formats, from a folder
