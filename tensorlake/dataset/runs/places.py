@@ -191,5 +191,9 @@ def _opened(
 ) -> Run:
     if not isinstance(name, str) or not name:
         raise InvalidInputError(f"the name of a run is a string, got {shown(name)}")
+    if not name.isprintable():
+        raise InvalidInputError(
+            f"the name of a run {shown(name)} has control characters\nleave them out"
+        )
     record = Record.create(store, name, url=url, version=version, config=config or {})
     return Run(record, dataset, is_recording=True)

@@ -28,6 +28,8 @@ from functools import partial
 from importlib import metadata
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from tensorlake.errors import CorruptionError, InvalidInputError, StorageError, shown
 from tensorlake.format import RUNS, decode_name, encode_name
 from tensorlake.storage import ObjectMeta, Store, runtime
@@ -41,6 +43,12 @@ CONFIG_NBYTES_MAX = 256 * 1024
 READS_AT_ONCE = 32
 SECRET = re.compile(r"secret|token|password|passwd|credential|api_?key|access_?key", re.IGNORECASE)
 """Keys of a config whose values are not recorded."""
+URL_SECRET = re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s@]+@", re.IGNORECASE)
+QUERY_SECRET = re.compile(
+    r"([?&;][^=&\s]*(?:token|secret|password|passwd|signature|credential|key)[^=&\s]*=)[^&\s]*",
+    re.IGNORECASE,
+)
+"""Secrets in URLs: of a user, and of a query."""
 SOFTWARE = (
     *("tensorlake-dl", "numpy", "torch", "jax", "tensorflow"),
     *("pillow", "simplejpeg", "opencv-python", "opencv-python-headless"),
@@ -311,12 +319,17 @@ def _damaged(path: str, why: str) -> CorruptionError:
 def _checked_config(config: Any) -> dict[str, Any]:
     """Return a config as JSON gives it back, without secrets."""
     if not isinstance(config, Mapping):
-        raise InvalidInputError(f"config is a dict of JSON values, got {shown(config)}")
-    try:
-        text = json.dumps(_redacted(cast("Mapping[str, Any]", config)), allow_nan=False)
-    except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"config cannot be recorded: {error}\ngive names, numbers, lists and dicts of these"
+            f"config is a dict of JSON values, got a {type(config).__name__}"
+            "\ngive vars(config), or dataclasses.asdict(config)"
+        )
+    named = cast("Mapping[Any, Any]", config)
+    recorded = {key: _recordable(key, value) for key, value in named.items()}
+    try:
+        text = json.dumps(recorded, allow_nan=False)
+    except (TypeError, ValueError) as error:  # a key that is no string
+        raise InvalidInputError(
+            f"config cannot be recorded: {error}\ngive names as keys"
         ) from error
     if len(text) > CONFIG_NBYTES_MAX:
         raise InvalidInputError(
@@ -325,8 +338,28 @@ def _checked_config(config: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", json.loads(text))
 
 
+def _recordable(key: Any, value: Any) -> Any:
+    """Return the value of a key as JSON has it, without secrets.
+
+    Raises:
+        InvalidInputError: JSON has no such value.
+    """
+    if isinstance(key, str) and SECRET.search(key):
+        return "***"
+    found = _redacted(value)
+    try:
+        json.dumps(found, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"config[{shown(key)}] cannot be recorded: {error}"
+            "\ngive names, numbers that are finite, lists and dicts of these",
+            argument="config",
+        ) from error
+    return found
+
+
 def _redacted(value: Any) -> Any:
-    """Return a config without the values of keys that name a secret."""
+    """Return a value without secrets: of keys that name one, and in URLs."""
     if isinstance(value, Mapping):
         named = cast("Mapping[Any, Any]", value)
         return {
@@ -335,4 +368,10 @@ def _redacted(value: Any) -> Any:
         }
     if isinstance(value, list | tuple):
         return [_redacted(one) for one in cast("Sequence[Any]", value)]
+    if isinstance(value, np.generic):
+        return _redacted(value.item())
+    if isinstance(value, os.PathLike):
+        return _redacted(os.fsdecode(cast("os.PathLike[str]", value)))
+    if isinstance(value, str):
+        return QUERY_SECRET.sub(r"\1***", URL_SECRET.sub(r"\1***@", value))
     return value

@@ -130,7 +130,10 @@ def number(name: str, value: Any) -> float:
         InvalidInputError: It is not one number.
     """
     if is_whole_number(value) or isinstance(value, float):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise InvalidInputError(f"log({name}=…) is too large for a float64") from error
     array = _array(value)
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise InvalidInputError(
