@@ -384,7 +384,7 @@ class SlowFilterWarning(TensorlakeWarning):
 
 
 class UncommittedChangesWarning(TensorlakeWarning):
-    """A handle was closed, or collected, with staged changes, which are lost."""
+    """A handle ended with staged changes, which are lost; or a run reads them."""
 
 
 class WrongClockWarning(TensorlakeWarning):

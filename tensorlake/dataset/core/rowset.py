@@ -11,7 +11,7 @@ handles reads their rows through two attributes, similar to NumPy's ``__array__`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -39,6 +39,7 @@ __all__ = [
     "HasSession",
     "HasViews",
     "RowSet",
+    "committed_rows",
     "everything",
     "has_rows",
     "rowset_of",
@@ -293,6 +294,19 @@ def everything(session: Session) -> RowSet:
     """Return all current rows and tensors of a session, including staged changes."""
     snapshot = session.snapshot()
     return RowSet(session, Selection(snapshot, snapshot.schema.names), steps=())
+
+
+def committed_rows(rows: RowSet) -> RowSet:
+    """Return rows of a version, where changes are staged that leave its rows as they are.
+
+    A staged index is such a change: it is found by queries, and its rows are those committed.
+    """
+    snapshot, committed = rows.selection.snapshot, rows.session.committed
+    if not snapshot.is_staged or snapshot.version != committed.version:
+        return rows
+    if replace(snapshot.state, groups=committed.state.groups) != committed.state:
+        return rows
+    return replace(rows, selection=replace(rows.selection, snapshot=committed))
 
 
 def rowset_of(rows: HasRows) -> RowSet:

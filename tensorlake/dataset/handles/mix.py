@@ -19,7 +19,7 @@ from typing import Any, Literal, NoReturn, cast, get_args
 
 import numpy as np
 
-from tensorlake.dataset.core.rowset import rowset_of
+from tensorlake.dataset.core.rowset import committed_rows, rowset_of
 from tensorlake.dataset.core.structs import expand_names
 from tensorlake.dataset.display.hints import no_such
 from tensorlake.dataset.display.signatures import shows_methods
@@ -83,7 +83,9 @@ class Mix:
         weights: Mapping[str, Weight],
         stages: Sequence[tuple[int, Mix]] = (),
     ) -> None:
-        self.sources = {name: View(rowset_of(one)) for name, one in mixture.given.items()}
+        self.sources = {
+            name: View(committed_rows(rowset_of(one))) for name, one in mixture.given.items()
+        }
         self.weights = dict(weights)
         self.stages = tuple(stages)
         self.__mixture__ = mixture

@@ -87,6 +87,7 @@ class Segment:
         state: The loader's state before the first batch.
         arguments: The loader's arguments, see ``arguments.py``.
         software: Version by name of what makes batches.
+        is_staged: Whether it read staged changes, which are in no version.
     """
 
     attempt: str
@@ -100,6 +101,7 @@ class Segment:
     state: Mapping[str, Any]
     arguments: Mapping[str, Any]
     software: Mapping[str, str]
+    is_staged: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -287,6 +289,7 @@ def _part(name: str, path: str) -> Part | None:
 
 def _segment(part: Part, data: bytes) -> Segment:
     content = _parsed(data, part.path)
+    content.setdefault("is_staged", False)  # earlier records do not have it
     try:
         named = {
             name: content[name]

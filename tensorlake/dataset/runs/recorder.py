@@ -88,10 +88,12 @@ class Recorder:
         """The step whose batch was handed out last; None before the first."""
         return self._recent[-1].step if self._recent else None
 
-    def watch(self, loader: Loader, framework: str, arguments: Mapping[str, Any]) -> None:
+    def watch(
+        self, loader: Loader, framework: str, arguments: Mapping[str, Any], *, is_staged: bool
+    ) -> None:
         """Record the passes of a loader from now on, in place of another's."""
         self._check_usable()
-        self._watches = _Watch(self, loader, framework, arguments_to_json(arguments))
+        self._watches = _Watch(self, loader, framework, arguments_to_json(arguments), is_staged)
         loader.watch(self._watches)
 
     @property
@@ -132,6 +134,7 @@ class Recorder:
                 state=state,
                 arguments=watch.arguments,
                 software=software_of(loader),
+                is_staged=watch.is_staged,
             )
             content = segment.to_json()
             self._put("segment", lambda: json.dumps(content, indent=1).encode())
@@ -346,10 +349,16 @@ class _Watch:
     """Passes a loader's batches to the recorder; the loader refers to it, and it only weakly."""
 
     def __init__(
-        self, recorder: Recorder, loader: Loader, framework: str, arguments: Mapping[str, Any]
+        self,
+        recorder: Recorder,
+        loader: Loader,
+        framework: str,
+        arguments: Mapping[str, Any],
+        is_staged: bool,  # noqa: FBT001 - one place makes it
     ) -> None:
         self.framework = framework
         self.arguments = arguments
+        self.is_staged = is_staged
         self.loader = weakref.ref(loader)
         self._recorder = recorder
         self._epoch = 0

@@ -223,6 +223,11 @@ class Replay:
                 actual=rank,
             )
         arguments["global_batch_size"] = segment.global_batch_size
+        if segment.is_staged:
+            raise InvalidInputError(
+                f"run {self.name!r} read staged changes, which are in no version: its batches"
+                " cannot be made again, nor its rows be found\ncommit before run.loader() next time"
+            )
         state = dict(segment.state)
         source = state.get("source")
         if self.rows is not None or source is None:

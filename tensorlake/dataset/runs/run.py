@@ -32,6 +32,7 @@ from tensorlake.dataset.runs.values import (
     check_names,
     number,
     numbers,
+    reads_staged,
     sources_of,
     with_values,
 )
@@ -473,7 +474,8 @@ class Run:
         if self._sources and arguments.get("columns") is None and ROW not in columns:
             arguments["columns"] = [*columns, ROW]  # what per_row= needs
             loader = cast("CanLoad", given).__loader__(framework, arguments)
-        recorder.watch(loader, framework, arguments)
+        is_staged = reads_staged(given, self.name)
+        recorder.watch(loader, framework, arguments, is_staged=is_staged)
         return loader
 
     def _timelines(self) -> dict[int, Timeline]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
@@ -11,9 +12,9 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.row_identity import ids_of, matched_ids
-from tensorlake.dataset.core.rowset import HasRows, RowSet, rowset_of
+from tensorlake.dataset.core.rowset import HasRows, RowSet, committed_rows, rowset_of
 from tensorlake.dataset.runs.tables import Table
-from tensorlake.errors import InvalidInputError, shown
+from tensorlake.errors import InvalidInputError, UncommittedChangesWarning, shown
 from tensorlake.format import ROW_ID
 from tensorlake.quantities import is_whole_number
 
@@ -24,6 +25,7 @@ __all__ = [
     "check_names",
     "number",
     "numbers",
+    "reads_staged",
     "sources_of",
     "values_by_id",
     "with_values",
@@ -180,6 +182,26 @@ def sources_of(given: Any) -> list[RowSet]:
         return [rowset_of(one) for one in sources.values()]
     own: Any = given if hasattr(given, "__rowset__") else getattr(given, "rows", None)  # of windows
     return [rowset_of(own)] if hasattr(own, "__rowset__") else []
+
+
+def reads_staged(given: Any, name: str) -> bool:
+    """Whether rows that a run is to read are in no version: then warn that it has no replay.
+
+    Args:
+        given: The rows.
+        name: Name of the run.
+    """
+    own = sources_of(getattr(given, "documents", given))  # of packed rows
+    rows = next((one for one in own if committed_rows(one).selection.snapshot.is_staged), None)
+    if rows is None:
+        return False
+    warnings.warn(
+        f"run {name!r} reads staged changes of {rows.url!r}, which are in no version: its batches"
+        " cannot be made again, nor its rows be found\ncall ds.commit() before run.loader()",
+        UncommittedChangesWarning,
+        stacklevel=4,
+    )
+    return True
 
 
 def batch_ids(rows: Any, sources: Sequence[RowSet]) -> npt.NDArray[Any]:

@@ -29,7 +29,7 @@ from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.connect import connect
 from tensorlake.dataset.core.indexing import positions_of
 from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
-from tensorlake.dataset.core.rowset import everything
+from tensorlake.dataset.core.rowset import committed_rows, everything
 from tensorlake.dataset.core.steps import steps_from_json, steps_to_json
 from tensorlake.dataset.core.structs import expand_names
 from tensorlake.dataset.display.signatures import with_options
@@ -110,6 +110,7 @@ def stream(
     """
     if not readable.has_rows:
         raise _no_rows()
+    readable = committed_rows(readable)
     names: Sequence[str] = ()
     if isinstance(arguments.get("columns"), Sequence) and not isinstance(arguments["columns"], str):
         names = expand_names(arguments["columns"], readable.columns)
