@@ -11,8 +11,7 @@ from msgspec import Struct, field, structs
 
 from tensorlake_query.execution.columns import Meter, SourceReader
 from tensorlake_query.execution.evaluate import Scope
-from tensorlake_query.execution.watching import WATCHED_ROWS, watched
-from tensorlake_query.execution.workers import Workers
+from tensorlake_query.execution.workers import WATCHED_ROWS, Workers, watched
 from tensorlake_query.planning.plan import Plan
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryLimitError, joined

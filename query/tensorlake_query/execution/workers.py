@@ -3,6 +3,11 @@
 Results come in the order of their batches, as if computed one after the other. Three things run in
 the calling thread: conditions so cheap that handing a batch over costs as much; functions of the
 user, which may not be thread-safe; and queries inside expressions, which are runs of their own.
+
+Work on all rows at once is left while it is under way: a sort of 10⁷ rows is one call of NumPy that
+nothing interrupts. It runs in a thread of its own; the calling thread waits, looks at the deadline,
+and receives Ctrl-C. Where the run ends, it ends there and then; the thread's result is dropped, and
+it stops at its next charge of memory, or at the end of the call that it is in.
 """
 
 import os
@@ -10,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
+from threading import Event, Thread
 from typing import TypeVar
 
 from tensorlake_query.values.bound import Apply, Bound, CorpusRef, QueryRef, walk_bound
-from tensorlake_query.values.memory import TooMuchMemoryError
+from tensorlake_query.values.memory import Account, TooMuchMemoryError
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -21,6 +27,8 @@ Made = TypeVar("Made")
 MAX_THREADS = 8  # of one query: a server answers several at once
 # operations on each row: one comparison of a label is over before another thread has the batch
 THREADED_COST = 4.0
+WATCHED_ROWS = 50_000  # of fewer, work is over in some 10 ms
+POLL_S = 0.02
 
 
 class Workers:
@@ -105,3 +113,36 @@ def are_threadable(exprs: Sequence[Bound]) -> bool:
         isinstance(node, QueryRef | CorpusRef) or (isinstance(node, Apply) and node.role == "user")
         for node in nodes
     )
+
+
+def watched(work: Callable[[], Made], check: Callable[[], None], account: Account) -> Made:
+    """Return the result of work, or raise what `check` raises while it is under way.
+
+    Args:
+        work: reads nothing from a source, and calls no function of the user.
+        check: called from time to time.
+        account: closed when the work is left.
+    """
+    made: list[Made] = []
+    failed: list[BaseException] = []
+    is_over = Event()
+
+    def run() -> None:
+        try:
+            made.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            failed.append(error)
+        finally:
+            is_over.set()
+
+    context = copy_context()
+    Thread(target=context.run, args=(run,), name="tensorlake-query-step", daemon=True).start()
+    try:
+        while not is_over.wait(POLL_S):
+            check()
+    except BaseException:
+        account.close()
+        raise
+    if failed:
+        raise failed.pop()
+    return made.pop()

@@ -102,7 +102,7 @@ def ask_search(view: RowSet, asked: Mapping[str, Any]) -> dict[str, Any] | None:
         why = f"it asks for more than the {SERVED_K:,} rows that a server ranks"
     elif not _is_json(asked):
         why = "a parameter of it cannot be sent"
-    if why:
+    if named is None or why:
         _warn_of_running_here("search", view, why)
         return None
     body = {**asked, **named, "limit": 0}

@@ -83,7 +83,7 @@ def texts(
             raise InvalidInputError(f"{message}\n{advice}", item=name) from error
 
     endings = frozenset({f".{ending.lower().lstrip('.')}"}) if ending else None
-    kind = FileKind("text", endings, lambda _: Text(), value)
+    kind = FileKind("text", endings, lambda _: Text(), value=value)
     return ingest_files(
         kind, src, dst, schema, labels, pattern, options, ending=ending, encoding=encoding
     )

@@ -299,11 +299,6 @@ def test_what_coco_says_of_boxes_follows_every_geometric_step(coco, steps):
     assert kept < stored or isinstance(steps[0], tl.decode.Letterbox)
 
 
-def test_what_no_step_can_move_is_refused_when_the_loader_is_made(coco):
-    with pytest.raises(tl.errors.UnsupportedFeatureError, match=r"'mask'.*cannot be moved with"):
-        coco.loader(batch_size=4, decode={"image": tl.decode.Resize(32, 32)})
-
-
 @pytest.fixture(scope="module")
 def coco(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     where = str(tmp_path_factory.mktemp("coco") / "coco.tl")

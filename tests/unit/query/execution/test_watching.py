@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorlake_query import QueryLimitError, compile_query
-from tensorlake_query.execution.watching import WATCHED_ROWS, watched
+from tensorlake_query.execution.workers import WATCHED_ROWS, watched
 from tensorlake_query.values.memory import Account, Held, TooMuchMemoryError, charge, collecting
 from tests.unit.query.execution.test_many_rows import NUM_ROWS, SCHEMA, NumberSource
 
