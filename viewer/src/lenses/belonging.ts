@@ -29,38 +29,32 @@ export function imageOf(tensor: TensorInfo, tensors: readonly TensorInfo[]): str
   return (longest ?? images[0])?.name ?? null;
 }
 
-/**
- * The labels of these objects: the tensor declared `per` them, else a list of the same length without `per`,
- * or `per` other shapes of the same origin over the same image (COCO's masks share the labels of its boxes).
- */
+/** The tensor with the classes of these objects: declared `per` them, else `per` what they are `per` themselves. */
+export function labelsOf(objects: TensorInfo, tensors: readonly TensorInfo[]): TensorInfo | null {
+  const per = (owner: string) => tensors.find((one) => one.kind === "class_label" && one.per === owner);
+  return per(objects.name) ?? (objects.per == null ? null : (per(objects.per) ?? null));
+}
+
+/** The labels of these objects; null where no tensor of classes is declared to have one for each. */
 export function findLabels(
   objects: TensorInfo,
   count: number,
   { row, tensors, classes }: { row: Row; tensors: TensorInfo[]; classes: ClassTable },
 ): Labels | null {
-  const candidates = tensors.filter((tensor) => tensor.kind === "class_label");
-  const named = candidates.filter((tensor) => tensor.per === objects.name);
-  const free = candidates.filter((tensor) => tensor.per == null);
-  const kin = candidates.filter((tensor) => {
-    const owner = tensors.find(({ name }) => name === tensor.per);
-    return owner !== undefined && owner.of === objects.of && isPredicted(owner) === isPredicted(objects);
-  });
-  for (const tensor of named.length > 0 ? named : [...free, ...kin]) {
-    const codes = row[tensor.name];
-    if (!Array.isArray(codes) || codes.length !== count) continue;
-    const at = (object: number) => (typeof codes[object] === "number" ? codes[object] : null);
-    return {
-      code: (object) => {
-        const code = at(object);
-        return code === null ? null : classes.codeOf(tensor, code);
-      },
-      name: (object) => {
-        const code = at(object);
-        return code === null ? "" : (tensor.names?.[code] ?? String(code));
-      },
-    };
-  }
-  return null;
+  const tensor = labelsOf(objects, tensors);
+  const codes = tensor === null ? null : row[tensor.name];
+  if (tensor === null || !Array.isArray(codes) || codes.length !== count) return null;
+  const at = (object: number) => (typeof codes[object] === "number" ? codes[object] : null);
+  return {
+    code: (object) => {
+      const code = at(object);
+      return code === null ? null : classes.codeOf(tensor, code);
+    },
+    name: (object) => {
+      const code = at(object);
+      return code === null ? "" : (tensor.names?.[code] ?? String(code));
+    },
+  };
 }
 
 /** The scores of these objects: a list of numbers of the same length, with a score-like name closest to theirs. */

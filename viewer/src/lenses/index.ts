@@ -13,7 +13,7 @@ import { isFrames, sequenceLens, volumeLens } from "./sequence";
 import { bytesLens, jsonLens, textLens } from "./text";
 import { tagsLens, timestampLens, uuidLens } from "./words";
 
-export { findLabels, imageOf, isPredicted } from "./belonging";
+export { imageOf, isPredicted, labelsOf } from "./belonging";
 export { handlesOf } from "./handles";
 export { frameCount, isFrames } from "./sequence";
 export { isDeep } from "./image";

@@ -139,13 +139,16 @@ test("objects without labels have a colour each, which no count of classes chang
   expect(colored(after)).toEqual(colored(before));
 });
 
-test("masks of as many objects as there are boxes have the labels of the boxes, predictions never", () => {
+test("what is per box has the labels of the boxes; what only has as many objects has none", () => {
   const both: Row = { ...row, objects: { $summary: "media", shape: [2, 9, 9] }, pred_boxes: [[0, 0, 1, 1], [2, 2, 3, 3]] };
-  const { pixel } = layerOf(objects, both, tensors, style());
+  const { pixel } = layerOf({ ...objects, per: "boxes" }, both, tensors, style());
+  const beside = layerOf(objects, both, tensors, style());
   const guessed = collectShapes(both, [boxes, labels, guesses], base, style({ hiddenTensors: new Set(["boxes"]) }));
+  const free = collectShapes(both, [boxes, { ...labels, per: null }], base, style());
 
   expect([1, 2].map((code) => pixel(code)?.code)).toEqual([1, 0]); // dog, cat
-  expect(guessed.map((shape) => shape.label)).toEqual(["", ""]);
+  expect([1, 2].map((code) => beside.pixel(code)?.code)).toEqual([null, null]);
+  expect([...guessed, ...free].map((shape) => shape.label)).toEqual(["", "", "", ""]);
 });
 
 /** The truth, drawn in the plainest way: pixel by pixel, each asked for its four neighbours. */

@@ -3,23 +3,13 @@
  */
 import type { CellValue, Row, TensorInfo } from "../../api/client";
 import { isSummary } from "../../api/client";
-import { findLabels, imageOf, isOverlay, isPredicted, lensOf, type Gesture } from "../../lenses";
+import { imageOf, isPredicted, lensOf, type Gesture } from "../../lenses";
 import type { Extent } from "../../canvas/geometry";
-import type { ClassTable } from "../../classes/class-table";
 import type { Part, Step } from "./steps";
 
 /** The tensors over an image that a hand can edit; predictions are a model's. */
 export function editableTensors(tensors: readonly TensorInfo[], image: TensorInfo): TensorInfo[] {
   return tensors.filter((one) => lensOf(one).edit !== undefined && !isPredicted(one) && (imageOf(one, tensors) ?? image.name) === image.name);
-}
-
-/** The labels of a tensor's objects: declared `per` them, else the only list of classes as long as they are. */
-export function labelsOf(objects: TensorInfo, row: Row, tensors: readonly TensorInfo[]): TensorInfo | null {
-  const owner = objects.per ?? objects.name;
-  const labels = tensors.filter((one) => one.kind === "class_label");
-  const count = lengthOf(row[owner]);
-  const free = labels.filter((one) => one.per == null && one.shape?.length === 1 && lengthOf(row[one.name]) === count);
-  return labels.find((one) => one.per === owner) ?? (free.length === 1 ? (free[0] ?? null) : null);
 }
 
 /** A change of one object's drawing; undefined where it has none. */
@@ -38,7 +28,6 @@ export function labelStep(row: Row, labels: TensorInfo, object: number, code: nu
 interface Context {
   row: Row;
   tensors: TensorInfo[];
-  classes: ClassTable;
   image: Extent;
 }
 
@@ -61,15 +50,9 @@ export function removeStep(tensor: TensorInfo, object: number, context: Context)
   return withMembers(removed, owner, context, (_, values) => values.toSpliced(object, 1));
 }
 
-function withMembers(step: Step, owner: TensorInfo, { row, tensors, classes }: Context, change: (member: TensorInfo, values: CellValue[]) => CellValue[] | undefined): Step | string {
-  const labels = labelsOf(owner, row, tensors);
-  const members = tensors.filter((one) => one.per === owner.name || one === labels);
+function withMembers(step: Step, owner: TensorInfo, { row, tensors }: Context, change: (member: TensorInfo, values: CellValue[]) => CellValue[] | undefined): Step | string {
+  const members = tensors.filter((one) => one.per === owner.name);
   const count = lengthOf(row[owner.name]) ?? 0;
-  const kin = tensors.find((one) => {
-    const isBeside = isOverlay(one) && one !== owner && one.per == null && !isPredicted(one) && imageOf(one, tensors) === imageOf(owner, tensors);
-    return isBeside && count > 0 && lengthOf(row[one.name]) === count && findLabels(one, count, { row, tensors, classes }) !== null && labels?.per === owner.name;
-  });
-  if (kin !== undefined) return `${kin.name} has as many objects as ${owner.name} and shares their labels: one more or less would mix them up.`;
   const parts: Part[] = [...step];
   for (const member of members) {
     const value = row[member.name] ?? (count === 0 ? [] : null);

@@ -1,8 +1,8 @@
 /** The objects over one image, the one that is selected, and what is done to it. Created in a component. */
 import type { CellValue, TensorInfo } from "../../../api/client";
 import type { Extent, Point } from "../../../canvas/geometry";
-import { handlesOf, lensOf, type Gesture, type Shape } from "../../../lenses";
-import { addStep, editableTensors, labelsOf, labelStep, removeStep, shapeStep } from "../../../state/edits/objects";
+import { handlesOf, labelsOf, lensOf, type Gesture, type Shape } from "../../../lenses";
+import { addStep, editableTensors, labelStep, removeStep, shapeStep } from "../../../state/edits/objects";
 import type { Step } from "../../../state/edits/steps";
 import type { Shown, Viewer } from "../../../state/viewer.svelte";
 
@@ -49,7 +49,7 @@ export class ShapeEditing {
   current: EditedObject | null = $derived.by(() => this.objects.find(({ tensor, object }) => tensor.name === this.selected?.tensor && object === this.selected.object) ?? null);
   labels: TensorInfo | null = $derived.by(() => {
     const tensor = this.current?.tensor ?? this.active;
-    return tensor === null ? null : labelsOf(tensor, this.#over().shown.row, this.#over().viewer.tensors);
+    return tensor === null ? null : labelsOf(tensor, this.#over().viewer.tensors);
   });
   /** The class of the selected object, else of the next one. */
   className: string = $derived.by(() => {
