@@ -17,13 +17,13 @@ import struct
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorlake.quantities import human_nbytes
-from tensorlake.types.meshes.gltf import check_gltf
+from tensorlake.types.meshes.gltf import check_gltf, names_texture
 from tensorlake.types.points.files.ply import check_ply
 
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["MEDIA_TYPES", "MeshForm", "check_file", "mesh_form"]
+__all__ = ["MEDIA_TYPES", "MeshForm", "check_file", "has_texture", "mesh_form"]
 
 MeshForm = Literal["glb", "gltf", "ply", "stl", "off", "obj"]
 MEDIA_TYPES: dict[MeshForm, str] = {
@@ -101,6 +101,18 @@ def check_file(content: Buffer, form: MeshForm, *, limit: int) -> tuple[int, int
             return _check_off(view)
         case _:
             return None
+
+
+def has_texture(content: Buffer, form: MeshForm) -> bool:
+    """Whether a checked file has a texture of colours in it; those beside a file are not read.
+
+    Raises:
+        ValueError: Its materials are damaged.
+    """
+    view = memoryview(content)
+    if form == "glb":
+        return names_texture(_tree(_glb_chunks(view)[0]))
+    return form == "gltf" and names_texture(_tree(view))
 
 
 def _stl_nbytes(view: memoryview) -> int:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from tensorlake.quantities import human_nbytes, is_whole_number
 
-__all__ = ["check_gltf"]
+__all__ = ["check_gltf", "names_texture"]
 
 _COMPONENT_NBYTES = {5120: 1, 5121: 1, 5122: 2, 5123: 2, 5125: 4, 5126: 4}
 _COMPONENTS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
@@ -36,6 +36,22 @@ def check_gltf(tree: dict[str, Any], binary: int | None, *, limit: int) -> None:
     try:
         _check(tree, binary, limit)
     except (TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ValueError(f"its JSON is not glTF: {error!r}") from error
+
+
+def names_texture(tree: dict[str, Any]) -> bool:
+    """Whether a checked glTF file has a texture of colours in one of its materials."""
+    colours = {"baseColorTexture", "diffuseTexture"}  # the second: specular and glossiness
+    try:
+        return any(
+            colours.intersection(one)
+            for material in tree.get("materials", ())
+            for one in (
+                material.get("pbrMetallicRoughness", {}),
+                *material.get("extensions", {}).values(),
+            )
+        )
+    except (TypeError, AttributeError) as error:
         raise ValueError(f"its JSON is not glTF: {error!r}") from error
 
 

@@ -116,6 +116,8 @@ class MeshHandle(SampleHandle):
         Raises:
             CorruptSampleError: It cannot be decoded.
         """
+        if self._mesh.texture is None:
+            return None
         try:
             return texture_of(self.trimesh())
         except ValueError as error:

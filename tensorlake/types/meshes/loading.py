@@ -69,10 +69,15 @@ def load_trimesh(content: Buffer, form: MeshForm) -> Any:
     return mesh
 
 
-def facts_of(mesh: Any) -> MeshFacts:
-    """Return the facts of a mesh that trimesh read."""
+def facts_of(mesh: Any, *, is_textured: bool) -> MeshFacts:
+    """Return the facts of a mesh that trimesh read.
+
+    Args:
+        mesh: The mesh.
+        is_textured: Whether its file has a texture: trimesh gives meshes without one a grey image.
+    """
     vertices = np.asarray(mesh.vertices, np.float64)
-    image = _image(mesh)
+    image = _image(mesh) if is_textured else None
     texture = None if image is None else (int(image.width), int(image.height))
     bounds = (*vertices.min(axis=0).tolist(), *vertices.max(axis=0).tolist())
     return MeshFacts(len(vertices), len(mesh.faces), bounds, texture)

@@ -24,7 +24,7 @@ from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMa
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, unreadable
 from tensorlake.types.base.file import File, given_bytes
 from tensorlake.types.base.region import part_of
-from tensorlake.types.meshes.forms import MEDIA_TYPES, check_file, mesh_form
+from tensorlake.types.meshes.forms import MEDIA_TYPES, check_file, has_texture, mesh_form
 from tensorlake.types.meshes.handle import MeshHandle, read_head, write_head
 from tensorlake.types.meshes.loading import facts_of, load_trimesh
 from tensorlake.types.vision.rle import MAX_PIXELS
@@ -135,7 +135,7 @@ class Mesh(SampleType):
         if form is None:
             raise ValueError("it is not glTF, PLY, STL, OFF or OBJ")
         promised = check_file(content, form, limit=self.max_nbytes)
-        facts = facts_of(load_trimesh(content, form))
+        facts = facts_of(load_trimesh(content, form), is_textured=has_texture(content, form))
         vertices, faces = promised or (0, 0)
         if facts.vertices < vertices or facts.faces < faces:
             found = f"{facts.vertices:,} vertices and {facts.faces:,} triangles"

@@ -71,7 +71,7 @@ class PointCloud(SampleType):
     fields: tuple[str, ...] | None = None
     raw: str | None = None
     index: bool = False
-    max_nbytes: int = 1 << 30
+    max_nbytes: int = 1 << 26
 
     def __post_init__(self) -> None:
         check_flags(index=self.index)

@@ -26,6 +26,7 @@ __all__ = ["read_npy_columns", "read_npz_columns", "write_npz"]
 
 _COORDINATES = frozenset(("xyz", "points", "pos", "positions"))
 _MAX_HEADER = 1 << 16
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _VERSIONS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -40,7 +41,7 @@ def read_npy_columns(
     Raises:
         ValueError: It is damaged, or its array is not one of points.
     """
-    del limit  # the file has all that it promises
+    del limit  # which is more than the file; an array has no more bytes than its file
     return columns_of_table(_read_array(io.BytesIO(content), len(content)), names)
 
 
@@ -58,8 +59,17 @@ def read_npz_columns(
             total = sum(one.file_size for one in members)
             if len(members) > MAX_FIELDS:
                 raise ValueError(f"it has {len(members):,} arrays")
+            packed = next((one for one in members if one.compress_type not in _PACKINGS), None)
+            if packed is not None:  # zipfile decompresses bzip2 and LZMA without a bound
+                raise ValueError(
+                    f"{packed.filename!r} is compressed by method {packed.compress_type} of zip"
+                    "\nwrite it by np.savez or np.savez_compressed"
+                )
             if total > limit:
-                raise ValueError(f"{len(content):,} bytes promise {human_nbytes(total)} of arrays")
+                raise ValueError(
+                    f"{len(content):,} bytes promise {human_nbytes(total)} of arrays"
+                    "\nto accept it: tl.PointCloud(max_nbytes=…)"
+                )
             arrays: dict[str, np.ndarray] = {}
             for one in members:
                 with archive.open(one) as member:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import pickle
 from collections.abc import Callable
@@ -83,6 +84,27 @@ def test_a_texture_is_decoded() -> None:
     assert np.array_equal(texture, np.arange(8 * 6 * 3, dtype=np.uint8).reshape(6, 8, 3))
     assert plain.texture is None
     assert mesh.trimesh().visual.uv.shape == (mesh.num_vertices, 2)
+
+
+@pytest.mark.parametrize("name", ["BoxTextured.ply", "fuze.obj", "fuze.ply", "nut.ply"])
+def test_a_file_without_a_texture_in_it_has_none(name: str) -> None:
+    mesh = handle_of(real_file(f"mesh/{name}"))
+
+    assert mesh.texture is None
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_binary_gltf_with_coordinates_of_a_texture_and_no_image_has_none(count: int) -> None:
+    made, visual = trimesh.Scene(), importlib.import_module("trimesh.visual")
+    for at in range(count):
+        box = trimesh.creation.box()
+        uv = np.linspace(0, 1, 2 * len(box.vertices)).reshape(-1, 2)
+        colour = [255 * at, 0, 0, 255]
+        material = visual.material.PBRMaterial(baseColorFactor=colour)
+        box.visual = visual.TextureVisuals(uv=uv, material=material)
+        made.add_geometry(box)
+
+    assert handle_of(glb_file(made)).texture is None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16"])

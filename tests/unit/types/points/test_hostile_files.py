@@ -6,6 +6,7 @@ import io
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -220,3 +221,51 @@ for content in files:
     )
 
     assert ran.stdout.count("refused") == 3
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_npz_that_expands_a_thousandfold_is_refused_before_it_is_read(method: int) -> None:
+    points = 8_000_000
+    member = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        member, {"descr": "<f4", "fortran_order": False, "shape": (points, 3)}
+    )
+    file = io.BytesIO()
+    with (
+        zipfile.ZipFile(file, "w", method) as archive,
+        archive.open("xyz.npy", "w", force_zip64=True) as opened,
+    ):
+        opened.write(member.getvalue())
+        for _ in range(96):
+            opened.write(bytes(1_000_000))
+    tracemalloc.start()
+    try:
+        is_deflated = method == zipfile.ZIP_DEFLATED
+        refused(file.getvalue(), "promise 96 MB of arrays" if is_deflated else "by method")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 2_000_000
+
+
+def test_npz_that_expands_a_thousandfold_is_taken_when_the_type_allows_it() -> None:
+    file = io.BytesIO()
+    np.savez_compressed(file, xyz=np.zeros((60_000, 3), "f4"))
+
+    column = tl.PointCloud(max_nbytes=1 << 20).convert([file.getvalue()], tensor="p")
+
+    assert len(file.getvalue()) * 100 < 720_000
+    assert len(column) == 1
+
+
+def test_npz_whose_header_promises_more_than_its_directory_is_refused() -> None:
+    file = io.BytesIO()
+    member = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        member, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 3)}
+    )
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("xyz.npy", member.getvalue())
+    refused(file.getvalue(), "promise")
+    refused(member.getvalue(), "promise")
