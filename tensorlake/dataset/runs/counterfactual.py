@@ -13,6 +13,7 @@ from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.runs.replay import Replay, check_whole_rows
 from tensorlake.dataset.runs.timeline import Stretch
 from tensorlake.errors import InvalidInputError
+from tensorlake.quantities import plural
 from tensorlake.reading import Snapshot
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ SEVERAL_ROWS = ("batch_transform",)
 """Arguments whose functions see several rows, so that a hole would change others."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Counterfactual:
     """A run without some rows: what ``run.without(view)`` returns.
 
@@ -38,6 +39,10 @@ class Counterfactual:
     replay: Replay
     stretches: Sequence[Stretch]
     left_out: RowSet
+
+    def __repr__(self) -> str:
+        count = plural(len(self.left_out), "row")
+        return f"Run {self.replay.name!r} without {count} of {self.left_out.url!r}"
 
     def loader(self, **arguments: Any) -> Loader:
         """Stream batches of NumPy arrays."""

@@ -23,6 +23,7 @@ from tensorlake.loader.diagnosis.estimate import ZERO, Estimate
 __all__ = ["STALLS", "Ceiling", "Demand", "Model", "StoreFigures"]
 
 LOCKED_SHARE = 0.6  # of its processor time: from here on a function holds the interpreter's lock
+NATIVE_SHARE = 0.2  # of its processor time: from here on a function's own threads take part in it
 SLEEPS_SHARE = 0.5  # of its time without a processor: from here on a function waits
 MORE = 1.25  # a store that gives so much more with more requests is not used up
 
@@ -37,7 +38,7 @@ STALLS: tuple[str, ...] = (
 )
 """The parts of a step, in the order in which they are added to it."""
 
-Kind = Literal["sleeps", "computes", "holds the lock"]
+Kind = Literal["sleeps", "computes", "holds the lock", "runs threads of its own"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +47,21 @@ class Demand:
 
     Attributes:
         wall: With a thread of its own and a free core.
-        cpu: Processor time.
+        cpu: Processor time, of all threads.
         lock: With the interpreter's lock, where that was measured.
+        native: Processor time of threads that the function runs, such as those of a BLAS.
     """
 
     wall: Estimate = ZERO
     cpu: Estimate = ZERO
     lock: Estimate = ZERO
+    native: Estimate = ZERO
 
     @property
     def kind(self) -> Kind:
         """The main activity of the stage."""
+        if self.native.value > NATIVE_SHARE * self.cpu.value:
+            return "runs threads of its own"
         if self.cpu.value < (1 - SLEEPS_SHARE) * self.wall.value:
             return "sleeps"
         return "holds the lock" if self.lock.value > LOCKED_SHARE * self.cpu.value else "computes"
@@ -229,7 +234,8 @@ class Model:
 
     def _cores(self) -> Ceiling | None:
         stages = {
-            "decode": self.decode.cpu.plus(self.rest_cpu),
+            "decode": self.decode.cpu,
+            "rest": self.rest_cpu,
             "collate": self.collate.cpu,
             "transform": self.transform.cpu,
             "step": self.step.cpu,

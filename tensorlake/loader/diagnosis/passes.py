@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ from tensorlake.loader.diagnosis.estimate import Estimate
 from tensorlake.loader.diagnosis.probes import held_row
 from tensorlake.loader.runtime.stats import LoaderStats
 
-__all__ = ["HeldBatch", "HeldRows", "PassFigures", "Streamed", "stream"]
+__all__ = ["HeldBatch", "HeldRows", "HeldSamples", "PassFigures", "Streamed", "stream"]
 
 MAX_HELD_ROWS = 32
 BLOCKS = 6  # of a pass; their rates show how uncertain it is
@@ -177,3 +178,17 @@ class HeldRows:
         if len(self.rows) < MAX_HELD_ROWS:
             self.rows.append(held_row(row))
         return {"_kept": 0}
+
+
+@dataclass(slots=True)
+class HeldSamples:
+    """A collate function that keeps the samples of its first call."""
+
+    function: Callable[[list[Any]], Any]
+    samples: list[Any] = field(default_factory=list[Any])
+
+    def __call__(self, samples: list[Any]) -> Any:
+        """Keep a copy of the samples, and collate them."""
+        if not self.samples:
+            self.samples = [copy(one) for one in samples]
+        return self.function(samples)

@@ -25,7 +25,7 @@ from tensorlake.loader.diagnosis.estimate import Estimate
 from tensorlake.loader.diagnosis.model import Demand
 from tensorlake.loader.runtime.clocks import thread_times
 
-__all__ = ["free_cores", "held_row", "probe_step", "probe_transform"]
+__all__ = ["free_cores", "held_row", "probe_collate", "probe_step", "probe_transform"]
 
 WORK_NBYTES = 256 << 10  # 0.1 ms of CRC-32, without the interpreter's lock
 LEAST_CORES = 0.05  # of a process that others starve
@@ -41,6 +41,7 @@ class Call:
 
     ready_s: float  # running or blocked: without the queue for a processor
     running_s: float
+    native_s: float  # processor time of the process's other threads: those that the function runs
 
 
 def free_cores(most: int, *, seconds: float) -> Estimate:
@@ -105,9 +106,11 @@ def probe_transform(
     wall, cpu = (
         Estimate.of([getattr(one, name) for one in alone]) for name in ("ready_s", "running_s")
     )
-    found = Demand(wall, cpu)
-    if found.kind == "sleeps":
+    native = Estimate.of([one.native_s for one in alone])
+    found = Demand(wall, cpu.plus(native), native=native)
+    if found.kind in ("sleeps", "runs threads of its own"):
         return found
+    found = Demand(wall, cpu)
     share_s = 2 * seconds / 3 / (2 * SLICES)
     ratios: list[float] = []
     for _ in range(SLICES):
@@ -118,6 +121,21 @@ def probe_transform(
         return found
     lock = ratio.times(2).inverse(cpu.value)
     return replace(found, lock=Estimate(*(min(one, cpu.value) for one in astuple(lock))))
+
+
+def probe_collate(
+    function: Callable[[list[Any]], Any], samples: Sequence[Any], *, seconds: float
+) -> tuple[float, float]:
+    """Call a collate function on held samples, on one thread.
+
+    Returns:
+        Seconds of a call without the queue for a processor, and its processor seconds.
+    """
+    row = {"samples": [*samples]}
+    stop = time.perf_counter() + seconds
+    calls = _calls(lambda held, _place: function(held["samples"]), [row], stop)
+    ready, running = ([getattr(one, name) for one in calls] for name in ("ready_s", "running_s"))
+    return Estimate.of(ready).value, Estimate.of(running).value
 
 
 def _cores_of_calls(
@@ -145,12 +163,13 @@ def _calls(
     while len(calls) < LEAST_CALLS or time.perf_counter() < stop:
         place = len(calls) % len(rows)
         row = held_row(rows[place])
-        times, began = thread_times(), time.perf_counter()
+        times, began, process_s = thread_times(), time.perf_counter(), time.process_time()
         call(row, place)
+        process_s = time.process_time() - process_s
         wall_s, passed = time.perf_counter() - began, thread_times().since(times)
         running_s = passed.running_s
         ready_s = max(wall_s - passed.queued_s, running_s)
-        calls.append(Call(ready_s, running_s))
+        calls.append(Call(ready_s, running_s, max(process_s - running_s, 0.0)))
     return calls
 
 

@@ -19,6 +19,7 @@ NAMES = {
     "step": "the step",
     "transfer": "converting batches, and batch_transform=",
     "decode": "unpacking and decoding",
+    "rest": "planning and requesting (the stage rest)",
     "collate": "collating",
     "transform": "the function transform=",
     "bandwidth": "the store's bandwidth",
@@ -53,8 +54,8 @@ class Diagnosis:
     def bottleneck(self) -> str:
         """The stage, or the property of the store, that limits the rate.
 
-        ``step``, ``transfer``, ``decode``, ``collate`` or ``transform``; of a store ``latency``,
-        ``bandwidth`` or ``prefetch``. Empty if nothing takes time.
+        ``step``, ``transfer``, ``decode``, ``rest`` (all other work of the loader), ``collate`` or
+        ``transform``; of a store ``latency``, ``bandwidth`` or ``prefetch``. Empty if nothing does.
         """
         limit = self.model.limit
         return "" if limit is None else limit.stage
@@ -178,6 +179,18 @@ class Diagnosis:
                 " transform= may also hold the interpreter's lock: measure on an idle machine, or"
                 " try engine='processes'"
             )
+        if is_transform and model.transform.kind == "runs threads of its own":
+            notes.append(
+                f"transform= runs threads of its own in {model.workers} workers at once, and they"
+                " wait for one another: set OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1 and"
+                " MKL_NUM_THREADS=1 before Python starts, or torch.set_num_threads(1)"
+            )
+        if self.measured.high < low or self.measured.low > high:
+            notes.append(
+                f"the measured rate, {self.measured.value:,.0f} rows/s, is not in the model's"
+                " range: work that it does not have takes part, or the machine's load changed; the"
+                " bottleneck is uncertain"
+            )
         if high > UNCERTAIN * low:
             free = self.model.cores
             notes.append(
@@ -203,8 +216,12 @@ class Diagnosis:
                 return (
                     "More cores, fewer columns, or images of nearly the decoded size, would help."
                 )
+            case "rest":
+                return "A larger batch_size, or fewer columns, would help."
             case "collate":
                 return "A form of tl.collate instead of a function, or fewer columns, would help."
+            case "transform" if self.model.transform.kind == "runs threads of its own":
+                return "One thread a call, such as OPENBLAS_NUM_THREADS=1, would help."
             case "transform":
                 return (
                     "Steps of tl.decode, or work on whole batches in batch_transform=, would help."

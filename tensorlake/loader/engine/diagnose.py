@@ -11,7 +11,7 @@ The user's loader keeps its position: every probe streams with a loader of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,8 +23,20 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, TensorlakeError, shown
 from tensorlake.loader.diagnosis import Diagnosis, Estimate
 from tensorlake.loader.diagnosis.model import Demand, Model, StoreFigures
-from tensorlake.loader.diagnosis.passes import HeldBatch, HeldRows, PassFigures, Streamed, stream
-from tensorlake.loader.diagnosis.probes import free_cores, probe_step, probe_transform
+from tensorlake.loader.diagnosis.passes import (
+    HeldBatch,
+    HeldRows,
+    HeldSamples,
+    PassFigures,
+    Streamed,
+    stream,
+)
+from tensorlake.loader.diagnosis.probes import (
+    free_cores,
+    probe_collate,
+    probe_step,
+    probe_transform,
+)
 from tensorlake.loader.diagnosis.requests import Curve, Request, probe_store
 from tensorlake.loader.diagnosis.settings import Resources, faster
 from tensorlake.loader.engine.composed.rows import ComposedPlan
@@ -115,8 +127,10 @@ class _Study:
 
     def diagnosis(self) -> Diagnosis:
         """Probe, model, propose and try."""
-        whole = self._stream(self._arguments, self._held, self._step, WHOLE)
-        model = self._model(whole)
+        collate, kept = _kept(self._arguments.collate)
+        arguments = replace(self._arguments, collate=collate)
+        whole = self._stream(arguments, self._held, self._step, WHOLE)
+        model = self._model(whole, kept)
         settings, changed = faster(model, self._resources())
         tried = None
         at_once = {name: value for name, value in settings.items() if name != "cache"}
@@ -142,7 +156,7 @@ class _Study:
             notes=tuple(self._notes),
         )
 
-    def _model(self, whole: PassFigures) -> Model:
+    def _model(self, whole: PassFigures, kept: Sequence[HeldSamples]) -> Model:
         opening, arguments = self._like.opening, self._arguments
         cores = free_cores(usable_cores(), seconds=CORES * self._budget_s)
         rows = round(whole.batch_rows) or 1
@@ -153,7 +167,6 @@ class _Study:
         stored = row_nbytes_of(opening.rows.reader, tuple(opening.cache.tensors))
         taken = _Input(read, stored)
         is_read = read.stats.fetched_nbytes and not opening.rows.reader.store.is_local
-        collate = whole.per_row("collate_s")
         return Model(
             workers=arguments.worker_count,
             cores=_seen(cores, again, whole, read),
@@ -161,7 +174,7 @@ class _Study:
             step=step,
             transfer=transfer,
             decode=Demand(taken.decode, taken.decode),
-            collate=Demand(collate, collate),
+            collate=self._probe_collate(whole.per_row("collate_s"), kept),
             transform=transform,
             rest_cpu=Estimate.exactly(taken.rest_cpu),
             store=taken.store(curve, workers=arguments.worker_count) if is_read else None,
@@ -210,6 +223,16 @@ class _Study:
             seconds=TRANSFORM * self._budget_s,
         )
 
+    def _probe_collate(self, wall: Estimate, kept: Sequence[HeldSamples]) -> Demand:
+        """Probe functions that collate: they may wait, and only what they run takes a core."""
+        held = [one for one in kept if one.samples]
+        if not held:
+            return Demand(wall, wall)
+        seconds = TRANSFER * self._budget_s / len(held)
+        taken = [probe_collate(one.function, one.samples, seconds=seconds) for one in held]
+        ready_s, running_s = (sum(column) for column in zip(*taken, strict=True))
+        return Demand(wall, wall.times(running_s / ready_s if ready_s else 1.0))
+
     def _probe_store(self) -> Curve | None:
         requests = [*islice(_requests(self._like.opening), MAX_REQUESTS)]
         return probe_store(requests, seconds=STORE * self._budget_s)
@@ -249,6 +272,15 @@ def _seen(before: Estimate, after: Estimate, *passes: PassFigures) -> Estimate:
         max(min(before.low, after.low), used),
         max(before.high, after.high, used),
     )
+
+
+def _kept(
+    collate: Mapping[str, Any] | None,
+) -> tuple[Mapping[str, Any] | None, list[HeldSamples]]:
+    """Return how samples are collated, with functions that keep samples, and these functions."""
+    forms = collate or {}
+    wrapped = {name: HeldSamples(one) for name, one in forms.items() if callable(one)}
+    return ({**forms, **wrapped} if wrapped else collate), [*wrapped.values()]
 
 
 def _can_fork(arguments: LoaderArguments) -> bool:

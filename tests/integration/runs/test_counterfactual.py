@@ -117,3 +117,12 @@ def test_what_has_parts_of_rows_is_refused(lake, tmp_path):
         run.log(loss=1.0)
     with pytest.raises(tl.InvalidInputError, match="recorded no batch"):
         lake.runs["none"].without(lake[[1]]).loader()
+
+
+def test_a_run_without_rows_is_shown_in_a_line(lake):
+    with lake.run("all") as run:
+        list(run.loader(batch_size=8))
+
+    other = lake.runs["all"].without(lake.query("WHERE name = 'row 3'"))
+
+    assert repr(other) == f"Run 'all' without 1 row of {lake.url!r}"

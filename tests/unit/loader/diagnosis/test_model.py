@@ -168,6 +168,47 @@ def test_a_lock_that_a_busy_machine_hides_is_noted(cores, is_noted):
     assert ("hold the interpreter's lock" in str(found)) == is_noted
 
 
+THREADED = Demand(exactly(5 * MS), exactly(9 * MS), native=exactly(4 * MS))
+
+
+def test_threads_of_a_transform_are_told_from_the_lock():
+    model = replace(FAST, transform=THREADED)
+
+    settings, _ = faster(model, RESOURCES)
+    found = Diagnosis(model, model.rate, settings, expected=model.rate)
+
+    assert model.transform.kind == "runs threads of its own"
+    assert "engine" not in settings
+    assert "OPENBLAS_NUM_THREADS=1" in str(found)
+    assert "lock of Python" not in str(found)
+
+
+def test_a_collate_function_that_waits_takes_workers_and_no_cores():
+    model = replace(FAST, collate=sleeping(1.6 * MS))
+
+    settings, _ = faster(model, RESOURCES)
+
+    assert model.limit is not None
+    assert (model.limit.resource, model.limit.stage) == ("threads", "collate")
+    assert settings["workers"] > model.workers
+
+
+def test_work_that_is_no_stage_of_its_own_is_the_rest():
+    model = replace(FAST, decode=computing(0.5 * MS), rest_cpu=exactly(8.3 * MS))
+
+    found = Diagnosis(model, model.rate, {}, expected=model.rate)
+
+    assert found.bottleneck == "rest"
+    assert "batch_size" in found.sentence
+
+
+@pytest.mark.parametrize(("factor", "is_noted"), [(0.3, True), (1.0, False), (4.0, True)])
+def test_a_measured_rate_outside_the_range_is_noted(factor, is_noted):
+    found = Diagnosis(FAST, FAST.rate.times(factor), {}, expected=FAST.rate)
+
+    assert ("is not in the model's range" in str(found)) == is_noted
+
+
 def test_ceilings_that_may_be_the_lowest_are_rivals():
     wide = Estimate(4 * MS, 1 * MS, 8 * MS)
     model = replace(FAST, decode=Demand(wide, wide), transform=sleeping(3 * MS))
