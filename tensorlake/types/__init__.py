@@ -75,7 +75,7 @@ from tensorlake.types.points.handle import PointCloudHandle
 from tensorlake.types.points.levels import level_counts
 from tensorlake.types.points.points import PointCloud
 from tensorlake.types.points.request import PointRequest
-from tensorlake.types.scalar.array import Array
+from tensorlake.types.scalar.array import Array, untiled
 from tensorlake.types.scalar.binary import Bytes
 from tensorlake.types.scalar.class_label import ClassLabel
 from tensorlake.types.scalar.embedding import Embedding
@@ -241,6 +241,7 @@ __all__ = [
     "uniform_values",
     "unknown_class",
     "unreadable",
+    "untiled",
     "widened",
     "widened_column",
     "widened_dtype",

@@ -24,7 +24,7 @@ from tensorlake.dataset.write.arrow.columns import (
     computed_field,
 )
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, shown
-from tensorlake.types import widened_dtype
+from tensorlake.types import Array, untiled, widened_dtype
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -110,7 +110,9 @@ def check_in_memory(view: RowSet, columns: Sequence[str], *, call: str) -> None:
     physical = selection.physical(selection.all_positions())
     sizes = {
         name: len(view) * _fixed_nbytes(one)
-        if one.layout == "uniform"
+        if untiled(one).layout == "uniform"
+        else int(_ragged_nbytes(reader.shapes(name, physical), one).sum())
+        if isinstance(one, Array) and one.tiles is not None
         else reader.stored_nbytes(name, physical)
         for name, one in view.schema.items()
         if name in columns
@@ -137,7 +139,7 @@ def check_lists(view: RowSet, columns: Sequence[str]) -> None:
     selection, reader = view.selection, view.reader()
     physical = selection.physical(selection.all_positions())
     for name, one in view.schema.items():
-        if name not in columns or one.layout != "ragged" or None not in one.shape[1:]:
+        if name not in columns or untiled(one).layout != "ragged" or None not in one.shape[1:]:
             continue
         shapes = reader.shapes(name, physical)
         lost = np.zeros(len(shapes), np.bool_)
@@ -206,7 +208,8 @@ def _array(view: RowSet, name: str, positions: Int64Array) -> Arrow:
         return pa.array(row_id_texts(selection.with_rows(positions)), pa.string())
     if name == "_source":
         return pa.array(source_texts(selection.with_rows(positions), view.reader()), pa.string())
-    column = view.reader().read(name, selection.physical(positions), decode=False)
+    is_array = isinstance(view.schema[name], Array)
+    column = view.reader().read(name, selection.physical(positions), decode=is_array)
     return arrow_array(view.schema[name], column)
 
 
@@ -217,19 +220,23 @@ def _nbytes_of_rows(view: RowSet, columns: Sequence[str], start: int, stop: int)
     stored = [name for name in columns if name in types]
     physical = selection.physical(np.arange(start, stop, dtype=np.int64)) if stored else sizes
     for name in stored:
-        dtype = types[name].dtype
-        if types[name].layout == "encoded" or dtype is None:
+        plain = untiled(types[name])
+        if plain.layout == "encoded" or plain.dtype is None:
             located = reader.locate(name, physical)
             nbytes = np.array([key.nbytes for key in located.chunks], dtype=np.int64)
             sizes += (nbytes // np.maximum(1, located.rows))[located.chunk]
-        elif types[name].layout == "uniform":
-            sizes += _fixed_nbytes(types[name])
+        elif plain.layout == "uniform":
+            sizes += _fixed_nbytes(plain)
         else:
-            shapes = np.maximum(reader.shapes(name, physical), 0)
-            sizes += (
-                np.multiply.reduce(shapes, axis=1, dtype=np.int64) * widened_dtype(dtype).itemsize
-            )
+            sizes += _ragged_nbytes(reader.shapes(name, physical), plain)
     return sizes
+
+
+def _ragged_nbytes(shapes: Int64Array, sample_type: SampleType) -> Int64Array:
+    """Bytes of each array in memory."""
+    assert sample_type.dtype is not None, "what is ragged has elements"
+    elements = np.multiply.reduce(np.maximum(shapes, 0), axis=1, dtype=np.int64)
+    return elements * widened_dtype(sample_type.dtype).itemsize
 
 
 def _fixed_nbytes(sample_type: SampleType) -> int:

@@ -21,7 +21,15 @@ from tensorlake.dataset.export.arrow_stream import VIRTUAL_COLUMNS
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.quantities import check_flags
 from tensorlake.storage import place_text
-from tensorlake.types import EncodedColumn, InstanceMask, Label, LabelArray, Ragged, SampleType
+from tensorlake.types import (
+    Array,
+    EncodedColumn,
+    InstanceMask,
+    Label,
+    LabelArray,
+    Ragged,
+    SampleType,
+)
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -127,7 +135,10 @@ def stored_rows(view: RowSet, columns: Sequence[str]) -> Iterator[dict[str, Any]
     for start in range(0, len(view), ROWS_AT_ONCE):
         positions = np.arange(start, min(len(view), start + ROWS_AT_ONCE), dtype=np.int64)
         physical = selection.physical(positions)
-        read = {name: reader.read(name, physical, decode=False) for name in columns}
+        read = {
+            name: reader.read(name, physical, decode=isinstance(types[name], Array))
+            for name in columns
+        }
         for at in range(len(positions)):
             yield {name: as_stored(types[name], column, at) for name, column in read.items()}
 

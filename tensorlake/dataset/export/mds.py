@@ -39,6 +39,7 @@ from tensorlake.types import (
     Text,
     Timestamp,
     Uuid,
+    untiled,
     widened_dtype,
 )
 
@@ -84,7 +85,7 @@ def to_mds(
         raise InvalidInputError(message, actual=shard_nbytes)
     names = check_columns(view, columns)
     plain_columns(view, names, call="to_mds()")
-    written = [_column(name, view.schema[name]) for name in sorted(names)]
+    written = [_column(name, untiled(view.schema[name])) for name in sorted(names)]
     with new_folder(dst, overwrite=overwrite) as folder:
         shards: list[dict[str, Any]] = []
         samples: list[bytes] = []

@@ -22,7 +22,15 @@ from tensorlake.dataset.export.arrow_stream import check_columns, check_in_memor
 from tensorlake.dataset.export.files import as_stored, new_file, plain_columns
 from tensorlake.dataset.write.file_names import SHAPES, VALUES
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
-from tensorlake.types import Column, EncodedColumn, RaggedColumn, SampleType
+from tensorlake.types import (
+    Array,
+    Column,
+    EncodedColumn,
+    RaggedColumn,
+    SampleType,
+    UniformColumn,
+    untiled,
+)
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -80,11 +88,11 @@ def to_npz(
 def _stored(view: RowSet, name: str) -> Column:
     selection = view.selection
     physical = selection.physical(selection.all_positions())
-    return view.reader().read(name, physical, decode=False)
+    return view.reader().read(name, physical, decode=isinstance(view.schema[name], Array))
 
 
 def _array(sample_type: SampleType, column: Column, name: str) -> np.ndarray:
-    if sample_type.layout == "uniform":
+    if isinstance(column, UniformColumn):
         return np.asarray(sample_type.present(column, tensor=name))
     if isinstance(column, EncodedColumn) and sample_type.is_media:
         return _objects([as_stored(sample_type, column, at) for at in range(len(column))])
@@ -105,7 +113,7 @@ def _objects(values: Sequence[Any]) -> np.ndarray:
 
 
 def _check_form(name: str, sample_type: SampleType) -> None:
-    is_array = sample_type.dtype is not None and not sample_type.is_media
+    is_array = sample_type.dtype is not None and not untiled(sample_type).is_media
     if is_array or sample_type.query_kind == "text":
         return
     raise UnsupportedFeatureError(

@@ -33,6 +33,7 @@ from tensorlake.dataset.write.frame_columns import (
 )
 from tensorlake.errors import missing_extra
 from tensorlake.types import (
+    Array,
     ClassLabel,
     Column,
     Ragged,
@@ -64,7 +65,7 @@ def to_pandas(view: RowSet, columns: Sequence[str] | None = None) -> Any:
     physical = selection.physical(positions)
     read: dict[str, Any] = {}
     for name, one in shown.schema.items():
-        read[name] = _values(one, reader.read(name, physical, decode=False))
+        read[name] = _values(one, reader.read(name, physical, decode=isinstance(one, Array)))
     for name, computed in shown.computed.items():
         read[name] = _computed(computed)
     if "_row_id" in virtual.intersection(asked):

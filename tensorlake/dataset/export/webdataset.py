@@ -57,6 +57,7 @@ from tensorlake.types import (
     Uuid,
     container_of,
     mesh_form,
+    untiled,
     widened_floats,
 )
 from tensorlake.types import (
@@ -206,7 +207,7 @@ def image_ending(sample_type: Image, sample: bytes) -> str:
 
 
 def _field(name: str, sample_type: SampleType) -> str:
-    return _named(name, sample_type, _ending(name, sample_type))
+    return _named(name, sample_type, _ending(name, untiled(sample_type)))
 
 
 def _named(name: str, sample_type: SampleType, ending: str) -> str:

@@ -28,6 +28,7 @@ from tensorlake.dataset.export.arrow_stream import check_columns, check_in_memor
 from tensorlake.dataset.export.files import new_folder, plain_columns
 from tensorlake.errors import UnsupportedFeatureError, missing_extra
 from tensorlake.types import (
+    Array,
     ClassLabel,
     Column,
     EncodedColumn,
@@ -36,6 +37,7 @@ from tensorlake.types import (
     Timestamp,
     UniformColumn,
     as_ragged,
+    untiled,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def _fill(group: Group, view: RowSet, names: Sequence[str]) -> None:
         attributes: dict[str, Any] = {"tensorlake": sample_type.to_json()}
         if isinstance(sample_type, ClassLabel):
             attributes["names"] = list(sample_type.names)
-        columns = _columns(view, name)
+        columns, sample_type = _columns(view, name), untiled(sample_type)
         if sample_type.nullable or not _is_one_array(sample_type):
             _write_parts(group.create_group(name, attributes=attributes), name, columns)
         elif sample_type.layout == "encoded":
@@ -120,9 +122,10 @@ def _columns(view: RowSet, name: str) -> Iterator[Column]:
     """Read a tensor batch by batch; once, with no rows, where there are none."""
     selection, reader, sample_type = view.selection, view.reader(), view.schema[name]
     at_once = MEDIA_ROWS_AT_ONCE if sample_type.is_media else ROWS_AT_ONCE
+    is_array = isinstance(sample_type, Array)
     for start in range(0, max(1, len(view)), at_once):
         positions = np.arange(start, min(len(view), start + at_once), dtype=np.int64)
-        yield reader.read(name, selection.physical(positions), decode=False)
+        yield reader.read(name, selection.physical(positions), decode=is_array)
 
 
 def _write_uniform(

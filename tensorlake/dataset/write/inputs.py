@@ -25,6 +25,7 @@ from tensorlake.types import (
     Json,
     Ragged,
     SampleType,
+    untiled,
 )
 from tensorlake.types import Sequence as SequenceType
 
@@ -143,7 +144,9 @@ def _is_column(value: Any, sample_type: SampleType) -> bool | None:
     if isinstance(sample_type, Json):
         return None
     ndim = len(sample_type.shape)
-    if sample_type.is_media:  # one sample is an array, an image, bytes or a path; never a list
+    if untiled(
+        sample_type
+    ).is_media:  # one sample is an array, an image, bytes or a path; never a list
         return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > ndim
     depth = _depth(value)
     if depth is None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tensorlake.types.base.parts import SampleParts
     from tensorlake.types.base.ragged import Ragged
 
-__all__ = ["Array"]
+__all__ = ["Array", "untiled"]
 
 _MAX_NDIM = 32  # NumPy 1's limit
 _MAX_LENGTH = 2**48  # no sample comes near; keeps products of hostile shapes inside int64
@@ -213,6 +213,17 @@ class Array(SampleType):
             tensor=tensor,
             row=row,
         )
+
+
+def untiled(sample_type: SampleType) -> SampleType:
+    """Return the type that has the same values stored whole; other types than arrays unchanged.
+
+    >>> untiled(Array("uint8", (None,), tiles=(256,))).describe()
+    'Array(uint8, (None,))'
+    """
+    if isinstance(sample_type, Array) and sample_type.tiles is not None:
+        return replace(sample_type, tiles=None)
+    return sample_type
 
 
 def _parse_shape(shape: Iterable[int | None]) -> tuple[int | None, ...]:

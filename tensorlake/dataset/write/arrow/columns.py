@@ -13,6 +13,7 @@
     images, Bytes                            binary, as stored
     arrays of one axis and fixed length      fixed-size list
     arrays of fixed shape                    fixed-shape tensor (an extension over such a list)
+    arrays in tiles                          as those stored whole
     arrays with None in the shape            lists, around fixed-size ones where the shape ends so
     bfloat16 and float8                      float32, which has each of their numbers
 
@@ -31,6 +32,7 @@ import numpy as np
 
 from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.types import (
+    Array,
     ClassLabel,
     Column,
     EncodedColumn,
@@ -111,6 +113,8 @@ def arrow_type(sample_type: SampleType) -> Arrow:
         case InstanceMask():
             size = pa.list_(pa.int32(), 2)
             return pa.list_(pa.struct([("size", size), ("counts", pa.string())]))
+        case Array(dtype=dtype, shape=shape):
+            return _nested_type(widened_dtype(dtype), shape)
         case _ if sample_type.layout == "encoded":
             is_text = sample_type.query_kind in ("text", "json")
             return pa.string() if is_text else pa.binary()
@@ -149,6 +153,8 @@ def arrow_array(sample_type: SampleType, column: Column) -> Arrow:
             return pa.array([_plain(row) for row in rows], arrow_type(sample_type))
         case _:
             pass
+    if isinstance(sample_type, Array):
+        column = sample_type.decode(column, tensor="")  # of tiles
     if isinstance(column, EncodedColumn):
         kind = arrow_type(sample_type)
         samples = (
