@@ -247,7 +247,9 @@ def _windowed(readable: Readable, tensor: str, row: int) -> np.ndarray | None:
         raise is_null
     read = _first_frame(read, 0)
     if isinstance(read.column, EncodedColumn) and not _is_drawn_by_type(read, 0):
-        return decode_deep(read.column.samples[0])
+        sample = read.column.samples[0]
+        is_image = sniff(sample) is not None or read.type.drawn_as == "image"
+        return decode_deep(sample) if is_image else None
     return _decoded(read, 0)
 
 
@@ -368,6 +370,12 @@ def _represent(read: TypedColumn, asked: _Asked) -> EncodedImage | _Stored:
         if kind == "json":
             return _Stored("application/json", sample)
         actual = sniff(sample)
+        if asked.window is not None and actual is None and read.type.drawn_as != "image":
+            raise InvalidInputError(
+                f"window={asked.window} needs an image or a volume, and {asked.tensor!r} is"
+                f" {read.type.describe()}\nleave out window",
+                tensor=asked.tensor,
+            )
         is_drawn = asked.window is not None and decode_deep(sample) is not None
         if size is None and actual in PASSIVE_IMAGES and not is_drawn:
             shown = without_turn(sample) if actual == "image/jpeg" else sample

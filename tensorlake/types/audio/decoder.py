@@ -207,7 +207,10 @@ def _read_to(
 
 
 def _next(opened: Any, frames: int) -> np.ndarray:
-    return opened.read(frames, dtype="float32", always_2d=True)
+    try:
+        return opened.read(frames, dtype="float32", always_2d=True)
+    except _soundfile().LibsndfileError as error:
+        raise ValueError(f"libsndfile cannot decode it: {error}") from error
 
 
 def _opened(file: Buffer, track: Track) -> Any:
@@ -232,7 +235,11 @@ def _opened(file: Buffer, track: Track) -> Any:
         found = f"{opened.channels} channels at {opened.samplerate:,} Hz"
         raise ValueError(f"it has {found}, recorded {track.channels} at {track.rate:,} Hz")
     if track.container in ("ogg", "mp3"):
-        opened.seek(0)  # libsndfile skips the delay of Opus only then; soundfile.read does it too
+        try:
+            opened.seek(0)  # libsndfile skips the delay of Opus only then, as in soundfile.read
+        except soundfile.LibsndfileError as error:
+            opened.close()
+            raise ValueError(f"libsndfile cannot decode it: {error}") from error
     return opened
 
 

@@ -13,6 +13,7 @@ of a sample are is known to a `PartSource`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -29,7 +30,7 @@ from tensorlake.types.base.column import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tensorlake.errors import InvalidInputError
     from tensorlake.types.base.column import Buffer
@@ -46,6 +47,8 @@ __all__ = [
 
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 _IN_TURN: Each = map
+
+_ITERATED_NUMBERS = 1 << 22  # decoded at once where a sample is iterated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,6 +307,16 @@ class SampleHandle:
         return np.asarray(self).shape if shape is None else shape
 
     @property
+    def ndim(self) -> int:
+        """Number of axes of the decoded sample."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Dtype of the decoded sample, as an empty region of it has; few parts are read."""
+        return np.asarray(self[:0] if self.shape else self.read()).dtype
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the sample as stored."""
         return self._source.map.nbytes
@@ -334,6 +347,12 @@ class SampleHandle:
 
     def __getitem__(self, region: Any) -> Any:
         return self.read(region if isinstance(region, tuple) else (region,))
+
+    def __iter__(self) -> Iterator[Any]:
+        count = len(self)
+        block = max(1, _ITERATED_NUMBERS // max(1, math.prod(self.shape[1:])))
+        for start in range(0, count, block):
+            yield from self[start : start + block]
 
     def __len__(self) -> int:
         shape = self.shape

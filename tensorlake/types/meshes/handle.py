@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -12,6 +12,9 @@ from tensorlake.errors import CorruptSampleError
 from tensorlake.types.base.parts import SampleHandle
 from tensorlake.types.meshes.forms import MEDIA_TYPES, MeshForm
 from tensorlake.types.meshes.loading import MeshFacts, texture_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["MeshHandle", "MeshHead", "read_head", "write_head"]
 
@@ -100,6 +103,11 @@ class MeshHandle(SampleHandle):
         return (self._mesh.vertices, 3)
 
     @property
+    def dtype(self) -> np.dtype:
+        """Dtype of `vertices`."""
+        return np.dtype(np.float64)
+
+    @property
     def vertices(self) -> np.ndarray:
         """Coordinates, float64 (vertices, 3); of a scene, at the places of its meshes in it."""
         return np.array(self.trimesh().vertices, np.float64)
@@ -140,6 +148,9 @@ class MeshHandle(SampleHandle):
 
     def __getitem__(self, region: Any) -> Any:
         return self.vertices[region]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter(self.vertices)
 
     def __repr__(self) -> str:
         what = f"row {self.row} of {self.tensor!r}" if self.tensor else "a sample"

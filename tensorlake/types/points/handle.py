@@ -14,7 +14,7 @@ from tensorlake.types.points.files.npz import write_npz
 from tensorlake.types.points.request import PointRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -134,6 +134,9 @@ class PointCloudHandle(SampleHandle):
         if isinstance(region, str):
             return self.read(PointRequest(fields=(region,)))[region]
         return super().__getitem__(region)
+
+    def __iter__(self) -> Iterator[np.void]:
+        return iter(self.read())
 
     def __repr__(self) -> str:
         what = f"row {self.row} of {self.tensor!r}" if self.tensor else "a sample"

@@ -105,7 +105,10 @@ class BloscTiles:
         is_ready = tile.flags.c_contiguous and tile.dtype == stored and tile.size > 0
         plain = tile if is_ready else np.empty(tile.shape, stored)
         if plain.size:
-            _blosc().decode(data, plain.reshape(-1).view(np.uint8))
+            try:
+                _blosc().decode(data, plain.reshape(-1).view(np.uint8))
+            except RuntimeError as error:  # numcodecs raises it for damaged bytes
+                raise ValueError(f"a tile cannot be decompressed ({error})") from error
         if plain is not tile:
             tile[...] = plain
 

@@ -49,7 +49,7 @@ _BROKEN: Final = (
     *(ValueError, KeyError, AttributeError, TypeError, IndexError, EOFError, OverflowError),
     *(NotImplementedError, RuntimeError, RecursionError, struct.error, OSError),
 )
-"""Errors of pydicom and its decoders for damaged files."""
+"""Errors of pydicom and its decoders for damaged files, less those of its own classes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +91,12 @@ def pydicom() -> ModuleType:
     return cast("ModuleType", library)
 
 
+def _broken() -> tuple[type[Exception], ...]:
+    """Return the errors of pydicom and its decoders for damaged files."""
+    errors = pydicom().errors
+    return (*_BROKEN, errors.BytesLengthException, errors.InvalidDicomError)
+
+
 def parse_file(content: Buffer, *, has_pixels: bool = True) -> Any:
     """Parse a file into pydicom's dataset.
 
@@ -111,7 +117,7 @@ def parse_file(content: Buffer, *, has_pixels: bool = True) -> Any:
             warnings.simplefilter("ignore")
             file = library.dcmread(io.BytesIO(content), stop_before_pixels=not has_pixels)
             str(file.get("SeriesInstanceUID"))
-    except _BROKEN as error:
+    except _broken() as error:
         raise ValueError(f"it was cut or is damaged ({error})") from error
     return file
 
@@ -147,7 +153,7 @@ def dicom_facts(content: Buffer) -> DicomFacts | None:
         dtype = np.dtype(f"{'i' if int(file.get('PixelRepresentation', 0)) else 'u'}{nbytes}")
         frames = int(file.get("NumberOfFrames", 1) or 1)
         is_coloured = int(file.get("SamplesPerPixel", 1)) > 1
-    except _BROKEN as error:
+    except _broken() as error:
         raise ValueError(f"it is damaged ({error})") from error
     return DicomFacts(series_of(file), frames, dtype, is_coloured)
 
@@ -173,7 +179,7 @@ def read_series(contents: Sequence[Buffer], headers: Sequence[str], max_nbytes: 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _volume(files, headers, max_nbytes, sum(map(len, contents)))
-    except _BROKEN as error:
+    except _broken() as error:
         if type(error) is ValueError:
             raise
         raise ValueError(f"it was cut or is damaged ({type(error).__name__}: {error})") from error
@@ -335,7 +341,7 @@ def _decoded(file: Any, shape: tuple[int, ...]) -> np.ndarray:
 
     try:
         pixels = np.asarray(pixel_array(file))
-    except _BROKEN as error:
+    except _broken() as error:
         syntax = file.file_meta.TransferSyntaxUID.name
         why = " ".join(str(error).split())
         raise ValueError(f"its pixels, {syntax}, cannot be decoded ({why})") from error

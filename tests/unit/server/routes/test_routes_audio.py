@@ -59,3 +59,11 @@ def test_rows_describe_samples(client: httpx.Client) -> None:
 
     assert [row["audio"]["media_type"] for row in rows] == list(FILES)
     assert [row["audio"]["shape"] for row in rows] == [[64_000, 1]] * 4
+
+
+@pytest.mark.parametrize("path", ["1?window=0,50", "1/window"])
+def test_a_window_is_of_images(client: httpx.Client, path: str) -> None:
+    answer = client.get(f"/v1/datasets/speech/tensors/audio/{path}")
+
+    assert answer.status_code == 400
+    assert "window" in answer.json()["detail"]

@@ -61,3 +61,12 @@ def test_a_mesh_is_its_file(client: httpx.Client) -> None:
     assert answer.headers["content-type"] == "model/gltf-binary"
     assert "sandbox" in answer.headers["content-security-policy"]
     assert row["mesh"]["shape"] == [162, 3]
+
+
+@pytest.mark.parametrize("tensor", ["points", "mesh"])
+@pytest.mark.parametrize("path", ["0?window=0,50", "0/window"])
+def test_a_window_is_of_images(client: httpx.Client, tensor: str, path: str) -> None:
+    answer = client.get(f"/v1/datasets/scans/tensors/{tensor}/{path}")
+
+    assert answer.status_code == 400
+    assert "window" in answer.json()["detail"]

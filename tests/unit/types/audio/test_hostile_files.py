@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tensorlake as tl
+from tensorlake.errors import CorruptSampleError
 from tensorlake.types.audio.containers.flac import parse_flac
 from tensorlake.types.audio.containers.parse import container_of
 from tensorlake.types.audio.containers.track import Track
@@ -49,6 +51,17 @@ def test_a_file_cut_between_two_packets_is_refused() -> None:
         track_of(ogg[:last_page])
     with pytest.raises(ValueError, match="promises"):
         track_of(mp3[:mp3_frame])
+
+
+def test_reading_a_damaged_flac_names_tensor_and_row() -> None:
+    content = bytearray(silent_flac(20))
+    content[len(content) // 2] ^= 0xFF
+    ds = tl.create("memory://damaged-flac", {"a": tl.Audio()})
+    ds.append({"a": bytes(content)})
+
+    with pytest.raises(CorruptSampleError, match="libsndfile cannot decode it") as caught:
+        np.asarray(ds[0]["a"])
+    assert (caught.value.tensor, caught.value.row) == ("a", 0)
 
 
 def test_a_flac_file_cut_between_two_frames_is_refused() -> None:

@@ -149,6 +149,16 @@ def test_a_damaged_tile_is_an_error_or_numbers(data):
         assert kind.decode(column, tensor="x").values.shape == (35,)
 
 
+def test_a_tile_that_blosc_refuses_is_a_corrupt_sample():
+    kind = Array("uint16", (None, None), tiles=(64, 64))
+    column = kind.convert([np.arange(4096).reshape(64, 64)], tensor="x")
+    changed = bytearray(column.samples[0])
+    changed[20:60] = b"\xff" * 40
+    column.samples[0] = bytes(changed)
+    with pytest.raises(CorruptSampleError, match="a tile cannot be decompressed"):
+        kind.decode(column, tensor="x")
+
+
 def test_a_dataset_of_tiles_reads_and_updates_arrays(tmp_path):
     rng = np.random.default_rng(0)
     first, second = (rng.integers(0, 999, shape, np.uint16) for shape in ((300, 200), (70, 131)))

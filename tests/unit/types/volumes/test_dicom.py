@@ -221,3 +221,19 @@ def test_volumes_are_copied_streamed_and_described():
     kind = tl.Dicom(("Modality",), rescale=True, nullable=True)
     assert from_json(kind.to_json()) == kind
     assert len(ds.query("WHERE SHAPE(ct)[0] = 6")) == 3
+
+
+def test_a_number_of_the_wrong_length_is_refused_and_skipped(tmp_path):
+    good = dicom_bytes(VOXELS[0], ImagePositionPatient=[0, 0, 0])
+    bad = good.replace(b"\x28\x00\x10\x00US", b"\x28\x00\x10\x00UL")  # two bytes of four
+    assert bad != good
+    with pytest.raises(InvalidInputError, match="damaged"):
+        dataset_of(bad)
+
+    other = dicom_bytes(VOXELS[0], ImagePositionPatient=[0, 0, 0], SeriesInstanceUID="1.2.3")
+    (tmp_path / "good.dcm").write_bytes(other)
+    (tmp_path / "bad.dcm").write_bytes(bad)
+    ds = tl.ingest.dicom(tmp_path, "memory://dicom-bad", on_error="skip")
+    assert len(ds) == 1
+    (skipped,) = ds.ingest_report.skipped
+    assert "bad.dcm" in skipped.item + skipped.reason
