@@ -29,6 +29,7 @@ __all__ = ["free_cores", "held_row", "probe_collate", "probe_step", "probe_trans
 
 WORK_NBYTES = 256 << 10  # 0.1 ms of CRC-32, without the interpreter's lock
 LEAST_CORES = 0.05  # of a process that others starve
+LEAST_CPU_S = 1e-3  # of a slice: what starts and ends threads is not taken for the function's own
 WARM_UP = 1  # calls of a step that are not counted: allocations, compilation
 LEAST_CALLS = 3
 SLICES = 6  # of each kind
@@ -113,9 +114,16 @@ def probe_transform(
     found = Demand(wall, cpu)
     share_s = 2 * seconds / 3 / (2 * SLICES)
     ratios: list[float] = []
+    others: list[float] = []
     for _ in range(SLICES):
         free = _share_of_cores(2, share_s)
-        ratios.append(_cores_of_calls(call, rows, share_s) / free)
+        cores, share = _cores_of_calls(call, rows, share_s)
+        ratios.append(cores / free)
+        others.append(share)
+    native = cpu.times(Estimate.of(others).value)  # a BLAS may use its threads for some calls only
+    threaded = Demand(wall, cpu.plus(native), native=native)
+    if threaded.kind == "runs threads of its own":
+        return threaded
     ratio = Estimate.of(ratios)
     if ratio.value > NO_LOCK:
         return found
@@ -140,19 +148,25 @@ def probe_collate(
 
 def _cores_of_calls(
     call: Callable[[Mapping[str, Any], int], Any], rows: Sequence[Mapping[str, Any]], seconds: float
-) -> float:
-    """Return the cores that two threads with a function get."""
+) -> tuple[float, float]:
+    """Return the cores that two threads with a function get.
+
+    Also the processor time of the process's other threads, as a share of these two's.
+    """
     stop, ran = time.perf_counter() + seconds, [0.0, 0.0]
 
     def work(number: int) -> None:
         before = time.thread_time()
+        call(held_row(rows[0]), 0)  # however short the slice is
         while time.perf_counter() < stop:
             call(held_row(rows[0]), 0)
         ran[number] = time.thread_time() - before
 
-    began = time.perf_counter()
+    began, process_s = time.perf_counter(), time.process_time()
     _in_threads([lambda: work(0), lambda: work(1)])
-    return max(sum(ran) / (time.perf_counter() - began), LEAST_CORES)
+    process_s, own_s = time.process_time() - process_s, max(sum(ran), LEAST_CPU_S)
+    cores = own_s / (time.perf_counter() - began)
+    return max(cores, LEAST_CORES), max(process_s / own_s - 1, 0.0)
 
 
 def _calls(

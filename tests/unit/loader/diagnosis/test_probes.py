@@ -52,3 +52,19 @@ def test_a_transform_of_one_thread_runs_no_others():
 
     assert found.kind != "runs threads of its own"
     assert found.native.value < SPENT_S / 4
+
+
+def test_threads_that_only_calls_beside_others_run_are_counted():
+    main = threading.get_ident()
+
+    def threaded(_row, _place):
+        spend(SPENT_S)
+        if threading.get_ident() != main:
+            helper = threading.Thread(target=spend, args=(SPENT_S,))
+            helper.start()
+            helper.join()
+
+    found = probe_transform(threaded, [{"x": 1}], seconds=0)
+
+    assert found.kind == "runs threads of its own"
+    assert found.native.value >= SPENT_S / 2
