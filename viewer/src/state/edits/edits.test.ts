@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Edits } from "./edits.svelte";
 import type { KeptStep, StepStore } from "./kept-steps";
-import { updatesOf } from "./operations";
+import { ownersFirst, updatesOf } from "./operations";
 import { Changes, type Step } from "./steps";
 
 /** The store without a browser. */
@@ -107,4 +107,10 @@ test("a transaction has one update for each class, by name, and a list where val
   expect(updatesOf({ name: "label", kind: "class_label", names: ["cat"] }, many)).toMatchObject([{ values: { 0: "cat", 1: 1, 299: 299, length: 300 } }]);
   const joints = { name: "joints", kind: "keypoints", names: ["nose", "eye"] };
   expect(updatesOf(joints, new Map([[2, { before: [], value: [[0, 1, 1]] }]]))).toEqual([{ op: "update", tensor: "joints", rows: [2], values: [[[0, 1, 1]]] }]);
+});
+
+test("what others are per is updated before them, in whatever order it was edited", () => {
+  const edited = [{ name: "labels", per: "boxes" }, { name: "image", per: null }, { name: "weights", per: "boxes" }, { name: "boxes" }];
+
+  expect(ownersFirst(edited).map(({ name }) => name)).toEqual(["image", "boxes", "labels", "weights"]);
 });

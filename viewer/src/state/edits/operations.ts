@@ -20,6 +20,11 @@ export function updatesOf({ name: tensor, kind, names }: Pick<TensorInfo, "name"
   });
 }
 
+/** Tensors in the order in which they can be updated: what others are `per` comes before them. */
+export function ownersFirst<T extends Pick<TensorInfo, "per">>(tensors: readonly T[]): T[] {
+  return [...tensors].sort((a, b) => Number(a.per != null) - Number(b.per != null));
+}
+
 function named(value: CellValue, names: readonly string[]): CellValue {
   if (Array.isArray(value)) return value.map((one) => named(one, names));
   return typeof value === "number" ? (names[value] ?? value) : value;
