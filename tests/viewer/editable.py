@@ -18,6 +18,7 @@ def make_editable(root: Path) -> None:
     """Make these datasets under a folder."""
     _make_unlabelled(str(root / "unlabelled"))
     _make_drawn(str(root / "drawn"))
+    _make_beside(str(root / "beside"))
     catalog = tl.create(
         str(root / "catalog"),
         {"label": tl.ClassLabel(["cat", "dog", "owl"], nullable=True)},
@@ -63,3 +64,19 @@ def _make_drawn(url: str) -> None:
         image = np.full((height, width, 3), 90, dtype=np.uint8)
         drawn.append({"image": image, "boxes": [], "labels": [], "weights": [], **row})
     drawn.commit("a shape of each kind")
+
+
+def _make_beside(url: str) -> None:
+    """A box and an outline in a row, each with a class of its own."""
+    types = {
+        "image": tl.Image("jpeg"),
+        "boxes": tl.BBox("xywh", of="image"),
+        "labels": tl.ClassLabel(["cat", "dog"], per="boxes"),
+        "outlines": tl.Polygon(of="image"),
+        "kinds": tl.ClassLabel(["wall", "door"], per="outlines"),
+    }
+    beside = tl.create(url, types, durability="none")
+    outline = [[90, 10], [150, 10], [150, 40]]
+    row = {"boxes": [[20, 30, 60, 50]], "labels": [0], "outlines": [outline], "kinds": [0]}
+    beside.append({"image": GREY, **row})
+    beside.commit("a box beside an outline")

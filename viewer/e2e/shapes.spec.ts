@@ -154,6 +154,48 @@ test("a vertex is added and taken away, and a joint is placed by the mouse", asy
   expect(await page.getByTestId("detail-view").isVisible()).toBe(true);
 });
 
+test("the image lies below the tools, and stays there when an object is selected", async () => {
+  const page = await editing(1); // a portrait: it is as high as its place
+  const tools = (await page.getByRole("toolbar", { name: "Shapes" }).boundingBox()) ?? { y: 0, height: 0 };
+  const before = await editor(page).boundingBox();
+  expect(before?.y).toBeGreaterThanOrEqual(tools.y + tools.height);
+  await tool(page, "corners").click();
+  await drag(page, [4, 1], [40, 12], { width: 90, height: 240 }); // in its sky
+  await expect.poll(() => said(page)).toMatch(/^corners 0 · 36(\.\d)? × 11(\.\d)? at 4(\.\d)?, 1(\.\d)?$/);
+  expect(await editor(page).boundingBox()).toEqual(before);
+});
+
+test("a polygon of two corners is not closed, and Enter closes no editor", async () => {
+  const page = await editing(4);
+  await press(page, "Enter");
+  await tool(page, "outlines").click();
+  for (const at of [[100, 40], [140, 40]] as [number, number][]) await click(page, at);
+  await press(page, "Enter");
+  await page.getByText("A polygon needs three corners.").waitFor();
+  await click(page, [120, 80]);
+  await press(page, "Enter");
+  await expect.poll(() => said(page)).toMatch(/^outlines 1 · /);
+  await page.getByRole("button", { name: /^Close/ }).click();
+  await press(page, "e"); // begins again
+  await editor(page).waitFor();
+});
+
+test("boxes come and go beside as many outlines, and are committed after their labels were changed", async () => {
+  const page = await open("beside?mode=edit&row=0");
+  await editor(page).waitFor();
+  await review(page).waitFor();
+  await press(page, "n", "2");
+  await expect.poll(() => said(page)).toMatch(/^dog · boxes 0/);
+  await press(page, "Escape");
+  await drag(page, [100, 60], [130, 90]);
+  await expect.poll(() => said(page)).toMatch(/ · boxes 1 · /);
+  await review(page).click();
+  const dialog = page.getByRole("dialog", { name: "Review of edits" });
+  await dialog.getByLabel("Message").fill("two boxes");
+  await dialog.getByRole("button", { name: /^Commit/ }).click();
+  await expect.poll(() => page.getByRole("button", { name: /^Version main@2/ }).count()).toBe(1);
+});
+
 test("predictions are a model's: a hand cannot edit them", async () => {
   const page = await open("shapes?row=5&look=1");
   await page.getByTestId("detail-view").waitFor();

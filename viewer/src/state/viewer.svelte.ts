@@ -294,7 +294,7 @@ export class Viewer {
   /** Opens the detail view, of a named image or of the one that was chosen before; or closes it. */
   look(look: boolean, image = this.place.image): void {
     const row = this.place.row ?? (this.count > 0 ? 0 : null);
-    const place = { ...this.place, row, image, look: look && row !== null && this.imageTensor !== null };
+    const place = { ...this.place, row, image, look: look && row !== null && this.imageTensor !== null, edit: look && this.place.edit };
     this.#put(place, look && !this.place.look ? "push" : "replace");
   }
 

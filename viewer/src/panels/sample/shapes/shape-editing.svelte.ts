@@ -34,7 +34,7 @@ export class ShapeEditing {
   /** The tensor that new objects are of. */
   chosen = $state<string | null>(null);
   selected = $state.raw<Selected | null>(null);
-  /** The vertices of a polygon, or the corner of a box, that is being drawn. */
+  /** The corners of a polygon, or the first of a box, that is being drawn. */
   drawing = $state.raw<readonly Point[]>([]);
   /** The class of the next object. */
   code = $state(0);
@@ -75,7 +75,7 @@ export class ShapeEditing {
   }
 
   select(object: EditedObject): void {
-    this.selected = { tensor: object.tensor.name, object: object.object, handle: null };
+    [this.selected, this.note] = [{ tensor: object.tensor.name, object: object.object, handle: null }, ""];
   }
 
   selectNext(by: 1 | -1): void {
@@ -117,6 +117,12 @@ export class ShapeEditing {
     if (active === null) return;
     const object = this.#shapesOf(active).length;
     if (this.#put(addStep(active, { kind: "add", points }, this.code, this.#context))) this.selected = { tensor: active.name, object, handle: null };
+  }
+
+  /** Ends the polygon that is being drawn. */
+  close(): void {
+    if (this.drawing.length > 2) this.add(this.drawing);
+    else if (this.drawing.length > 0) this.note = "A polygon needs three corners.";
   }
 
   /** All joints of an object, in a line around a point: each is moved to its place. */
