@@ -12,8 +12,15 @@ from typing import cast
 
 import numpy as np
 
+from tensorlake_query.binding.arguments import check_arguments
+from tensorlake_query.binding.handles import (
+    SHAPE_FUNCTIONS,
+    check_columns_decoded,
+    check_decoded,
+    counts_rows,
+)
 from tensorlake_query.binding.scope import Environment
-from tensorlake_query.functions import ALIASES, FUNCTIONS, Function
+from tensorlake_query.functions import ALIASES, FUNCTIONS
 from tensorlake_query.functions.aggregate.aggregates import AGGREGATES, WITHIN_SAMPLE
 from tensorlake_query.functions.array.indexing import bind_index
 from tensorlake_query.functions.plug_ins import plug_in_names
@@ -91,6 +98,17 @@ class Binder:
 
         Raises:
             QueryNameError: a name in it does not exist.
+            QueryTypeError: its parts do not fit together, or it is a column of handles.
+        """
+        bound = self.bind_undecoded(expr)
+        check_decoded(bound, self.text)
+        return bound
+
+    def bind_undecoded(self, expr: ast.Expr) -> Bound:
+        """Return the bound form of an expression whose samples are not looked into.
+
+        Raises:
+            QueryNameError: a name in it does not exist.
             QueryTypeError: its parts do not fit together.
         """
         self._env.check()
@@ -165,7 +183,8 @@ class Binder:
         return Site(expr, tuple(args), named or {}, self.text, self.bind, self._env.seed)
 
     def _operator(self, expr: ast.Expr) -> Bound:
-        site = self._site(expr, [self.bind(operand) for operand in ast.operands(expr)])
+        bind = self.bind_undecoded if isinstance(expr, ast.IsNull) else self.bind
+        site = self._site(expr, [bind(operand) for operand in ast.operands(expr)])
         match expr:
             case ast.Unary(op):
                 return bind_sign(site, op)
@@ -206,7 +225,7 @@ class Binder:
                 hint=f"write {' or '.join(self._names.ambiguous[name])}",
             )
         if name in self._aliases:
-            return self.bind(self._aliases[name])
+            return self.bind_undecoded(self._aliases[name])
         if name in ROW_COLUMNS:
             return ROW_COLUMNS[name](expr)
         names = [*self.schema, *self._aliases]
@@ -269,6 +288,7 @@ class Binder:
         statement = self.bind_statement(expr.query)
         if isinstance(expr, ast.Exists):
             return QueryRef(statement, "exists", BOOL, expr)
+        check_columns_decoded(statement.columns, self.text, expr.span)
         columns = list(statement.columns.values())
         if len(columns) != 1 or columns[0].shape:
             raise QueryTypeError(
@@ -301,14 +321,15 @@ class Binder:
         function = FUNCTIONS.get(name) or self._env.function(expr)
         if function is None:
             raise self._unknown_function(expr)
-        self._check_arguments(expr, function)
+        check_arguments(expr, function, self.text)
         args: list[Bound] = []
+        bind = self.bind_undecoded if name in SHAPE_FUNCTIONS else self.bind
         for arg in expr.args:
             self._is_array = name in OF_ARRAYS and isinstance(arg, ast.Column)
             if isinstance(arg, ast.Weighted):
                 args += [self.bind(arg.condition), self.bind(arg.weight)]
             elif not isinstance(arg, ast.Star):
-                args.append(self.bind(arg))
+                args.append(bind(arg))
         self._is_array = False
         named = {each.name: self.bind(each.value) for each in expr.named}
         return function.bind(self._site(expr, args, named))
@@ -335,7 +356,8 @@ class Binder:
                 " filter by them in a query around it",
             )
         windows, self.windows = self.windows, None  # none inside another
-        args = [self.bind(arg) for arg in expr.args if not isinstance(arg, ast.Star | ast.Weighted)]
+        bind = self.bind_undecoded if counts_rows(expr) else self.bind
+        args = [bind(arg) for arg in expr.args if not isinstance(arg, ast.Star | ast.Weighted)]
         partition = tuple(self._single(self.bind(each)) for each in over.partition_by)
         keys = tuple(self.sort_key(key) for key in over.order_by)
         self.windows = windows
@@ -385,34 +407,6 @@ class Binder:
             shown = f"{show(bound)} is {describe(bound.type)}"
             raise self.type_error(f"one value a row is needed, and {shown}", bound)
         return bound
-
-    def _check_arguments(self, expr: ast.Call, function: Function) -> None:
-        least, most = function.arity
-        weighted = [isinstance(arg, ast.Weighted) for arg in expr.args]
-        if (
-            any(isinstance(arg, ast.Star) for arg in expr.args)
-            or expr.distinct
-            or (not all(weighted) if function.is_weighted else any(weighted))
-            or not least <= len(expr.args) <= most
-        ):
-            expected = str(least) if least == most else f"{least} to {most}"
-            raise QueryTypeError(
-                f"{function.name} takes {expected} argument{'' if expected == '1' else 's'}, "
-                f"got {len(expr.args)}",
-                text=self.text,
-                span=expr.span,
-                hint=f"write {function.usage}",
-            )
-        names = [each.name for each in expr.named]
-        for each in expr.named:
-            if each.name not in function.options:
-                message = f"{function.name} has no option {each.name!r}"
-            elif names.count(each.name) > 1:
-                message = f"option {each.name!r} is given twice"
-            else:
-                continue
-            hint = f"write {function.usage}"
-            raise QueryTypeError(message, text=self.text, span=each.span, hint=hint)
 
     def _in_list(self, expr: ast.InList) -> Bound:
         if len(expr.items) == 1 and isinstance(expr.items[0], ast.Parameter):

@@ -12,6 +12,7 @@ from collections import Counter
 from tensorlake_query.binding.binder import Binder
 from tensorlake_query.binding.from_clause import Side, bind_source
 from tensorlake_query.binding.group_clause import Aliases, Grouping
+from tensorlake_query.binding.handles import check_columns_decoded, check_decoded
 from tensorlake_query.binding.literals import bind_choice, bind_count, bind_limit
 from tensorlake_query.binding.sampling import bind_weight
 from tensorlake_query.binding.scope import Environment
@@ -98,6 +99,8 @@ def _combined(query: ast.SetQuery, env: Environment) -> Side:
         left.is_star and right.is_star and left.base is not None and left.base == right.base
     )
     schema = combined_schema(left.columns, right.columns, query, env.text)
+    if not by_identity:
+        check_columns_decoded(schema, env.text, query.span)
     relation = Combined(query.op, query.keeps_all, left, right, by_identity, schema)
     return Side(relation, {("", name): name for name in schema})
 
@@ -201,6 +204,8 @@ class _Clauses:
             return ()
         if distinct.on:
             return tuple(self._binder.bind(expr) for expr in distinct.on)
+        for output in outputs:
+            check_decoded(output.expr, self._binder.text)
         return tuple(output.expr for output in outputs)
 
     def _arranged(self) -> tuple[Bound, ...]:
@@ -233,8 +238,11 @@ class _Clauses:
             if isinstance(written.expr, ast.Star):
                 found = self._star(written, grouping)
             else:
-                bound = self._binder.bind(written.expr)
                 expr = written.expr
+                is_renamed = isinstance(expr, ast.Column) and written.alias not in {None, expr.name}
+                bound = self._binder.bind_undecoded(expr)
+                if is_renamed:
+                    check_decoded(bound, self._binder.text)
                 default = expr.name if isinstance(expr, ast.Column) else print_expr(expr)
                 self._check_row_alias(written, bound)
                 found = [Output(written.alias or default, bound)]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from msgspec import Struct, structs
 
 from tensorlake_query.binding.binder import Binder
+from tensorlake_query.binding.handles import check_decoded
 from tensorlake_query.binding.scope import Environment
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.conditional import unified
@@ -167,6 +168,8 @@ def _merged(
             ColumnRef(name, left.relation.schema[name], written),
             ColumnRef(name, right.relation.schema[name], written),
         )
+        for column in merged[name]:
+            check_decoded(column, env.text)
     return merged
 
 

@@ -8,6 +8,7 @@ one sample after the other, so that `SELECT * GROUP BY video` makes one row per 
 from collections.abc import Mapping
 
 from tensorlake_query.binding.binder import Binder
+from tensorlake_query.binding.handles import counts_rows
 from tensorlake_query.functions.aggregate.aggregates import (
     AggregateCall,
     bind_aggregate,
@@ -107,7 +108,8 @@ class Grouping:
         slot = self._call_of.get(expr)
         if slot is None:
             self._binder.with_special(None)
-            args = tuple(self._binder.bind(operand) for operand in ast.operands(expr))
+            bind = self._binder.bind_undecoded if counts_rows(expr) else self._binder.bind
+            args = tuple(bind(operand) for operand in ast.operands(expr))
             self._binder.with_special(self.slot)
             site = Site(expr, args, {}, self._binder.text, self._binder.bind)
             slot = self._call_of[expr] = len(self.calls)

@@ -43,6 +43,7 @@ class ColumnType:
     box_format: BoxFormat | None = None  # what four numbers of a box mean; None: corners
     has_polygons: bool = False  # a sample is a list of polygons, arrays (n, 2)
     element: "ColumnType | None" = None  # of a stack made by GROUP BY: what each sample in it is
+    handle: str | None = None  # the type of samples that are read as handles, never computed with
     timezone: str | None = field(default=None, compare=False)  # in which moments are shown
 
 

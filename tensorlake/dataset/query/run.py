@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -293,6 +293,7 @@ class _Made:
 
     def of_values(self, result: tql.QueryResult) -> RowSet:
         """Make a view without rows of a dataset: groups, values, a plan."""
+        self._check_decoded(self._query.columns)
         everything = np.arange(result.num_rows)
         read, held = partial(self._read, result), result.nbytes
         return self._without_rows(
@@ -348,6 +349,7 @@ class _Made:
             for name, column in result.passthrough.items()
             if name == column and name in selection.columns
         ]
+        self._check_decoded(set(self._query.columns).difference(stored))
         read = partial(self._read, result)
         is_computed = any(name not in stored for name in self._query.columns)
         positions = np.arange(result.num_rows if is_computed else 0)
@@ -372,6 +374,24 @@ class _Made:
             explanation=self._explanation,
             steps=self._steps if is_same else None,
         )
+
+    def _check_decoded(self, names: Iterable[str]) -> None:
+        """Refuse media that are read as handles where they are not stored columns of the view.
+
+        Raises:
+            QueryTypeError: The result has some, of the other side of a join for example.
+        """
+        for name in names:
+            handle = self._query.columns[name].handle
+            if handle is not None:
+                raise tql.QueryTypeError(
+                    f"{name!r} is {handle}, which a query only returns as a stored column of the"
+                    " rows that it selects",
+                    text=self._query.text,
+                    span=tql.ast.Span(0, len(self._query.text)),
+                    hint=f"select other columns, such as SHAPE({tql.print_name(name)}), or"
+                    f" _row_id, and read {name!r} in its own dataset",
+                )
 
     def _read(self, result: tql.QueryResult, name: str, positions: Int64Array) -> tql.Batch:
         with engine_errors(self._view.url):

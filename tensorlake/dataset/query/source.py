@@ -53,6 +53,7 @@ def column_type(sample_type: SampleType) -> tql.ColumnType:
         nullable=sample_type.nullable,
         timestamp_unit=sample_type.unit if isinstance(sample_type, Timestamp) else None,
         box_format=sample_type.format if isinstance(sample_type, BBox) else None,
+        handle=sample_type.describe() if sample_type.is_lazy else None,
         has_polygons=isinstance(sample_type, Polygon),
         timezone=sample_type.tz if isinstance(sample_type, Timestamp) else None,
     )

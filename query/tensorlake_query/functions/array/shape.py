@@ -14,7 +14,7 @@ from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Apply, Bound, ColumnRef, Constant, ShapeRef, show
 from tensorlake_query.values.conversions import JSON_COST
-from tensorlake_query.values.source import UniformBatch
+from tensorlake_query.values.source import ColumnType, UniformBatch
 from tensorlake_query.values.types import INT, JSON, TEXT, describe, is_ragged, number
 from tensorlake_query.values.vectors import (
     Vector,
@@ -27,10 +27,17 @@ from tensorlake_query.values.vectors import (
 INFO_SIZES = ("height", "width", "channels")
 
 
+def _has_shape(column_type: ColumnType) -> bool:
+    """Tell whether samples are arrays: those of media may differ in dtype."""
+    return column_type.dtype is not None or (
+        column_type.kind == "media" and bool(column_type.shape)
+    )
+
+
 def _shape_of(site: Site) -> Bound:
     """Return the argument's shapes as vectors of ndim numbers."""
     operand = site.args[0]
-    if operand.type.dtype is None and not (operand.type.kind == "media" and operand.type.shape):
+    if not _has_shape(operand.type):
         raise site.fail(
             f"{show(operand)} is {describe(operand.type)} and has no shape",
             at=operand,
@@ -52,7 +59,7 @@ def _shape_of(site: Site) -> Bound:
 
 def _bind_ndim(site: Site) -> Bound:
     operand = site.args[0]
-    if operand.type.dtype is None:
+    if not _has_shape(operand.type):
         raise site.fail(
             f"{show(operand)} is {describe(operand.type)} and has no dimensions", at=operand
         )
@@ -72,13 +79,13 @@ def _bind_size(site: Site) -> Bound:
 def _bind_length(site: Site) -> Bound:
     operand = site.args[0]
     column_type = replace(INT, nullable=operand.type.nullable)
-    if operand.type.dtype is None and operand.type.shape:
+    if not _has_shape(operand.type) and operand.type.shape:
 
         def texts_kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
             return UniformBatch(np.ascontiguousarray(as_ragged(vectors[0]).shapes[:, 0]))
 
         return site.apply(texts_kernel, column_type)
-    if operand.type.dtype is None:
+    if not _has_shape(operand.type):
         is_json = operand.type.kind == "json"
 
         def object_kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
@@ -119,8 +126,10 @@ def _bind_dtype(site: Site) -> Bound:
 def _bind_info(site: Site) -> Bound:
     """Bind INFO: facts about a sample that need no decoding, as JSON."""
     shape = _shape_of(site)
-    dtype = site.args[0].type.dtype
-    names = INFO_SIZES[: len(site.args[0].type.shape)] if len(site.args[0].type.shape) > 1 else ()
+    operand = site.args[0].type
+    dtype = operand.dtype
+    is_image = len(operand.shape) > 1 and operand.handle is None
+    names = INFO_SIZES[: len(operand.shape)] if is_image else ()
 
     def kernel(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         infos = [

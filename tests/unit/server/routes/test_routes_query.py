@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 import tensorlake as tl
@@ -233,3 +234,20 @@ def test_a_result_goes_with_the_handle_of_its_version(tmp_path: Path) -> None:
     assert app.state.lake.views_nbytes == 8 * alone
     again = client.get(ROWS, params={"view": one["view"], "limit": 1}).json()
     assert again["total"] == one["rows"] == 1
+
+
+@pytest.mark.parametrize("tql", ["SELECT ARRAY_MAX(scan) AS z", "WHERE ANY(scan = 3)"])
+def test_values_of_media_read_as_handles_are_refused(
+    tmp_path: Path, settings: Settings, connect: Callable[..., httpx.Client], tql: str
+) -> None:
+    scans = tl.create(str(tmp_path / "scans"), {"scan": tl.Nifti("int16")})
+    scans.append({"scan": {"voxels": np.ones((4, 5, 6), np.int16), "affine": np.eye(4)}})
+    scans.commit("one")
+    client = connect(replace(settings, url=str(tmp_path)), token=settings.token)
+
+    answer = client.post("/v1/datasets/scans/query", json={"tql": tql})
+
+    assert answer.status_code == 400
+    assert "'scan' is Nifti(int16)" in answer.text
+    shapes = client.post("/v1/datasets/scans/query", json={"tql": "SELECT SHAPE(scan) AS z"})
+    assert shapes.json()["page"]["rows"][0]["z"] == [4, 5, 6]
