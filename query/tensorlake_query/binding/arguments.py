@@ -6,7 +6,7 @@ from tensorlake_query.syntax.errors import QueryTypeError
 
 
 def check_arguments(expr: ast.Call, function: Function, text: str) -> None:
-    """Check that a function takes so many arguments and these options.
+    """Check that a function takes the number of arguments and the options given.
 
     Raises:
         QueryTypeError: it does not.

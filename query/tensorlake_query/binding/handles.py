@@ -1,7 +1,7 @@
 """Columns of handles: media whose samples are decoded when an application reads them.
 
 The engine gets their stored bytes, so no expression computes with them. A query selects the column
-itself, and what is known without decoding: shape, dtype, whether a sample is NULL.
+itself, and facts known without decoding: shape, dtype, whether a sample is NULL.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ SHAPE_FUNCTIONS = frozenset({"SHAPE", "NDIM", "SIZE", "LENGTH", "INFO", "DTYPE"}
 
 
 def counts_rows(call: ast.Call) -> bool:
-    """Tell whether an aggregate only asks which rows are NULL."""
+    """Return whether an aggregate only asks which rows are NULL."""
     return call.name == "COUNT" and not call.distinct
 
 
