@@ -31,6 +31,7 @@ from tensorlake_query.functions.scalar.membership import (
     bind_in_constants,
     bind_in_query,
     bind_in_values,
+    item_by_item,
 )
 from tensorlake_query.functions.scalar.operators import (
     bind_arithmetic,
@@ -431,11 +432,7 @@ class Binder:
             items.append(item)
             bound.append(self.bind(item))
         if not all(isinstance(each, Constant) for each in bound):
-            equal = tuple(
-                ast.Compare("=", expr.operand, item, span=expr.span) for item in expr.items
-            )
-            among = equal[0] if len(equal) == 1 else ast.Or(equal, span=expr.span)
-            return self.bind(ast.Not(among, span=expr.span) if expr.negated else among)
+            return self.bind(item_by_item(expr))
         written = ast.with_fields(expr, items=tuple(items))
         return bind_in_constants(
             self._site(written, [self.bind(expr.operand), *bound]), negated=expr.negated

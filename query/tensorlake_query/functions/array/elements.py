@@ -180,10 +180,11 @@ def _bind_mask_area(site: Site) -> Bound:
 
 
 def _required_array(site: Site) -> Bound:
-    operand = required_number(site, site.args[0])
+    given = site.args[0]
+    operand = required_number(site, given)
     if not operand.type.shape:
         raise site.fail(
-            f"an array is needed, and {show(operand)} is {describe(operand.type)}", at=operand
+            f"an array is needed, and {show(given)} is {describe(given.type)}", at=given
         )
     return operand
 

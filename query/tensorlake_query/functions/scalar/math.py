@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.functions.scalar.operators import apply_ufunc, bind_arithmetic, bind_logic
-from tensorlake_query.values.bound import Bound, Constant
+from tensorlake_query.values.bound import Bound, Constant, show
 from tensorlake_query.values.source import AnyArray
 
 MAX_DECIMALS = 300  # beyond any float64 digit
@@ -44,7 +44,10 @@ def _bind_round(site: Site) -> Bound:
         value = given.value if isinstance(given, Constant) else None
         if type(value) is not int or abs(value) > MAX_DECIMALS:
             raise site.fail(
-                "the decimals of ROUND must be an integer", at=given, hint="write ROUND(x, 2)"
+                "the decimals of ROUND must be an integer from"
+                f" {-MAX_DECIMALS} to {MAX_DECIMALS}, and {show(given)} is not",
+                at=given,
+                hint="write ROUND(x, 2)",
             )
         decimals = value
 

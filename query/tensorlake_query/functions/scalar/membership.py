@@ -10,6 +10,7 @@ from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.dates import same_times
 from tensorlake_query.functions.scalar.operators import TEXT_COST, same_kind
 from tensorlake_query.functions.text.matching import among
+from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Apply, Bound, Constant, QueryRef, show, syntax_of
 from tensorlake_query.values.conversions import as_number, as_text, is_null
 from tensorlake_query.values.group_keys import json_key
@@ -105,6 +106,22 @@ def bind_in_query(site: Site, members: QueryRef, *, negated: bool) -> Bound:
     return Apply(
         kernel, (known, members), column_type, None, strict=False, cost=TEXT_COST, role="in query"
     )
+
+
+def item_by_item(expr: ast.InList) -> ast.Expr:
+    """Write `x IN (y, 1, NULL)` as `x = y OR x IN (1) OR x IN (NULL)`.
+
+    NULL and lists of parameters stay with IN because `=` refuses them.
+    """
+    span = expr.span
+    equal = tuple(
+        ast.InList(expr.operand, (item,), span=span)
+        if isinstance(item, ast.Literal | ast.Parameter)
+        else ast.Compare("=", expr.operand, item, span=span)
+        for item in expr.items
+    )
+    among = equal[0] if len(equal) == 1 else ast.Or(equal, span=span)
+    return ast.Not(among, span=span) if expr.negated else among
 
 
 def bind_in_constants(site: Site, *, negated: bool) -> Bound:

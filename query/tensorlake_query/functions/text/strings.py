@@ -136,9 +136,16 @@ def _bind_per_text(
 
 
 def _substring(text: str, start: int, length: int | None = None) -> str:
-    """Return the part from `start`, counted from 1 as in SQL, or from the end where negative."""
-    first = start - 1 if start > 0 else max(len(text) + start, 0) if start < 0 else 0
-    return text[first:] if length is None else text[first : first + max(length, 0)]
+    """Return the part from `start`, counted from 1, or from the end where negative.
+
+    As in DuckDB and SQLite, a part may begin before the text: only characters within the text are
+    returned. A negative length is that many characters before the start.
+    """
+    first = start - 1 if start >= 0 else len(text) + start
+    if length is None:
+        return text[max(first, 0) :]
+    low, high = sorted((first, first + length))
+    return text[max(low, 0) : max(high, 0)]
 
 
 def _first_characters(text: str, count: int) -> str:

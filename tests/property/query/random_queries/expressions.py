@@ -168,7 +168,7 @@ class Expressions:
         def sub(kind: str = "text") -> Words:
             return self.expr(kind, depth - 1)
 
-        start, size = self.random.randint(1, 2), self.random.randint(0, 3)
+        start, size = self.random.randint(-3, 3), self.random.randint(-1, 3)
         choices = [
             lambda: fill("({} || {})", sub(), self._leaf("text")),
             lambda: fill("LOWER({})", sub(), sqlite=None),

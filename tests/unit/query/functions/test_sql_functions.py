@@ -164,3 +164,59 @@ def test_conditions_that_meet_no_row_are_warned_of(where, message):
 ])  # fmt: skip
 def test_conditions_that_may_be_meant_are_not_warned_of(where):
     assert compile_query(f"WHERE {where}", ArraySource(ROWS).schema).warnings == ()
+
+
+def test_substr_answers_as_duckdb_before_the_start_and_past_the_end(database):
+    grid = [
+        f"SUBSTR(c, {start}{length})"
+        for start in range(-7, 8)
+        for length in ("", *(f", {size}" for size in range(-3, 8)))
+    ]
+    theirs = database.execute(f"SELECT {', '.join(grid)} FROM t ORDER BY rowid").fetchall()
+    source = ArraySource(ROWS)
+    named = ", ".join(f"{expr} AS x{place}" for place, expr in enumerate(grid))
+    columns = compile_query(f"SELECT {named}", source.schema).run(source).columns
+    for place, (expr, *expected) in enumerate(zip(grid, *theirs, strict=True)):
+        assert samples(columns[f"x{place}"]) == expected, expr
+    assert answered("SUBSTR(c, -5, 4)")[3] == "a"  # 'ab': three places lie before it
+
+
+@pytest.mark.parametrize(
+    ("expr", "message"),
+    [
+        ("ROUND(f, 400)", "an integer from -300 to 300, and 400 is not"),
+        ("ROUND(f, 1.5)", "an integer from -300 to 300, and 1.5 is not"),
+        ("SORT(j)", "j is a JSON value"),
+        ("SORT(i)", "i is a number"),
+    ],
+)
+def test_errors_name_the_bound_and_the_type_given(expr, message):
+    rows = ROWS | {"j": (ColumnType("json", None, ()), [[1], {}, None, 2, "x"])}
+    with pytest.raises(QueryError, match=message):
+        answered(expr, rows)
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "3 IN (i, NULL)",
+        "i IN (i, NULL)",
+        "i NOT IN (i, NULL)",
+        "3 NOT IN (i, NULL)",
+        "c IN (LOWER(c), NULL, 'ab')",
+        "i IN (i + 1, 3, NULL, -7)",
+        "3 IN (i, 3)",
+        "f NOT IN (i, 0.5)",
+    ],
+)
+def test_in_with_a_column_and_null_answers_as_duckdb(database, expr):
+    theirs = database.execute(f"SELECT {expr} FROM t ORDER BY rowid").fetchall()
+    assert answered(expr) == [one for (one,) in theirs]
+
+
+def test_in_with_a_column_and_parameters_of_null_and_lists():
+    source = ArraySource(ROWS)
+    text = "SELECT i IN (i + 1, $none, $few) AS x"
+    params = {"none": None, "few": [3, 12]}
+    columns = compile_query(text, source.schema, params=params).run(source).columns
+    assert samples(columns["x"]) == [True, None, None, None, True]
