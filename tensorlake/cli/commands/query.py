@@ -6,6 +6,7 @@ rows, unless ``-n`` limits them.
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from tensorlake.cli.cells import as_cell, column_names, read_rows, row_document
+from tensorlake.cli.cells import as_cell, column_names, display_values, read_rows, row_document
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.options import AsJson, AsJsonLines, At, Url
 from tensorlake.cli.output import print_json, print_table
@@ -26,6 +27,7 @@ __all__ = ["query"]
 
 
 SHOWN_IN_A_TABLE = 20
+EXPLAINS = re.compile(r"(\s|--[^\n]*\n)*EXPLAIN\b", re.IGNORECASE)  # after comments
 
 
 class Format(StrEnum):
@@ -101,6 +103,12 @@ def query(
         stop = SHOWN_IN_A_TABLE if number is None and chosen is Format.TABLE else number or None
         if chosen in {Format.ARROW, Format.PARQUET}:
             _write_arrow(view[:stop], chosen, output)
+            return
+        if chosen is Format.TABLE and EXPLAINS.match(text):  # its indentation is the tree
+            with _destination(output) as target:
+                target.writelines(
+                    f"{line}\n" for line in display_values(view[: number or None], "plan")
+                )
             return
         with _destination(output) as target:
             _write(view, chosen, stop, target)

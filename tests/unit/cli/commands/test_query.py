@@ -147,3 +147,14 @@ def test_a_plan_is_told_as_json(run, pets):
     asked = run("query", pets, "WHERE label = 'cat'", "--explain", "--json")
 
     assert json.loads(asked.out) == {"plan": plain.out.removesuffix("\n")}
+
+
+@pytest.mark.parametrize("before", ["", "\n-- how is it read?\n", " "])
+def test_an_explain_statement_keeps_the_indentation_of_its_plan(run, pets, before):
+    plain = run("query", pets, "WHERE label = 'cat'", "--explain")
+
+    asked = run("query", pets, f"{before}explain WHERE label = 'cat'")
+
+    assert asked.out == plain.out
+    assert "\n  " in asked.out
+    assert run("query", pets, "EXPLAIN WHERE label = 'cat'", "-n", "1").lines == plain.lines[:1]
