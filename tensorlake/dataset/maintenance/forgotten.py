@@ -72,7 +72,8 @@ class ForgetReport:
                 " can be collected once the grace time has passed"
                 f"\ndeleted tags and views: {', '.join(self.deleted) or 'none'}"
                 f"\n{EXPIRED}"
-                "\nthen write: ds.forget(finish=True)"
+                "\nuntil they are collected they can still be opened, with the rows"
+                "\nwrite, once the grace time has passed: ds.forget(finish=True)"
             )
         bounds = ", ".join(map(str, self.bounds)) or "none"
         return "\n".join(

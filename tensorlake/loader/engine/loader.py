@@ -239,9 +239,10 @@ class Loader:
         self._end_idle("advance()")
         if self._is_over():
             self._place.start(self._place.epoch + 1)
+        self._place.is_fresh = True  # of a refused call, too, the rest follows
         rows = advanced(self._rows, change, self._arguments, self.order, self._seed, self._place)
         self._read_from(rows)
-        self._order, self._place.is_fresh = rows.order, True
+        self._order = rows.order
 
     # ---- what it does
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake.errors import VersionNotFoundError
 
 
 @pytest.fixture
@@ -199,3 +200,17 @@ def test_rows_that_come_back_are_not_given_again(lake):
     rest = [x for batch in loader for x in batch["x"].tolist()]
 
     assert sorted([*first, *second, *rest]) == list(range(60))
+
+
+def test_a_refused_change_loses_no_rows_of_the_epoch():
+    ds = tl.create("memory://refused-change", {"x": "int64"})
+    ds.extend({"x": range(100)})
+    ds.commit("hundred")
+    loader = ds.loader(batch_size=10, shuffle=True)
+    seen = next(iter(loader))["x"].tolist()
+
+    with pytest.raises(VersionNotFoundError):
+        loader.advance("main@9")
+
+    seen += [x for batch in loader for x in batch["x"].tolist()]
+    assert sorted(seen) == list(range(100))
