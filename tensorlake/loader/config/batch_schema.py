@@ -46,7 +46,7 @@ from tensorlake.loader.decode import (
     choose_resampler,
     parse_steps,
 )
-from tensorlake.types import Image, Sequence
+from tensorlake.types import Image, Mesh, SampleType, Sequence
 
 if TYPE_CHECKING:
     from tensorlake.loader.plan.selection import Snapshot
@@ -60,6 +60,8 @@ __all__ = [
 ]
 
 IMAGE_NDIM = 3
+_NIFTI = "tl.Nifti('float32')"
+_PART_STEPS = {"video": "Clip(16)", "point_cloud": "PointSample(1024)"}
 CAST = "end decode={{{name!r}: […]}} with tl.decode.Cast('int32')"
 # Looks up the smallest and largest stored shape of a tensor; for errors only.
 Bounds: TypeAlias = Callable[[str], tuple[tuple[int, ...], tuple[int, ...]] | None]
@@ -259,16 +261,12 @@ def _part_column(name: str, spec: DecodeSpec, collate: Any, planning: Planning) 
     dtype = sample_type.dtype if spec.part is None else spec.part.output_dtype(sample_type)
     gives_images = spec.part is not None and spec.part.gives_images
     is_moved = bool(spec.geometric or spec.pixels) and not gives_images
+    if is_moved or (spec.part is None and sample_type.is_lazy):
+        raise _no_part(name, sample_type)
     if dtype is None:
         several = f"decode of {name!r}: {sample_type.describe()} has samples of several dtypes"
-        raise InvalidInputError(f"{several}\ndeclare one: tl.Nifti('float32')", tensor=name)
-    if is_moved or (spec.part is None and sample_type.is_lazy):
-        raise InvalidInputError(
-            f"decode of {name!r}, {sample_type.describe()}: the first step chooses the part of each"
-            " sample that is read\ngive one such as tl.decode.RandomPatch(size), then steps that"
-            " change numbers",
-            tensor=name,
-        )
+        declared = "tl.Dicom(dtype='float32')" if sample_type.kind == "dicom" else _NIFTI
+        raise InvalidInputError(f"{several}\ndeclare one: {declared}", tensor=name)
     made = PartDecoder(name, sample_type, spec.part, spec.linear_map(dtype), planning.seed)
     if gives_images:
         images = ImageDecoder(name, Image("png"), spec, _resampler_for(spec), planning.seed)
@@ -290,6 +288,21 @@ def _part_column(name: str, spec: DecodeSpec, collate: Any, planning: Planning) 
     check_fill(name, form, result, cast=CAST.format(name=name))
     form = form or ("list" if None in shape else None)
     return ColumnPlan(name, sample_type, "decoded", shape, result, form, row_decoder=made)
+
+
+def _no_part(name: str, sample_type: SampleType) -> InvalidInputError:
+    """Build the error for steps of which none chooses the part of a sample."""
+    what = f"decode of {name!r}, {sample_type.describe()}"
+    if isinstance(sample_type, Mesh):
+        message = f"{what}: no step takes meshes\nleave {name!r} out of decode, and use transform="
+        return InvalidInputError(message, tensor=name)
+    step = _PART_STEPS.get(sample_type.kind, "RandomPatch(size)")
+    after = "images" if sample_type.kind == "video" else "numbers"
+    return InvalidInputError(
+        f"{what}: the first step chooses the part of each sample that is read"
+        f"\ngive one such as tl.decode.{step}, then steps that change {after}",
+        tensor=name,
+    )
 
 
 def _clip_decoder(name: str, clip: Sequence, spec: DecodeSpec, seed: int) -> ClipDecoder:

@@ -370,9 +370,10 @@ class SampleType(Parted, ABC):
         """Return a function that builds the error for a region that a sample does not have."""
 
         def refused(reason: str) -> InvalidInputError:
+            reason, _, hint = reason.partition("\n")
             return InvalidInputError(
                 f"row {row} of {tensor!r} ({self.describe()}) has no such region: {reason}"
-                f"\nread it whole: ds[{tensor!r}][{row}]",
+                f"\n{hint or f'read it whole: ds[{tensor!r}][{row}]'}",
                 tensor=tensor,
                 row=row,
             )

@@ -104,6 +104,7 @@ def _at(video: VideoMap, seconds: tuple[float, ...], refused: Refusal) -> np.nda
     outside = ~((wanted >= -_SECOND) & (wanted <= video.duration + _SECOND))
     if outside.any():
         place = float(wanted[int(np.argmax(outside))])
-        raise refused(f"it lasts {video.duration:.6g} s, and {place:.6g} s is not in it")
+        reason = f"it lasts {video.duration:.6g} s, and {place:.6g} s is not in it"
+        raise refused(f"{reason}\ngive seconds from 0 to {video.duration:.6g}")
     shown = np.searchsorted(video.seconds, wanted + _SECOND, side="right") - 1
     return np.maximum(shown, 0)

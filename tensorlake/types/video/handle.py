@@ -92,6 +92,11 @@ class VideoHandle(SampleHandle):
                 f"times are seconds, got {shown(times)}\ngive numbers: clip.frames([0.5, 1.0])",
                 actual=times,
             ) from error
+        if np.isnan(seconds).any():
+            message = (
+                f"times are seconds, got {shown(times)}\ngive numbers: clip.frames([0.5, 1.0])"
+            )
+            raise InvalidInputError(message, actual=times)
         if seconds.ndim != 1:
             raise InvalidInputError(
                 f"times are a list of seconds, got {shown(times)}"

@@ -30,7 +30,7 @@ from tensorlake.types.base.errors import (
     shape_mismatch,
     unreadable,
 )
-from tensorlake.types.base.file import given_bytes
+from tensorlake.types.base.file import File, given_bytes
 from tensorlake.types.base.parts import SampleHandle
 from tensorlake.types.tiles import BLOSC_TILES, TileHead, is_tiled, parse_tiles, store_tiles
 from tensorlake.types.volumes.dicom_head import DicomHead
@@ -176,7 +176,7 @@ class Dicom(TiledVolume):
         if isinstance(sample, DicomVolume):
             head = TileHead.parse(sample.head)
             return DicomSeries(DicomHead.parse(head.more), sample.read(Voxels()))
-        name = "a sample"
+        name = repr(str(sample.path)) if isinstance(sample, File) else "a sample"
         if isinstance(sample, str | os.PathLike):
             name = repr(str(sample))
             if Path(sample).is_dir():
@@ -192,7 +192,7 @@ class Dicom(TiledVolume):
             if len(files) == 1 and is_tiled(files[0]):  # as exported
                 head, voxels = stored_voxels(files[0], self.max_nbytes)
                 return DicomSeries(DicomHead.parse(head.more), voxels)
-            return read_series(files, self.headers, self.max_nbytes)
+            return read_series(files, self.headers, self.max_nbytes, [_path(one) for one in given])
         except TensorlakeError:
             raise
         except ValueError as error:
@@ -218,6 +218,13 @@ class Dicom(TiledVolume):
         if not self.rescale:
             return part
         return DicomHead.parse(head.more).rescaled(part, head.shape, region)
+
+
+def _path(sample: Any) -> str | None:
+    """Return the path of a given file; None for bytes."""
+    if isinstance(sample, File):
+        return str(sample.path)
+    return str(sample) if isinstance(sample, str | os.PathLike) else None
 
 
 def _is_file(path: Path) -> bool:

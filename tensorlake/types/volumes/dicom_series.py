@@ -163,18 +163,33 @@ def series_of(file: Any) -> str:
     return str(file.get("SeriesInstanceUID", ""))
 
 
-def read_series(contents: Sequence[Buffer], headers: Sequence[str], max_nbytes: int) -> DicomSeries:
+def read_series(
+    contents: Sequence[Buffer],
+    headers: Sequence[str],
+    max_nbytes: int,
+    paths: Sequence[str | None] = (),
+) -> DicomSeries:
     """Read the files of one series, in any order.
 
     Args:
         contents: The files.
         headers: Keywords of attributes to store.
         max_nbytes: Bytes of voxels up to which files may be any fraction of them.
+        paths: Path of each file, for errors.
 
     Raises:
         ValueError: A file is damaged, or they are not a volume.
     """
-    files = [parse_file(content) for content in contents]
+    named = paths if len(contents) > 1 and paths else [None] * len(contents)
+    files: list[Any] = []
+    for content, path in zip(contents, named, strict=True):
+        try:
+            files.append(parse_file(content))
+            _frame_shape(files[-1])
+        except _BROKEN as error:
+            if path is None or not isinstance(error, ValueError):
+                raise
+            raise ValueError(f"of {path!r}: {error}") from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

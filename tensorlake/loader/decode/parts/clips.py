@@ -104,8 +104,9 @@ class Clip(PartStep):
         if self.short == "error" and count < self.extent:
             raise InvalidInputError(
                 f"Clip of {self.frames} frames, stride {self.stride}, does not fit into a video of"
-                f" {count:,} frames\nleave short videos out by a query:"
-                f" ds.query('WHERE SHAPE(video)[0] >= {self.extent}'), or use short='repeat_last'"
+                f" {count:,} frames",
+                least=self.extent,
+                otherwise="short='repeat_last'",
             )
         match self.start:
             case "random":

@@ -126,9 +126,17 @@ class PartDecoder:
         try:
             return self.step.request(self.type, sample_map, shape, rng)
         except InvalidInputError as error:
-            raise InvalidInputError(
-                f"row {row} of {self.tensor!r}: {error}", tensor=self.tensor, row=row
-            ) from error
+            message = f"row {row} of {self.tensor!r}: {error}{self._without_short(error)}"
+            raise InvalidInputError(message, tensor=self.tensor, row=row) from error
+
+    def _without_short(self, error: InvalidInputError) -> str:
+        """Return how to leave out samples shorter than a step needs, its fact ``least``."""
+        if "least" not in error.facts:
+            return ""
+        own = '"' + self.tensor.replace('"', '""') + '"'
+        query = f"ds.query('WHERE SHAPE({own})[0] >= {error.least}')"
+        other = f", or use {error.otherwise}" if error.otherwise else ""
+        return f"\nleave short samples out by a query: {query}{other}"
 
     def wanted(
         self,

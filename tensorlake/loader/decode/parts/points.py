@@ -106,10 +106,9 @@ class PointSample(PartStep):
         points = 0 if shape is None else shape[0]
         if not points or (points < self.n and self.short == "error"):
             raise InvalidInputError(
-                f"PointSample of {self.n:,} points, from a cloud of {points:,}"
-                "\nleave small clouds out by a query:"
-                f" ds.query('WHERE SHAPE(points)[0] >= {self.n if points else 1}')"
-                f"{', or use short=' + repr('repeat') if points else ''}"
+                f"PointSample of {self.n:,} points, from a cloud of {points:,}",
+                least=self.n if points else 1,
+                otherwise="short='repeat'" if points else None,
             )
         counts = level_counts(points)
         enough = [count for count in counts if count >= self.n]

@@ -78,6 +78,13 @@ def test_frames_by_time(videos):
         assert np.array_equal(clip.frames([between, 0]), whole[[5, 0]])
 
 
+def test_times_outside_a_video_are_refused_with_its_duration(videos):
+    with pytest.raises(InvalidInputError, match=r"is not in it\ngive seconds from 0 to "):
+        videos["clip"][0].at(seconds=1e9)
+    with pytest.raises(InvalidInputError, match="times are seconds"):
+        videos["clip"][0].at(seconds=None)
+
+
 def test_times_are_not_lost_to_rounding():
     clip = committed([{"frames": moving_picture(40), "fps": 30}])["clip"][0]
 
