@@ -244,8 +244,6 @@ class Loader:
         self._read_from(rows)
         self._order = rows.order
 
-    # ---- what it does
-
     def stats(self) -> LoaderStats:
         """Return the statistics so far; their ``str`` is a table that names the bottleneck."""
         has_rows, of = self._counters.has_rows, (self._rows.reader, self._cache)
