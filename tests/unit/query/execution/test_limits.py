@@ -192,3 +192,28 @@ def test_keys_beyond_the_dimensions_of_an_array_group_rows(key):
 
     assert sum(result.columns["n"].values.tolist()) == ROWS
     assert len(result.columns["n"].values) == distinct
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT DISTINCT j",
+        "SELECT ARRAY_AGG(j) AS a",
+        "SELECT MEDIAN(j['a']) AS m",
+        "WHERE j['a'] > 5",
+    ],
+)
+def test_time_is_checked_between_a_few_thousand_json_values(text):
+    rows = 20_000
+    source = ArraySource({"j": (ColumnType("json", None, ()), [{"a": row} for row in range(rows)])})
+    most = 0
+    read = source.read
+
+    def counted(name, chosen, *args, **options):
+        nonlocal most
+        most = max(most, len(chosen))
+        return read(name, chosen, *args, **options)
+
+    source.read = counted
+    compile_query(text, source.schema).run(source)
+    assert 0 < most <= 8192
