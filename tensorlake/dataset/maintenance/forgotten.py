@@ -120,13 +120,16 @@ class Forgotten:
     def put_cleaned(self, store: Store, clean: Mapping[str, int], deleted: Sequence[str]) -> None:
         """Record that no branch and no name has the rows."""
         content = {"clean": dict(clean), "deleted": list(deleted)}
-        _put(store, f"{FORGOTTEN}{self.id}-cleaned.json", content)
+        _put(store, self._path("cleaned"), content)
 
     def put_report(self, store: Store, report: ForgetReport) -> None:
         """Record the report."""
         bounds = [[one.branch, one.first, one.last] for one in report.bounds]
         content = {**self.begun, "deleted": list(report.deleted), "bounds": bounds}
-        _put(store, f"{FORGOTTEN}{self.id}-report.json", content)
+        _put(store, self._path("report"), content)
+
+    def _path(self, part: str) -> str:
+        return f"{FORGOTTEN}{self.id}-{part}.json"
 
     @property
     def rows(self) -> tuple[str, ...]:

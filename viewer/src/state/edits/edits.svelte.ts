@@ -66,9 +66,9 @@ export class Edits {
   }
 
   /** Continues the edits of a version. */
-  async open(dataset: string, version: string): Promise<void> {
+  async open(dataset: string, version: string, digest: string): Promise<void> {
     this.close();
-    const place = (this.#place = placeOf(dataset, version));
+    const place = (this.#place = placeOf(dataset, version, digest));
     this.isOpen = true;
     const [kept, elsewhere] = await this.#keep(() => Promise.all([this.store.read(place), this.store.list(dataset)]), [[], []]);
     if (this.#place !== place) return;

@@ -37,7 +37,7 @@ test("the outcome of steps has what a cell had and has, and no cell that has aga
 
 test("undo and redo take whole steps, of several tensors; a new step ends redo", async () => {
   const edits = new Edits(new Memory());
-  await edits.open("pets", "main@1");
+  await edits.open("pets", "main@1", "a1");
   void edits.do([{ tensor: "boxes", rows: [2], before: [[[0, 0, 1, 1]]], value: [] }, { tensor: "labels", rows: [2], before: [[1]], value: [] }]);
   void edits.do(label([2], [null], 3));
   const row = { _row: 2, _row_id: null, boxes: [[0, 0, 1, 1]], labels: [1], label: null };
@@ -55,32 +55,44 @@ test("undo and redo take whole steps, of several tensors; a new step ends redo",
 test("steps outlive the page, each version's its own, and others are named", async () => {
   const store = new Memory();
   const first = new Edits(store);
-  await first.open("pets", "main@1");
+  await first.open("pets", "main@1", "a1");
   void first.do(label([0, 5], [null, 2], 1));
   void first.do(label([5], [1], 2));
   const second = new Edits(store);
 
-  await second.open("pets", "main@2");
+  await second.open("pets", "main@2", "b2");
   expect([second.count, second.elsewhere]).toEqual([0, [{ version: "main@1", count: 2 }]]);
-  await second.open("pets", "main@1");
+  await second.open("pets", "main@1", "a1");
   expect([...second.of("label")]).toEqual([[0, { before: null, value: 1 }]]);
   second.undo();
   expect(second.of("label").get(5)).toEqual({ before: 2, value: 1 });
   await second.clear();
-  await first.open("pets", "main@1");
+  await first.open("pets", "main@1", "a1");
   expect(first.canUndo).toBe(false);
+});
+
+test("another dataset of the same name and version has none of the steps", async () => {
+  const store = new Memory();
+  const edits = new Edits(store);
+  await edits.open("pets", "main@1", "first");
+  void edits.do(label([0], [null], 1));
+
+  await edits.open("pets", "main@1", "second");
+  expect([edits.count, edits.elsewhere]).toEqual([0, []]);
+  await edits.open("pets", "main@1", "first");
+  expect(edits.count).toBe(1);
 });
 
 test("a tab forgets its own steps, not those of another", async () => {
   const store = new Memory();
   const [one, two] = [new Edits(store), new Edits(store)];
-  await one.open("pets", "main@1");
-  await two.open("pets", "main@1");
+  await one.open("pets", "main@1", "a1");
+  await two.open("pets", "main@1", "a1");
   void one.do(label([0], [null], 1));
   void two.do(label([1], [null], 1));
   await one.clear();
 
-  await one.open("pets", "main@1");
+  await one.open("pets", "main@1", "a1");
   expect([...one.of("label").keys()]).toEqual([1]);
 });
 
@@ -88,7 +100,7 @@ test("a browser that keeps nothing says so, and edits go on", async () => {
   const store = new Memory();
   store.put = () => Promise.reject(new Error("quota"));
   const edits = new Edits(store);
-  await edits.open("pets", "main@1");
+  await edits.open("pets", "main@1", "a1");
   await edits.do(label([0], [null], 1));
 
   expect(edits.problem).toContain("quota");

@@ -1,7 +1,8 @@
 /**
  * Steps in this browser's database (IndexedDB), by dataset and version, so that a crash loses none.
  *
- * A step is one record under `dataset\nversion\nid`. Ids ascend with time and differ between tabs: two tabs that edit one
+ * A step is one record under `dataset\nversion\ndigest\nid`: another dataset may get the name later, and its version the
+ * number, and the digest of the commit tells them apart. Ids ascend with time and differ between tabs: two tabs that edit one
  * version keep the steps of both.
  */
 import type { Step } from "./steps";
@@ -96,6 +97,6 @@ export class KeptSteps implements StepStore {
 }
 
 /** The name of a version's steps. */
-export function placeOf(dataset: string, version: string): string {
-  return `${dataset}\n${version}`;
+export function placeOf(dataset: string, version: string, digest: string): string {
+  return `${dataset}\n${version}\n${digest}`;
 }
