@@ -228,7 +228,7 @@ def trace(self: HasViews[Any], row: int | str) -> Trace:  # noqa: D417 - a metho
         >>> _ = ds.commit("four")
         >>> with ds.run("first") as run:
         ...     _ = list(run.loader(batch_size=2))
-        >>> ds.delete(0)
+        >>> _ = ds.delete(0)
         >>> _ = ds.commit("three")
         >>> print(ds.trace(2))
         versions with 1 row: main@1 … main@2
@@ -271,7 +271,7 @@ def forget(  # noqa: D417 - a method: self
         >>> ds = tl.create("memory://doc-forget", {"name": "str"})
         >>> ds.extend({"name": ["Ana", "Ben", "Cem"]})
         >>> _ = ds.commit("three")
-        >>> ds.tag("v1")
+        >>> _ = ds.tag("v1")
         >>> report = ds.forget("name = 'Ben'")
         >>> ds["name"].to_list(), report.deleted, report.is_finished
         (['Ana', 'Cem'], ('v1',), False)

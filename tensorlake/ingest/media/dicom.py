@@ -78,6 +78,26 @@ def dicom(
     Raises:
         InvalidInputError: There is no series, a file is damaged, or slices are missing; the message
             names the first file of the series.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> import pydicom
+        >>> import tensorlake as tl
+        >>> Path("scans").mkdir()
+        >>> for place in range(3):
+        ...     image = pydicom.Dataset()
+        ...     image.SOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
+        ...     image.SOPInstanceUID, image.SeriesInstanceUID = f"1.2.3.{place}", "1.2.3"
+        ...     image.ImagePositionPatient = [0, 0, place]
+        ...     image.ImageOrientationPatient, image.PixelSpacing = [1, 0, 0, 0, 1, 0], [1, 1]
+        ...     image.file_meta = pydicom.dataset.FileMetaDataset()
+        ...     image.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+        ...     image.set_pixel_data(np.full((8, 9), place, "uint16"), "MONOCHROME2", 16)
+        ...     image.save_as(f"scans/{place}.dcm", enforce_file_format=True)
+        >>> ds = tl.ingest.dicom("scans", "memory://doc-ingest-dicom")
+        >>> ds["volume"].type, ds[0]["volume"].shape
+        (Dicom(dtype='uint16'), (3, 8, 9))
     """
     folder, files = source_path(src), SourceFiles(options.get("storage_options"))
     shown = public_url(folder)
