@@ -186,18 +186,22 @@ def read_series(
         try:
             files.append(parse_file(content))
             _frame_shape(files[-1])
-        except _BROKEN as error:
-            if path is None or not isinstance(error, ValueError):
-                raise
-            raise ValueError(f"of {path!r}: {error}") from error
+        except _broken() as error:
+            raise _refusal(error, path) from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _volume(files, headers, max_nbytes, sum(map(len, contents)))
     except _broken() as error:
-        if type(error) is ValueError:
-            raise
-        raise ValueError(f"it was cut or is damaged ({type(error).__name__}: {error})") from error
+        raise _refusal(error, None) from error
+
+
+def _refusal(error: Exception, path: str | None) -> ValueError:
+    """Return the error that names the damage of a file; pydicom's own are of many classes."""
+    reason = str(error)
+    if type(error) is not ValueError:
+        reason = f"it was cut or is damaged ({type(error).__name__}: {error})"
+    return ValueError(reason if path is None else f"of {path!r}: {reason}")
 
 
 def _volume(

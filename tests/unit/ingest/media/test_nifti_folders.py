@@ -102,7 +102,7 @@ def test_a_webdataset_has_files_and_comes_back(dataset, tmp_path):
     assert_same_volumes(back["volume"], dataset)
 
 
-def test_parquet_and_arrow_come_back(dataset, tmp_path):
+def test_parquet_and_arrow_bring_volumes_back(dataset, tmp_path):
     dataset.to_parquet(tmp_path / "scans.parquet")
 
     for back in (

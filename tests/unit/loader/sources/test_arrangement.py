@@ -59,7 +59,7 @@ def fill(url):
 
 @pytest.fixture(scope="module")
 def dataset():
-    with fill(f"memory://arranged-{next(NAMES)}") as filled:
+    with fill(f"memory://arrangement-{next(NAMES)}") as filled:
         yield filled
 
 
@@ -303,7 +303,7 @@ def test_explain_prices_the_rows_that_an_epoch_draws(dataset):
 
 
 def test_a_loader_returns_to_the_version_of_its_state():
-    with fill(f"memory://arranged-{next(NAMES)}") as moved:
+    with fill(f"memory://arrangement-{next(NAMES)}") as moved:
         loader = loader_of(moved, "balanced", batch_size=100)
         passed = iter(loader)
         before = [next(passed)["_row"] for _ in range(3)]
