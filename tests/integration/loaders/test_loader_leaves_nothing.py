@@ -166,6 +166,7 @@ def loader_objects():
 
 @EACH_WAY
 def test_nothing_is_left_and_no_collection_is_needed(pets, damaged, way):
+    whole(pets, damaged)  # opens the packs, which the dataset keeps open
     way(pets, damaged)  # what is made once a process, the storage loop above all
     assert threads_left() == []
     before = held()
