@@ -3,6 +3,7 @@
 settle_size        height, width      integers; a width left out is the height, or open
 settle_resampling  antialias, exact   True or False
 settle_probability probability        a number from 0 to 1
+check_choice       such as short      one of some words
 plain_number       any other number   NumPy's become Python's
 """
 
@@ -18,6 +19,7 @@ from tensorlake.quantities import checked_integer
 
 __all__ = [
     "SQUARE",
+    "check_choice",
     "is_number",
     "plain_number",
     "settle_probability",
@@ -99,6 +101,22 @@ def settle_probability(step: Any) -> None:
             f"{type(step).__name__}: probability is from 0 to 1, got {shown(given)}", actual=given
         )
     object.__setattr__(step, "probability", float(given))
+
+
+def check_choice(step: object, name: str, choices: tuple[str, ...]) -> None:
+    """Check an argument of a step whose values are words.
+
+    Raises:
+        InvalidInputError: It is another value.
+    """
+    value = getattr(step, name)
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInputError(
+            f"{type(step).__name__}: {name} is {' or '.join(map(repr, choices))}, got"
+            f" {shown(value)}",
+            argument=name,
+            actual=value,
+        )
 
 
 def is_number(value: Any) -> bool:

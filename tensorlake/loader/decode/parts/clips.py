@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
+from tensorlake.loader.decode.arguments import check_choice
 from tensorlake.loader.decode.step import PartStep
 from tensorlake.quantities import checked_integer, is_whole_number
 from tensorlake.types import Video
@@ -69,12 +70,7 @@ class Clip(PartStep):
             )
         if is_number:
             object.__setattr__(self, "start", int(self.start))
-        if not isinstance(self.short, str) or self.short not in _SHORT:
-            raise InvalidInputError(
-                f"Clip: short is {' or '.join(map(repr, _SHORT))}, got {shown(self.short)}",
-                argument="short",
-                actual=self.short,
-            )
+        check_choice(self, "short", _SHORT)
 
     @property
     def extent(self) -> int:

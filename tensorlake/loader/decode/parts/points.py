@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
+from tensorlake.loader.decode.arguments import check_choice
 from tensorlake.loader.decode.step import PartStep
 from tensorlake.quantities import checked_integer
 from tensorlake.types import PointCloud, PointRequest, level_counts
@@ -71,12 +72,7 @@ class PointSample(PartStep):
             most = len(level_counts(0)) - 1
             level = checked_integer(self.level, name="PointSample: level", least=0, most=most)
             object.__setattr__(self, "level", level)
-        if not isinstance(self.short, str) or self.short not in _SHORT:
-            raise InvalidInputError(
-                f"PointSample: short is {' or '.join(map(repr, _SHORT))}, got {shown(self.short)}",
-                argument="short",
-                actual=self.short,
-            )
+        check_choice(self, "short", _SHORT)
 
     def check(self, sample_type: SampleType, tensor: str) -> None:
         """Refuse other types than point clouds, and fields that the type leaves out."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.loader.decode.arguments import plain_number
+from tensorlake.loader.decode.arguments import check_choice, plain_number
 from tensorlake.loader.decode.sound.resampling import Ratio
 from tensorlake.loader.decode.sound.spectrum import MelScale, mel_bank, power_spectrum
 from tensorlake.loader.decode.step import PartStep
@@ -68,10 +68,7 @@ class AudioChunk:
         if self.start not in ("random", "center"):
             start = _checked_number(self.start, "AudioChunk: start", 0.0)
             object.__setattr__(self, "start", start)
-        if self.short not in ("keep", "pad"):
-            raise InvalidInputError(
-                f"AudioChunk: short is 'keep' or 'pad', got {shown(self.short)}", actual=self.short
-            )
+        check_choice(self, "short", ("keep", "pad"))
 
 
 @dataclass(frozen=True, slots=True)
