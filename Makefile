@@ -17,10 +17,10 @@ GROUP ?=
 
 # The groups of test-extras, and what each installs, in the versions of constraints/GROUP.txt and after torch where its tests
 # need that; they are in tests/extras/GROUP.
-EXTRAS := torch jax tf ray flwr media graphs lerobot trainers vision
+EXTRAS := torch jax tf ray flwr media graphs lerobot trainers vision croissant notebook
 EXTRAS_torch := torchdata
 EXTRAS_jax := jax orbax-checkpoint
-EXTRAS_tf := tensorflow-cpu
+EXTRAS_tf := tensorflow-cpu google-crc32c
 EXTRAS_ray := ray[data]
 EXTRAS_flwr := flwr
 EXTRAS_media := pillow imagecodecs
@@ -28,6 +28,8 @@ EXTRAS_graphs := torch_geometric
 EXTRAS_lerobot := lerobot
 EXTRAS_trainers := lightning transformers accelerate
 EXTRAS_vision := torchvision albumentations
+EXTRAS_croissant := mlcroissant pillow imagecodecs
+EXTRAS_notebook := anywidget
 TORCH_EXTRAS := torch ray graphs lerobot trainers vision
 
 BIN := $(VENV)/bin
@@ -37,7 +39,7 @@ STATIC := server/tensorlake_server/static/index.html
 NPM := $(shell command -v npm 2>/dev/null)
 VIEWER_SOURCES := $(shell find viewer -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup demo serve check test test-slow test-times test-extras soak bench bench-compare structure docs licences changes api viewer clean
+.PHONY: help setup demo serve check test test-slow test-times test-extras soak bench bench-compare structure docs licences changes release-check api viewer clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,7 +75,7 @@ $(BIN)/python:
 	@echo "make: there is no environment in '$(VENV)' yet; run: make setup" >&2; exit 1
 
 demo: setup ## from files to a trained model, on data in this repository, in about a minute
-	@$(BIN)/python examples/demo.py --lake $(LAKE) $(ARGS)
+	@$(BIN)/tensorlake demo --lake $(LAKE) $(ARGS)
 
 serve: setup ## open the viewer on what the demo made (LAKE=… for another lake)
 	@test -e $(LAKE) || { echo "make: there is no lake at '$(LAKE)' yet; run: make demo" >&2; exit 1; }
@@ -102,7 +104,7 @@ test-times: $(BIN)/python ## seconds of the default suite by room, held to tests
 	$(PYTEST_TWO) -p tests.tools.room_times --durations=30 $(ARGS)
 
 ifeq ($(GROUP),)
-test-extras: setup ## the tests with other libraries (GROUP=torch|jax|tf|ray|flwr|media|graphs|lerobot|trainers|vision: in its own environment)
+test-extras: setup ## the tests with other libraries (GROUP=torch|jax|tf|ray|flwr|media|graphs|lerobot|trainers|vision|croissant|notebook: in its own environment)
 	@echo "groups that are tested in an environment of their own (make test-extras GROUP=…): $(EXTRAS); now what is installed in $(VENV)"
 	$(BIN)/python -m pytest -m extras $(ARGS)
 else ifeq ($(EXTRAS_$(GROUP)),)
@@ -153,6 +155,9 @@ licences: $(BIN)/python ## refuse licences that are not permissive, in all that 
 
 changes: $(BIN)/python ## print the section of the changelog that the fragments in changes/ make
 	@$(BIN)/towncrier build --draft --version next
+
+release-check: setup viewer ## everything that a release needs, in a table (ARGS="versions golden": only these checks)
+	@$(BIN)/python -m tests.tools.release --torch "$(TORCH)" $(ARGS)
 
 api: setup viewer/node_modules/.ok ## describe the HTTP API anew, and make the viewer's types of it
 	$(BIN)/python server/make_openapi.py

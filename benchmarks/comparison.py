@@ -74,8 +74,23 @@ COMPARED = (
     Compared("reopening, local disk", "open-local", others={"Zarr": "Zarr"}),
     Compared("reopening, S3", "open-20ms", others={"Zarr": "Zarr"}),
     Compared("rows of one class among 10⁷", "query-label", others={"DuckDB": "DuckDB"}),
+    Compared(
+        "the same, one of 1,000 classes by a bitmap",
+        "search-where-label",
+        others={"DuckDB": "DuckDB"},
+    ),
     Compared("rows in a range among 200,000", "query-range", others={"DuckDB": "DuckDB"}),
     Compared("10 nearest among 200,000 vectors", "query-nearest", others={"DuckDB": "DuckDB"}),
+    Compared(
+        "10 nearest among 10⁶ vectors, by an index, recall ≥ 0.95",
+        "search-vectors-one",
+        others={"faiss in memory": "faiss IVFFlat"},
+    ),
+    Compared(
+        "10 best among 10⁶ texts, by words",
+        "search-texts",
+        others={"tantivy": "tantivy", "bm25s": "bm25s"},
+    ),
 )
 
 

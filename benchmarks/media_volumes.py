@@ -1,9 +1,14 @@
-"""Patches of 96³ at random places of a NIfTI volume, beside nibabel.
+"""Patches of 96³ of a NIfTI volume, at random places, or about voxels of a mask; beside nibabel.
 
 A scan of 192 × 256 × 256 voxels of 16 bits, smooth with noise. nibabel opens ``.nii.gz``, which it
 decompresses up to the patch, or ``.nii``, of which it reads the rows of the patch; all files are in
 the page cache. ``voxels read`` is the share of the stored bytes of the tiles over a patch, over the
 share of its voxels.
+
+Patches with a mask: half are about a voxel of one of two organs, as MONAI's RandCropByPosNegLabeld
+draws them. By hand: the volume and the mask are read by nibabel, the voxels found by NumPy once per
+volume, and patches cut from memory, two of each volume in a batch; each volume is read again, since
+data sets do not fit into memory. ``bytes read`` is of tensorlake's store, over both files' bytes.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from benchmarks.harness.runs import (
 __all__ = ["BENCHMARKS"]
 
 SHAPE, SIDE = (192, 256, 256), 96
+PAIRED_ROWS = 4
 PATCHES, ZIPPED_PATCHES = 16, 2
 OWN, ZIPPED, PLAIN = "tensorlake", "nibabel, .nii.gz", "nibabel, .nii"
 READ = "voxels read ÷ voxels"
@@ -89,6 +95,69 @@ def peer_patches(workspace: Workspace, *, ending: str, count: int) -> Measuremen
     return Measurement(watch.seconds, count, watch.cpu_seconds)
 
 
+def mask_file(workspace: Workspace) -> Path:
+    """Return a mask of two organs of the scan as a file."""
+    import nibabel
+
+    path = workspace.folder / "mask.nii.gz"
+    if not path.exists():
+        z, y, x = np.ogrid[: SHAPE[0], : SHAPE[1], : SHAPE[2]]
+        organ = (z - 90) ** 2 / 40**2 + (y - 120) ** 2 / 60**2 + (x - 130) ** 2 / 50**2 < 1
+        lesion = (z - 100) ** 2 + (y - 140) ** 2 + (x - 150) ** 2 < 7**2
+        codes = organ.astype(np.uint8) + lesion
+        nibabel.Nifti1Image(codes.T, np.eye(4)).to_filename(path)
+    return path
+
+
+def prepare_pair(workspace: Workspace) -> None:
+    for ending in (".nii.gz", ".nii"):
+        volume_file(workspace, ending)
+    mask_file(workspace)
+
+
+def own_pairs(workspace: Workspace) -> Measurement:
+    import nibabel
+
+    import tensorlake as tl
+
+    warm_up()
+    path = workspace.folder / "pairs.tl"
+    if not path.exists():
+        mask = tl.SegmentMask(["background", "organ", "lesion"], of="scan")
+        made = tl.create(str(path), {"scan": tl.Nifti("int16"), "mask": mask})
+        codes = np.asarray(nibabel.load(mask_file(workspace)).dataobj).T
+        for _ in range(PAIRED_ROWS):
+            made.append({"scan": volume_file(workspace), "mask": codes})
+        made.commit()
+    step = tl.decode.RandomPatch((SIDE,) * 3, n=2, center_on="mask", positive=0.5)
+    loader = tl.open(str(path)).loader(batch_size=2, shuffle=True, decode={"scan": step}, workers=1)
+    with stopwatch() as watch:
+        batches = [(batch["scan"].shape, batch["mask"].any()) for batch in loader]
+    assert len(batches) == PAIRED_ROWS // 2
+    assert any(found for _, found in batches)
+    return Measurement(watch.seconds, 2 * PAIRED_ROWS, watch.cpu_seconds)
+
+
+def peer_pairs(workspace: Workspace, *, ending: str) -> Measurement:
+    import nibabel
+
+    warm_up()
+    rng = np.random.default_rng(2)
+    path, mask_path = volume_file(workspace, ending), mask_file(workspace)
+    with stopwatch() as watch:
+        for _ in range(PAIRED_ROWS):
+            codes = np.asarray(nibabel.load(mask_path).dataobj).T
+            scan = nibabel.load(path).dataobj
+            voxels = scan if ending == ".nii" else np.asarray(scan).T
+            for _ in range(2):
+                wanted = np.flatnonzero((codes > 0) == (rng.random() < 0.5))
+                centre = np.array(np.unravel_index(wanted[rng.integers(len(wanted))], SHAPE))
+                box = region(tuple(np.clip(centre - SIDE // 2, 0, np.array(SHAPE) - SIDE).tolist()))
+                part = voxels[tuple(reversed(box))].T if ending == ".nii" else voxels[box].copy()
+                assert part.shape == codes[box].copy().shape
+    return Measurement(watch.seconds, 2 * PAIRED_ROWS, watch.cpu_seconds)
+
+
 BENCHMARKS = (
     Benchmark(
         name="volume_patch",
@@ -105,5 +174,20 @@ BENCHMARKS = (
         ),
         limits=(Limit(OWN, READ, at_most=2.6),),
         prepare=volume_file,
+    ),
+    Benchmark(
+        name="volume_patch_mask",
+        question=f"Patches of {SIDE}³ of a volume with those of its mask, half about its classes",
+        unit="patches/s",
+        contenders=(
+            Contender(OWN, own_pairs),
+            Contender(ZIPPED, partial(peer_pairs, ending=".nii.gz")),
+            Contender(PLAIN, partial(peer_pairs, ending=".nii")),
+        ),
+        goals=(
+            Goal(OWN, ZIPPED, 5, "CPU second"),
+            Goal(OWN, PLAIN, 1, "CPU second"),
+        ),
+        prepare=prepare_pair,
     ),
 )

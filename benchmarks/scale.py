@@ -150,7 +150,7 @@ def add_a_tensor(workspace: Workspace) -> Measurement:
 
 
 def settle(store: CountingStore) -> None:
-    """Wait for hints that are on their way, and count anew."""
+    """Wait for hints that are on their way, and count again."""
     from tensorlake.storage import runtime
 
     async def idle() -> None:
@@ -247,6 +247,66 @@ def delete_a_hundredth(workspace: Workspace) -> Measurement:
     return Measurement(watch.seconds, 1.0, watch.cpu_seconds, facts)
 
 
+def find_stale_rows(workspace: Workspace) -> Measurement:
+    """Find stale rows of a column computed from two tensors, 100 rows of which changed."""
+    lake = _lake(workspace, commits=10)
+    dataset, count = lake.dataset, len(lake.dataset)
+    dataset.add_tensor("derived", "int64", compute=len, inputs=["sample", "label"])
+    dataset.commit("declared")
+    chosen = np.sort(np.random.default_rng(0).choice(count, 100, replace=False))
+    places = {
+        "labels": ("label", chosen),
+        "samples in sequence": ("sample", np.arange(100) + count // 2),
+        "samples": ("sample", chosen),
+    }
+    facts: dict[str, float] = {}
+    seconds = cpu_seconds = 0.0
+    for what, (name, rows) in places.items():
+        _declare_computed(dataset)
+        _change(dataset, name, rows)
+        cold = open_on(lake.store)
+        lake.store.reset()
+        with stopwatch() as watch:
+            found = cold.stale("derived").rows
+        assert found.tolist() == rows.tolist()
+        facts[f"requests, {what}"] = lake.store.count()
+        facts[f"KB, {what}"] = lake.store.bytes_read / 1000
+        if what == "labels":
+            seconds, cpu_seconds = watch.seconds, watch.cpu_seconds
+    return Measurement(seconds, 1.0, cpu_seconds, facts)
+
+
+def _declare_computed(dataset: Dataset) -> None:
+    """Commit that all rows of the computed column are made of the cells that there are."""
+    from tensorlake.versions.rows.derived import derived_group, group_of
+
+    session = session_of(dataset)
+    with session.lock:
+        transaction = session.staging()
+        state = transaction.working()
+        spec = state.schema["derived"]
+        group = derived_group(spec, state.schema)
+        assert group is not None
+        covers = {id_: replace(one, state=state.roots[id_]) for id_, one in group.covers.items()}
+        transaction.stage_group(group_of(spec.id), replace(group, covers=covers))
+    dataset.commit("all rows are computed")
+
+
+def _change(dataset: Dataset, name: str, rows: np.ndarray) -> None:
+    """Commit values of some rows, as updates of large chunks do: without reading the chunks."""
+    session = session_of(dataset)
+    with session.lock:
+        transaction = session.staging()
+        spec = transaction.schema[name]
+        values = np.arange(100) if name == "label" else [b"another"] * len(rows)
+        extents = transaction.store_column(spec, spec.type.convert(values, tensor=name))
+        edits = [
+            (row, row + 1, extents.slice_rows(at, at + 1)) for at, row in enumerate(rows.tolist())
+        ]
+        transaction.edit(spec, edits, rows)
+    dataset.commit("100 rows")
+
+
 def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
@@ -267,6 +327,7 @@ BENCHMARKS = (
             Contender("open an old version", an_old_version),
             Contender("locate 10⁶ sorted rows", plan),
             Contender("delete 1%, commit", delete_a_hundredth),
+            Contender("find 100 stale rows", find_stale_rows),
         ),
         limits=(
             Limit("open", "requests", at_most=4),
@@ -282,6 +343,8 @@ BENCHMARKS = (
             Limit("locate 10⁶ sorted rows", "", at_most=100),
             Limit("delete 1%, commit", "MB written", at_most=20),
             Limit("delete 1%, commit", "GETs in a row, after", at_most=5),
+            Limit("find 100 stale rows", "requests, labels", at_most=20),
+            Limit("find 100 stale rows", "requests, samples in sequence", at_most=20),
         ),
     ),
 )

@@ -5,7 +5,8 @@ the recall that it measured when it was built, the others on half of the queries
 by Zipf's law; questions have one to four of them. All have two threads. An index is built once for
 all rounds; its own benchmark measures that.
 
-Peers run in an environment of their own, by ``peers/scripts/search_tasks.py``.
+usearch is not among the peers: its graph of a million vectors takes more than ten minutes to build
+on two cores. Peers run in an environment of their own, by ``peers/scripts/search_tasks.py``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from benchmarks.peers.environments import Environment
 from benchmarks.peers.processes import ask
 from benchmarks.peers.storage import Peer
 
-__all__ = ["BENCHMARKS"]
+__all__ = ["BENCHMARKS", "K", "texts_dataset", "texts_folder", "vectors_dataset", "vectors_folder"]
 
 DIM, CENTRES, SPREAD = 128, 2000, 0.5
 QUERIES, AT_ONCE, K = 256, 64, 10
@@ -41,7 +42,7 @@ LIMIT_S = 1800  # of a peer's process, which builds an index in its first run
 ENVIRONMENT = Environment(
     "search", ("faiss-cpu", "usearch", "pylance", "tantivy", "bm25s", "numpy")
 )
-VECTOR_PEERS = (("faiss", "faiss IVFFlat"), ("usearch", "usearch"), ("lance", "Lance IVF_PQ"))
+VECTOR_PEERS = (("faiss", "faiss IVFFlat"), ("lance", "Lance IVF_PQ"))
 TEXT_PEERS = (("tantivy", "tantivy"), ("bm25s", "bm25s"))
 
 
@@ -91,7 +92,7 @@ def texts_folder(workspace: Workspace) -> Path:
     return folder
 
 
-def _vectors_dataset(workspace: Workspace) -> Any:
+def vectors_dataset(workspace: Workspace) -> Any:
     import tensorlake as tl
 
     folder = vectors_folder(workspace)
@@ -106,7 +107,7 @@ def _vectors_dataset(workspace: Workspace) -> Any:
     return ds
 
 
-def _texts_dataset(workspace: Workspace) -> Any:
+def texts_dataset(workspace: Workspace) -> Any:
     import tensorlake as tl
 
     folder = texts_folder(workspace)
@@ -133,7 +134,7 @@ def _timed(work: Callable[[Any], Any], items: list[Any], amount: int) -> tuple[M
 def ours_vectors(workspace: Workspace, at_once: int, *, exact: bool = False) -> Measurement:
     """Search by the index, or compare all."""
     warm_up()
-    ds = _vectors_dataset(workspace)
+    ds = vectors_dataset(workspace)
     folder = vectors_folder(workspace)
     queries = np.load(folder / "queries.npy")[: EXACT_QUERIES if exact else QUERIES]
     groups = [queries[at : at + at_once] for at in range(0, len(queries), at_once)]
@@ -154,7 +155,7 @@ def ours_vectors(workspace: Workspace, at_once: int, *, exact: bool = False) -> 
 def ours_texts(workspace: Workspace) -> Measurement:
     """Search by the index."""
     warm_up()
-    ds = _texts_dataset(workspace)
+    ds = texts_dataset(workspace)
     questions = json.loads((texts_folder(workspace) / "questions.json").read_text())
     return _timed(lambda one: ds.search("text", one, K).rows, questions, len(questions))[0]
 
@@ -162,7 +163,7 @@ def ours_texts(workspace: Workspace) -> Measurement:
 def ours_build(workspace: Workspace, column: str) -> Measurement:
     """Build an index, and throw it away."""
     warm_up()
-    ds = _vectors_dataset(workspace) if column == "vec" else _texts_dataset(workspace)
+    ds = vectors_dataset(workspace) if column == "vec" else texts_dataset(workspace)
     with stopwatch() as watch:
         ds.create_index(column, "vector" if column == "vec" else "text", name="again")
     measured = Measurement(watch.seconds, len(ds), watch.cpu_seconds)

@@ -25,7 +25,7 @@ from benchmarks.harness.runs import (
 
 __all__ = ["BENCHMARKS"]
 
-CLASSES, REPEATS, THREADS = 1000, 20, 2
+CLASSES, REPEATS, THREADS = 1000, 50, 2
 APPENDED = 10_000
 
 CONDITIONS = {

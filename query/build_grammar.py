@@ -1,5 +1,7 @@
 """Compile the TQL grammar: hatch's build hook, and `python query/build_grammar.py` in a checkout.
 
+The hook also puts the files of `tensorlake.datasets`, in a checkout examples/data, into a wheel.
+
 A wheel gets the compiled grammar beside `tql.lark`; so does the source tree, where git ignores it.
 Without it every process builds its parser again, which takes half a second. `grammar.py` documents
 when the file is used.
@@ -19,8 +21,9 @@ class GrammarHook(BuildHookInterface[Any]):
     """Writes the compiled grammar before the files of a wheel are collected."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and have the wheel include what git ignores."""
-        del version  # standard and editable: the same file
+        """Compile, and have the wheel include what git ignores, and the files of datasets."""
+        if version != "editable":
+            build_data["force_include"]["examples/data"] = "tensorlake/datasets/data"
         path = compile_grammar()
         build_data["artifacts"].append(f"/{path.relative_to(self.root).as_posix()}")
 

@@ -22,7 +22,7 @@ from tensorlake.errors import __all__ as _error_names
 from tensorlake.errors import no_such_name
 
 if TYPE_CHECKING:
-    from tensorlake import errors, ingest
+    from tensorlake import datasets, errors, ingest
     from tensorlake.dataset import (
         Commit,
         Dataset,
@@ -48,19 +48,25 @@ if TYPE_CHECKING:
     )
     from tensorlake.dataset.handles.concat import concat
     from tensorlake.dataset.handles.mix import Mix, mix
+    from tensorlake.dataset.handles.schema import ValidationReport
     from tensorlake.dataset.maintenance.check import CheckReport
     from tensorlake.dataset.maintenance.copy import CopyReport
     from tensorlake.dataset.maintenance.forgotten import ForgetReport
     from tensorlake.dataset.maintenance.optimize import OptimizeReport
+    from tensorlake.dataset.quality.duplicates import find_duplicates
+    from tensorlake.dataset.quality.label_issues import find_label_issues
     from tensorlake.dataset.runs.places import Runs, open_run, open_runs
     from tensorlake.dataset.runs.run import Run
     from tensorlake.dataset.transform.loaders import loader_from_state
     from tensorlake.dataset.transform.map_report import MapReport
+    from tensorlake.dataset.transform.refresh import RefreshReport
     from tensorlake.dataset.write.upsert import Upserted
     from tensorlake.loader import (
         collate,
         decode,
     )
+    from tensorlake.loader.engine.metrics import LoaderMetrics
+    from tensorlake.storage import set_link_credentials
     from tensorlake.types import (
         Array,
         Audio,
@@ -77,6 +83,7 @@ if TYPE_CHECKING:
         InstanceMask,
         Json,
         Keypoints,
+        Link,
         Mesh,
         Nifti,
         PointCloud,
@@ -129,10 +136,16 @@ _HOMES = {
     "tensorlake.dataset.maintenance.copy": ("CopyReport",),
     "tensorlake.dataset.maintenance.forgotten": ("ForgetReport",),
     "tensorlake.dataset.maintenance.optimize": ("OptimizeReport",),
+    "tensorlake.dataset.quality.duplicates": ("find_duplicates",),
+    "tensorlake.dataset.quality.label_issues": ("find_label_issues",),
     "tensorlake.dataset.runs.places": ("Runs",),
     "tensorlake.dataset.runs.run": ("Run",),
     "tensorlake.dataset.transform.map_report": ("MapReport",),
+    "tensorlake.dataset.transform.refresh": ("RefreshReport",),
+    "tensorlake.dataset.handles.schema": ("ValidationReport",),
     "tensorlake.dataset.write.upsert": ("Upserted",),
+    "tensorlake.loader.engine.metrics": ("LoaderMetrics",),
+    "tensorlake.storage": ("set_link_credentials",),
     "tensorlake.versions": ("CollectionReport", "ExpiryReport"),
     "tensorlake.dataset.transform.loaders": ("loader_from_state",),  # likewise
     "tensorlake.dataset.handles.mix": (
@@ -155,6 +168,7 @@ _HOMES = {
         "InstanceMask",
         "Json",
         "Keypoints",
+        "Link",
         "Mesh",
         "Nifti",
         "PointCloud",
@@ -179,6 +193,7 @@ _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in name
 }
 _MODULES = {
     "collate": "tensorlake.loader.config.collate",
+    "datasets": "tensorlake.datasets",
     "decode": "tensorlake.loader.decode",
     "errors": "tensorlake.errors",
     "ingest": "tensorlake.ingest",
@@ -211,6 +226,8 @@ __all__ = [
     "InstanceMask",
     "Json",
     "Keypoints",
+    "Link",
+    "LoaderMetrics",
     "MapReport",
     "MergeConflict",
     "MergeReport",
@@ -222,6 +239,7 @@ __all__ = [
     "Polygon",
     "Predicate",
     "Ragged",
+    "RefreshReport",
     "Row",
     "Run",
     "Runs",
@@ -237,34 +255,33 @@ __all__ = [
     "Updated",
     "Upserted",
     "Uuid",
+    "ValidationReport",
     "Video",
     "View",
     "collate",
     "concat",
     "copy",
     "create",
+    "datasets",
     "decode",
     "delete",
     "errors",
     "exists",
+    "find_duplicates",
+    "find_label_issues",
     "infer_schema",
     "ingest",
     "loader_from_state",
     "mix",
     "run",
     "runs",
+    "set_link_credentials",
     "udf",
 ]
 # Not "list" and "open": a star import would replace the builtins.
 __all__ += [name for name in _error_names if name.endswith(("Error", "Warning"))]
 
-_LATER = {
-    "Link": "files are kept whole: tl.Bytes(), or their address as 'str'",
-}
-"""Types that a later version has, and what holds such data in this one."""
-
 _NEIGHBOURS = {
-    **{name: f"it comes in a later version\n{instead}" for name, instead in _LATER.items()},
     **dict.fromkeys(
         ("load", "load_dataset", "connect", "dataset"), "datasets open by tl.open(url)"
     ),

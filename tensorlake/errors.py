@@ -7,7 +7,7 @@
     │   └── ViewNotFoundError (KeyError) · IndexNotFoundError (KeyError)
     ├── InvalidInputError (ValueError)     change the input
     │   ├── DTypeMismatchError (TypeError) · ShapeMismatchError · UnknownClassError
-    │   └── MissingTensorError (KeyError) · SchemaError · RaggedBatchError
+    │   └── MissingTensorError (KeyError) · SchemaError · RaggedBatchError · ConstraintError
     ├── InvalidStateError (RuntimeError)   change the order of calls
     │   └── StaleViewError · StateMismatchError · UncommittedChangesError · ReadOnlyError
     ├── ConflictError                      refresh, then commit again
@@ -39,9 +39,11 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 __all__ = [
-    "AccessError", "CommitOutcomeUnknownError", "ConflictError", "CorruptSampleError",
-    "CorruptionError", "DTypeMismatchError", "DamagedBranchWarning", "DamagedIndexWarning",
+    "AccessError", "CommitOutcomeUnknownError", "ConflictError", "ConstraintError",
+    "CorruptSampleError", "CorruptionError", "DTypeMismatchError", "DamagedBranchWarning",
+    "DamagedIndexWarning",
     "DamagedTagWarning", "DatasetNotFoundError", "EmptySideWarning", "ExpiredError",
+    "IndependentDrawsWarning",
     "IndexNotFoundError", "InvalidInputError", "InvalidStateError", "MissingExtraError",
     "MissingTensorError", "NewerVersionWarning", "NotFoundError", "NullColumnWarning", "QueryError",
     "QueryLimitError", "QueryNameError", "QuerySyntaxError", "QueryTypeError",
@@ -217,6 +219,10 @@ class RaggedBatchError(InvalidInputError):
     """Samples of different shapes cannot be stacked into one batch."""
 
 
+class ConstraintError(InvalidInputError):
+    """Rows would break a constraint of the dataset; nothing was published."""
+
+
 class InvalidStateError(TensorlakeError, RuntimeError):
     """The call does not fit what came before it."""
 
@@ -345,6 +351,10 @@ class DamagedTagWarning(TensorlakeWarning):
 
 class EmptySideWarning(TensorlakeWarning):
     """A subset of a split got no row: too few rows, or groups, for its fraction."""
+
+
+class IndependentDrawsWarning(TensorlakeWarning):
+    """Tensors of equal shapes are cut at random, each at places of its own."""
 
 
 class NewerVersionWarning(TensorlakeWarning):

@@ -17,11 +17,12 @@ const LAYERS = [
   ["main.ts"],
   ["app/"],
   ["panels/schema/"],
-  ["panels/editor/", "panels/edits/", "panels/grid/", "panels/map/", "panels/sample/", "panels/statistics/", "panels/versions/"],
+  ["panels/check/", "panels/editor/", "panels/edits/", "panels/grid/", "panels/map/", "panels/runs/", "panels/sample/", "panels/statistics/", "panels/versions/"],
   ["controls/", "state/"],
   ["fetch/"],
   ["overlays/"],
   ["lenses/"],
+  ["players/"],
   ["canvas/", "classes/", "query/"],
   ["api/", "format.ts"],
 ];

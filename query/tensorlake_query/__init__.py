@@ -11,7 +11,7 @@ from tensorlake_query.api import CompiledQuery, Limits, QueryResult, compile_que
 from tensorlake_query.complete import Completion, complete
 from tensorlake_query.functions import Function, is_function
 from tensorlake_query.functions.plug_ins import plug_in_names
-from tensorlake_query.functions.row_values import row_function
+from tensorlake_query.functions.row_values import ReadRows, row_function
 from tensorlake_query.functions.user import user_function
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import (
@@ -80,6 +80,7 @@ __all__ = [
     "QueryUnsupportedError",
     "RaggedBatch",
     "ReadCost",
+    "ReadRows",
     "RunSource",
     "SourceBatch",
     "Tables",

@@ -16,14 +16,14 @@ from msgspec import structs
 from tensorlake_query.binding.compile import bind_statement
 from tensorlake_query.binding.scope import Environment
 from tensorlake_query.execution.batches import compute
-from tensorlake_query.execution.columns import Meter, SourceReader
+from tensorlake_query.execution.columns import SourceReader
 from tensorlake_query.execution.evaluate import Scope
 from tensorlake_query.execution.executor import Executor
 from tensorlake_query.execution.lookups import Found, found_by_indexes
-from tensorlake_query.execution.run import Deadline, Run, StepCounts
+from tensorlake_query.execution.run import Deadline, Run, StepCounts, WatchedTables
 from tensorlake_query.execution.subqueries import ResultSource
 from tensorlake_query.functions.registry import Function
-from tensorlake_query.planning.estimate import expected_reads, scanned_source
+from tensorlake_query.planning.estimate import expected_reads, filtered_sides, scanned_source
 from tensorlake_query.planning.explain import explain
 from tensorlake_query.planning.nearest import order_indexes
 from tensorlake_query.planning.plan import (
@@ -48,8 +48,8 @@ from tensorlake_query.syntax.errors import (
 )
 from tensorlake_query.syntax.parser import check_depth, parse
 from tensorlake_query.syntax.printer import print_query
-from tensorlake_query.values.bound import QueryRef, walk_bound
 from tensorlake_query.values.memory import Account
+from tensorlake_query.values.meter import Meter
 from tensorlake_query.values.seeds import seeded
 from tensorlake_query.values.source import (
     Batch,
@@ -148,12 +148,15 @@ class CompiledQuery:
         columns: names and types of the output, in order.
         selects_rows: whether the result is rows of a source (not of groups, not a plan).
         warnings: what its writer may not have meant.
+        is_repeatable: whether compiling it again with equal arguments gives the same plan; not
+            where it draws from a seed, or calls functions of the user.
     """
 
     text: str
     columns: Mapping[str, ColumnType]
     selects_rows: bool
     warnings: tuple[str, ...]
+    is_repeatable: bool
     _statement: Statement = field(repr=False)
     _written: str = field(repr=False)
     _explains: bool = field(repr=False, default=False)
@@ -178,25 +181,18 @@ class CompiledQuery:
         plan = self._statement.plan
         if source is None:
             return explain(plan)
-        found = self._found(source)
-        ranges = None if found is None else found.candidates()
-        lines = [] if found is None else [found.describe()]
         scanned = scanned_source(plan, source)
+        found = None if scanned is None else self._found(*scanned)
+        ranges = None if found is None else found.candidates()
+        sides = [self._found(*side) for side in filtered_sides(plan, source)]
+        lines = [each.describe() for each in (found, *sides) if each is not None]
         if scanned is not None:
             lines += order_indexes(plan, scanned[1])
         return "\n".join([explain(plan), *lines, *expected_reads(plan, source, ranges)])
 
-    def _found(self, source: ColumnSource) -> Found | None:
+    def _found(self, scan: Scan, asked: ColumnSource) -> Found | None:
         """Ask indexes, as a run does, about conditions without queries: these are not run."""
-        scanned = scanned_source(self._statement.plan, source)
-        if scanned is None:
-            return None
-        scan, asked = scanned
-        plain = tuple(
-            each
-            for each in scan.lookups
-            if not any(isinstance(node, QueryRef) for node in walk_bound(each))
-        )
+        plain = tuple(each for each in scan.lookups if all(one.is_fixed for one in each.questions))
         with self._run(Limits()).entered() as run:
             reader = SourceReader(asked, run.meter, Executor(asked, run).answer)
             return found_by_indexes(structs.replace(scan, lookups=plain), reader, run.text)
@@ -383,10 +379,20 @@ def compile_query(
         QueryTypeError: parts of it do not fit together.
         QueryLimitError: it is too long, nested too deeply, or a limit was passed.
     """
+    called: set[str] = set()
 
     def environment(written: str) -> Environment:
+        deadline = (limits or Limits()).deadline(written)
+        opened = WatchedTables(tables, deadline) if tables and deadline.may_end else tables
         return Environment(
-            source_schema, params or {}, written, tables, functions or {}, seed or 0, optimize
+            source_schema,
+            params or {},
+            written,
+            opened,
+            functions or {},
+            seed or 0,
+            optimize,
+            used_functions=called,
         )
 
     if text is not None and isinstance(query, ast.Query | ast.SetQuery):
@@ -395,11 +401,13 @@ def compile_query(
     else:
         parsed, statement = _bound(query, environment, limits or Limits())
         text = query if isinstance(query, str) else print_query(parsed)
+    canonical, is_random = _canonical(parsed, seed)
     return CompiledQuery(
-        text=_canonical(parsed, seed),
+        text=canonical,
         columns={PLAN_COLUMN: TEXT} if parsed.explain else statement.columns,
         selects_rows=statement.selects_rows and not parsed.explain,
         warnings=warnings_of(statement.plan),
+        is_repeatable=not is_random and not called,
         _statement=statement,
         _written=text,
         _explains=parsed.explain,
@@ -407,10 +415,13 @@ def compile_query(
     )
 
 
-def _canonical(query: ast.Statement, seed: int | None) -> str:
+def _canonical(query: ast.Statement, seed: int | None) -> tuple[str, bool]:
+    """Return the canonical text, and whether it draws from the seed."""
     text = print_query(query)
     is_random = "RANDOM()" in text or "SAMPLE BY" in text
-    return print_query(seeded(query, seed)) if is_random and seed is not None else text
+    if is_random and seed is not None:
+        text = print_query(seeded(query, seed))
+    return text, is_random
 
 
 def _bound(

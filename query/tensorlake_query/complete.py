@@ -63,7 +63,8 @@ def complete(text: str, cursor: int, schema: Mapping[str, ColumnType]) -> tuple[
 def _classes(before: str, schema: Mapping[str, ColumnType]) -> Iterator[Completion]:
     found = _LABEL.search(before)
     label = (found.group(1) or found.group(2)) if found else ""
-    names = schema[label].names if label in schema else None
+    kind = schema.get(label)
+    names = None if kind is None else kind.names or kind.class_names
     for name in filter(None, names or ()):  # a class that was dropped has none
         escaped = name.replace("'", "''")
         yield Completion(f"'{escaped}'", "class", f"class of {label}")

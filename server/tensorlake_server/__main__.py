@@ -22,6 +22,7 @@ import uvicorn
 from starlette.concurrency import run_in_threadpool
 
 from tensorlake.errors import InvalidInputError, TensorlakeError, UnsupportedFeatureError
+from tensorlake.storage import split_url
 from tensorlake_server.app.app import create_app
 from tensorlake_server.request.slow_clients import configure
 from tensorlake_server.settings.config import LATER, OPTIONS, print_config, resolve_options
@@ -53,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = replace(asked, port=listening.getsockname()[1])
         app = create_app(settings)
         datasets = app.state.lake.names()
+        if not datasets and not settings.write:
+            _check_folder(settings.url)
     except TensorlakeError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE_ERROR if isinstance(error, InvalidInputError) else 1
@@ -124,6 +127,21 @@ class DrainingServer(uvicorn.Server):
         app: Any = self.config.app
         app.state.streams.drain()
         app.state.batch_streams.drain()
+
+
+def _check_folder(url: str) -> None:
+    """Refuse to show a local folder that is not there: most likely its name is misspelt.
+
+    Raises:
+        InvalidInputError: It is not there.
+    """
+    scheme, path = split_url(url)
+    if scheme == "file" and not Path(path).exists():
+        raise InvalidInputError(
+            f"there is no folder {path!r} to serve\n"
+            "give the folder of a dataset or of a lake; --write serves one that is yet to be made",
+            actual=url,
+        )
 
 
 def _stop_with_parent(server: DrainingServer) -> None:
@@ -220,6 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", metavar="N", help="not supported yet: start more servers")
     parser.add_argument("--write", action=set_true, help="those whose scopes allow it may write")
     parser.add_argument("--presign", action=set_true, help="packs are read by signed links")
+    parser.add_argument("--follow-links", action=set_true, help="files that links name are read")
     parser.add_argument("--audit-log", type=Path, metavar="FILE", help="note who did what, when")
     parser.add_argument("--audit-nbytes", type=int, help="of its file, before another is begun")
     parser.add_argument("--audit-files", type=int, help="earlier ones that are kept; 0: all")

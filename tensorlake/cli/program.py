@@ -13,6 +13,7 @@ from tensorlake.cli.commands.bench import bench
 from tensorlake.cli.commands.branch import branch
 from tensorlake.cli.commands.check import check
 from tensorlake.cli.commands.copy import copy
+from tensorlake.cli.commands.demo import demo
 from tensorlake.cli.commands.diff import diff
 from tensorlake.cli.commands.doctor import doctor
 from tensorlake.cli.commands.du import du
@@ -86,6 +87,7 @@ app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(exits_cleanly(with_terms(serve)))
 app.add_typer(token, rich_help_panel="Serve")
+_register("Serve", demo)
 _register("Maintenance", check, optimize, expire, gc, doctor)
 app.add_typer(index, rich_help_panel="Maintenance")
 for _name, _why in LATER.items():

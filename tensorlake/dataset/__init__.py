@@ -8,6 +8,7 @@ from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.display.viewer import check_server_is_installed, check_viewer_is_built
 from tensorlake.dataset.export.files import leads_outside
 from tensorlake.dataset.export.headers import stage_header
+from tensorlake.dataset.export.tfrecord import SHAPE_FEATURE, TYPES_FILE, masked_crc
 from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
 from tensorlake.dataset.handles.open import create, open_dataset
 from tensorlake.dataset.handles.row import Group, Row
@@ -15,9 +16,17 @@ from tensorlake.dataset.handles.tensor import Tensor
 from tensorlake.dataset.history.commit import Commit
 from tensorlake.dataset.history.ingest_report import IngestReport, SkippedItem
 from tensorlake.dataset.history.log import Log
-from tensorlake.dataset.history.merge import MergeConflict, MergeReport, list_disputed
+from tensorlake.dataset.history.merge import (
+    Disputed,
+    MergeConflict,
+    MergeReport,
+    list_disputed,
+)
+from tensorlake.dataset.history.merge import merge as merge_decided
 from tensorlake.dataset.maintenance.check import check_url
 from tensorlake.dataset.maintenance.copy import copy
+from tensorlake.dataset.quality.duplicates import duplicates_of
+from tensorlake.dataset.quality.label_issues import label_issues_of
 from tensorlake.dataset.query.predicate import Predicate
 from tensorlake.dataset.query.udf import udf
 from tensorlake.dataset.remote.sandbox import (
@@ -29,9 +38,12 @@ from tensorlake.dataset.remote.sandbox import (
     note_condition,
     query_inside,
     replay_inside,
+    runs_inside,
     saved_inside,
     search_inside,
     serve_loader,
+    step_inside,
+    steps_inside,
 )
 from tensorlake.dataset.remote.write_session import Work, begin_work
 from tensorlake.dataset.sync.classes import class_codes, class_keys
@@ -58,6 +70,7 @@ from tensorlake.dataset.write.file_names import (
     SHAPES,
     VALUES,
     codec_of_files,
+    common_codec,
     split_member,
 )
 from tensorlake.dataset.write.infer_schema import (
@@ -75,12 +88,15 @@ __all__ = [
     "IMAGE_ENDINGS",
     "SCHEMA_KEYWORD",
     "SHAPES",
+    "SHAPE_FEATURE",
+    "TYPES_FILE",
     "VALUES",
     "Action",
     "Commit",
     "Comparison",
     "Dataset",
     "Diff",
+    "Disputed",
     "Entries",
     "Group",
     "IngestReport",
@@ -114,11 +130,13 @@ __all__ = [
     "class_codes",
     "class_keys",
     "codec_of_files",
+    "common_codec",
     "complete_inside",
     "converted_rows",
     "copy",
     "create",
     "delete",
+    "duplicates_of",
     "exists",
     "explain_inside",
     "extend_rows",
@@ -132,10 +150,13 @@ __all__ = [
     "infer_types",
     "insert_inside",
     "is_float",
+    "label_issues_of",
     "leads_outside",
     "list_datasets",
     "list_disputed",
     "lists_of",
+    "masked_crc",
+    "merge_decided",
     "next_row_ids",
     "note_condition",
     "open_dataset",
@@ -143,6 +164,7 @@ __all__ = [
     "replay_inside",
     "row_ids_of",
     "rowset_of",
+    "runs_inside",
     "saved_inside",
     "search_inside",
     "serve_loader",
@@ -150,6 +172,8 @@ __all__ = [
     "split_member",
     "stage_header",
     "stamp_of",
+    "step_inside",
+    "steps_inside",
     "type_of_column",
     "udf",
     "update_digest",

@@ -35,8 +35,21 @@ from tensorlake.format.chunk.units import (
     unit_of_rows,
     unit_ranges,
     unit_starts,
+    usual_units,
 )
-from tensorlake.format.coverage import Coverage, Reads, edits_between, restated, unchanged_rows
+from tensorlake.format.coverage import (
+    Coverage,
+    Reads,
+    carried,
+    cells_at,
+    covering,
+    edits_between,
+    restated,
+    rewritten_rows,
+    same_extents,
+    unchanged_rows,
+    with_cells,
+)
 from tensorlake.format.entry.changes import (
     SCHEMA_CHANGES,
     ChangedRows,
@@ -44,6 +57,8 @@ from tensorlake.format.entry.changes import (
     changed_rows,
     unite_rows,
 )
+from tensorlake.format.entry.compute import Compute
+from tensorlake.format.entry.constraints import Constraint
 from tensorlake.format.entry.entry import (
     DAMAGE,
     ENTRY_KINDS,
@@ -66,7 +81,8 @@ from tensorlake.format.entry.groups import (
     cover_roots,
     group_roots,
 )
-from tensorlake.format.entry.schema import Schema, TensorSpec, check_tensor_name, new_tensor_id
+from tensorlake.format.entry.names import check_tensor_name, new_tensor_id
+from tensorlake.format.entry.schema import Schema, TensorSpec
 from tensorlake.format.entry.summary_line import EntryLine
 from tensorlake.format.index.bounds import PhysicalBounds
 from tensorlake.format.index.extents import MAX_EXTENT_ROWS, NO_PACK, Extents
@@ -195,6 +211,8 @@ __all__ = [
     "ChunkLayout",
     "Codec",
     "ColumnGroup",
+    "Compute",
+    "Constraint",
     "Coverage",
     "Descriptor",
     "Entry",
@@ -236,6 +254,8 @@ __all__ = [
     "Units",
     "branch_prefix",
     "canonical_bytes",
+    "carried",
+    "cells_at",
     "changed_rows",
     "check_group_name",
     "check_in_place",
@@ -246,6 +266,7 @@ __all__ = [
     "checksum_of",
     "column_groups",
     "cover_roots",
+    "covering",
     "decode",
     "decode_alike",
     "decode_chunk",
@@ -288,11 +309,13 @@ __all__ = [
     "read_json_pages",
     "read_table",
     "restated",
+    "rewritten_rows",
     "row_ids",
     "row_in_unit",
     "rows_in_units",
     "rows_of",
     "rows_per_unit",
+    "same_extents",
     "seal",
     "sealed_digest",
     "select_ranges",
@@ -308,4 +331,6 @@ __all__ = [
     "unit_starts",
     "unite_rows",
     "unseal",
+    "usual_units",
+    "with_cells",
 ]

@@ -40,7 +40,19 @@ if TYPE_CHECKING:
 
     from tensorlake.format.spec.spec import PackId
 
-__all__ = ["Coverage", "Reads", "edits_between", "restated", "same_extents", "unchanged_rows"]
+__all__ = [
+    "Coverage",
+    "Reads",
+    "carried",
+    "cells_at",
+    "covering",
+    "edits_between",
+    "restated",
+    "rewritten_rows",
+    "same_extents",
+    "unchanged_rows",
+    "with_cells",
+]
 
 RowRanges = npt.NDArray[np.int64]
 """Physical rows as ranges [start, stop), shape (n, 2): ascending, and apart from each other."""
@@ -152,9 +164,13 @@ class Coverage:
         Raises:
             CorruptionError: A page is damaged or missing.
         """
-        if Reads.of(spec, self.reads) != self.reads:
+        if not self.is_read_as(spec):
             return np.empty((0, 2), np.int64)
         return await unchanged_rows(self.state, now, pages)
+
+    def is_read_as(self, spec: Mapping[str, Any]) -> bool:
+        """Whether a tensor's stored cells are read as they were."""
+        return Reads.of(spec, self.reads) == self.reads
 
 
 async def unchanged_rows(
@@ -176,6 +192,53 @@ async def unchanged_rows(
     found = await runtime.gather_bounded(reads, limit=RANGES_AT_ONCE)
     edges = np.concatenate(([0], apart.reshape(-1), [rows])).reshape(-1, 2)
     return _joined([edges, *found])
+
+
+async def rewritten_rows(
+    one: Root[Extents],
+    other: Root[Extents],
+    pages: PageSource | PageReader,
+    known: RowRanges,
+    most_nbytes: int,
+) -> RowRanges:
+    """Return rows that two trees have in different chunks, whose values may be equal.
+
+    Args:
+        one: A tree.
+        other: Another tree of the tensor.
+        pages: Where to read pages.
+        known: Rows that need not be among them.
+        most_nbytes: Chunks that take more, in both trees together, are left out.
+    """
+    reader = as_page_reader(pages)
+    rows = min(one.rows, other.rows)
+    edges = np.minimum(np.concatenate(([0], known.reshape(-1), [rows])), rows).reshape(-1, 2)
+    found: list[RowRanges] = []
+    seen: set[tuple[PackId, int]] = set()
+    for start, stop in _united(edges, rows).tolist():
+        sides = [await _extents(root, reader, start, stop) for root in (one, other)]
+        most_nbytes -= sum(_unseen_nbytes(side, seen) for side in sides)
+        if most_nbytes < 0:
+            break
+        cuts = np.union1d(*(side.stops for side in sides))
+        starts = np.concatenate(([0], cuts[:-1])).astype(np.int64)
+        is_stored = np.ones(len(cuts), np.bool_)
+        for side in sides:
+            entry = np.searchsorted(side.stops, starts, side="right")
+            is_stored &= side.pack[entry] != NO_PACK
+        found.append(start + np.stack((starts, cuts), axis=1)[is_stored])
+    return _joined(found)
+
+
+def _unseen_nbytes(extents: Extents, seen: set[tuple[PackId, int]]) -> int:
+    """Return the bytes of chunks that were not seen before; they have been from now on."""
+    total = 0
+    columns = extents.pack.tolist(), extents.offset.tolist(), extents.nbytes.tolist()
+    for pack, offset, nbytes in zip(*columns, strict=True):
+        if pack != NO_PACK and (place := (extents.packs[pack], offset)) not in seen:
+            seen.add(place)
+            total += nbytes
+    return total
 
 
 def same_extents(one: Extents, other: Extents) -> RowRanges:
@@ -209,15 +272,86 @@ async def restated(
         pages: Where to read pages.
         sink: Takes the new pages.
     """
-    same = await unchanged_rows(state, before, pages)
-    edges = np.concatenate(([0], same.reshape(-1))).reshape(-1)
+    return await covering(after, await unchanged_rows(state, before, pages), pages, sink)
+
+
+async def covering(
+    root: Root[Extents], rows: RowRanges, pages: PageSource | PageReader, sink: PageSink
+) -> Root[Extents]:
+    """Return a state that has some rows of a tree, and holes at its others.
+
+    Args:
+        root: The tree.
+        rows: The rows, sorted.
+        pages: Where to read pages.
+        sink: Takes the new pages.
+    """
+    edges = np.concatenate(([0], rows.reshape(-1))).reshape(-1)
     gaps = [(start, stop) for start, stop in edges[:-1].reshape(-1, 2).tolist() if start < stop]
     edits = [
         (start, stop, Extents.without_bytes(ChunkKind.HOLE, stop - start)) for start, stop in gaps
     ]
-    if int(edges[-1]) < after.rows:
-        edits.append((int(edges[-1]), after.rows, Extents.empty()))
-    return await tree.replace(after, edits, pages, sink) if edits else after
+    if int(edges[-1]) < root.rows:
+        edits.append((int(edges[-1]), root.rows, Extents.empty()))
+    return await tree.replace(root, edits, pages, sink) if edits else root
+
+
+async def carried(
+    state: Root[Extents],
+    before: Root[Extents],
+    after: Root[Extents],
+    rows: RowRanges,
+    pages: PageSource | PageReader,
+    sink: PageSink,
+) -> Root[Extents]:
+    """Return a state that still has cells which were written again with their values.
+
+    Args:
+        state: The state.
+        before: The tree before.
+        after: The tree with the new places.
+        rows: Rows with equal values in both, sorted. Those that the state has as ``before`` has
+            them, it gets as ``after`` has them.
+        pages: Where to read pages.
+        sink: Takes the new pages.
+    """
+    reader = as_page_reader(pages)
+    rows = np.minimum(rows, min(state.rows, before.rows))
+    edits: list[tuple[int, int, Extents]] = []
+    for start, stop in _united(rows, state.rows).tolist():
+        sides = [await _extents(root, reader, start, stop) for root in (state, before)]
+        same = _common(start + same_extents(*sides), rows)
+        edits += await cells_at(after, same, reader)
+    return await with_cells(state, edits, state.rows, reader, sink)
+
+
+async def cells_at(
+    root: Root[Extents], rows: RowRanges, pages: PageSource | PageReader
+) -> list[tuple[int, int, Extents]]:
+    """Return the places of some rows, sorted, as edits of a state: without statistics."""
+    reader = as_page_reader(pages)
+    edits: list[tuple[int, int, Extents]] = []
+    for start, stop in _united(rows, root.rows).tolist():
+        table = await _extents(root, reader, start, stop)
+        inside = _common(rows, np.array([[start, stop]], np.int64))
+        edits += [(a, b, table.slice_rows(a - start, b - start)) for a, b in inside.tolist()]
+    return edits
+
+
+async def with_cells(
+    state: Root[Extents],
+    edits: Sequence[tuple[int, int, Extents]],
+    rows: int,
+    pages: PageSource | PageReader,
+    sink: PageSink,
+) -> Root[Extents]:
+    """Return a state with other places of some cells; it grows to ``rows`` rows, by holes."""
+    if not edits:
+        return state
+    if state.rows < rows:
+        hole = Extents.without_bytes(ChunkKind.HOLE, rows - state.rows)
+        state = await tree.append(state, hole, pages, sink)
+    return await tree.replace(state, edits, pages, sink)
 
 
 async def edits_between(
@@ -277,6 +411,18 @@ def _united(ranges: RowRanges, rows: int) -> RowRanges:
     reach = np.maximum.accumulate(ranges[:, 1])
     is_first = np.concatenate(([True], ranges[1:, 0] - reach[:-1] > SMALL_GAP))
     return np.stack((ranges[is_first, 0], reach[np.append(is_first[1:], [True])]), axis=1)
+
+
+def _common(ranges: RowRanges, others: RowRanges) -> RowRanges:
+    """Return the rows in both of two sorted sets of disjoint ranges."""
+    first = np.searchsorted(others[:, 1], ranges[:, 0], side="right")
+    stop = np.searchsorted(others[:, 0], ranges[:, 1], side="left")
+    counts = np.maximum(stop - first, 0)
+    which = np.repeat(np.arange(len(ranges)), counts)
+    other = np.arange(len(which)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+    starts = np.maximum(ranges[which, 0], others[other, 0])
+    stops = np.minimum(ranges[which, 1], others[other, 1])
+    return _joined([np.stack((starts, stops), axis=1)])
 
 
 def _joined(parts: Sequence[RowRanges] | Iterable[RowRanges]) -> RowRanges:

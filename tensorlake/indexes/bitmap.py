@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.format import TensorSpec
 from tensorlake.indexes.condition import Condition
 from tensorlake.indexes.kind import (
@@ -39,6 +39,7 @@ from tensorlake.types import (
     ClassLabel,
     Column,
     EncodedColumn,
+    Json,
     RaggedColumn,
     SampleType,
     Scalar,
@@ -60,11 +61,14 @@ NARROW = 1 << 16
 """Values within such a range are sorted by counting."""
 
 PIECE_NBYTES = 8 << 20
+_encoder = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+KEPT_ANSWERS, KEPT_NUMBERS = 256, 1024  # conditions, and values of each, that are kept
+KEPT_LISTS, KEPT_ROWS = 64, 1 << 16  # values, and rows of each, that are kept: up to 32 MiB
 
 
 def _suits(sample_type: SampleType) -> bool:
     match sample_type:
-        case ClassLabel() | Bool() | Tags() | Text():
+        case ClassLabel() | Bool() | Tags() | Text() | Json():
             return True
         case Scalar(dtype=dtype):
             return dtype.kind in "biu"
@@ -73,8 +77,29 @@ def _suits(sample_type: SampleType) -> bool:
 
 
 def _options(spec: TensorSpec, given: Mapping[str, Any]) -> dict[str, Any]:
-    del spec
-    return known_options("bitmap", given, {})
+    if not isinstance(spec.type, Json):
+        return known_options("bitmap", given, {})
+    path = known_options("bitmap", given, {"path": None})["path"]
+    keys = [path] if isinstance(path, str) else path
+    if isinstance(keys, list | tuple) and keys:
+        names = [one for one in cast("Sequence[object]", keys) if isinstance(one, str)]
+        if len(names) == len(cast("Sequence[object]", keys)):
+            return {"path": names}
+    raise InvalidInputError(
+        f"{spec.name!r} has JSON values, whose index is of the values under a key; got"
+        f" path={shown(path)}\nname the key, path='source', or those of nested objects,"
+        " path=['origin', 'source']",
+        tensor=spec.name,
+        argument="path",
+    )
+
+
+def _pruned(sample: Any, path: Sequence[str]) -> Any:
+    """Leave of a JSON value what a condition of the values under a path can see."""
+    if not path or not isinstance(sample, dict):
+        return sample
+    members = cast("dict[str, Any]", sample)
+    return {path[0]: _pruned(members[path[0]], path[1:])} if path[0] in members else {}
 
 
 def _has_items(sample_type: SampleType) -> bool:
@@ -89,6 +114,7 @@ class _Lists:
     """The rows of each value, in pieces as they came.
 
     Attributes:
+        path: The keys of a JSON column's values.
         ids: The number of each value, in order of appearance.
         runs: For each batch the values that it has, by number, where the rows of each end, and the
             rows, by value.
@@ -96,6 +122,7 @@ class _Lists:
     """
 
     spec: TensorSpec
+    path: Sequence[str] = ()
     ids: dict[Value, int] = field(default_factory=dict[Value, int])
     runs: list[tuple[Int64Array, Int64Array, Int64Array]] = field(
         default_factory=list[tuple[Int64Array, Int64Array, Int64Array]]
@@ -106,7 +133,7 @@ class _Lists:
         for rows, column in batches:
             if column.valid is not None:
                 self.nulls.append(rows[~column.valid])
-            self.add_items(*_items(self.spec.type, rows, column))
+            self.add_items(*_items(self.spec.type, self.path, rows, column))
 
     def add_items(self, values: Sequence[Value], codes: Int64Array, rows: Int64Array) -> None:
         """Add rows, with the place of each one's value among some distinct values."""
@@ -115,7 +142,7 @@ class _Lists:
         if len(ids) > MAX_VALUES:
             raise InvalidInputError(
                 f"{self.spec.name!r} has more than {MAX_VALUES:,} different values; a bitmap lists"
-                ' the rows of each\ngive kind="btree"',
+                + (" the rows of each" if self.path else ' the rows of each\ngive kind="btree"'),
                 tensor=self.spec.name,
             )
         order = np.argsort(codes.astype(_narrowest(len(values))), kind="stable")
@@ -168,13 +195,14 @@ class _Lists:
 
 
 def _build(rows: Rows, parameters: Mapping[str, Any]) -> Built:
-    lists = _Lists(rows.spec)
+    lists = _Lists(rows.spec, parameters.get("path", ()))
     lists.add(rows.batches())
     return lists.built(parameters)
 
 
 def _merge(parts: PartsReader, rows: Rows, keep: RowRanges) -> Built:
-    lists = _Lists(rows.spec)
+    made = {name: parts.parameters[name] for name in ("path",) if name in parts.parameters}
+    lists = _Lists(rows.spec, made.get("path", ()))
     column = parts.whole("value")
     for number, value in enumerate(_keys(column)):
         (known,) = _decoded(parts, np.array([number]))
@@ -184,7 +212,7 @@ def _merge(parts: PartsReader, rows: Rows, keep: RowRanges) -> Built:
         elif len(kept):
             lists.add_items([value], np.zeros(len(kept), np.int64), kept)
     lists.add(rows.batches())
-    return lists.built({})
+    return lists.built(made)
 
 
 def rows_where(
@@ -215,19 +243,51 @@ def rows_where(
         for other in known[1:]:
             result = np.intersect1d(result, other, assume_unique=True)
         return result
+    numbers = _matching(parts, sample_type, conditions)
+    counts = cast("UniformColumn", parts.whole("count")).values
+    if int(counts[numbers].sum()) > most:
+        return None
+    if len(numbers) == 1:
+        return _listed(parts, int(numbers[0]))
+    lists = _decoded(parts, numbers)
+    joined = np.concatenate([np.zeros(0, np.int64), *lists])
+    return np.unique(joined) if has_items else np.sort(joined)
+
+
+def _matching(
+    parts: PartsReader, sample_type: SampleType, conditions: Sequence[Condition]
+) -> Int64Array:
+    """Return the numbers of the values that meet conditions; of few, kept for the next time."""
+    answers = parts.keep("answers", dict[tuple[object, ...], Int64Array])
+    asked = tuple(one.key for one in conditions)
+    known = answers.get(asked)  # never of a condition without a key: none is kept
+    if known is not None:
+        return known
     samples = parts.keep("samples", partial(_samples, sample_type, parts))
     mask = np.ones(len(samples), np.bool_)
     for one in conditions:
         mask &= one.matches(samples)
     numbers = np.flatnonzero(mask)
-    counts = cast("UniformColumn", parts.whole("count")).values
-    if int(counts[numbers].sum()) > most:
-        return None
-    lists = _decoded(parts, numbers)
-    if len(lists) == 1:
-        return lists[0]
-    joined = np.concatenate([np.zeros(0, np.int64), *lists])
-    return np.unique(joined) if has_items else np.sort(joined)
+    if None not in asked and len(numbers) <= KEPT_NUMBERS:
+        if len(answers) >= KEPT_ANSWERS:
+            answers.clear()
+        answers[asked] = numbers
+    return numbers
+
+
+def _listed(parts: PartsReader, number: int) -> Int64Array:
+    """Return the rows of one value, ascending, not to be written to; short lists are kept."""
+    lists = parts.keep("lists", dict[int, Int64Array])
+    known = lists.get(number)
+    if known is not None:
+        return known
+    (rows,) = _decoded(parts, np.array([number]))
+    rows.flags.writeable = False
+    if len(rows) <= KEPT_ROWS:
+        if len(lists) >= KEPT_LISTS:
+            lists.clear()
+        lists[number] = rows
+    return rows
 
 
 def _decoded(parts: PartsReader, numbers: Int64Array) -> list[Int64Array]:
@@ -267,7 +327,7 @@ def _packed(rows: Int64Array, dtype: np.dtype[Any]) -> bytes:
 
 
 def _items(
-    sample_type: SampleType, rows: Int64Array, column: Column
+    sample_type: SampleType, path: Sequence[str], rows: Int64Array, column: Column
 ) -> tuple[Sequence[Value], Int64Array, Int64Array]:
     """Return distinct values, and of each item the place of its value, and its row."""
     known = None if column.valid is None else np.flatnonzero(column.valid)
@@ -290,9 +350,20 @@ def _items(
             else:
                 words = [bytes(samples[at]) for at in chosen]
                 owners = list(chosen)
+                if path:
+                    words = _pruned_texts(words, path)
             ids: dict[bytes, int] = {}
             codes = [ids.setdefault(word, len(ids)) for word in words]
             return list(ids), np.array(codes, np.int64), rows[np.array(owners, np.int64)]
+
+
+def _pruned_texts(texts: Sequence[bytes], path: Sequence[str]) -> list[bytes]:
+    """Return JSON texts with only what is under a path; of equal texts once."""
+    known: dict[bytes, bytes] = {}
+    for text in texts:
+        if text not in known:
+            known[text] = _encoder.encode(_pruned(json.loads(text), path)).encode()
+    return [known[text] for text in texts]
 
 
 def _distinct(values: npt.NDArray[Any]) -> tuple[Sequence[Value], Int64Array]:
@@ -316,7 +387,7 @@ def _narrowest(count: int) -> np.dtype[Any]:
 
 def _value_type(sample_type: SampleType) -> SampleType:
     match sample_type:
-        case Tags() | Text():
+        case Tags() | Text() | Json():
             return Text(nullable=True)
         case Scalar(dtype=dtype):
             return Scalar(dtype, nullable=True)
@@ -326,7 +397,7 @@ def _value_type(sample_type: SampleType) -> SampleType:
 
 def _values(sample_type: SampleType, keys: Sequence[Value], *, has_null: bool) -> Column:
     valid = np.append(np.ones(len(keys), np.bool_), [False]) if has_null else None
-    if isinstance(sample_type, Tags | Text):
+    if isinstance(sample_type, Tags | Text | Json):
         texts = [key for key in keys if isinstance(key, bytes)]
         return EncodedColumn([*texts, b""] if has_null else texts, valid=valid)
     dtype = sample_type.dtype if isinstance(sample_type, Scalar) else np.dtype(np.int64)
@@ -369,5 +440,5 @@ BITMAP = IndexKind(
     _options,
     _build,
     _merge,
-    wants="labels, tags, booleans, and texts or integers of few different values",
+    wants="labels, tags, booleans, texts or integers of few values, and values under a key of JSON",
 )

@@ -30,8 +30,11 @@ class Condition:
             text that has all of these words; "other": not known.
         values: The operands: one value, or those of "in".
         matches: Whether the condition is true of each sample of a column.
+        key: The same object whenever the same condition is asked again; None where its answer for
+            a sample may change.
     """
 
     op: Operator
     values: tuple[object, ...]
     matches: Callable[[Column], npt.NDArray[np.bool_]]
+    key: object = None

@@ -24,10 +24,18 @@ from tensorlake.errors import (
     SnapshotExpiredError,
     did_you_mean,
 )
-from tensorlake.format import ColumnGroup, Extents, Root, TensorSpec
+from tensorlake.format import (
+    ColumnGroup,
+    Coverage,
+    Extents,
+    Root,
+    TensorSpec,
+    unchanged_rows,
+)
 from tensorlake.indexes.kind import RowRanges
 from tensorlake.indexes.parts import GroupParts
-from tensorlake.indexes.ranges import apart_from
+from tensorlake.indexes.ranges import apart_from, common, united
+from tensorlake.indexes.rewritten import unchanged_cells
 from tensorlake.reading import Reader, Snapshot
 from tensorlake.storage import runtime
 
@@ -81,7 +89,12 @@ class OpenIndex:
         rows = int((self.covered[:, 1] - self.covered[:, 0]).sum())
         return rows / self.physical if self.physical else 1.0
 
-    @property
+    @cached_property
+    def path(self) -> tuple[str, ...]:
+        """The keys under which it has values of a JSON column; none of other columns."""
+        return tuple(self.parts.parameters.get("path", ()))
+
+    @cached_property
     def uncovered(self) -> RowRanges:
         """The physical rows that it does not cover."""
         return apart_from(self.covered, self.physical)
@@ -173,18 +186,36 @@ def open_index(reader: Reader, name: str) -> OpenIndex:
     was = before if isinstance(before, OpenIndex) and _is_same(before.group, group) else None
     if was is not None and was.group is group and was.root is root and was.spec == spec:
         return was
-    parts = _parts(reader, name, group) if was is None else was.parts
-    covered = runtime.run(group.covers[of].rows(spec.to_json(), root, snapshot.packs.pages))
+    parts = _parts(reader, name, group, spec) if was is None else was.parts
+    covered = _covered(reader, group.covers[of], spec, root, was)
     made = OpenIndex(name, group.kind, spec, parts, covered, snapshot.state.physical, group, root)
     snapshot.opened[name] = made
     return made
+
+
+def _covered(
+    reader: Reader,
+    coverage: Coverage,
+    spec: TensorSpec,
+    root: Root[Extents],
+    was: OpenIndex | None,
+) -> RowRanges:
+    """Return the rows whose cells are as they were: in place, or rewritten with equal values."""
+    pages = reader.snapshot.packs.pages
+    covered = runtime.run(coverage.rows(spec.to_json(), root, pages))
+    if not coverage.is_read_as(spec.to_json()):
+        return covered
+    if was is not None and len(was.covered):
+        kept = runtime.run(unchanged_rows(was.root, root, pages))
+        covered = united(covered, common(was.covered, kept))
+    return united(covered, unchanged_cells(reader, spec, coverage.state, root, covered))
 
 
 def _is_same(one: ColumnGroup, other: ColumnGroup) -> bool:
     return one is other or (set(one.roots) == set(other.roots) and one.rows == other.rows)
 
 
-def _parts(reader: Reader, name: str, group: ColumnGroup) -> GroupParts:
+def _parts(reader: Reader, name: str, group: ColumnGroup, spec: TensorSpec) -> GroupParts:
     parts = reader.group(f"{PREFIX}{name}")
     assert parts is not None, "the version has the group"
     lengths: Any = group.parameters.get(LENGTHS)
@@ -196,4 +227,4 @@ def _parts(reader: Reader, name: str, group: ColumnGroup) -> GroupParts:
             f"\ndrop it and create it again: ds.drop_index({name!r})",
             object=f"{PREFIX}{name}",
         )
-    return GroupParts(parts, made, lengths)
+    return GroupParts(parts, made, lengths, reader.snapshot.chunk_index(spec.id))

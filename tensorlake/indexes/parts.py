@@ -7,7 +7,7 @@ boundaries of a sorted part, are kept with the reader, for as long as versions h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.indexes.hot import HotRows
-from tensorlake.reading import Reader
+from tensorlake.reading import ChunkIndex, Reader
 from tensorlake.storage import runtime
 from tensorlake.types import Column, SampleType, UniformColumn, concat, slice_rows, take
 
@@ -92,8 +92,21 @@ class PartsReader(Protocol):
         """Read all of a part, and keep it."""
         ...
 
-    def load(self, parts: Sequence[str]) -> None:
-        """Read all of some parts concurrently, for ``whole``."""
+    @property
+    def is_distant(self) -> bool:
+        """Whether a read takes requests."""
+        ...
+
+    def load(
+        self, parts: Sequence[str], places: Sequence[str] = (), *, cells: bool = False
+    ) -> None:
+        """Read all of some parts, for ``whole``, and where others are stored, concurrently.
+
+        Args:
+            parts: These.
+            places: The others.
+            cells: Whether to read where the indexed cells are, too.
+        """
         ...
 
     def keep(self, key: str, make: Callable[[], T]) -> T:
@@ -108,6 +121,7 @@ class GroupParts:
     reader: Reader
     parameters: Mapping[str, Any]
     lengths: Mapping[str, int]
+    cells: ChunkIndex
     _kept: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def rows(self, part: str) -> int:
@@ -118,10 +132,19 @@ class GroupParts:
         """Read rows of parts, concurrently."""
         if self.reader.store.is_local:
             return {part: self.reader.read(part, rows) for part, rows in wanted.items()}
+        return self._read(wanted)
+
+    def _read(
+        self,
+        wanted: Mapping[str, Int64Array],
+        beside: Sequence[Callable[[], Awaitable[None]]] = (),
+    ) -> dict[str, Column]:
         some = {part: rows for part, rows in wanted.items() if len(rows)}
         fetches = [partial(self.reader.fetch, part, rows) for part, rows in some.items()]
-        made = runtime.run(runtime.gather_bounded(fetches, limit=READS_AT_ONCE))
-        found = {part: make() for part, make in zip(some, made, strict=True)}
+        made: list[Any] = runtime.run(
+            runtime.gather_bounded([*fetches, *beside], limit=READS_AT_ONCE)
+        )
+        found = {part: make() for part, make in zip(some, made, strict=False)}
         return {
             part: found[part] if part in found else self.reader.read(part, rows)
             for part, rows in wanted.items()
@@ -139,10 +162,19 @@ class GroupParts:
         """Read all of a part, and keep it."""
         return self.keep(f"whole {part}", partial(self.run, part, 0, self.rows(part)))
 
-    def load(self, parts: Sequence[str]) -> None:
-        """Read all of some parts concurrently, for ``whole``."""
-        if not self.reader.store.is_local:
-            read = self.read({part: np.arange(self.rows(part)) for part in parts})
+    @property
+    def is_distant(self) -> bool:
+        """Whether a read takes requests."""
+        return not self.reader.store.is_local
+
+    def load(
+        self, parts: Sequence[str], places: Sequence[str] = (), *, cells: bool = False
+    ) -> None:
+        """Read all of some parts, for ``whole``, and where others are stored, concurrently."""
+        if self.is_distant:
+            pages = [self.reader.index(part).load for part in places]
+            pages += [self.cells.load] if cells else []
+            read = self._read({part: np.arange(self.rows(part)) for part in parts}, pages)
             self._kept.update((f"whole {part}", column) for part, column in read.items())
 
     def keep(self, key: str, make: Callable[[], T]) -> T:
@@ -186,7 +218,14 @@ class MemoryParts:
         """Return a part."""
         return self.columns[part]
 
-    def load(self, parts: Sequence[str]) -> None:
+    @property
+    def is_distant(self) -> bool:
+        """Whether a read takes requests."""
+        return False
+
+    def load(
+        self, parts: Sequence[str], places: Sequence[str] = (), *, cells: bool = False
+    ) -> None:
         """Do nothing: they are in memory."""
 
     def keep(self, key: str, make: Callable[[], T]) -> T:

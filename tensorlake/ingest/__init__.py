@@ -14,12 +14,14 @@ from tensorlake.errors import no_such_name
 from tensorlake.ingest.arrays.arrays import numpy, torch
 from tensorlake.ingest.arrays.huggingface import huggingface
 from tensorlake.ingest.arrays.idx import idx
+from tensorlake.ingest.engine.options import IngestOptions
 from tensorlake.ingest.media.audio import audio
 from tensorlake.ingest.media.dicom import dicom
 from tensorlake.ingest.media.mesh import mesh
 from tensorlake.ingest.media.nifti import nifti
 from tensorlake.ingest.media.pointcloud import pointcloud
 from tensorlake.ingest.media.video import video
+from tensorlake.ingest.records.tfrecord import tfrecord
 from tensorlake.ingest.tables.arrow import arrow, parquet
 from tensorlake.ingest.tables.json_lines import jsonl
 from tensorlake.ingest.tables.text import csv
@@ -31,6 +33,7 @@ from tensorlake.ingest.vision.webdataset import webdataset
 from tensorlake.ingest.vision.yolo import yolo
 
 __all__ = [
+    "IngestOptions",
     "IngestReport",
     "SkippedItem",
     "arrow",
@@ -48,6 +51,7 @@ __all__ = [
     "parquet",
     "pointcloud",
     "texts",
+    "tfrecord",
     "torch",
     "video",
     "voc",
@@ -61,14 +65,12 @@ _AS_TORCH = "read it through its torch dataset: tl.ingest.torch(StreamingDataset
 _AS_TORCH_DATASET = (
     "read the files it was made from, or a torch dataset: tl.ingest.torch(dataset, url)"
 )
-_AS_RECORDS = "parse the records into columns: ds.extend({name: values})"
 _LATER = {
     **dict.fromkeys(("deeplake", "lance"), _AS_TABLE),
     **dict.fromkeys(("hdf5", "zarr"), _AS_ARRAYS),
     **dict.fromkeys(("litdata", "mds"), _AS_TORCH),
     "ffcv": _AS_TORCH_DATASET,
     "pack": "rows of one length are packed when they are read: ds.torch(collate=…)",
-    "tfrecord": _AS_RECORDS,
 }
 """Formats of a later version, and how to ingest them today."""
 
@@ -81,6 +83,7 @@ _NEIGHBOURS = {
     **dict.fromkeys(("json", "ndjson", "text"), "objects and strings, one per line, are jsonl()"),
     **dict.fromkeys(("hf", "datasets"), "its datasets are huggingface()"),
     **dict.fromkeys(("wds", "tar"), "tar shards are webdataset()"),
+    **dict.fromkeys(("tfrecords", "tfds"), "TensorFlow's records are tfrecord()"),
     **dict.fromkeys(("mnist", "fashion_mnist"), "MNIST's files are idx()"),
     **dict.fromkeys(("npy", "npz"), "NumPy's files are numpy()"),
     **dict.fromkeys(

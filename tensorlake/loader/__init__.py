@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tensorlake.loader import decode
     from tensorlake.loader.config import collate
     from tensorlake.loader.config.arguments import Framework
-    from tensorlake.loader.config.column_plan import ColumnPlan
+    from tensorlake.loader.config.column_plan import HOLE, ColumnPlan
     from tensorlake.loader.config.nulls import NullColumnWarning
     from tensorlake.loader.decode import step_from_json
     from tensorlake.loader.diagnosis import Diagnosis
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from tensorlake.loader.engine.composed.axis_windows import AxisWindows
     from tensorlake.loader.engine.composed.mix import ComposedMix
     from tensorlake.loader.engine.composed.packing import Packing
-    from tensorlake.loader.engine.composed.rows import ComposedRows, Form
-    from tensorlake.loader.engine.composed.windows import RowWindows, Steps, Tail
+    from tensorlake.loader.engine.composed.part_windows import Grid, PartWindows
+    from tensorlake.loader.engine.composed.rows import ComposedRows, Form, ShownOrder
+    from tensorlake.loader.engine.composed.window_units import Steps, Tail
+    from tensorlake.loader.engine.composed.windows import RowWindows
     from tensorlake.loader.engine.loader import Loader
     from tensorlake.loader.engine.progress import Progress
     from tensorlake.loader.frameworks.listed_rows import ListedBatch, ListedRows
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.virtual_columns import VirtualColumn, VirtualValues
     from tensorlake.loader.runtime.stats import LoaderStats
     from tensorlake.loader.sources.column_values import token_column
+    from tensorlake.loader.sources.epoch_order import EpochOrder
     from tensorlake.loader.sources.mix import (
         MixNode,
         MixRows,
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
 
 __all__ = [
+    "HOLE",
     "MIX_STOPS",
     "PLAN_VERSION",
     "AccessPlan",
@@ -69,8 +73,10 @@ __all__ = [
     "Diagnosis",
     "Edit",
     "Epoch",
+    "EpochOrder",
     "Form",
     "Framework",
+    "Grid",
     "ListedBatch",
     "ListedRows",
     "Loader",
@@ -87,6 +93,7 @@ __all__ = [
     "Order",
     "OrderedRows",
     "Packing",
+    "PartWindows",
     "PlanKey",
     "Progress",
     "RowWindows",
@@ -95,6 +102,7 @@ __all__ = [
     "Sharding",
     "Share",
     "ShortBatchWarning",
+    "ShownOrder",
     "Shuffle",
     "SplicedOrder",
     "Steps",
@@ -120,7 +128,7 @@ __all__ = [
 _PLACES: Final = {
     "tensorlake.loader.config": "collate",
     "tensorlake.loader.config.arguments": "Framework",
-    "tensorlake.loader.config.column_plan": "ColumnPlan",
+    "tensorlake.loader.config.column_plan": "HOLE ColumnPlan",
     "tensorlake.loader.config.nulls": "NullColumnWarning",
     "tensorlake.loader.decode": "step_from_json",
     "tensorlake.loader.diagnosis": "Diagnosis",
@@ -129,8 +137,10 @@ _PLACES: Final = {
     "tensorlake.loader.engine.composed.axis_windows": "AxisWindows",
     "tensorlake.loader.engine.composed.mix": "ComposedMix",
     "tensorlake.loader.engine.composed.packing": "Packing",
-    "tensorlake.loader.engine.composed.rows": "ComposedRows Form",
-    "tensorlake.loader.engine.composed.windows": "RowWindows Steps Tail",
+    "tensorlake.loader.engine.composed.part_windows": "Grid PartWindows",
+    "tensorlake.loader.engine.composed.rows": "ComposedRows Form ShownOrder",
+    "tensorlake.loader.engine.composed.window_units": "Steps Tail",
+    "tensorlake.loader.engine.composed.windows": "RowWindows",
     "tensorlake.loader.engine.progress": "Progress",
     "tensorlake.loader.frameworks.make": "make_loader",
     "tensorlake.loader.frameworks.listed_rows": "ListedBatch ListedRows",
@@ -147,6 +157,7 @@ _PLACES: Final = {
     "tensorlake.loader.plan.balance": "Balance",
     "tensorlake.loader.plan.virtual_columns": "VirtualColumn VirtualValues",
     "tensorlake.loader.runtime.stats": "LoaderStats",
+    "tensorlake.loader.sources.epoch_order": "EpochOrder",
     "tensorlake.loader.sources.column_values": "token_column",
     "tensorlake.loader.sources.mix": "MixNode MixRows MixSource check_columns check_weights",
     "tensorlake.loader.sources.remote": "BatchServer",

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.format import TensorSpec
+from tensorlake.format import Extents, Root, TensorSpec
 from tensorlake.reading.bulk_read import Filling, Piece, is_filled, pieces_of, pieces_of_runs
 from tensorlake.reading.decode import (
     adapted,
@@ -37,6 +37,7 @@ from tensorlake.reading.fetch.headers import (
     header_shapes,
     run_shapes,
 )
+from tensorlake.reading.fetch.links import fetch_linked, linked_samples, opened_links
 from tensorlake.reading.fetch.random_access import SPARSE_ROWS, is_sparse_in, read_random_rows
 from tensorlake.reading.fetch.sample_parts import PartReader, StoredSample, part_column
 from tensorlake.reading.index.chunk_cache import ChunkCache, ChunkKey
@@ -47,6 +48,7 @@ from tensorlake.storage import Buffer, Store, runtime
 from tensorlake.types import (
     Column,
     EncodedColumn,
+    Link,
     MemorySample,
     PartSource,
     SampleMap,
@@ -88,6 +90,10 @@ class Reader:
         """Make a reader of a column group, with the same cache; None without one."""
         found = self.snapshot.group(name)
         return None if found is None else Reader(found, self._cache)
+
+    def cells(self, tensor: str, root: Root[Extents]) -> Reader:
+        """Make a reader of a tensor's cells as another tree has them, with the same cache."""
+        return Reader(self.snapshot.cells(self.snapshot.spec(tensor).id, root), self._cache)
 
     # For the loader: one step at a time
 
@@ -192,7 +198,10 @@ class Reader:
             filled = self._filled(spec, physical) if is_bulk else None
             column = self._joined(spec, physical) if filled is None else filled
         if decode and spec.type.is_media:
-            return spec.type.decode(column, tensor=tensor, rows=self.snapshot.rows_of(physical))
+            rows = self.snapshot.rows_of(physical)
+            if isinstance(spec.type, Link):
+                column = opened_links(self.snapshot.packs.links, column, tensor, rows)
+            return spec.type.decode(column, tensor=tensor, rows=rows)
         return column
 
     async def fetch(self, tensor: str, physical: Int64Array) -> Callable[[], Column]:
@@ -240,6 +249,9 @@ class Reader:
         if any(header is not None and header.parts is None for header in known):
             return await self.fetch(tensor, physical)
         samples = self._parts.located(tensor, located, known)
+        if isinstance(spec.type, Link):
+            links, rows = self.snapshot.packs.links, self.snapshot.rows_of(physical)
+            return await fetch_linked(links, tensor, samples, rows, wanted, spec.type.shape)
         asked = [
             (one, choose(one.map, one.shape))
             for one, choose in zip(samples, wanted, strict=True)
@@ -292,14 +304,10 @@ class Reader:
         return header_shapes(spec, located, self._headers.of(located.chunks))
 
     def samples(self, tensor: str, physical: Int64Array) -> list[PartSource | None]:
-        """Find samples of a type that has parts, from headers alone; None for NULL.
-
-        Samples of chunks without parts, which an earlier type of the tensor wrote, are read whole.
-        """
+        """Find samples by headers alone; None for NULL. Whole, if an earlier type wrote them."""
         self.snapshot.check_alive()
         spec = self.snapshot.spec(tensor)
-        located = self.locate(tensor, physical)
-        rows = self.snapshot.rows_of(physical)
+        located, rows = self.locate(tensor, physical), self.snapshot.rows_of(physical)
         found: list[PartSource | None] = [None] * len(physical)
         headers = self._headers.of(located.chunks)
         for at, (key, header) in enumerate(zip(located.chunks, headers, strict=True)):
@@ -311,6 +319,8 @@ class Reader:
                 those = self._whole_samples(spec, physical[here], rows[here])
             for place, one in zip(here.tolist(), those, strict=True):
                 found[place] = one
+        if isinstance(spec.type, Link):
+            return [*linked_samples(self.snapshot.packs.links, tensor, found, rows)]
         return found
 
     def read_parts(

@@ -36,7 +36,14 @@ from tensorlake.format import (
 )
 from tensorlake.reading.index.index import ChunkIndex, leaf_count, leaves_touched
 from tensorlake.storage import runtime
-from tensorlake.versions import PackReader, State, group_state, state_of, table_of
+from tensorlake.versions import (
+    PackReader,
+    State,
+    group_state,
+    state_of,
+    table_of,
+    tensor_state,
+)
 
 __all__ = ["MATERIALISED_ROWS_MAX", "RowMap", "Selection", "Snapshot", "Zones"]
 
@@ -86,6 +93,8 @@ class Snapshot:
         schema: The tensors.
         num_rows: The number of rows of the version.
         opened: Indexes opened on it, by name, and on the version that it was opened from.
+        kept: Values derived from the schema alone, by name; shared with the version that it was
+            opened from, if that has an equal schema.
     """
 
     def __init__(
@@ -116,6 +125,8 @@ class Snapshot:
         self._earlier = {} if before is None else before._indexes(of=state)  # noqa: SLF001 the same
         self._chunk_indexes: dict[str, ChunkIndex] = {}
         self.opened: dict[str, Any] = {} if before is None else dict(before.opened)
+        is_alike = before is not None and before.schema == self.schema
+        self.kept: dict[str, Any] = before.kept if before is not None and is_alike else {}
 
     @classmethod
     def of_entry(
@@ -212,6 +223,20 @@ class Snapshot:
             holds=self._holds,
         )
 
+    def cells(self, tensor_id: str, root: Root[Extents]) -> Snapshot:
+        """Return a tensor's cells as another tree has them, as a snapshot of their own."""
+        self.check_alive()
+        spec = self.schema.by_id(tensor_id)
+        assert spec is not None, "the version has the tensor"
+        return Snapshot(
+            tensor_state(spec, root),
+            self.packs,
+            version=self.version,
+            digest=f"{self.digest}/{tensor_id}",
+            is_staged=self.is_staged,
+            holds=self._holds,
+        )
+
     def zones(self, tensor: str) -> Zones | None:
         """Return bounds of values by run of rows; None where rows are not in physical order."""
         base = self._row_map.base
@@ -256,6 +281,11 @@ class Selection:
     def num_rows(self) -> int:
         """The number of selected rows."""
         return self.snapshot.num_rows if self.rows is None else len(self.rows)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether positions are row numbers: all rows, in order."""
+        return self.rows is None
 
     @property
     def digest(self) -> str:

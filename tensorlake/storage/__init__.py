@@ -32,6 +32,7 @@ from tensorlake.storage.http.errors import error_of_problem
 from tensorlake.storage.http.names import name_of_part, part_of_name
 from tensorlake.storage.http.stream import AnswerStream, LostStreamError
 from tensorlake.storage.stores.fsspec import FsspecStore
+from tensorlake.storage.stores.links import LinkStore, LinkTarget, set_link_credentials
 from tensorlake.storage.stores.local import Durability, LocalStore
 from tensorlake.storage.stores.memory import MemoryStore
 from tensorlake.storage.stores.object_store import ObjectStore
@@ -48,6 +49,8 @@ __all__ = [
     "ForkLock",
     "FsspecStore",
     "LakeStore",
+    "LinkStore",
+    "LinkTarget",
     "LocalStore",
     "LostStreamError",
     "LruCache",
@@ -89,6 +92,7 @@ __all__ = [
     "run",
     "runtime",
     "scatter",
+    "set_link_credentials",
     "split_url",
     "usable_cores",
 ]

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tensorlake.types import BINARY, pread
+
 SLICE_NBYTES: Final = 128 * 1024  # sent between two waits where bandwidth is limited
 SENDFILE_NBYTES: Final = 64 * 1024  # below, one write of head and body is cheaper
 MAX_HEAD_NBYTES: Final = 64 * 1024
@@ -202,7 +204,7 @@ class Connection(asyncio.Protocol):
             begin = loop.time()
             for start in range(response.start, response.stop, SLICE_NBYTES):
                 stop = min(start + SLICE_NBYTES, response.stop)
-                transport.write(os.pread(source.fileno(), stop - start, start))
+                transport.write(pread(source.fileno(), stop - start, start))
                 due = begin + (stop - response.start) / nbytes_per_s
                 await asyncio.sleep(max(0.0, due - loop.time()))
         return response.nbytes
@@ -243,8 +245,8 @@ def _head(response: Response) -> bytes:
 
 
 def _read_file(response: Response, file: Path) -> bytes:
-    source = os.open(file, os.O_RDONLY)
+    source = os.open(file, os.O_RDONLY | BINARY)
     try:
-        return os.pread(source, response.nbytes, response.start)
+        return pread(source, response.nbytes, response.start)
     finally:
         os.close(source)

@@ -31,6 +31,16 @@ from tensorlake.types.base.column import (
     slice_rows,
     take,
 )
+from tensorlake.types.base.descriptors import (
+    AT_ONCE,
+    BINARY,
+    ON_WINDOWS,
+    pread,
+    preadv,
+    pwrite,
+    readv,
+    writev,
+)
 from tensorlake.types.base.dtypes import (
     DTYPE_NAMES,
     NARROW_FLOATS,
@@ -42,6 +52,7 @@ from tensorlake.types.base.dtypes import (
     widened_floats,
 )
 from tensorlake.types.base.errors import (
+    STATEMENTS,
     Place,
     describe_value,
     dtype_mismatch,
@@ -49,7 +60,9 @@ from tensorlake.types.base.errors import (
     unreadable,
 )
 from tensorlake.types.base.file import (
+    BLOCK_NBYTES,
     File,
+    FileView,
     OwnedBlock,
     given_bytes,
     only_regular,
@@ -68,6 +81,9 @@ from tensorlake.types.base.ragged import Ragged
 from tensorlake.types.base.registry import as_type, from_json, register
 from tensorlake.types.builtin import BUILT_IN  # this import fills the registry
 from tensorlake.types.comparing import in_same_terms
+from tensorlake.types.links.link import Link, LinkedFile
+from tensorlake.types.links.record import LinkRecord, read_record, write_record
+from tensorlake.types.links.source import LinkedSample, LinkOpener, OpenedLink
 from tensorlake.types.meshes.forms import MeshForm, mesh_form
 from tensorlake.types.meshes.handle import MeshHandle
 from tensorlake.types.meshes.mesh import Mesh
@@ -75,7 +91,7 @@ from tensorlake.types.points.handle import PointCloudHandle
 from tensorlake.types.points.levels import level_counts
 from tensorlake.types.points.points import PointCloud
 from tensorlake.types.points.request import PointRequest
-from tensorlake.types.scalar.array import Array, untiled
+from tensorlake.types.scalar.array import Array
 from tensorlake.types.scalar.binary import Bytes
 from tensorlake.types.scalar.class_label import ClassLabel
 from tensorlake.types.scalar.embedding import Embedding
@@ -89,7 +105,14 @@ from tensorlake.types.scalar.tags import Tags
 from tensorlake.types.scalar.text import Text
 from tensorlake.types.scalar.timestamp import Timestamp
 from tensorlake.types.scalar.uuid import Uuid
-from tensorlake.types.tiles import box_of
+from tensorlake.types.tiles import (
+    ClassTable,
+    TiledSamples,
+    box_of,
+    untiled,
+    untiled_column,
+    with_tiles_of,
+)
 from tensorlake.types.unsupported import Unsupported
 from tensorlake.types.video.handle import VideoHandle
 from tensorlake.types.video.video import Video
@@ -120,10 +143,15 @@ from tensorlake.types.volumes.volume import NiftiVolume
 from tensorlake.types.widening import is_widening, widened
 
 __all__ = [
+    "AT_ONCE",
+    "BINARY",
+    "BLOCK_NBYTES",
     "BUILT_IN",
     "DTYPE_NAMES",
     "NARROW_FLOATS",
     "NO_DEFAULT",
+    "ON_WINDOWS",
+    "STATEMENTS",
     "Array",
     "Audio",
     "AudioHead",
@@ -134,6 +162,7 @@ __all__ = [
     "Buffer",
     "Bytes",
     "ClassLabel",
+    "ClassTable",
     "Column",
     "Container",
     "Dicom",
@@ -143,6 +172,7 @@ __all__ = [
     "Embedding",
     "EncodedColumn",
     "File",
+    "FileView",
     "FrameSpan",
     "Image",
     "ImageCodec",
@@ -153,12 +183,18 @@ __all__ = [
     "Label",
     "LabelArray",
     "Layout",
+    "Link",
+    "LinkOpener",
+    "LinkRecord",
+    "LinkedFile",
+    "LinkedSample",
     "MemorySample",
     "Mesh",
     "MeshForm",
     "MeshHandle",
     "Nifti",
     "NiftiVolume",
+    "OpenedLink",
     "OwnedBlock",
     "PackedSamples",
     "PartSource",
@@ -183,6 +219,7 @@ __all__ = [
     "Struct",
     "Tags",
     "Text",
+    "TiledSamples",
     "Timestamp",
     "UniformColumn",
     "Unsupported",
@@ -225,9 +262,14 @@ __all__ = [
     "parse_jpeg_header",
     "parse_png_header",
     "polygon_runs",
+    "pread",
+    "preadv",
+    "pwrite",
     "ragged_column",
     "read_head",
+    "read_record",
     "read_request",
+    "readv",
     "refuse_special",
     "register",
     "run_table",
@@ -242,8 +284,12 @@ __all__ = [
     "unknown_class",
     "unreadable",
     "untiled",
+    "untiled_column",
     "widened",
     "widened_column",
     "widened_dtype",
     "widened_floats",
+    "with_tiles_of",
+    "write_record",
+    "writev",
 ]

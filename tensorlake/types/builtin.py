@@ -9,6 +9,7 @@ import numpy as np
 from tensorlake.types.audio.audio import Audio
 from tensorlake.types.base.base import SampleType
 from tensorlake.types.base.registry import fill
+from tensorlake.types.links.link import Link
 from tensorlake.types.meshes.mesh import Mesh
 from tensorlake.types.points.points import PointCloud
 from tensorlake.types.scalar.array import Array
@@ -49,6 +50,7 @@ BUILT_IN: tuple[type[SampleType], ...] = (
     InstanceMask,
     Json,
     Keypoints,
+    Link,
     Mesh,
     Nifti,
     PointCloud,

@@ -67,6 +67,7 @@ class Unsupported(SampleType):
             None if dtype is None else np.dtype(dtype),
             shape,
             nullable=bool(stored.get("nullable", False)),
+            personal=bool(stored.get("personal", False)),
         )
 
     @property

@@ -93,9 +93,17 @@ def widened(
 
 
 def _with_codec(sample_type: SampleType, codec: str, tensor: str) -> SampleType:
-    if isinstance(sample_type, Image) and codec in ("any", sample_type.codec):
-        return replace(sample_type, codec=codec)
     is_image = isinstance(sample_type, Image)
+    if is_image and sample_type.tiles and codec != sample_type.codec:
+        raise SchemaError(
+            f"{shown(tensor)} is {sample_type.describe()} in tiles and cannot become one of"
+            f" codec={shown(codec)}\ntiles are encoded by one codec: for another one add a tensor",
+            tensor=tensor,
+            expected=sample_type.codec,
+            actual=codec,
+        )
+    if is_image and codec in ("any", sample_type.codec):
+        return replace(sample_type, codec=codec)
     raise SchemaError(
         f"{shown(tensor)} is {sample_type.describe()} and cannot"
         f" become one of codec={shown(codec)}\n"
@@ -172,5 +180,9 @@ def _with_shape(sample_type: SampleType, shape: tuple[int | None, ...], tensor: 
         )
     assert isinstance(sample_type, Array)
     return Array(
-        sample_type.dtype, shape, nullable=sample_type.nullable, default=sample_type.default
+        sample_type.dtype,
+        shape,
+        nullable=sample_type.nullable,
+        default=sample_type.default,
+        personal=sample_type.personal,
     )

@@ -10,6 +10,7 @@ from tensorlake.versions.log.entries import (
     check_writable,
     entry_number,
     fence_of,
+    is_expired,
     time_of,
 )
 from tensorlake.versions.log.findings import Finding
@@ -22,7 +23,14 @@ from tensorlake.versions.log.log import (
     readable_heads,
 )
 from tensorlake.versions.log.put_once import put_surely
-from tensorlake.versions.log.state import Published, State, group_state, state_of, table_of
+from tensorlake.versions.log.state import (
+    Published,
+    State,
+    group_state,
+    state_of,
+    table_of,
+    tensor_state,
+)
 from tensorlake.versions.maintenance.background import Background
 from tensorlake.versions.maintenance.collect import CollectionReport, collect_garbage
 from tensorlake.versions.maintenance.expire import ExpiryReport, expire_before, expire_versions
@@ -34,7 +42,7 @@ from tensorlake.versions.maintenance.tail import COMPACTED_EVERY, compact_in_bac
 from tensorlake.versions.merge.base import Version, version_at
 from tensorlake.versions.merge.conflicts import describe_conflicts, merge_conflict_error
 from tensorlake.versions.merge.merge import MergeOutcome, merge_branch
-from tensorlake.versions.merge.plan import DisputedCells, MergePlan, MergeRequest
+from tensorlake.versions.merge.plan import DisputedCells, DisputedRows, MergePlan, MergeRequest
 from tensorlake.versions.merge.planner import plan_merge
 from tensorlake.versions.merge.restore import restore_version
 from tensorlake.versions.merge.side import Side
@@ -51,6 +59,7 @@ from tensorlake.versions.reachability import (
 )
 from tensorlake.versions.refs.create import create_dataset, read_descriptor, what_remains
 from tensorlake.versions.refs.delete_branch import end_branch
+from tensorlake.versions.refs.forgotten import CLEANED, forgotten_before
 from tensorlake.versions.refs.pins import Pin, pinned
 from tensorlake.versions.refs.refs import (
     Resolved,
@@ -61,6 +70,7 @@ from tensorlake.versions.refs.refs import (
     delete_tag,
     list_tags,
     readable_tags,
+    refuse_forgotten,
     resolve,
 )
 from tensorlake.versions.refs.registry import FoundNames, parse_citation
@@ -75,7 +85,8 @@ from tensorlake.versions.rows.alignment import (
 )
 from tensorlake.versions.rows.class_names import codes_in
 from tensorlake.versions.rows.conflict_rules import Conflict, find_conflicts
-from tensorlake.versions.rows.ranges import Ranges, distinct, ranges_of, rows_in
+from tensorlake.versions.rows.derived import fresh_rows
+from tensorlake.versions.rows.ranges import Ranges, distinct, intersect, ranges_of, rows_in, union
 from tensorlake.versions.transaction.branch import create_branch
 from tensorlake.versions.transaction.commit import (
     CommitRequest,
@@ -102,6 +113,7 @@ from tensorlake.versions.verify.check import Checked, check_dataset
 from tensorlake.versions.verify.repair import Repair, repair_dataset
 
 __all__ = [
+    "CLEANED",
     "COMPACTED_EVERY",
     "PACKS_AT_ONCE",
     "Background",
@@ -115,6 +127,7 @@ __all__ = [
     "Conflict",
     "Copied",
     "DisputedCells",
+    "DisputedRows",
     "Edit",
     "ExpiryReport",
     "Finding",
@@ -178,7 +191,11 @@ __all__ = [
     "extended",
     "fence_of",
     "find_conflicts",
+    "forgotten_before",
+    "fresh_rows",
     "group_state",
+    "intersect",
+    "is_expired",
     "iter_references",
     "iter_root_references",
     "list_branches",
@@ -205,6 +222,7 @@ __all__ = [
     "readable_tags",
     "readable_views",
     "recluster",
+    "refuse_forgotten",
     "repair_dataset",
     "resolve",
     "restore_version",
@@ -217,7 +235,9 @@ __all__ = [
     "stored_chunks",
     "subtract",
     "table_of",
+    "tensor_state",
     "time_of",
+    "union",
     "version_at",
     "what_remains",
 ]

@@ -37,7 +37,7 @@ HOLDERS: dict[str, tuple[Any, ...]] = {
     "diff": (tl.Diff,),
     "report": REPORTS,
 }
-DOTTED = re.compile(r"(?<![\w./])(tl|ds|view|loader|diff|report)((?:\.[A-Za-z_]\w*)+)(\()?")
+DOTTED = re.compile(r"(?<![\w./-])(tl|ds|view|loader|diff|report)((?:\.[A-Za-z_]\w*)+)(\()?")
 OF_COLUMN = re.compile(r"ds\[[^\]]+\]\.(\w+)(\()?")
 COMMAND = re.compile(r"(?<![\w/-])tensorlake ([a-z][a-z-]*)([^`;\n]*)")
 FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")

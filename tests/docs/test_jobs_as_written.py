@@ -149,7 +149,7 @@ def test_job_6_workers_append_daily_and_train_on_a_saved_view():
         """
         ds = tl.open("laion")
         ds.map(embed, schema={"vec": tl.Embedding(512)}, columns=["image"], batch_size=256, where="vec IS NULL")
-        ds.commit("vectors")
+        ds.commit("vectors"); ds.create_index("vec")
         good = ds.query("WHERE clip_score > 0.28 AND SHAPE(image)[0] >= 256"); good.save("clip-v3")
         train = ds.views["clip-v3"].torch(global_batch_size=32768, shuffle=True, columns=["image", "caption"])
         batches = list(train)
@@ -163,6 +163,49 @@ def test_job_6_workers_append_daily_and_train_on_a_saved_view():
     (batch,) = world["batches"]
     assert sorted(batch["caption"]) == sorted(world["good"]["caption"][:])
     assert batch["image"].shape == (len(world["good"]), 256, 256, 3)
+
+
+def test_job_10_search_with_filters():
+    rng = np.random.default_rng(10)
+    topics = rng.standard_normal((40, 768)).astype("float32")
+    about = rng.integers(0, 40, 5000)
+    start = np.datetime64("2026-01-01")
+    given = {
+        "chunks": [f"passage {number} on topic{topic}" for number, topic in enumerate(about)],
+        "src": ["wiki" if number % 3 else "web" for number in range(5000)],
+        "ts": [start + np.timedelta64(number, "h") for number in range(5000)],
+        "t0": start + np.timedelta64(500, "h"),
+        "q": "topic7",
+        "v": topics[7],
+        "shown": [],
+    }
+
+    def embed(texts):
+        numbers = [int(text.split("topic")[1]) for text in texts]
+        return topics[numbers] + 0.1 * rng.standard_normal((len(texts), 768)).astype("float32")
+
+    world = run(
+        """
+        docs = tl.create("memory://docs", {"text": tl.Text(), "source": "str", "at": tl.Timestamp(), "vec": tl.Embedding(768, metric="cosine")})
+        docs.extend({"text": chunks, "source": src, "at": ts, "vec": embed(chunks)}); docs.commit("import")
+        docs.create_index("vec"); docs.create_index("text", "text"); docs.commit("indexes")
+        found = docs.search("vec", embed([q])[0], k=20, where="source = 'wiki' AND at > $t", params={"t": t0})
+        hits = docs.query("SELECT text, COSINE_SIMILARITY(vec, $q) AS score WHERE source = 'wiki' ORDER BY score DESC LIMIT 20", q=v)
+        for r in hits: shown.append((r["score"], r["text"]))
+        """,
+        embed=embed,
+        **given,
+    )
+
+    rows = np.arange(5000)
+    on_topic = rows[(about == 7) & (rows % 3 > 0)]
+    assert len(world["found"]) == len(world["shown"]) == 20
+    assert set(world["found"].rows.tolist()) <= set(on_topic[on_topic > 500].tolist())
+    assert all(text.endswith("topic7") for _, text in world["shown"])
+    assert (
+        world["docs"].search("text", "topic7", k=20).rows.tolist()
+        == np.flatnonzero(about == 7)[:20].tolist()
+    )
 
 
 def test_job_13_hugging_face_in_and_out():
@@ -316,6 +359,7 @@ def test_job_12_pandas_duckdb_polars_and_back(folder):
     assert len(world["both"]) == 5
 
 
+@pytest.mark.slow
 def test_job_14_an_admin_looks_after_a_lake(folder):
     digits("lake/pets", 30)
 

@@ -238,6 +238,7 @@ def test_images_are_stored_as_they_came(release, expected):
     assert ds[0]["jpeg"].shape == (8, 8, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lake", "first/lake"])
 def test_a_copy_is_written_to_merged_and_optimized_by_todays_code(release, lake, tmp_path, name):
     shutil.copytree(release / name, tmp_path / "copy")

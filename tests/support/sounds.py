@@ -53,6 +53,16 @@ def silent_flac(blocks: int, *, channels: int = 8) -> bytes:
     return b"".join([b"fLaC\x80\0\0\x22", info, *frames])
 
 
+def undecodable_flac() -> bytes:
+    """Return a FLAC file of 20 blocks, of which one was damaged before its checksum was made."""
+    content = bytearray(silent_flac(20))
+    start = len(content) - 34 * 10
+    content[start + 8] = 0x7E  # a type of subframes that there is not
+    checked = _crc(bytes(content[start : start + 32]), 0x8005, 16)
+    content[start + 32 : start + 34] = checked.to_bytes(2, "big")
+    return bytes(content)
+
+
 def _silent_frame(number: int, channels: int) -> bytes:
     coded = bytes([number]) if number < 0x80 else chr(number).encode()
     head = bytes([0xFF, 0xF8, 0x70, (channels - 1) << 4 | 8]) + coded + b"\xff\xfe"

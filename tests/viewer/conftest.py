@@ -44,19 +44,25 @@ def link(lake: Path) -> Iterator[str]:
     """The link that a server prints when it is ready."""
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "query", ROOT / "server")))
     server = subprocess.Popen(
-        [sys.executable, "-m", "tensorlake_server", str(lake), "--port", "0", "--write"],
+        [sys.executable, "-m", "tensorlake_server", str(lake), "--port", "0", "--write", "--child"],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": paths},
     )
     try:
+        assert server.stdin is not None
         assert server.stdout is not None
+        server.stdin.write("{}\n")  # as ds.show() does: no storage options
+        server.stdin.flush()
         printed = re.search(r"http://\S+", server.stdout.readline())
         assert printed is not None, "the server did not start"
         yield printed[0]
     finally:
         server.terminate()
         server.wait(START_S)
+        if server.stdin is not None:
+            server.stdin.close()
         if server.stdout is not None:
             server.stdout.close()
 

@@ -11,6 +11,8 @@ from PIL import Image
 
 import tensorlake as tl
 from tests.viewer.editable import GREY, make_editable
+from tests.viewer.recorded import make_recorded
+from tests.viewer.trained import make_trained
 
 __all__ = ["make_lake"]
 
@@ -49,6 +51,8 @@ def make_lake(root: Path) -> None:
     _make_people(str(root / "people"))
     _make_looks(str(root / "looks"))
     make_editable(root)
+    make_recorded(root)
+    make_trained(root)
     _make_scans(str(root / "scans"))
     _make_clusters(str(root / "clusters"))
     growing = tl.create(str(root / "growing"), {"x": "int64"}, durability="none")

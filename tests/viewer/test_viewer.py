@@ -21,9 +21,11 @@ import tensorlake as tl
 from tests.viewer.conftest import SLOWNESS, SPEC_OF
 
 ROOT = Path(__file__).parents[2]
-SLOW = {"widths.spec.ts"}  # every room at every width: a sixth of the time of all
+EVERY_RUN = {
+    f"{name}.spec.ts" for name in ("viewer", "query", "overlays", "sample", "images", "tour")
+}  # a third of the time of all: what every visitor meets; the other rooms run with the slow suite
 CLAIMS = [
-    pytest.param(claim, marks=[pytest.mark.slow] if spec in SLOW else [], id=claim)
+    pytest.param(claim, marks=[] if spec in EVERY_RUN else [pytest.mark.slow], id=claim)
     for claim, spec in SPEC_OF.items()
 ]
 TOUR = ROOT / "docs/tutorial/look-at-data"
@@ -39,6 +41,7 @@ def test_in_a_browser(claim: str, browser_results: dict[str, list[str]]) -> None
     assert browser_results[claim] == []
 
 
+@pytest.mark.slow
 @pytest.mark.viewer
 @pytest.mark.timeout(900 * SLOWNESS)
 @pytest.mark.parametrize("claim", ["shapes are edited by mouse and keyboard, and committed"])

@@ -7,8 +7,8 @@ import { addressOf, count, open, query } from "./browser";
 const caption = (page: Page, row: number) => page.locator(`#row-${row} .caption > span`).innerText();
 const review = (page: Page) => page.getByTestId("edits").getByRole("button", { name: /^Review/ });
 
-async function labelling(path: string): Promise<Page> {
-  const page = await open(path);
+async function labelling(path: string, expected: string[] = []): Promise<Page> {
+  const page = await open(path, { expected });
   await page.getByRole("button", { name: "Label label" }).click();
   await page.getByTestId("edits").waitFor();
   return page;
@@ -187,10 +187,83 @@ test("a branch is merged into main, and each cell that both changed gets the val
   expect(await merge.getByRole("listitem").allInnerTexts()).toContain("label: 1 row without a conflict");
   expect(await findings(page)).toEqual([]);
   await merge.getByRole("radio", { name: "row 14, label: main" }).check();
-  await expect.poll(() => merge.getByText("1 cell to decide").count()).toBe(1);
+  await expect.poll(() => merge.getByText("1 conflict to decide").count()).toBe(1);
   await merge.getByRole("radio", { name: "row 15, label: three-dogs" }).check();
   await merge.getByRole("button", { name: "Merge into main" }).click();
 
   await expect.poll(() => page.getByRole("button", { name: /^Version main@/ }).count()).toBe(1);
   await expect.poll(() => Promise.all([14, 15, 16].map((row) => caption(page, row)))).toEqual(["owl", "dog", "dog"]);
+});
+
+test("two tabs see each other's labels, and what one committed the other does not commit again", async () => {
+  const path = "unlabelled?at=by-two-tabs&label=label";
+  const one = await open("unlabelled?row=7");
+  await one.getByTestId("row-panel").getByText("Load this row").waitFor(); // the page has its session
+  const branch = await one.request.post(new URL("/v1/datasets/unlabelled/branches", one.url()).href, { data: { name: "by-two-tabs", at: "main@1" } });
+  expect(branch.ok()).toBe(true);
+  await one.goto(addressOf(`${path}&row=7`));
+  const two = await open(`${path}&row=8`);
+  for (const [page, row] of [[one, 7], [two, 8]] as const) {
+    await page.getByTestId("row-panel").getByText("Load this row").waitFor();
+    await page.getByTestId("grid").focus();
+    await page.keyboard.press("2");
+    await expect.poll(() => caption(page, row)).toBe("dog");
+  }
+  for (const page of [one, two]) await expect.poll(() => review(page).innerText()).toBe("Review 2 changes");
+  await expect.poll(() => caption(one, 8)).toBe("dog");
+
+  await review(one).click();
+  await one.getByRole("dialog", { name: "Review of edits" }).getByLabel("Message").fill("again");
+  await review(two).click();
+  const dialog = two.getByRole("dialog", { name: "Review of edits" });
+  await dialog.getByLabel("Message").fill("two dogs");
+  await dialog.getByRole("button", { name: "Commit to by-two-tabs" }).click();
+  await expect.poll(() => two.getByRole("button", { name: /^Version by-two-tabs@2/ }).count()).toBe(1);
+  await one.getByText("They were committed in another tab, as by-two-tabs@2.").waitFor();
+  expect(await one.getByRole("button", { name: "Commit to by-two-tabs" }).isDisabled()).toBe(true);
+  await one.getByRole("button", { name: "Back" }).click();
+  await one.getByTestId("edits").getByRole("button", { name: "Show" }).click();
+  await expect.poll(() => caption(one, 7)).toBe("dog");
+  await expect.poll(() => review(one).innerText()).toBe("Review 0 changes");
+});
+
+test("labels made before somebody else's commit are carried over to it, but not over its own", async () => {
+  const page = await open("unlabelled?row=10");
+  await page.getByTestId("row-panel").getByText("Load this row").waitFor(); // the page has its session
+  const post = (route: string, data: object) => page.request.post(new URL(`/v1/datasets/unlabelled/${route}`, page.url()).href, { data });
+  expect((await post("branches", { name: "by-carrying", at: "main@1" })).ok()).toBe(true);
+  await page.goto(addressOf("unlabelled?at=by-carrying&row=10&label=label"));
+  await page.getByTestId("row-panel").getByText("Load this row").waitFor();
+  await page.getByTestId("grid").focus();
+  for (const key of ["2", "2", "2"]) await page.keyboard.press(key);
+  await expect.poll(() => review(page).innerText()).toBe("Review 3 changes");
+  const operations = [{ op: "update", tensor: "label", rows: [11], value: "owl" }, { op: "delete", rows: [0, 1] }];
+  expect((await post("transactions", { branch: "by-carrying", message: "another hand", operations })).ok()).toBe(true);
+
+  await page.reload();
+  await page.getByText("3 changes not committed at by-carrying@1.").waitFor();
+  await expect.poll(() => review(page).innerText()).toBe("Review 0 changes");
+  expect(await findings(page)).toEqual([]);
+  await page.getByRole("button", { name: "Carry over" }).click();
+  await expect.poll(() => review(page).innerText()).toBe("Review 2 changes");
+  await expect.poll(() => Promise.all([8, 9, 10].map((row) => caption(page, row)))).toEqual(["dog", "owl", "dog"]); // two rows above them are gone
+  await page.getByText("row 11: label changed.").waitFor();
+  await page.reload();
+  await expect.poll(() => review(page).innerText()).toBe("Review 2 changes");
+});
+
+test("without a connection a row that is not read is not labelled, and no bar is covered", async () => {
+  const page = await labelling("clusters?row=250", ["ERR_INTERNET_DISCONNECTED"]);
+  await page.getByTestId("row-panel").getByText("Load this row").waitFor();
+  await page.getByTestId("grid").focus();
+  await page.context().setOffline(true);
+  for (const key of ["3", "2", "1"]) await page.keyboard.press(key);
+  await page.getByTestId("offline").waitFor();
+  await page.getByText("No connection to the server: rows that are not read yet are not labelled.").waitFor();
+  await expect.poll(() => review(page).innerText()).toBe("Review 1 change");
+  const [banner, bar] = [await page.getByTestId("offline").boundingBox(), await page.getByTestId("edits").boundingBox()];
+  expect((banner?.y ?? 0) + (banner?.height ?? 999)).toBeLessThanOrEqual(bar?.y ?? 0);
+  await page.context().setOffline(false);
+  await page.getByTestId("offline").waitFor({ state: "detached" });
+  await expect.poll(() => review(page).innerText()).toBe("Review 1 change");
 });

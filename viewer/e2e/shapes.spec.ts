@@ -116,6 +116,17 @@ test("shapes are edited by mouse and keyboard, and committed", async () => {
   await expect.poll(() => review(page).count()).toBe(1);
 });
 
+test("at 390 pixels each bar is a line, and the image has most of the page", async () => {
+  const page = await open("drawn?mode=edit&row=0", { viewport: { width: 390, height: 800 } });
+  await editor(page).waitFor();
+  await review(page).waitFor();
+  const height = async (name: string) => (await page.getByRole("toolbar", { name }).boundingBox())?.height ?? 999;
+  expect(await height("Shapes")).toBeLessThan(76);
+  expect((await page.getByTestId("edits").boundingBox())?.height).toBeLessThan(48);
+  expect((await editor(page).boundingBox())?.height).toBeGreaterThan(300);
+  expect(await findings(page)).toEqual([]);
+});
+
 test("a box is resized by its corner, keeps inside the image, and undo gives it back", async () => {
   const page = await editing(3);
   const size = { width: 640, height: 64 };
@@ -145,7 +156,9 @@ test("a vertex is added and taken away, and a joint is placed by the mouse", asy
   await click(page, [60, 60]);
   await drag(page, [40, 60], [20, 30]);
   await expect.poll(() => said(page)).toMatch(/a: seen$/);
-  await press(page, "Delete");
+  await press(page, "Delete"); // of a joint: its object stays
+  await page.getByText("A point is not deleted: h hides it, and Esc, then Del deletes its object.").waitFor();
+  await press(page, "Escape", "Delete");
   await expect.poll(() => said(page)).toBe("");
   await press(page, "Control+z", "Control+z", "n");
   await expect.poll(() => said(page)).toBe("joints 0 · 40 × 0 at 40, 60");
@@ -192,6 +205,31 @@ test("boxes come and go beside as many outlines, and are committed after their l
   await review(page).click();
   const dialog = page.getByRole("dialog", { name: "Review of edits" });
   await dialog.getByLabel("Message").fill("two boxes");
+  await dialog.getByRole("button", { name: /^Commit/ }).click();
+  await expect.poll(() => page.getByRole("button", { name: /^Version main@2/ }).count()).toBe(1);
+});
+
+test("damaged boxes are reached, mended and deleted by keyboard", async () => {
+  const page = await open("damaged?mode=edit&row=0");
+  await editor(page).waitFor();
+  await review(page).waitFor();
+  await press(page, "n");
+  await expect.poll(() => said(page)).toBe("cat · boxes 0 · 80 × 80 at 20, 10 · reversed");
+  await tool(page, "mend").click();
+  await expect.poll(() => said(page)).toBe("cat · boxes 0 · 80 × 80 at 20, 10");
+  await press(page, "n");
+  await expect.poll(() => said(page)).toBe("dog · boxes 1 · 10 × 10 at 0, 0 · not all numbers: NaN, 0, 10, 10");
+  expect(await findings(page)).toEqual([]);
+  await press(page, "Delete", "n", "n");
+  await expect.poll(() => said(page)).toBe("owl · boxes 1 · 0 × 0 at 50, 50 · no area");
+  await press(page, "Alt+ArrowRight", "Alt+ArrowDown");
+  await expect.poll(() => said(page)).toBe("owl · boxes 1 · 1 × 1 at 50, 50");
+  await review(page).click();
+  const dialog = page.getByRole("dialog", { name: "Review of edits" });
+  await dialog.getByText("0: [100, 90, 20, 10], 1: [NaN, 0, 10, 10], 2: [50, 50, 50, 50]").waitFor();
+  await dialog.getByText("0: [20, 10, 100, 90], 1: [50, 50, 51, 51]").waitFor();
+  for (const side of ["before", "after"]) await expect.poll(() => dialog.getByRole("img", { name: `row 0 ${side}` }).getAttribute("data-drawn")).toBe("true");
+  await dialog.getByLabel("Message").fill("mended");
   await dialog.getByRole("button", { name: /^Commit/ }).click();
   await expect.poll(() => page.getByRole("button", { name: /^Version main@2/ }).count()).toBe(1);
 });

@@ -7,11 +7,13 @@ hash join; what remains of ON is tested on the pairs that the keys leave.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 from msgspec import Struct, structs
 
 from tensorlake_query.binding.binder import Binder
 from tensorlake_query.binding.handles import check_decoded
 from tensorlake_query.binding.scope import Environment
+from tensorlake_query.binding.set_operation import common_type
 from tensorlake_query.functions.registry import Site
 from tensorlake_query.functions.scalar.conditional import unified
 from tensorlake_query.functions.scalar.operators import bind_compare, conjunction
@@ -19,8 +21,9 @@ from tensorlake_query.planning.plan import Derived, Joined, Names, Relation, Thi
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryNameError, QueryTypeError, joined, listed, nearest
 from tensorlake_query.syntax.printer import print_expr, print_name
-from tensorlake_query.values.bound import Apply, Bound, ColumnRef, columns_of
+from tensorlake_query.values.bound import Apply, Bound, ColumnRef, columns_of, renamed
 from tensorlake_query.values.source import ColumnType
+from tensorlake_query.values.types import describe
 
 BindStatement = Callable[[str, ast.Statement, Environment], Derived]
 
@@ -90,6 +93,7 @@ def _joined(join: ast.Join, left: Side, right: Side, env: Environment, bind: Bin
             hint="give one another name: … AS a",
         )
     merged = _merged(join, left, right, env)
+    keys: list[tuple[Bound, Bound]] = list(_using_keys(join, merged, env))
     names = _joined_names(left, right, merged)
     outer = {"LEFT": (False, True), "RIGHT": (True, False), "FULL": (True, True)}.get(
         join.kind, (False, False)
@@ -108,7 +112,8 @@ def _joined(join: ast.Join, left: Side, right: Side, env: Environment, bind: Bin
     for key, (a, b) in merged.items():
         both = outer[0] and outer[1]
         nullable = (a.type.nullable and b.type.nullable) if both else schema[key].nullable
-        schema[key] = replace(schema[key], nullable=nullable)
+        of_either = _type_of_either(join, key, a.type, b.type, env) if outer[0] else schema[key]
+        schema[key] = replace(of_either, nullable=nullable)
     tables = {
         place: names[number].get(name, name)
         for number, side in enumerate((left, right))
@@ -120,7 +125,6 @@ def _joined(join: ast.Join, left: Side, right: Side, env: Environment, bind: Bin
         for place, name in side.tables.items()
         if outer[number] and name in merged
     }
-    keys: list[tuple[Bound, Bound]] = list(_using_keys(join, merged, env))
     residual: list[Bound] = []
     joined_side = Side(This(schema), tables, left.merged | right.merged | outer_keys)
     if join.on is not None:
@@ -204,9 +208,31 @@ def _using_keys(
 
         equal = ast.Compare("=", ast.Column("left"), ast.Column("right"), span=join.span)
         site = Site(equal, (left, right), {}, env.text, bind)
-        unified(site, [left, right])  # of one type, or an error
+        if join.kind in {"RIGHT", "FULL"} or not _are_integers(left.type, right.type):
+            unified(site, [left, right])  # of one type, or an error
         pairs.append(_compared(site))
     return pairs
+
+
+def _type_of_either(
+    join: ast.Join, name: str, left: ColumnType, right: ColumnType, env: Environment
+) -> ColumnType:
+    """Return the type of a merged key that has the values of both sides, or fail."""
+    common = common_type(left, right)
+    if common is None:
+        raise QueryTypeError(
+            f"{join.kind} JOIN … USING ({name}) has values of both sides in one column, and no type"
+            f" holds both: the left {name!r} is {describe(left)}, the right one {describe(right)}",
+            text=env.text,
+            span=join.span,
+            hint="CAST one side to the other's type, or both AS TEXT: class numbers differ where"
+            " class names do",
+        )
+    return common
+
+
+def _are_integers(*types: ColumnType) -> bool:
+    return all(each.dtype is not None and np.dtype(each.dtype).kind in "iu" for each in types)
 
 
 def _compared(site: Site) -> tuple[Bound, Bound]:
@@ -223,19 +249,12 @@ def _key_pair(bound: Bound, sides: Mapping[str, tuple[int, str]]) -> tuple[Bound
         return None
     a, b = bound.args
     owners = [{sides[name][0] for name in columns_of(each)} for each in (a, b)]
+    names = {name: there for name, (_, there) in sides.items()}
     if owners == [{0}, {1}]:
-        return _renamed(a, sides), _renamed(b, sides)
+        return renamed(a, names), renamed(b, names)
     if owners == [{1}, {0}]:
-        return _renamed(b, sides), _renamed(a, sides)
+        return renamed(b, names), renamed(a, names)
     return None
-
-
-def _renamed(expr: Bound, sides: Mapping[str, tuple[int, str]]) -> Bound:
-    if isinstance(expr, Apply):
-        return structs.replace(expr, args=tuple(_renamed(arg, sides) for arg in expr.args))
-    if isinstance(expr, ColumnRef):
-        return structs.replace(expr, name=sides[expr.name][1])
-    return expr
 
 
 def _conjuncts(expr: ast.Expr) -> Sequence[ast.Expr]:

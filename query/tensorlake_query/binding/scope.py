@@ -38,6 +38,7 @@ class Environment(Struct, frozen=True):
         begun: the queries of WITH that are being bound, the innermost first.
         later: those that are written after them.
         used_params: the parameters that some part of the query mentions.
+        used_functions: the user's functions that some part of it calls.
         check: raises where the time is up; called for each part that is bound.
     """
 
@@ -52,6 +53,7 @@ class Environment(Struct, frozen=True):
     begun: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
     used_params: set[str] = field(default_factory=set[str])
+    used_functions: set[str] = field(default_factory=set[str])
     check: Callable[[], None] = _never
 
     def naming(self, table: Derived) -> "Environment":
@@ -69,7 +71,10 @@ class Environment(Struct, frozen=True):
             QueryNameError: the plug-in cannot be used.
         """
         try:
-            return self.functions.get(expr.name) or plug_in(expr.name)
+            if expr.name in self.functions:
+                self.used_functions.add(expr.name)
+                return self.functions[expr.name]
+            return plug_in(expr.name)
         except PlugInError as error:
             raise QueryNameError(
                 str(error), text=self.text, span=expr.span, hint=error.hint

@@ -14,7 +14,7 @@ from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.group_keys import group_rows
 from tensorlake_query.values.source import ColumnType, IntArray
 from tensorlake_query.values.times import is_time, units_per
-from tensorlake_query.values.types import describe, is_numeric
+from tensorlake_query.values.types import common_dtype, describe, is_numeric
 from tensorlake_query.values.vectors import Vector, concatenated
 
 Schema = Mapping[str, ColumnType]
@@ -35,7 +35,7 @@ def combined_schema(left: Schema, right: Schema, query: ast.SetQuery, text: str)
         )
     schema: dict[str, ColumnType] = {}
     for (name, a), (other, b) in zip(left.items(), right.items(), strict=True):
-        common = _common(a, b)
+        common = common_type(a, b)
         if common is None:
             raise QueryTypeError(
                 f"{query.op} of {name!r}, {describe(a)}, and {other!r}, {describe(b)}",
@@ -47,7 +47,8 @@ def combined_schema(left: Schema, right: Schema, query: ast.SetQuery, text: str)
     return schema
 
 
-def _common(a: ColumnType, b: ColumnType) -> ColumnType | None:
+def common_type(a: ColumnType, b: ColumnType) -> ColumnType | None:
+    """Return a type that holds the values of two others as they are; None where there is none."""
     nullable = a.nullable or b.nullable
     if replace(a, nullable=nullable) == replace(b, nullable=nullable):
         return replace(a, nullable=nullable)
@@ -56,9 +57,9 @@ def _common(a: ColumnType, b: ColumnType) -> ColumnType | None:
     if not (is_numeric(a) and is_numeric(b)) or a.names != b.names or len(a.shape) != len(b.shape):
         return None
     shape = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
-    dtype = np.result_type(a.dtype or "float64", b.dtype or "float64").name
+    dtype = common_dtype([a, b])
     kind = a.kind if a.kind == b.kind else "number"
-    return ColumnType(kind, dtype, shape, a.names, nullable)
+    return None if dtype is None else ColumnType(kind, dtype.name, shape, a.names, nullable)
 
 
 def _common_time(a: ColumnType, b: ColumnType, *, nullable: bool) -> ColumnType | None:

@@ -4,27 +4,39 @@ Each key's values become codes by a table of what lies between the least and the
 the order in which they appear; those of one key are the groups, those of several are a place in a
 table of groups. So
 nothing is sorted, no row is kept, and each batch is over in milliseconds. Integers, booleans and
-class labels have such tables, as far as these stay small (`TooSparseError`: the caller groups all
-rows at once instead, by `group_rows`).
+class labels have such tables, as far as these stay small. Of texts, floats and integers that lie
+far apart the distinct ones of each batch are looked up in a dict, where they are few. Where there
+are too many of either (`TooSparseError`) the caller groups all rows at once, by `group_rows`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from tensorlake_query.execution.columns import Reader
+from tensorlake_query.execution.columns import SourceReader
 from tensorlake_query.execution.evaluate import Scope
-from tensorlake_query.functions.aggregate.accumulators import Accumulator
+from tensorlake_query.functions.aggregate.accumulators import Accumulator, RowGroups
 from tensorlake_query.planning.plan import Aggregate
 from tensorlake_query.values.bound import Bound, CodesRef, ColumnRef, show
+from tensorlake_query.values.group_keys import TEXT_KEY_NBYTES, codes_of, json_key
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import AnyArray, ColumnType, IntArray, UniformBatch
-from tensorlake_query.values.vectors import Vector, concatenated, constant, take
+from tensorlake_query.values.vectors import (
+    Vector,
+    concatenated,
+    constant,
+    python_values,
+    take,
+    valid_of,
+)
 
 MAX_PLACES = 1 << 22  # of all tables: 32 MiB
 MAX_KEYS = 32  # each is a dimension of the table of groups, and NumPy has 64
+FEW_VALUES, OFTEN = 1 << 10, 8  # more of a batch, and more than one of so many rows, are too many
+MAX_VALUES = 1 << 17  # in a dict: above, hashing all rows at once costs less than looking them up
 GROUP_NBYTES = 64  # of a group: its places in the tables, its keys
+ONE_GROUP = np.zeros((), np.int64)
 
 
 class TooSparseError(Exception):
@@ -46,12 +58,18 @@ def is_streamed(
         and len(plan.keys) <= MAX_KEYS
         and all(name.startswith("#") for name in needed)  # others are stacks of the groups' rows
         and all(call.accumulate is not None for call in plan.calls)
-        and all(_has_table(key.type) or _is_one_of(key, numbered) for key in plan.keys)
+        and all(_is_single(key.type) or _is_one_of(key, numbered) for key in plan.keys)
     )
 
 
 def _is_one_of(key: Bound, names: frozenset[str]) -> bool:
     return isinstance(key, ColumnRef) and key.name in names
+
+
+def _is_single(column_type: ColumnType) -> bool:
+    if column_type.shape or column_type.dtype is None:
+        return column_type.kind == "text" and not column_type.shape
+    return np.dtype(column_type.dtype).kind in "iubf"
 
 
 def _has_table(column_type: ColumnType) -> bool:
@@ -94,7 +112,10 @@ class Grouping:
     def __init__(self, plan: Aggregate, numbered: frozenset[str] = frozenset()) -> None:
         self._plan = plan
         self._numbered = [_is_one_of(key, numbered) for key in plan.keys]
-        self._columns = [_Codes() for _ in plan.keys]
+        self._columns: list[_Codes | _Values] = [
+            _Codes() if _has_table(key.type) or is_numbered else _Values()
+            for key, is_numbered in zip(plan.keys, self._numbered, strict=True)
+        ]
         self._numbers = np.full(1, -1)  # the group of each combination of codes
         self._capacities = [1] * len(plan.keys)
         self._keys: list[list[Vector]] = [[] for _ in plan.keys]
@@ -111,32 +132,35 @@ class Grouping:
             TooSparseError: the keys have too many possible values.
         """
         keys, arguments = vectors[: len(self._keys)], vectors[len(self._keys) :]
-        groups = self._groups(keys, scope) if keys else np.zeros(len(scope), np.int64)
+        of_row = self._groups(keys) if keys else np.broadcast_to(ONE_GROUP, len(scope))
+        groups = RowGroups(of_row, self.count)
         for place, accumulator in zip(self._of_call, self._accumulators, strict=True):
-            accumulator.add(None if place < 0 else arguments[place], groups, self.count)
+            accumulator.add(None if place < 0 else arguments[place], groups)
 
-    def slots(self, reader: Reader) -> list[Vector]:
+    def slots(self, reader: SourceReader) -> list[Vector]:
         """Return the keys of each group, and the aggregates; texts are read, one a group."""
         if not self._plan.keys:
             nothing = np.zeros(0, np.int64)
             for call, accumulator in zip(self._plan.calls, self._accumulators, strict=True):
                 none = None if call.argument is None else constant(None, call.argument.type, 0)
-                accumulator.add(none, nothing, 1)
+                accumulator.add(none, RowGroups(nothing, 1))
         keys: list[Vector] = []
         for key, parts, is_numbered in zip(
             self._plan.keys, self._keys, self._numbered, strict=True
         ):
             made = concatenated(parts) if parts else constant(None, key.type, 0)
             if isinstance(key, ColumnRef) and is_numbered:
-                keys.append(reader.column(key.name, made.values) if parts else made)
+                keys.append(reader.texts(key.name, made) if parts else made)
                 continue
-            dtype = np.dtype(key.type.dtype)
-            keys.append(UniformBatch(made.values.astype(dtype, copy=False), made.valid))
+            if key.type.dtype is not None:
+                values = made.values.astype(key.type.dtype, copy=False)
+                made = UniformBatch(values, made.valid)
+            keys.append(made)
         return [*keys, *(each.result() for each in self._accumulators)]
 
-    def _groups(self, keys: Sequence[Vector], scope: Scope) -> IntArray:
+    def _groups(self, keys: Sequence[Vector]) -> IntArray:
         """Return the group of each row; new ones are numbered as they appear."""
-        found = [column.of(key) for column, key in zip(self._columns, keys, strict=True)]
+        found = [self._codes(place, key) for place, key in enumerate(keys)]
         if len(keys) == 1:  # its codes are the groups
             (groups, rows), self.count = found[0], self._columns[0].count
         else:
@@ -144,9 +168,20 @@ class Grouping:
         if not len(rows):
             return groups
         charge(len(rows) * GROUP_NBYTES)
-        for parts, key, is_numbered in zip(self._keys, keys, self._numbered, strict=True):
-            parts.append(UniformBatch(scope.numbers(rows)) if is_numbered else take(key, rows))
+        for parts, key in zip(self._keys, keys, strict=True):
+            parts.append(take(key, rows))
         return groups
+
+    def _codes(self, place: int, key: Vector) -> tuple[IntArray, IntArray]:
+        """Return the codes of a key; where its first values lie too far apart, by a dict."""
+        column = self._columns[place]
+        try:
+            return column.of(key)
+        except TooSparseError:
+            if isinstance(column, _Values) or column.count:
+                raise
+        self._columns[place] = values = _Values()
+        return values.of(key)
 
     def _combined(self, codes: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
         """Return the group of each row by the codes of its keys, and the first rows of new ones."""
@@ -183,14 +218,15 @@ def numbered(table: IntArray, place: AnyArray, count: int) -> tuple[IntArray, In
     Returns:
         The number of each place, and where each new one is for the first time.
     """
-    numbers = table[place]
+    numbers = table.take(place)
     if not len(numbers) or numbers.min() >= 0:
         return numbers, numbers[:0]
     fresh = np.flatnonzero(numbers < 0)
-    first = np.unique(place[fresh], return_index=True)[1]
-    rows = fresh[np.sort(first)]
+    there = place[fresh]
+    table[there[::-1]] = fresh[::-1]  # of rows with one place the last written stays: the first
+    rows = fresh[table[there] == fresh]
     table[place[rows]] = count + np.arange(len(rows))
-    return table[place], rows
+    return table.take(place), rows
 
 
 class _Codes:
@@ -238,3 +274,44 @@ class _Codes:
         if num_values:
             self._table[self._low - low : self._low - low + num_values] = before[:-1]
         self._low = low
+
+
+class _Values:
+    """Codes of a key's values of any type, numbered as they appear: a dict has the distinct ones.
+
+    The values of a batch are numbered first, so that only one row of each is looked up.
+    """
+
+    def __init__(self) -> None:
+        self._codes: dict[Hashable, int] = {}
+
+    @property
+    def count(self) -> int:
+        """How many codes there are."""
+        return len(self._codes)
+
+    def of(self, vector: Vector) -> tuple[IntArray, IntArray]:
+        """Return the code of each row, and the first rows of new codes.
+
+        Raises:
+            TooSparseError: there are too many distinct values for a dict.
+        """
+        numbers, above = codes_of(vector)
+        first = np.full(above + 1, -1)
+        first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last written stays: the first
+        rows = np.sort(first[first >= 0])
+        if len(rows) > max(FEW_VALUES, len(numbers) // OFTEN):
+            raise TooSparseError
+        codes, known = self._codes, valid_of(vector)[rows].tolist()
+        code_of, fresh = np.zeros(above + 1, np.int64), list[int]()
+        values = python_values(take(vector, rows).values)
+        for row, value, is_known in zip(rows.tolist(), values, known, strict=True):
+            key = json_key(value if is_known else None)
+            if key not in codes:
+                codes[key] = len(codes)
+                fresh.append(row)
+            code_of[numbers[row]] = codes[key]
+        if len(codes) > MAX_VALUES:
+            raise TooSparseError
+        charge(len(fresh) * TEXT_KEY_NBYTES)
+        return code_of[numbers], np.array(fresh, np.int64)

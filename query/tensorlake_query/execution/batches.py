@@ -11,12 +11,12 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 
-from tensorlake_query.execution.evaluate import Scope, evaluate
+from tensorlake_query.execution.evaluate import RunScope, Scope, evaluate
 from tensorlake_query.execution.run import Run
-from tensorlake_query.values.bound import Apply, Bound, CodesRef, Constant, walk_bound
+from tensorlake_query.values.bound import Apply, Bound, CodesRef, ColumnRef, Constant, walk_bound
 from tensorlake_query.values.memory import Held, TooMuchMemoryError, collecting, current, hold
-from tensorlake_query.values.source import ColumnType
-from tensorlake_query.values.vectors import Vector, concatenated, constant, nbytes_of
+from tensorlake_query.values.source import ColumnType, IntArray
+from tensorlake_query.values.vectors import Vector, concatenated, constant, length_of, nbytes_of
 
 BATCH_NBYTES = (
     8 << 20
@@ -28,6 +28,7 @@ BATCH_GROWTH = 4
 MEDIA_NBYTES = 1 << 19  # a decoded image of unknown size
 RAGGED_SIZE = 16  # elements along a dimension that differs by row
 OBJECT_NBYTES = 128
+FEW_ROWS = 1 << 13  # a batch is not cut shorter: it takes 0.1 ms beside what is computed
 JSON_NBYTES = 1 << 10  # decoding takes 6 µs a value: 8,192 rows are 50 ms between two checks
 # of what is computed for a batch, in units of one operation on one number: a function of the user,
 # or BM25, takes as long for each of a few thousand rows as addition for all of them
@@ -64,7 +65,7 @@ def values_of(
         if len(piece) <= 1:
             raise
     # not inside of `except`: the error refers, by its traceback, to all that was computed
-    return joined_values(list(_in_parts(exprs, piece, check)), exprs)
+    return joined_values(list(_in_parts(exprs, piece, check)), exprs, check)
 
 
 def _in_parts(
@@ -102,19 +103,24 @@ def _whole(exprs: Sequence[Bound], piece: Scope, check: Callable[[int, int], Non
     return Values(vectors, held)
 
 
-def joined_values(parts: Sequence[Values], exprs: Sequence[Bound]) -> Values:
-    """Return the values of batches, one after the other, as those of one.
+def joined_values(
+    parts: Sequence[Values],
+    exprs: Sequence[Bound],
+    check: Callable[[int, int], None] = _nothing,
+) -> Values:
+    """Return the values of batches, one after the other, as those of one; copying may take long.
 
     Raises:
         TooMuchMemoryError: there is not enough to hold both.
     """
     if len(parts) == 1:
         return parts[0]
+    num_rows = sum(length_of(part.vectors[0]) for part in parts) if exprs else 0
     held = hold("what is computed of all rows")
     for number in range(len(exprs)):
         held.add(sum(_written_nbytes(part.vectors[number]) for part in parts))
     vectors = [
-        concatenated([part.vectors[number] for part in parts])
+        concatenated([part.vectors[number] for part in parts], partial(check, num_rows, num_rows))
         if parts
         else constant(None, expr.type, 0)
         for number, expr in enumerate(exprs)
@@ -139,7 +145,7 @@ def compute(exprs: Sequence[Bound], scope: Scope, run: Run) -> list[Vector]:
     parts = pieces(scope, exprs, run) if exprs and len(scope) else ()
     work = partial(values_of, exprs, check=run.deadline.check)
     found = run.workers.mapped(work, parts, exprs)
-    made = joined_values([values for _, values in found], exprs)
+    made = joined_values([values for _, values in found], exprs, run.deadline.check)
     made.held.move_to(current())
     return made.vectors
 
@@ -163,13 +169,31 @@ def pieces(scope: Scope, exprs: Sequence[Bound], run: Run, *, cost: float = 0.0)
     The caller's results may take more memory than the values: `cost` bytes per row.
     """
     step = batch_rows(exprs, cost)
-    for start in range(0, len(scope), step):
+    ends = _chunk_ends(scope, exprs) if len(scope) > FEW_ROWS else None
+    start = 0
+    while start < len(scope):
         run.deadline.check(start, len(scope))
-        yield scope.slice(start, min(start + step, len(scope)))
+        stop = min(start + step, len(scope))
+        if ends is not None:
+            following = int(np.searchsorted(ends, start + FEW_ROWS))
+            stop = min(stop, int(ends[following])) if following < len(ends) else stop
+        yield scope.slice(start, stop)
+        start = stop
+
+
+def _chunk_ends(scope: Scope, exprs: Sequence[Bound]) -> IntArray | None:
+    """Return where chunks of texts end: those of one chunk are read without copying them."""
+    if not isinstance(scope, RunScope):
+        return None
+    for expr in exprs:
+        for node in walk_bound(expr):
+            if isinstance(node, ColumnRef) and node.type.kind == "text" and not node.type.shape:
+                return scope.ends(node.name)
+    return None
 
 
 def _takes_memory(node: Bound) -> bool:
-    """Tell whether a node's values are an array: a constant is one, and few classes are bytes."""
+    """Return whether a node's values are an array: a constant is one, and few classes are bytes."""
     return not isinstance(node, Constant | CodesRef)
 
 

@@ -40,9 +40,8 @@ from tensorlake_query.execution.operators import (
     windowed,
 )
 from tensorlake_query.execution.run import ROW_NBYTES, Run
-from tensorlake_query.execution.subqueries import (
-    JoinSource,
-)
+from tensorlake_query.execution.subqueries import JoinSource
+from tensorlake_query.functions.aggregate.accumulators import Counts
 from tensorlake_query.planning.nearest import (
     first_rows,
     order_indexes,
@@ -69,10 +68,10 @@ from tensorlake_query.planning.plan import (
     expressions,
 )
 from tensorlake_query.planning.zone_maps import ZonesByBound, best_first, candidate_ranges
-from tensorlake_query.values.bound import Bound, ColumnRef
+from tensorlake_query.values.bound import Bound, ColumnRef, is_placed
 from tensorlake_query.values.memory import working
 from tensorlake_query.values.order import Ordering
-from tensorlake_query.values.source import IntArray
+from tensorlake_query.values.source import IntArray, UniformBatch
 from tensorlake_query.values.vectors import Vector, take
 
 AllRows = Expand | Aggregate | Ungroup | Window | Distinct | Arrange | Sample
@@ -98,17 +97,21 @@ class Block:
         self._needed = needed or {}
         self._ordering: Ordering | None = None  # the one that is being made, and its zones
         self._zones: ZonesByBound | None = None
+        self._is_by_piece = False  # whether pairs of a join are looked at once, and not held
 
     def joined(self, plan: Plan) -> Scope:
         """Return all rows of a step as one scope, in order."""
         only: Scope | None = None  # with what has been read of it; of many batches only the rows
         reader: Reader | None = None
-        rows: list[IntArray] = []
+        rows: list[IntArray] = []  # none while all batches are consecutive
         for scope in self.stream(plan):
-            only = scope if reader is None else None
+            before, only = only, scope if reader is None else None
+            if isinstance(before, RunScope):
+                only = before.followed_by(scope)
+            if reader is not None and only is None:
+                rows += [scope.rows] if before is None else [before.rows, scope.rows]
             reader = scope.reader
             self._run.keep(len(scope) * ROW_NBYTES)
-            rows.append(scope.rows)
         if only is not None:
             return only
         if reader is None:
@@ -146,6 +149,8 @@ class Block:
                 yield from self.stream(step)
             case Sort() | TopK():
                 yield self._checked(self._sorted(plan))
+            case Aggregate() if (count := self._count_of_pairs(plan)) is not None:
+                yield self._checked(self._counted(plan, count))
             case Aggregate() if (numbered := self._numbered(plan)) is not None:
                 yield self._checked(self._aggregated(plan, numbered))
             case _:
@@ -182,6 +187,7 @@ class Block:
         exprs = streamed_exprs(plan, numbered)
         parts = self._parts(plan.input, exprs)
         work = partial(values_of, exprs, check=self._run.deadline.check)
+        self._is_by_piece = self._sees_pairs_once(plan)
         try:
             with self._run.step(OPERATORS[Aggregate]), np.errstate(all="ignore"):
                 for piece, values in self._run.workers.mapped(work, parts, exprs):
@@ -191,11 +197,34 @@ class Block:
                 slots = {f"#{number}": each for number, each in enumerate(made)}
         except TooSparseError:
             slots = None
+        self._is_by_piece = False
         if slots is None:
             return self._held_of_all(plan, self.joined(plan.input))
         reader = SlotReader(slots, self._reader)
         self._run.keep(reader.nbytes)
         return Scope(reader, np.arange(grouping.count), self._run.text)
+
+    def _count_of_pairs(self, plan: Aggregate) -> int | None:
+        """Return how many pairs a join has, where an aggregation asks for nothing else."""
+        source = self._reader.source
+        asks_for_count = not plan.keys and isinstance(plan.input, Scan)
+        asks_for_count &= all(each.accumulate is Counts for each in plan.calls)
+        asks_for_count &= not expressions(plan) and is_streamed(plan, self._needed.get(id(plan)))
+        return source.count() if asks_for_count and isinstance(source, JoinSource) else None
+
+    def _counted(self, plan: Aggregate, count: int) -> Scope:
+        """Return the one row of an aggregation that only counts rows."""
+        slots = {f"#{n}": UniformBatch(np.array([count])) for n in range(len(plan.calls))}
+        return Scope(SlotReader(slots, self._reader), np.arange(1), self._run.text)
+
+    def _sees_pairs_once(self, plan: Aggregate) -> bool:
+        """Return whether an aggregation is of the pairs of a join, whatever their places."""
+        below = list(chain(plan.input))
+        return (
+            isinstance(self._reader.source, JoinSource)
+            and all(isinstance(step, Filter | Scan) for step in below)
+            and not any(is_placed(expr) for step in (plan, *below) for expr in expressions(step))
+        )
 
     def _held_of_all(self, plan: AllRows, scope: Scope) -> Scope:
         """Return what such a step makes, and hold what that takes; what making it took goes."""
@@ -276,7 +305,20 @@ class Block:
                 scopes = self._ranges(found.scan, np.array([[start, stop]]))
                 yield from self._passed(exprs, needed, self._cut(scopes, exprs))
 
+    def _pieces(self, plan: Scan) -> Iterator[Scope]:
+        source = self._reader.source
+        assert isinstance(source, JoinSource), "only pairs come by piece"
+        for piece in source.pieces():
+            scope = RunScope(self._reader.over(piece), 0, piece.num_rows, self._run.text)
+            for name in plan.columns:
+                scope.column(name)
+            if len(scope):
+                yield scope
+
     def _scan(self, plan: Scan) -> Iterator[Scope]:
+        if self._is_by_piece:
+            yield from self._pieces(plan)
+            return
         ranges = candidate_ranges(plan.prunable, self._reader.source)
         if self._zones is not None:
             ranges = self._zones.ordered(ranges)
@@ -304,7 +346,7 @@ class Block:
         run.deadline.check(num_rows, num_rows)
 
     def _is_beyond(self, row: int) -> bool:
-        """Tell whether no row of this one's zone can be among the first of an order."""
+        """Return whether no row of this one's zone can be among the first of an order."""
         if self._zones is None or self._ordering is None or self._ordering.bound is None:
             return False
         return self._zones.is_beyond(row, self._ordering.bound)

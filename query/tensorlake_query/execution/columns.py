@@ -11,30 +11,34 @@ which rows of its source its own rows are (`source_rows`), and which columns it 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from copy import copy
 from functools import cached_property, partial
 from threading import Lock
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
 from tensorlake_query.values.group_keys import Groups, by_group
 from tensorlake_query.values.lineage import lineage_of
 from tensorlake_query.values.memory import JSON_FACTOR, charge, current, working
+from tensorlake_query.values.meter import Meter
 from tensorlake_query.values.source import (
+    ChunkedSource,
     CodedSource,
     ColumnSource,
     ColumnType,
     IdentifiedSource,
     IntArray,
+    NumberedSource,
     ObjectBatch,
+    PieceSource,
     RunSource,
     SourceBatch,
     TracedSource,
     UniformBatch,
+    offers,
 )
 from tensorlake_query.values.stacks import stacked
-from tensorlake_query.values.texts import texts_of
 from tensorlake_query.values.types import TEXT
 from tensorlake_query.values.vectors import (
     POSITION_NBYTES,
@@ -46,6 +50,7 @@ from tensorlake_query.values.vectors import (
     deep_nbytes_of,
     from_batch,
     is_dense,
+    length_of,
     nbytes_of,
     numbered,
     object_array,
@@ -54,10 +59,7 @@ from tensorlake_query.values.vectors import (
     taken_once,
 )
 
-# finds once a run what a QueryRef or CorpusRef stands for
-Answer = Callable[[Any, "SourceReader"], object]
-
-
+Answer = Callable[[Any, "SourceReader"], object]  # what a QueryRef or CorpusRef stands for, once
 FIRST_ROWS = 512  # read first, at most, of a column whose samples differ in size; of images one
 FIRST_NBYTES = 16 << 20  # that they take, by a guess
 RAGGED_SIZE = 16
@@ -93,27 +95,30 @@ class Reader(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held of the rows that a step made, for as long as the reader is."""
+        """Bytes held of the rows that a step made."""
         ...
 
 
-@runtime_checkable
-class NumberedSource(Protocol):
-    """A source that numbers the texts of some columns, instead of handing them out."""
+class RunReader(Reader, Protocol):
+    """A reader whose consecutive rows are read by their range, without a list of row numbers."""
 
-    def is_numbered(self, column: str) -> bool:
-        """Return whether `numbers` may be asked."""
+    def run(self, name: str, start: int, stop: int) -> Vector:
+        """Return the samples of rows `start` … `stop` − 1."""
         ...
 
-    def numbers(self, column: str, rows: IntArray) -> Vector:
-        """Return a number for the text of each row, equal for equal ones."""
+    def codes(self, name: str, start: int, stop: int) -> Vector:
+        """Return the class codes of rows `start` … `stop` − 1, of any integer dtype."""
+        ...
+
+    def chunk_ends(self, name: str, start: int, stop: int) -> IntArray | None:
+        """Return after which of these rows chunks of a column end; None where that is unknown."""
         ...
 
 
 class SourceReader:
     """Reads a `ColumnSource`, and counts what it reads. Thread-safe where the source is."""
 
-    def __init__(self, source: ColumnSource, meter: "Meter", answer: Answer) -> None:
+    def __init__(self, source: ColumnSource, meter: Meter, answer: Answer) -> None:
         self.source = source
         self.rows_read: dict[str, int] = {}
         self._fixed_nbytes = {  # of a sample, where all have one shape
@@ -126,10 +131,10 @@ class SourceReader:
         self._meter = meter
         self._schema = source.schema
         self._lock = Lock()
-        # asked here, once: looking a source's methods up takes as long as a small batch
-        self._by_run = source if isinstance(source, RunSource) else None
-        self._by_code = source if isinstance(source, CodedSource) else None
-        self._by_number = source if isinstance(source, NumberedSource) else None
+        self._by_run = source if offers(source, RunSource) else None
+        self._by_code = source if offers(source, CodedSource) else None
+        self._by_number = source if offers(source, NumberedSource) else None
+        self._by_chunk = source if offers(source, ChunkedSource) else None
 
     @property
     def base(self) -> "SourceReader":
@@ -176,7 +181,7 @@ class SourceReader:
 
     def codes(self, name: str, start: int, stop: int) -> Vector:
         """Return the class codes of rows `start` … `stop` − 1, as narrow as the source has them."""
-        numbers = self.numbers(name, partial(np.arange, start, stop))
+        numbers = self.numbers(name, lambda: slice(start, stop))
         if numbers is not None:
             return numbers
         if self._by_code is None:
@@ -185,6 +190,10 @@ class SourceReader:
         vector, nbytes = self._counted(name, codes, stop - start)
         charge(nbytes)
         return vector
+
+    def chunk_ends(self, name: str, start: int, stop: int) -> IntArray | None:
+        """Return after which of rows `start` … `stop` − 1 chunks of a column end."""
+        return None if self._by_chunk is None else self._by_chunk.chunk_ends(name, start, stop)
 
     def _in_steps(
         self, name: str, num_rows: int, read: Callable[[int, int], SourceBatch]
@@ -224,7 +233,7 @@ class SourceReader:
             return vector, nbytes_of(vector) + batch.nbytes * JSON_FACTOR
         return vector, deep_nbytes_of(vector)
 
-    def numbers(self, name: str, rows: Callable[[], IntArray]) -> Vector | None:
+    def numbers(self, name: str, rows: Callable[[], IntArray | slice]) -> Vector | None:
         """Return a number for each text, equal for equal ones; None where the source has none."""
         if self._by_number is None or not self._by_number.is_numbered(name):
             return None
@@ -232,6 +241,21 @@ class SourceReader:
         self._meter.count(vector.values.nbytes)
         charge(nbytes_of(vector))
         return vector
+
+    def texts(self, name: str, numbers: Vector) -> Vector:
+        """Return the texts that numbers stand for."""
+        assert self._by_number is not None, "it has numbered them"
+        vector = self._by_number.texts(name, numbers)
+        charge(deep_nbytes_of(vector))
+        return self._counted(name, vector, length_of(vector))[0]
+
+    def over(self, source: PieceSource) -> "SourceReader":
+        """Return a reader of a part of the source, which is counted as this one is."""
+        part: SourceReader = copy(self)
+        part.source = source
+        part._by_run = part._by_number = source
+        part._by_chunk = None
+        return part
 
     def shapes(self, name: str, rows: IntArray) -> Vector:
         """Return the sample shapes of `rows`; NULL where the source gives −1."""
@@ -287,46 +311,6 @@ class SourceReader:
         return from_batch(ObjectBatch([*lineage.source.row_sources(lineage.rows(rows))]), TEXT)
 
 
-@dataclass(slots=True)
-class Meter:
-    """Counts the bytes of samples that a run reads, and ends it at a limit. Thread-safe."""
-
-    limit_nbytes: int | None
-    fail: Callable[[int], Exception]
-    nbytes: int = 0
-    _lock: Lock = field(default_factory=Lock)
-
-    def add(self, vector: Vector, *, is_text: bool) -> None:
-        """Count what was read; of JSON objects their references, and texts.
-
-        Raises:
-            QueryLimitError: it is more than the limit.
-        """
-        if texts_of(vector.values) is not None:
-            nbytes = vector.values.nbytes
-        elif vector.values.dtype == object:
-            values = vector.values.tolist()
-            nbytes = (
-                sum(map(len, values))
-                if is_text
-                else sum(len(each) if isinstance(each, str) else POSITION_NBYTES for each in values)
-            )
-        else:
-            nbytes = vector.values.nbytes
-        self.count(nbytes)
-
-    def count(self, nbytes: int) -> None:
-        """Count bytes.
-
-        Raises:
-            QueryLimitError: they are more than the limit.
-        """
-        with self._lock:
-            self.nbytes += nbytes
-        if self.limit_nbytes is not None and self.nbytes > self.limit_nbytes:
-            raise self.fail(self.nbytes)
-
-
 def _differs_in_size(column_type: ColumnType) -> bool:
     return None in column_type.shape or column_type.dtype is None
 
@@ -357,8 +341,14 @@ class GroupReader:
     """Groups: slots, and the columns of their rows stacked."""
 
     def __init__(
-        self, slots: Mapping[str, Vector], reader: Reader, rows: IntArray, groups: Groups
+        self,
+        slots: Mapping[str, Vector],
+        reader: Reader,
+        rows: IntArray,
+        groups: Groups,
+        by_row: frozenset[str] = frozenset(),
     ) -> None:
+        self._by_row = by_row  # slots that have a value of each row, equal within a group
         self._slots = slots
         self._reader = reader
         self._rows = rows
@@ -378,14 +368,14 @@ class GroupReader:
     def column(self, name: str, rows: IntArray) -> Vector:
         """Return the slot's values of some groups, or the stacks of their samples."""
         if name in self._slots:
-            return take(self._slots[name], rows)
+            return take(self._slots[name], self._in_slot(name, rows))
         samples = self._reader.column(name, self._members(rows))
         return stacked(samples, self._counts[rows])
 
     def shapes(self, name: str, rows: IntArray) -> Vector:
         """Return the shapes of the values; of stacks without reading them."""
         if name in self._slots:
-            return _shapes_of(self._slots[name], rows)
+            return _shapes_of(self._slots[name], self._in_slot(name, rows))
         inner = self._reader.shapes(name, self._members(rows)).values
         counts = self._counts[rows]
         firsts = inner[starts_of(counts)] if len(inner) else inner
@@ -409,6 +399,9 @@ class GroupReader:
     def _of_all(self) -> IntArray:
         """The rows of all groups, one group after the other."""
         return self._rows[by_group(self._groups.of_row, self._groups.count)]
+
+    def _in_slot(self, name: str, groups: IntArray) -> IntArray:
+        return self._groups.first[groups] if name in self._by_row else groups
 
     def _members(self, groups: IntArray) -> IntArray:
         counts = self._counts[groups]

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tensorlake_query.execution.columns import Reader, SourceReader
-from tensorlake_query.execution.evaluate import Scope
+from tensorlake_query.execution.columns import SourceReader
+from tensorlake_query.execution.evaluate import RunScope, Scope
 from tensorlake_query.planning.plan import Ungroup
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import Bound, ColumnRef, span_of
 from tensorlake_query.values.source import ColumnType, IntArray, UniformBatch
 from tensorlake_query.values.stacks import element_at, first_sizes, list_lengths
-from tensorlake_query.values.vectors import Vector
+from tensorlake_query.values.vectors import Vector, take
 
 Values = Callable[[Sequence[Bound], Scope], list[Vector]]
 
@@ -51,28 +51,25 @@ def ungrouped(
     assert lengths is not None, "UNGROUP BY names a column"
     count = int(lengths.sum())
     check_made(count)
-    reader = UngroupReader(scope.reader, scope.rows, lengths, plan.split)
-    return Scope(reader, np.arange(count), scope.text)
+    return RunScope(UngroupReader(scope, lengths, plan.split), 0, count, scope.text)
 
 
 class UngroupReader:
     """One row for each element of some columns; the others repeat.
 
-    Elements are numbered row after row: those of row `rows[i]` begin at `starts[i]`.
+    Elements are numbered row after row: those of row i of `scope` begin at `starts[i]`.
     """
 
-    def __init__(
-        self, reader: Reader, rows: IntArray, lengths: IntArray, split: Mapping[str, ColumnType]
-    ) -> None:
-        self._reader = reader
-        self._rows = rows
+    def __init__(self, scope: Scope, lengths: IntArray, split: Mapping[str, ColumnType]) -> None:
+        self._scope = scope.unread(0, len(scope))
+        self._reader = scope.reader
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         self._split = split
 
     @property
     def nbytes(self) -> int:
         """Values held for the elements."""
-        return self._rows.nbytes + self._starts.nbytes
+        return 2 * self._starts.nbytes
 
     @property
     def base(self) -> SourceReader:
@@ -82,24 +79,39 @@ class UngroupReader:
     def column(self, name: str, rows: IntArray) -> Vector:
         """Return the elements of a split column, the samples of another."""
         if name not in self._split:
-            return self._reader.column(name, self._rows[self._places(rows)])
+            return self._reader.column(name, self._scope.numbers(self._places(rows)))
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
-            return self._run(name, int(rows[0]), int(rows[-1]) + 1)
+            return self.run(name, int(rows[0]), int(rows[-1]) + 1)
         places = self._places(rows)
         distinct, at = np.unique(places, return_inverse=True)
-        samples = self._reader.column(name, self._rows[distinct])  # once, however many elements
+        samples = self._reader.column(name, self._scope.numbers(distinct))  # each once
         return element_at(samples, at.reshape(-1), rows - self._starts[places], self._split[name])
+
+    def run(self, name: str, start: int, stop: int) -> Vector:
+        """Return consecutive elements, as their samples have them, or the samples of another."""
+        first, last = self._around(start, stop)
+        return self._of_run(name, start, stop, self._scope.unread(first, last).column(name))
+
+    def codes(self, name: str, start: int, stop: int) -> Vector:
+        """Return the class codes of consecutive elements, as narrow as the source has them."""
+        first, last = self._around(start, stop)
+        return self._of_run(name, start, stop, self._scope.unread(first, last).codes(name))
+
+    def chunk_ends(self, name: str, start: int, stop: int) -> IntArray | None:
+        """Return None: chunks are of samples."""
+        del name, start, stop
+        return None
 
     def shapes(self, name: str, rows: IntArray) -> Vector:
         """Return sample shapes: of an element, those of its stack without the first size."""
-        shapes = self._reader.shapes(name, self._rows[self._places(rows)])
+        shapes = self._reader.shapes(name, self._scope.numbers(self._places(rows)))
         if name not in self._split:
             return shapes
         return UniformBatch(shapes.values[:, 1:], shapes.valid)
 
     def source_rows(self, rows: IntArray) -> IntArray | None:
         """Return the rows beneath: they repeat."""
-        return self._reader.source_rows(self._rows[self._places(rows)])
+        return self._reader.source_rows(self._scope.numbers(self._places(rows)))
 
     def source_column(self, name: str) -> str | None:
         """Return the source column; None for a split column."""
@@ -113,10 +125,12 @@ class UngroupReader:
             return np.repeat(np.arange(first, last), counts)
         return np.searchsorted(self._starts, rows, "right") - 1
 
-    def _run(self, name: str, start: int, stop: int) -> Vector:
-        """Return consecutive elements: they are as their samples have them."""
+    def _of_run(self, name: str, start: int, stop: int, samples: Vector) -> Vector:
+        """Return elements of the samples that they are of, or these, repeated."""
         first, last = self._around(start, stop)
-        samples = self._reader.column(name, self._rows[first:last])
+        bounds = np.clip(self._starts[first : last + 1], start, stop)
+        if name not in self._split:
+            return take(samples, np.repeat(np.arange(last - first), np.diff(bounds)))
         column_type = self._split[name]
         if samples.values.dtype != object and None not in column_type.shape:
             sizes = [size or 0 for size in column_type.shape]
@@ -125,11 +139,11 @@ class UngroupReader:
                 skipped = start - int(self._starts[first])
                 values = values.reshape(count, *sizes)
                 return UniformBatch(values[skipped : skipped + stop - start])
-        places = self._places(np.arange(start, stop))
-        within = np.arange(start, stop) - self._starts[places]
-        return element_at(samples, places - first, within, column_type)
+        places = np.repeat(np.arange(last - first), np.diff(bounds))
+        within = np.arange(start, stop) - self._starts[places + first]
+        return element_at(samples, places, within, column_type)
 
     def _around(self, start: int, stop: int) -> tuple[int, int]:
         """Return the places of the rows beneath that elements `start` … `stop` − 1 are of."""
         first = int(np.searchsorted(self._starts, start, "right")) - 1
-        return first, int(np.searchsorted(self._starts, stop))
+        return first, max(first, int(np.searchsorted(self._starts, stop)))

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from msgspec import Struct, field
 
-from tensorlake_query.execution.columns import Reader, SourceReader
+from tensorlake_query.execution.columns import Reader, RunReader
 from tensorlake_query.syntax.ast import Span
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import (
@@ -170,6 +170,10 @@ class Scope:
         known.shared = int(self._known.nbytes * (stop - start) / len(self))
         return self._part(start, stop, known)
 
+    def unread(self, start: int, stop: int) -> "Scope":
+        """Return the scope of consecutive ones of the rows, of which nothing has been read."""
+        return self._part(start, stop, Known(hold("a column")))
+
     def _read(self, name: str) -> Vector:
         return self._of_codes(name) or self.reader.column(name, self.rows)
 
@@ -191,38 +195,51 @@ class Scope:
 
 
 class RunScope(Scope):
-    """Consecutive rows of a source."""
+    """Consecutive rows, from `start` on."""
 
     def __init__(
-        self, reader: SourceReader, start: int, stop: int, text: str, known: Known | None = None
+        self, reader: RunReader, start: int, stop: int, text: str, known: Known | None = None
     ) -> None:
         super().__init__(reader, None, text, known)
         self._source = reader
-        self._start = start
+        self.start = start
         self._stop = stop
 
     def __len__(self) -> int:
-        return self._stop - self._start
+        return self._stop - self.start
 
     @property
     def rows(self) -> IntArray:
         """The rows' numbers, listed at the first call."""
         if self._rows is None:
-            self._rows = np.arange(self._start, self._stop)
+            self._rows = np.arange(self.start, self._stop)
         return self._rows
 
     def numbers(self, positions: IntArray) -> IntArray:
         """Return the numbers of some of the rows; the others' are not listed."""
-        return positions + self._start
+        return positions + self.start
+
+    def followed_by(self, other: "Scope") -> "RunScope | None":
+        """Return these rows and those of another, unread; None where they are not consecutive."""
+        if not isinstance(other, RunScope) or other.reader is not self.reader:
+            return None
+        if other.start != self._stop:
+            return None
+        return RunScope(self._source, self.start, self._stop + len(other), self.text)
+
+    def ends(self, name: str) -> IntArray | None:
+        """Return after which of the rows, counted from the first, chunks of a column end."""
+        ends = self._source.chunk_ends(name, self.start, self._stop)
+        return None if ends is None else ends - self.start
 
     def _read(self, name: str) -> Vector:
-        return self._of_codes(name) or self._source.run(name, self._start, self._stop)
+        return self._of_codes(name) or self._source.run(name, self.start, self._stop)
 
     def _read_codes(self, name: str) -> Vector:
-        return self._source.codes(name, self._start, self._stop)
+        return self._source.codes(name, self.start, self._stop)
 
     def _part(self, start: int, stop: int, known: Known) -> Scope:
-        first = self._start
+        first = self.start
         return RunScope(self._source, first + start, first + stop, self.text, known)
 
 

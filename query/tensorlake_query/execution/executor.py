@@ -14,11 +14,12 @@ from tensorlake_query.execution.batches import (
 from tensorlake_query.execution.blocks import Block
 from tensorlake_query.execution.columns import SourceReader
 from tensorlake_query.execution.evaluate import Scope
-from tensorlake_query.execution.filters import needed_above
+from tensorlake_query.execution.filters import needed_above, needed_by
 from tensorlake_query.execution.pairing import Pairing
 from tensorlake_query.execution.run import Run
 from tensorlake_query.execution.subqueries import (
     CombinedSource,
+    FilteredSource,
     JoinSource,
     ResultSource,
     row_numbers_of,
@@ -29,6 +30,7 @@ from tensorlake_query.planning.plan import (
     Combined,
     Derived,
     Filter,
+    Filtered,
     Joined,
     Nothing,
     Other,
@@ -45,7 +47,6 @@ from tensorlake_query.values.source import ColumnSource, IntArray, WordsSource
 from tensorlake_query.values.vectors import Vector, concatenated, deep_nbytes_of, nbytes_of, take
 
 MEMBER_NBYTES = 128  # of a value in a set, beside itself
-PAIR_NBYTES = 16  # of two rows that belong together
 
 
 class Executor:
@@ -64,7 +65,7 @@ class Executor:
         source = self._opened_relation(relation)
         reader = SourceReader(source, self._run.meter, self.answer)
         self._run.readers.append(reader)
-        block = Block(self._run, reader, needed_above(statement))
+        block = Block(self._run, reader, needed_above(statement.plan.input, needed_by(statement)))
         scope = block.joined(statement.plan.input)
         return ResultSource(statement.plan.outputs, scope)
 
@@ -82,6 +83,8 @@ class Executor:
                     self._opened[key] = self._joined(relation)
                 case Combined():
                     self._opened[key] = self._combined(relation)
+                case Filtered():
+                    self._opened[key] = self._filtered(relation)
         return self._opened[key]
 
     def answer(self, query: QueryRef | CorpusRef, reader: SourceReader) -> object:
@@ -148,15 +151,21 @@ class Executor:
     def _joined(self, joined: Joined) -> JoinSource:
         sources = self._opened_relation(joined.left), self._opened_relation(joined.right)
         pairing = Pairing(self._run, joined, sources, self.answer, self._passing)
-        with self._run.step("JOIN"):
-            pairs = pairing.pairs()
-        self._run.keep(len(pairs[0]) * PAIR_NBYTES)
-        return JoinSource(joined, sources, pairs, pairing.numbers)
+        return JoinSource(joined, sources, None, pairing)
+
+    def _filtered(self, filtered: Filtered) -> FilteredSource:
+        source = self._opened_relation(filtered.relation)
+        reader = SourceReader(source, self._run.meter, self.answer)
+        self._run.readers.append(reader)
+        block = Block(self._run, reader, needed_above(filtered.plan, frozenset()))
+        return FilteredSource(source, block.joined(filtered.plan).rows)
 
     def _passing(self, source: ColumnSource, condition: Bound) -> IntArray:
         """Return the rows of a source that meet a condition."""
         reader = SourceReader(source, self._run.meter, self.answer)
-        return Block(self._run, reader).joined(Filter(Scan(()), condition)).rows
+        plan = Filter(Scan(()), condition)
+        block = Block(self._run, reader, needed_above(plan, frozenset()))
+        return np.concatenate([np.zeros(0, np.int64), *(each.rows for each in block.stream(plan))])
 
     def _combined(self, combined: Combined) -> CombinedSource:
         sides = self.result(combined.left), self.result(combined.right)

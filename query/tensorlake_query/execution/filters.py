@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorlake_query.execution.batches import values_of
 from tensorlake_query.execution.evaluate import Scope
-from tensorlake_query.planning.plan import Statement, chain, expressions
+from tensorlake_query.planning.plan import Plan, Statement, chain, expressions
 from tensorlake_query.values.bound import (
     Apply,
     Bound,
@@ -65,14 +65,24 @@ def passing(
     return piece.take(kept, needed) if len(kept) else None
 
 
-def needed_above(statement: Statement) -> Mapping[int, frozenset[str]]:
-    """Return the columns that the steps above each step of a statement use, by its identity."""
+def needed_by(statement: Statement) -> frozenset[str]:
+    """Return the columns that the outputs of a statement use."""
     needed = frozenset[str]()
     for output in statement.plan.outputs:
         if not (statement.selects_rows and isinstance(output.expr, ColumnRef)):  # or it is not read
             needed |= _used_by(output.expr)
+    return needed
+
+
+def needed_above(plan: Plan, needed: frozenset[str]) -> Mapping[int, frozenset[str]]:
+    """Return the columns that the steps above each step of a plan use, by its identity.
+
+    Args:
+        plan: the steps.
+        needed: the columns that are used above all of them.
+    """
     result: dict[int, frozenset[str]] = {}
-    for step in chain(statement.plan.input):
+    for step in chain(plan):
         result[id(step)] = needed
         needed = needed.union(*map(_used_by, expressions(step)))
     return result

@@ -7,6 +7,8 @@ are those of a scan of all.
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain, groupby
+from operator import attrgetter
 
 import numpy as np
 from msgspec import Struct, structs
@@ -14,8 +16,7 @@ from msgspec import Struct, structs
 from tensorlake_query.execution.batches import values_of
 from tensorlake_query.execution.columns import SourceReader
 from tensorlake_query.execution.evaluate import Known, Scope
-from tensorlake_query.planning.plan import Plan, Scan
-from tensorlake_query.planning.rules.indexes import column_of, operator_of
+from tensorlake_query.planning.plan import Lookup, Plan, Question, Scan
 from tensorlake_query.planning.zone_maps import candidate_ranges, intersected, united
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import Bound
@@ -27,8 +28,9 @@ from tensorlake_query.values.source import (
     IndexedSource,
     IntArray,
     SourceBatch,
+    offers,
 )
-from tensorlake_query.values.vectors import from_batch, length_of
+from tensorlake_query.values.vectors import Vector, from_batch, length_of
 
 MOST_FOUND = 1 / 4
 """Share of the rows above which reading the column costs less than reading rows one by one."""
@@ -36,10 +38,19 @@ MOST_FOUND = 1 / 4
 MOST_SCANNED = 1 / 2
 """Share of rows that no index knows above which all are scanned."""
 
+SHORT_RANGE = 1024
+"""Rows that no index knows, of a range, up to which they are read alone and not by a scan."""
+
+FEW_SHORT = 1 << 14
+"""Rows of such ranges, above which all are scanned."""
+
 SMALL_GAP = 4096
 """Known rows between unknown ones that are scanned with them: a range has a cost of its own."""
 
 FEW_ROWS = 1024  # found by one index: no other is asked
+
+
+_column = attrgetter("column")
 
 
 class Found(Struct, frozen=True):
@@ -82,69 +93,122 @@ class Found(Struct, frozen=True):
 def found_by_indexes(scan: Plan, reader: SourceReader, text: str) -> Found | None:
     """Find the rows of a step by indexes; None where none helps, or the step is not a scan."""
     source = reader.source
-    if not isinstance(scan, Scan) or not scan.lookups or not isinstance(source, IndexedSource):
+    if not isinstance(scan, Scan) or not scan.lookups or not offers(source, IndexedSource):
         return None
-    by_column: dict[str, list[Bound]] = {}
-    for condition in scan.lookups:
-        column = column_of(condition)
-        assert column is not None, "the rule has asked the same"
-        by_column.setdefault(column.name, []).append(condition)
+    by_column: dict[str, list[Question]] = {}
+    for lookup in scan.lookups:
+        if len(lookup.alternatives) == 1:
+            (question,) = lookup.questions
+            by_column.setdefault(question.column, []).append(question)
+    asking = _Asking(scan, reader, source, text)
+    findings = chain(
+        (asking.found(questions) for questions in by_column.values()),
+        (asking.found_any(lookup) for lookup in scan.lookups if len(lookup.alternatives) > 1),
+    )
     best: Found | None = None
-    for name, conditions in by_column.items():
-        for index in source.indexes(name):
-            found = _found(index, scan, name, conditions, reader, text)
-            if found is not None:
-                best = found if best is None else _both(best, found)
-                break
+    for found in findings:
+        if found is not None:
+            best = found if best is None else _both(best, found)
         if best is not None and len(best.rows) <= FEW_ROWS:
             break
-    if best is None:
-        return None
+    if best is None or not len(best.scanned):
+        return best
     return _within(best, candidate_ranges(scan.prunable, source))
 
 
-def _found(
-    index: ColumnIndex,
-    scan: Scan,
-    column: str,
-    conditions: Sequence[Bound],
-    reader: SourceReader,
-    text: str,
-) -> Found | None:
-    num_rows = reader.source.num_rows
-    scanned = _coalesced(index.unindexed)
-    if _count(scanned) > num_rows * MOST_SCANNED:
-        return None
-    asked: list[IndexCondition] = []
-    answered: list[Bound] = []
-    for condition in conditions:
-        op, values = operator_of(condition)
-        if not index.answers(op):
-            continue
-        answered.append(condition)
-        asked.append(
-            IndexCondition(op, values, partial(_matching, condition, column, reader, text))
+class _Asking(Struct, frozen=True):
+    """Asks the indexes of a source for rows of a scan."""
+
+    scan: Scan
+    reader: SourceReader
+    source: IndexedSource
+    text: str
+
+    def found(self, questions: Sequence[Question]) -> Found | None:
+        """Find the rows of which all questions, of one column, are true; None: no index can."""
+        asked = (
+            self._found(index, questions) for index in self.source.indexes(questions[0].column)
         )
-    if not asked:
-        return None
-    try:
-        rows = index.rows(asked, int(num_rows * MOST_FOUND))
-    except QueryTypeError:
-        return None  # of a value that perhaps no row has; a row that has it raises it
-    if rows is None:
-        return None
-    kept = rows[~_inside(scanned, rows)] if len(scanned) else rows
-    return Found(scan, kept, tuple(answered), scanned, (index.name,), num_rows)
+        return next((found for found in asked if found is not None), None)
+
+    def found_any(self, lookup: Lookup) -> Found | None:
+        """Find the rows of any alternative; None where an index lacks for one."""
+        scanned, names = np.zeros((0, 2), np.int64), dict[str, None]()
+        parts: list[IntArray] = []
+        for questions in lookup.alternatives:
+            found = self._found_all(questions)
+            if found is None:
+                return None
+            parts.append(found.rows)
+            scanned = united(scanned, found.scanned)
+            names |= dict.fromkeys(found.names)
+        num_rows = self.reader.source.num_rows
+        rows = np.unique(np.concatenate(parts))
+        if len(rows) > num_rows * MOST_FOUND or _count(scanned) > num_rows * MOST_SCANNED:
+            return None
+        rows = rows[~_inside(scanned, rows)]
+        return Found(self.scan, rows, (lookup.condition,), scanned, tuple(names), num_rows)
+
+    def _found_all(self, questions: Sequence[Question]) -> Found | None:
+        """Find the rows of which all questions are true; None: an index lacks for one."""
+        best: Found | None = None
+        for _, several in groupby(sorted(questions, key=_column), key=_column):
+            asked = [*several]
+            found = self.found(asked)
+            if found is None or len(found.answered) < len(asked):
+                return None
+            best = found if best is None else _both(best, found)
+        return best
+
+    def _found(self, index: ColumnIndex, questions: Sequence[Question]) -> Found | None:
+        num_rows = self.reader.source.num_rows
+        single, scanned = _parted(index.unindexed)
+        if len(scanned) and _count(scanned) > num_rows * MOST_SCANNED:
+            return None
+        answered = [question for question in questions if index.answers(question.op, question.path)]
+        if not answered:
+            return None
+        asked = [
+            IndexCondition(
+                question.op,
+                question.values,
+                partial(_matching, question, self.reader, self.text),
+                question if question.is_fixed else None,
+            )
+            for question in answered
+        ]
+        try:
+            rows = index.rows(asked, int(num_rows * MOST_FOUND))
+            if rows is None:
+                return None
+            conditions = tuple(question.condition for question in answered)
+            rows = self._with_single(rows, single, conditions)
+        except QueryTypeError:
+            return None  # of a value that perhaps no row has; a row that has it raises it
+        kept = rows[~_inside(scanned, rows)] if len(scanned) else rows
+        return Found(self.scan, kept, conditions, scanned, (index.name,), num_rows)
+
+    def _with_single(
+        self, rows: IntArray, single: IntArray, conditions: Sequence[Bound]
+    ) -> IntArray:
+        """Add those of some other rows that meet all conditions."""
+        for condition in conditions:
+            if len(single):
+                scope = Scope(self.reader, single, self.text)
+                single = single[_is_true(values_of([condition], scope).vectors[0])]
+        return np.sort(np.concatenate((rows, single))) if len(single) else rows
 
 
-def _matching(
-    condition: Bound, column: str, reader: SourceReader, text: str, batch: SourceBatch
-) -> BoolArray:
+def _matching(question: Question, reader: SourceReader, text: str, batch: SourceBatch) -> BoolArray:
     """Evaluate a condition for samples of its column that are of no row."""
+    column = question.column
     vector = from_batch(batch, reader.source.schema[column])
     known = Known(hold("values of an index"), {column: vector}, {column: vector})
     scope = Scope(reader, np.arange(length_of(vector)), text, known)
-    result = values_of([condition], scope).vectors[0]
+    return _is_true(values_of([question.condition], scope).vectors[0])
+
+
+def _is_true(result: Vector) -> BoolArray:
     is_true = np.asarray(result.values, np.bool_)
     return is_true if result.valid is None else is_true & result.valid
 
@@ -165,8 +229,7 @@ def _both(one: Found, other: Found) -> Found:
 
 def _within(found: Found, ranges: IntArray) -> Found:
     """Leave out ranges to be scanned in which no row can match."""
-    scanned = intersected(found.scanned, ranges) if len(found.scanned) else found.scanned
-    return structs.replace(found, scanned=scanned)
+    return structs.replace(found, scanned=intersected(found.scanned, ranges))
 
 
 def ranges_of(rows: IntArray) -> IntArray:
@@ -176,6 +239,19 @@ def ranges_of(rows: IntArray) -> IntArray:
     is_first = np.concatenate(([True], np.diff(rows) != 1))
     is_last = np.concatenate((is_first[1:], [True]))
     return np.stack((rows[is_first], rows[is_last] + 1), axis=1)
+
+
+def _parted(ranges: IntArray) -> tuple[IntArray, IntArray]:
+    """Part ranges that no index knows: rows to be read alone, and ranges to be scanned."""
+    is_short = ranges[:, 1] - ranges[:, 0] <= SHORT_RANGE
+    short = ranges[is_short]
+    if not len(short) or _count(short) > FEW_SHORT:
+        return np.zeros(0, np.int64), _coalesced(ranges)
+    lengths = short[:, 1] - short[:, 0]
+    before = np.cumsum(lengths) - lengths
+    rows = np.repeat(short[:, 0] - before, lengths) + np.arange(int(lengths.sum()))
+    scanned = _coalesced(ranges[~is_short])
+    return rows[~_inside(scanned, rows)], scanned
 
 
 def _coalesced(ranges: IntArray) -> IntArray:

@@ -13,6 +13,7 @@ from tensorlake_query.values.bound import Bound, span_of
 from tensorlake_query.values.group_keys import by_group, group_rows
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.source import IntArray
+from tensorlake_query.values.texts import repeated
 from tensorlake_query.values.vectors import RowError, Vector, numbered
 
 DRAWN_NBYTES = 48  # of a draw: a random number, a place among the weights, a row
@@ -30,7 +31,7 @@ def expanded(plan: Expand, scope: Scope, check_made: Callable[[int], None]) -> S
     stop = np.minimum(scope.rows + after + 1, num_rows)
     counts = stop - start
     check_made(int(counts.sum()))
-    rows = np.repeat(start, counts) + numbered(counts)
+    rows = repeated(start, counts) + numbered(counts)
     if not plan.overlaps:
         rows = np.unique(rows)
     return Scope(scope.reader, rows, scope.text)
@@ -40,13 +41,15 @@ def aggregated(plan: Aggregate, scope: Scope, columns: Sequence[Vector]) -> Scop
     """Return one row a group; `columns` are the values of the plan's expressions."""
     keys, arguments = columns[: len(plan.keys)], iter(columns[len(plan.keys) :])
     groups = group_rows(keys, len(scope))
-    slots = [*groups.keys]
+    is_of_most = groups.count * 2 > len(scope)  # then keys are taken for groups that are kept
+    slots = [*(groups.keys_of_row if is_of_most else groups.keys)]
     for call in plan.calls:
         argument = None if call.argument is None else next(arguments)
         with working(len(scope) * REDUCED_NBYTES):
             slots.append(call.compute(argument, groups.of_row, groups.count))
     named = {f"#{position}": vector for position, vector in enumerate(slots)}
-    reader = GroupReader(named, scope.reader, scope.rows, groups)
+    by_row = frozenset(f"#{position}" for position in range(len(keys) * is_of_most))
+    reader = GroupReader(named, scope.reader, scope.rows, groups, by_row)
     return Scope(reader, np.arange(groups.count), scope.text)
 
 
@@ -71,7 +74,7 @@ def arranged(keys: Sequence[Vector], num_rows: int) -> IntArray:
     order = by_group(groups.of_row, groups.count)
     counts = np.bincount(groups.of_row, minlength=groups.count)
     place = np.empty(num_rows)
-    place[order] = (numbered(counts) + 0.5) / np.repeat(counts, counts)
+    place[order] = (numbered(counts) + 0.5) / repeated(counts, counts)
     return np.lexsort((groups.of_row, place))
 
 

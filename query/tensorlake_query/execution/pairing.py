@@ -1,27 +1,33 @@
-"""The step of a join: which rows of two relations belong together.
+"""The step of a join: which rows of two relations belong together, a piece at a time.
 
 keys of integers      a table of the right side's; the left side is read batch by batch
 other keys            those of both sides are numbered together, in one piece
-no keys               all pairs, a million at a time
-what else must hold   is tested of the pairs found so far
+no keys               all pairs, 2¹⁸ at a time
+what else must hold   is tested of the pairs of each piece
+
+A step that looks at each pair once takes the pieces, and none is held. For others all pairs are.
+Of a right side that is much larger than the left one, only rows whose key the left one has enter
+the table: it is never larger than the pairs made by it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import cast
+from typing import TypeVar
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tensorlake_query.execution.batches import batch_rows, compute, values_of
 from tensorlake_query.execution.columns import Answer, SourceReader
 from tensorlake_query.execution.evaluate import RunScope, Scope
 from tensorlake_query.execution.joins import (
+    MAX_PAIRS,
     KeyTable,
     Pairs,
+    Part,
     all_pairs,
-    matching_pairs,
-    with_unmatched,
+    numbered_together,
+    with_left_rows,
 )
 from tensorlake_query.execution.run import Run
 from tensorlake_query.execution.subqueries import JoinSource
@@ -29,12 +35,30 @@ from tensorlake_query.planning.plan import Joined
 from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Bound, ColumnRef
 from tensorlake_query.values.group_keys import codes_of
-from tensorlake_query.values.source import ColumnSource, ColumnType, IntArray, UniformBatch
-from tensorlake_query.values.vectors import Vector
+from tensorlake_query.values.memory import Held, charge, collecting, working
+from tensorlake_query.values.source import (
+    AnyArray,
+    ColumnSource,
+    ColumnType,
+    IntArray,
+    UniformBatch,
+)
+from tensorlake_query.values.vectors import Vector, concatenated, take
 
-PROBED_ROWS = 1 << 16  # of integers: what is made of them stays in the caches of a core
+PROBED_ROWS = 1 << 17  # of integers: what is made of them stays in the caches of a core
 MAX_NARROW = 1 << 31  # rows whose numbers have four bytes: new memory is dearer than the join
-MAX_PAIRS = 1_000_000  # tested together where a join has no key
+LARGER = 4  # times as many right rows as left ones: those without a partner are left out first
+NONE: Pairs = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+class Piece(Struct):
+    """Some pairs of rows, −1 for a side that has none, and the memory that they take."""
+
+    pairs: Pairs
+    held: Held
+
+
+T = TypeVar("T")
 
 
 class Pairing:
@@ -56,13 +80,66 @@ class Pairing:
         self._passing = passing
 
     def pairs(self) -> Pairs:
-        """Return the pairs of rows; −1 is a side that has no row there."""
-        joined, sizes = self._joined, self._sizes
-        pairs = self._tested(self._keyed()) if joined.keys else self._crossed()
-        if joined.kind in {"INNER", "CROSS"}:
-            return pairs
-        work = partial(with_unmatched, pairs, joined.kind, sizes)
-        return self._run.watched(len(pairs[0]) + sum(sizes), work)
+        """Return all pairs, in order; the result holds them."""
+        dtype = np.dtype("int32" if max(self._sizes) < MAX_NARROW else "int64")
+        found: list[tuple[AnyArray, AnyArray]] = [(NONE[0].astype(dtype), NONE[1].astype(dtype))]
+        with self._run.step("JOIN"):
+            for piece in self.pieces(are_held=True):
+                left, right = piece.pairs
+                charge(2 * len(left) * dtype.itemsize)
+                found.append((left.astype(dtype), right.astype(dtype)))
+                piece.held.drop()
+            with working(sum(left.nbytes + right.nbytes for left, right in found)):
+                left, right = (np.concatenate(side) for side in zip(*found, strict=True))
+        self._run.keep(left.nbytes + right.nbytes)
+        return left, right
+
+    def pieces(self, *, are_held: bool = False) -> Iterator[Piece]:
+        """Yield the pairs, in order.
+
+        Args:
+            are_held: whether the caller holds all of them, so that their number is limited.
+
+        Raises:
+            QueryLimitError: they are too many to be held, or the time is up.
+        """
+        table = Held(self._run.memory, "JOIN")
+        with collecting(table):
+            parts = self._parts(are_held=are_held)
+        for pairs, held in self._each_held(self._completed(parts, are_held=are_held)):
+            yield Piece(pairs, held)
+        table.drop()
+
+    def count(self) -> int | None:
+        """Return how many pairs there are, by the rows that each key has; no pair is made.
+
+        None where a condition is tested on each pair, or right rows without a partner count.
+        """
+        num_left, num_right = self._sizes
+        is_outer = self._joined.kind in {"RIGHT", "FULL"}
+        if self._joined.residual is not None or is_outer or not num_left or not num_right:
+            return None
+        if not self._joined.keys:
+            return num_left * num_right
+        held, total = Held(self._run.memory, "JOIN"), 0
+        with collecting(held):
+            table, numbers = self._keyed()
+        least = 1 if self._joined.kind == "LEFT" else 0  # a left row without a partner is a row
+        for (_, keys), probed in self._each_held(numbers):
+            total += int(np.maximum(table.counts(keys), least).sum())
+            probed.drop()
+        held.drop()
+        return total
+
+    def _each_held(self, made: Iterator[T]) -> Iterator[tuple[T, Held]]:
+        """Make one after another, each with an account of what it holds."""
+        while True:
+            held = Held(self._run.memory, "JOIN")
+            with collecting(held):
+                one = next(made, None)
+            if one is None:
+                return
+            yield one, held
 
     def numbers(self, side: int, name: str) -> Vector:
         """Return a number for each text of a column of a side, equal for equal ones."""
@@ -73,49 +150,129 @@ class Pairing:
         self._run.keep(len(codes) * dtype.itemsize)
         return UniformBatch(codes.astype(dtype), texts.valid)
 
-    def _keyed(self) -> Pairs:
+    def _completed(self, parts: Iterator[Part], *, are_held: bool) -> Iterator[Pairs]:
+        """Yield pairs that meet all conditions, and the rows of outer sides without a partner."""
+        kind = self._joined.kind
+        is_met = np.zeros(self._sizes[1] if kind in {"RIGHT", "FULL"} else 0, np.bool_)
+        count = 0
+        for start, stop, candidates in parts:
+            left, right = self._tested(candidates)
+            if len(is_met):
+                is_met[right] = True
+            if kind in {"LEFT", "FULL"}:
+                left, right = with_left_rows(start, stop, (left, right))
+            count += len(left)
+            if are_held:
+                self._run.check_held(count)
+            yield left, right
+        alone = np.flatnonzero(~is_met)
+        for start in range(0, len(alone), MAX_PAIRS):
+            rows = alone[start : start + MAX_PAIRS]
+            self._run.check_made(len(rows))
+            yield np.full(len(rows), -1), rows
+
+    def _parts(self, *, are_held: bool) -> Iterator[Part]:
+        """Return the pairs by their keys, for one range of left rows after the other."""
+        if not all(self._sizes):
+            return self._without_pairs()
+        are_counted = are_held and self._joined.residual is None
+        if not self._joined.keys:
+            count = self._sizes[0] * self._sizes[1]
+            if are_counted:
+                self._run.check_held(count)
+            self._run.check_pairs(count)
+            return self._crossed()
+        table, numbers = self._keyed()
+        check_held = self._run.check_held if are_counted else None
+        return self._matched(table, numbers, check_held)
+
+    def _matched(
+        self,
+        table: KeyTable,
+        numbers: Iterator[tuple[int, IntArray]],
+        check_held: Callable[[int], None] | None,
+    ) -> Iterator[Part]:
+        count = 0
+        for start, some in numbers:
+            for part in table.parts(some, start, self._run.count_made, check_held):
+                yield part
+                count += len(part[2][0])
+                self._run.check_pairs(count)
+
+    def _without_pairs(self) -> Iterator[Part]:
+        for start in range(0, self._sizes[0], MAX_PAIRS):
+            stop = min(start + MAX_PAIRS, self._sizes[0])
+            self._run.deadline.check(start, self._sizes[0])
+            yield start, stop, NONE
+
+    def _crossed(self) -> Iterator[Part]:
+        """Yield all pairs; those of one left row with many right ones in several pieces.
+
+        But not where a left row without a partner is a row: whether it has one is then not known
+        before its last piece.
+        """
+        num_left, num_right = self._sizes
+        is_whole = self._joined.kind in {"LEFT", "FULL"}
+        width = num_right if is_whole else min(num_right, MAX_PAIRS)
+        step = max(MAX_PAIRS // num_right, 1)
+        for start in range(0, num_left, step):
+            stop = min(start + step, num_left)
+            for first in range(0, num_right, width):
+                last = min(first + width, num_right)
+                self._run.count_made((stop - start) * (last - first))
+                yield start, stop, all_pairs(start, stop, first, last)
+
+    def _keyed(self) -> tuple[KeyTable, Iterator[tuple[int, IntArray]]]:
+        """Return the table of the right side, and the numbers of the left side's keys."""
         left, right = ([pair[side] for pair in self._joined.keys] for side in (0, 1))
-        theirs = self._columns(1, right)
-        table = KeyTable.of(theirs) if _is_integer(left[0].type) else None
-        if table is not None:
-            return _joined(self._probed(table, left))
-        work = partial(
-            matching_pairs, self._columns(0, left), theirs, self._sizes, self._run.check_made
-        )
-        return self._run.watched(sum(self._sizes), work)
+        if len(left) == 1 and all(map(_is_integer, (left[0].type, right[0].type))):
+            theirs, rows = self._right_keys(left, right)
+            table = self._run.watched(self._sizes[1], partial(KeyTable.of, theirs, rows))
+            if table is not None:
+                return table, self._probed(table, left)
+        mine, theirs = self._columns(0, left), self._columns(1, right)
+        work = partial(numbered_together, mine, theirs, self._sizes)
+        table, numbers = self._run.watched(sum(self._sizes), work)
+        starts = range(0, self._sizes[0], PROBED_ROWS)
+        return table, ((start, numbers[start : start + PROBED_ROWS]) for start in starts)
 
-    def _probed(self, table: KeyTable, keys: Sequence[Bound]) -> Iterator[Pairs]:
-        run = self._run
+    def _right_keys(
+        self, left: Sequence[Bound], right: Sequence[Bound]
+    ) -> tuple[Vector, IntArray | None]:
+        """Return integer keys of the right side, and of which rows; None: of all."""
+        is_larger = self._sizes[1] > LARGER * self._sizes[0]
+        if not is_larger or self._joined.kind not in {"INNER", "LEFT"}:
+            return self._columns(1, right)[0], None
+        mine = KeyTable.of(self._columns(0, left)[0])
+        if mine is None:
+            return self._columns(1, right)[0], None
+        keys: list[Vector] = []
+        rows: list[IntArray] = []
+        for start, vector in self._read(1, right):
+            kept = np.flatnonzero(mine.counts(mine.numbers(vector)))
+            keys.append(take(vector, kept))
+            rows.append(kept + start)
+        return concatenated(keys), np.concatenate(rows)
+
+    def _probed(self, table: KeyTable, keys: Sequence[Bound]) -> Iterator[tuple[int, IntArray]]:
+        return ((start, table.numbers(vector)) for start, vector in self._read(0, keys))
+
+    def _read(self, side: int, keys: Sequence[Bound]) -> Iterator[tuple[int, Vector]]:
+        """Yield the first row and the key of each batch of a side."""
+        run, start = self._run, 0
         work = partial(values_of, keys, check=run.deadline.check)
-        dtype = np.dtype(np.int32 if max(self._sizes) < MAX_NARROW else np.int64)
-        start = made = 0
-        for piece, values in run.workers.mapped(work, self._batches(keys), keys):
-            check_made = partial(run.check_made, before=made)
-            left, right = table.pairs(values.vectors[0], check_made)
+        for piece, values in run.workers.mapped(work, self._batches(side, keys), keys):
+            yield start, values.vectors[0]
             values.held.drop()
-            yield cast("Pairs", ((left + start).astype(dtype), right.astype(dtype)))
             start += len(piece)
-            made += len(left)
 
-    def _batches(self, keys: Sequence[Bound]) -> Iterator[Scope]:
-        """Yield the rows of the left side in batches."""
-        reader, stop, step = self._reader(0), self._sizes[0], min(batch_rows(keys), PROBED_ROWS)
+    def _batches(self, side: int, keys: Sequence[Bound]) -> Iterator[Scope]:
+        """Yield the rows of a side in batches."""
+        reader, stop = self._reader(side), self._sizes[side]
+        step = min(batch_rows(keys), PROBED_ROWS)
         for start in range(0, stop, step):
             self._run.deadline.check(start, stop)
             yield RunScope(reader, start, min(start + step, stop), self._run.text)
-
-    def _crossed(self) -> Pairs:
-        num_left, num_right = self._sizes
-        step = max(MAX_PAIRS // max(num_right, 1), 1)
-        found: list[Pairs] = []
-        made = 0
-        for start in range(0, num_left, step):
-            self._run.deadline.check(start, num_left)
-            pairs = all_pairs(start, min(start + step, num_left), num_right)
-            found.append(self._tested(pairs))
-            self._run.check_made(len(found[-1][0]), before=made)
-            made += len(found[-1][0])
-        return _joined(found)
 
     def _tested(self, pairs: Pairs) -> Pairs:
         residual = self._joined.residual
@@ -138,11 +295,3 @@ class Pairing:
 def _is_integer(column_type: ColumnType) -> bool:
     dtype = column_type.dtype
     return not column_type.shape and dtype is not None and np.dtype(dtype).kind in "iu"
-
-
-def _joined(parts: Iterator[Pairs] | Sequence[Pairs]) -> Pairs:
-    found = list(parts)
-    if not found:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    left, right = (np.concatenate(side) for side in zip(*found, strict=True))
-    return left, right

@@ -9,19 +9,22 @@ from typing import Self, TypeVar
 
 from msgspec import Struct, field, structs
 
-from tensorlake_query.execution.columns import Meter, SourceReader
+from tensorlake_query.execution.columns import SourceReader
 from tensorlake_query.execution.evaluate import Scope
 from tensorlake_query.execution.workers import WATCHED_ROWS, Workers, watched
 from tensorlake_query.planning.plan import Plan
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryLimitError, joined
 from tensorlake_query.values.memory import Account, Held, TooMuchMemoryError, charge, collecting
+from tensorlake_query.values.meter import Meter
+from tensorlake_query.values.source import ColumnSource, Tables
 
 Made = TypeVar("Made")
 
 ROW_NBYTES = 8  # of a row's number
 MADE_NBYTES = 40  # of a row while it is made: its number, where it comes from, how often
 MAX_MADE_ROWS = 1 << 28  # their numbers alone are 2 GiB
+MAX_PAIRS_MADE = 1 << 36  # of one join, a piece at a time: some ten minutes of a core
 
 
 class Deadline(Struct, frozen=True):
@@ -60,6 +63,19 @@ class Deadline(Struct, frozen=True):
         hint = "give more time, or write a query of fewer parts"
         self._check("while its names and types were checked", hint)
 
+    def check_opening(self) -> None:
+        """Raise when the time is up, or the run was called off, while a source is opened.
+
+        Raises:
+            QueryLimitError: it is.
+        """
+        self._check("while a source of FROM was opened", "give more time, or check its address")
+
+    @property
+    def may_end(self) -> bool:
+        """Whether it ever does."""
+        return self.stop is not None or self.cancelled is not None
+
     def _check(self, where: str, hint: str) -> None:
         if self.stop is not None and self.clock() > self.stop:
             raise QueryLimitError(
@@ -74,6 +90,22 @@ class Deadline(Struct, frozen=True):
                 text=self.text,
                 span=ast.Span(0, len(self.text)),
             )
+
+
+class WatchedTables(Struct, frozen=True):
+    """Tables whose opening, which may wait for a store, ends with the time of the query."""
+
+    tables: Tables
+    deadline: Deadline
+
+    def table(self, name: str, version: tuple[str, str] | None) -> ColumnSource:
+        """Return a source by name or URL.
+
+        Raises:
+            QueryLimitError: the time is up.
+        """
+        work = partial(self.tables.table, name, version)
+        return watched(work, self.deadline.check_opening, Account())
 
 
 class StepCount(Struct):
@@ -217,13 +249,43 @@ class Run(Struct):
         Raises:
             QueryLimitError: they are too many, or the time is up.
         """
-        self.deadline.check(0, num_rows)
-        if before + num_rows > MAX_MADE_ROWS:
+        self.check_held(before + num_rows)
+        self.count_made(num_rows)
+
+    def check_held(self, num_rows: int) -> None:
+        """Raise where a step is to hold more rows that it makes than may be.
+
+        Raises:
+            QueryLimitError: they are too many.
+        """
+        if num_rows > MAX_MADE_ROWS:
             raise QueryLimitError(
-                f"a step makes {before + num_rows:,} rows, more than {MAX_MADE_ROWS:,}",
+                f"a step makes {num_rows:,} rows, more than {MAX_MADE_ROWS:,}",
                 text=self.text,
                 span=ast.Span(0, len(self.text)),
-                hint="join on an equality, or narrow the sides with WHERE in queries of their own",
+                hint="join on an equality, or narrow the sides with WHERE",
             )
+
+    def check_pairs(self, count: int) -> None:
+        """Raise before a join makes more pairs than may be, even if none is held.
+
+        Raises:
+            QueryLimitError: they are too many.
+        """
+        if count > MAX_PAIRS_MADE:
+            raise QueryLimitError(
+                f"a join makes {count:,} pairs of rows, more than {MAX_PAIRS_MADE:,}",
+                text=self.text,
+                span=ast.Span(0, len(self.text)),
+                hint="add an equality to ON, or narrow the sides with WHERE",
+            )
+
+    def count_made(self, num_rows: int) -> None:
+        """Count rows that a step is about to make, for as long as it takes.
+
+        Raises:
+            QueryLimitError: they are too many bytes, or the time is up.
+        """
+        self.deadline.check(0, num_rows)
         self.meter.count(num_rows * ROW_NBYTES)
         charge(num_rows * MADE_NBYTES)

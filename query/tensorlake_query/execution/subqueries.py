@@ -1,16 +1,18 @@
-"""Sources that the engine makes of others: a query's result, a join, a set operation.
+"""Sources that the engine makes of others: a result, some rows, a join, a set operation.
 
 Each reads what it is asked for from the sources beneath, and no more: a column of a join that
 nothing names is never read. Where its rows are rows of a plain source, `lineage` tells which.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
 
 from tensorlake_query.execution.batches import values_of
 from tensorlake_query.execution.evaluate import Scope, evaluate
+from tensorlake_query.execution.joins import Making
 from tensorlake_query.planning.plan import Joined, Output
 from tensorlake_query.values.bound import ColumnRef
 from tensorlake_query.values.group_keys import DENSE_MIN
@@ -22,8 +24,13 @@ from tensorlake_query.values.source import (
     ColumnType,
     IntArray,
     RaggedBatch,
+    RunSource,
+    SourceBatch,
+    TextBatch,
     UniformBatch,
+    offers,
 )
+from tensorlake_query.values.texts import texts_of
 from tensorlake_query.values.times import is_time, units_per
 from tensorlake_query.values.types import is_ragged
 from tensorlake_query.values.vectors import (
@@ -32,6 +39,8 @@ from tensorlake_query.values.vectors import (
     concatenated,
     constant,
     from_batch,
+    is_dense,
+    length_of,
     take,
     taken_once,
     to_batch,
@@ -59,6 +68,19 @@ class ResultSource:
     def read(self, column: str, rows: IntArray) -> Batch:
         """Evaluate an output for some rows."""
         return to_batch(self.vector(column, rows))
+
+    def read_run(self, column: str, start: int, stop: int) -> SourceBatch:
+        """Evaluate an output for consecutive rows."""
+        if start == stop:
+            return self.read(column, np.zeros(0, np.int64))
+        return _handed_out(evaluate(self._outputs[column], self.scope.unread(start, stop)))
+
+    def read_codes(self, column: str, start: int, stop: int) -> SourceBatch:
+        """Return the class codes of consecutive rows; of a column passed on, as it keeps them."""
+        expr = self._outputs[column]
+        if isinstance(expr, ColumnRef):
+            return to_batch(self.scope.unread(start, stop).codes(expr.name))
+        return self.read_run(column, start, stop)
 
     def vector(self, column: str, rows: IntArray) -> Vector:
         """Evaluate an output for some rows."""
@@ -120,18 +142,87 @@ class ResultSource:
         return Scope(self.scope.reader, self.scope.rows[rows], self.scope.text)
 
 
+class FilteredSource:
+    """Some rows of a source, ascending, with all of its columns."""
+
+    def __init__(self, source: ColumnSource, rows: IntArray) -> None:
+        self._source = source
+        self._rows = rows
+
+    @property
+    def schema(self) -> Mapping[str, ColumnType]:
+        """Types of the columns."""
+        return self._source.schema
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return len(self._rows)
+
+    def read(self, column: str, rows: IntArray) -> SourceBatch:
+        """Read from the source; single numbers of many rows as a run."""
+        there, kind = self._rows[rows], self.schema[column]
+        is_single = kind.dtype is not None and not kind.shape
+        if is_single and offers(self._source, RunSource) and is_dense(there):
+            first = int(there[0])
+            run = from_batch(self._source.read_run(column, first, int(there[-1]) + 1), kind)
+            return take(run, there - first)
+        return self._source.read(column, there)
+
+    def shapes(self, column: str, rows: IntArray) -> IntArray:
+        """Return sample shapes."""
+        return self._source.shapes(column, self._rows[rows])
+
+    def statistics(self, column: str) -> ColumnStatistics | None:
+        """Return None: zones are of all rows."""
+        del column
+
+    def lineage(self) -> Lineage | None:
+        """Return where the rows come from."""
+        beneath = lineage_of(self._source)
+        if beneath is None:
+            return None
+        return Lineage(beneath.source, lambda rows: beneath.rows(self._rows[rows]), beneath.column)
+
+
 class JoinSource:
     """Pairs of rows of two sources; −1 is a side that has no row there, and NULL."""
 
     def __init__(
-        self, joined: Joined, sources: tuple[ColumnSource, ColumnSource],
-        rows: tuple[IntArray, IntArray], number: Callable[[int, str], Vector] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        joined: Joined,
+        sources: tuple[ColumnSource, ColumnSource],
+        rows: tuple[IntArray, IntArray] | None,
+        making: Making | None = None,
+    ) -> None:
         self._joined = joined
         self._sources = sources
-        self._rows = rows
-        self._number = number  # of a side, and a column of it: equal texts have equal numbers
+        self._found = rows
+        self._making = making  # of the rows, if they are not here
         self._numbered: dict[str, tuple[int, Vector]] = {}
+        self._whole: dict[tuple[int, str], Vector] = {}  # columns of few rows
+        self._runs = tuple(each if offers(each, RunSource) else None for each in sources)
+        self._held: object = None
+
+    @property
+    def _rows(self) -> tuple[IntArray, IntArray]:
+        """The rows of each side; all pairs are made at the first call."""
+        if self._found is None:
+            assert self._making is not None, "rows are here, or can be made"
+            self._found = self._making.pairs()
+        return self._found
+
+    def pieces(self) -> "Iterator[JoinSource]":
+        """Yield the pairs as joins of their own, which make no more of them than they are asked."""
+        assert self._making is not None, "pairs are made"
+        for made in self._making.pieces():
+            piece: JoinSource = copy(self)
+            piece._found, piece._held = made.pairs, made.held
+            yield piece
+
+    def count(self) -> int | None:
+        """Return how many pairs there are without making them; None where each has to be made."""
+        return None if self._making is None else self._making.count()
 
     @property
     def schema(self) -> Mapping[str, ColumnType]:
@@ -143,17 +234,27 @@ class JoinSource:
         """How many pairs there are."""
         return len(self._rows[0])
 
-    def read(self, column: str, rows: IntArray) -> Batch:
+    def read(self, column: str, rows: IntArray) -> SourceBatch:
         """Read a column of the side it belongs to; a USING column of the side that has it."""
+        return self._read(column, lambda side: self._there(side, rows))
+
+    def read_run(self, column: str, start: int, stop: int) -> SourceBatch:
+        """Read a column for consecutive pairs."""
+        return self._read(column, lambda side: _wide(self._rows[side][start:stop]))
+
+    def _read(self, column: str, there: Callable[[int], IntArray]) -> Vector:
+        kind = self._joined.schema[column]
         if column not in self._joined.merged:
             side, name = self._joined.sides[column]
-            return to_batch(self._vector(side, name, rows, self._joined.schema[column]))
+            return self._vector(side, name, there(side), kind)
         left, right = self._joined.merged[column]
-        kind = self._joined.schema[column]
-        first = self._vector(0, left, rows, kind)
-        second = self._vector(1, right, rows, kind)
-        picks = np.where(self._rows[0][rows] >= 0, 0, len(rows)) + np.arange(len(rows))
-        return to_batch(take(concatenated([first, second]), picks))
+        on_left = there(0)
+        first = self._vector(0, left, on_left, kind)
+        if on_left.min(initial=0) >= 0:
+            return first
+        second = self._vector(1, right, there(1), kind)
+        picks = np.where(on_left >= 0, 0, len(on_left)) + np.arange(len(on_left))
+        return take(concatenated([first, second]), picks)
 
     def number(self, column: str) -> bool:
         """Number the texts of a column, for `numbers`; False where that costs more than reading.
@@ -163,7 +264,7 @@ class JoinSource:
         """
         if column in self._numbered:
             return True
-        if self._number is None:
+        if self._making is None:
             return False
         if column not in self._joined.merged:
             side, name = self._joined.sides[column]
@@ -171,26 +272,44 @@ class JoinSource:
             side, name = 0, self._joined.merged[column][0]
         else:
             return False
-        if self._sources[side].num_rows > max(self.num_rows, DENSE_MIN):
+        num_rows = self._sources[side].num_rows
+        is_smaller = num_rows <= max(self._sources[1 - side].num_rows, DENSE_MIN)
+        if not is_smaller and num_rows > self.num_rows:
             return False
-        self._numbered[column] = side, self._number(side, name)
+        self._numbered[column] = side, self._making.numbers(side, name)
         return True
 
     def is_numbered(self, column: str) -> bool:
         """Return whether `numbers` may be asked."""
         return column in self._numbered
 
-    def numbers(self, column: str, rows: IntArray) -> Vector:
+    def numbers(self, column: str, rows: IntArray | slice) -> Vector:
         """Return a number for the text of each row, equal for equal ones."""
         side, vector = self._numbered[column]
-        there = self._there(side, rows)
-        known = there >= 0
-        if known.all():
+        there = _wide(self._rows[side][rows])
+        if self._joined.kind == "INNER" or there.min(initial=0) >= 0:
             return take(vector, there)
+        known = there >= 0
         padded = concatenated(
             [vector, UniformBatch(np.zeros(1, vector.values.dtype), np.array([False]))]
         )
         return take(padded, np.where(known, there, len(vector.values)))
+
+    def texts(self, column: str, numbers: Vector) -> Vector:
+        """Return the texts that numbers stand for, each read from one row that has it."""
+        side, vector = self._numbered[column]
+        count = len(vector.values)
+        first = np.zeros(int(vector.values.max(initial=0)) + 1, np.int64)
+        first[vector.values] = np.arange(count)
+        name = self._joined.merged[column][side] if column in self._joined.merged else None
+        name = self._joined.sides[column][1] if name is None else name
+        known = np.flatnonzero(valid_of(numbers))
+        kind = replace(self._joined.schema[column], nullable=True)
+        read = from_batch(self._sources[side].read(name, first[numbers.values[known]]), kind)
+        padded = concatenated([read, constant(None, kind, 1)])
+        places = np.full(length_of(numbers), len(known))
+        places[known] = np.arange(len(known))
+        return take(padded, places)
 
     def shapes(self, column: str, rows: IntArray) -> IntArray:
         """Return sample shapes; −1s where there is no row."""
@@ -226,30 +345,41 @@ class JoinSource:
         )
 
     def _there(self, side: int, rows: IntArray) -> IntArray:
-        return self._rows[side][rows].astype(np.int64, copy=False)
+        return _wide(self._rows[side][rows])
 
-    def _vector(self, side: int, name: str, rows: IntArray, joined_type: ColumnType) -> Vector:
-        source = self._sources[side]
-        there = self._there(side, rows)
+    def _vector(self, side: int, name: str, there: IntArray, joined_type: ColumnType) -> Vector:
+        """Return samples of a side; NULL where it has no row."""
+        column_type = self._sources[side].schema[name]
+        if self._joined.kind in {"INNER", "CROSS"} or there.min(initial=0) >= 0:
+            return _as_type(self._samples(side, name, there), column_type, joined_type)
         known = there >= 0
+        found = self._samples(side, name, there[known])
+        padded = concatenated([found, constant(None, replace(column_type, nullable=True), 1)])
+        places = np.full(len(there), int(known.sum()))
+        places[known] = np.arange(int(known.sum()))
+        return _as_type(take(padded, places), column_type, joined_type)
+
+    def _samples(self, side: int, name: str, there: IntArray) -> Vector:
+        source = self._sources[side]
         column_type = source.schema[name]
 
         def read(rows: IntArray) -> Vector:
             return from_batch(source.read(name, rows), column_type)
 
-        repeats = is_ragged(column_type) or column_type.dtype is None
-        if known.all() and not repeats and not column_type.shape and source.num_rows < len(there):
-            whole = read(np.arange(source.num_rows))  # each row is wanted more than once, about
-            return _as_type(take(whole, there), column_type, joined_type)
-        if known.all():
-            return _as_type(
-                taken_once(read, there) if repeats else read(there), column_type, joined_type
-            )
-        found = taken_once(read, there[known]) if repeats else read(there[known])
-        padded = concatenated([found, constant(None, replace(column_type, nullable=True), 1)])
-        places = np.full(len(rows), int(known.sum()))
-        places[known] = np.arange(int(known.sum()))
-        return _as_type(take(padded, places), column_type, joined_type)
+        if is_ragged(column_type) or column_type.dtype is None:
+            return taken_once(read, there)
+        if column_type.shape:
+            return read(there)
+        if source.num_rows <= max(len(there), 1):  # each row is wanted more than once, about
+            if (side, name) not in self._whole:
+                self._whole[side, name] = read(np.arange(source.num_rows))
+            return take(self._whole[side, name], there)
+        by_run = self._runs[side]
+        if by_run is not None and is_dense(there):
+            first = int(there[0])
+            run = from_batch(by_run.read_run(name, first, int(there[-1]) + 1), column_type)
+            return run if length_of(run) == len(there) else take(run, there - first)
+        return read(there)
 
 
 class CombinedSource:
@@ -335,6 +465,18 @@ def row_numbers_of(side: ResultSource) -> Vector:
     lineage = side.lineage()
     assert lineage is not None, "both sides are rows of one source"
     return UniformBatch(lineage.rows(np.arange(side.num_rows)))
+
+
+def _handed_out(vector: Vector) -> SourceBatch:
+    """Return a vector as a batch; texts as they are, without an object for each."""
+    texts = texts_of(vector.values)
+    if texts is None:
+        return to_batch(vector)
+    return TextBatch(texts.content, texts.offsets, vector.valid)
+
+
+def _wide(rows: IntArray) -> IntArray:
+    return rows.astype(np.int64, copy=False)
 
 
 def _as_type(vector: Vector, given: ColumnType, column_type: ColumnType) -> Vector:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from tensorlake_query.functions.registry import Function, Site
-from tensorlake_query.values.bound import Bound, Constant, RowNumber, show
+from tensorlake_query.values.bound import Bound, ColumnRef, Constant, RowNumber, show
 from tensorlake_query.values.source import ColumnType, IntArray, UniformBatch
 from tensorlake_query.values.source import RaggedBatch as _Ragged
 from tensorlake_query.values.types import INT
@@ -21,6 +21,7 @@ def row_function(
     summary: str,
     arity: tuple[int, int],
     options: Sequence[str] = (),
+    takes_names: bool = False,
 ) -> Function:
     """Make a function that queries can call with constants.
 
@@ -33,10 +34,14 @@ def row_function(
         summary: what it gives, in one sentence.
         arity: the least and the greatest number of arguments.
         options: names of arguments that are given by name.
+        takes_names: whether an argument may be a column, which is then given by its name.
     """
 
     def bind(site: Site) -> Bound:
-        constants = [_constant(site, arg) for arg in site.args]
+        constants = [
+            arg.name if takes_names and isinstance(arg, ColumnRef) else _constant(site, arg)
+            for arg in site.args
+        ]
         named = {option: _constant(site, arg) for option, arg in site.named.items()}
         try:
             column_type, read = make(*constants, **named)

@@ -7,7 +7,16 @@ after it, which only `EXPLAIN ANALYZE` can tell.
 
 from collections.abc import Iterator
 
-from tensorlake_query.planning.plan import Other, Plan, Scan, This, chain, expressions
+from tensorlake_query.planning.plan import (
+    Filtered,
+    Joined,
+    Other,
+    Plan,
+    Scan,
+    This,
+    chain,
+    expressions,
+)
 from tensorlake_query.planning.zone_maps import candidate_ranges
 from tensorlake_query.syntax.printer import print_name
 from tensorlake_query.values.bound import columns_of
@@ -20,6 +29,22 @@ def scanned_source(plan: Plan, this: ColumnSource) -> tuple[Scan, ColumnSource] 
     if not isinstance(scan, Scan) or not isinstance(scan.relation, This | Other):
         return None
     return scan, scan.relation.source if isinstance(scan.relation, Other) else this
+
+
+def filtered_sides(plan: Plan, this: ColumnSource) -> Iterator[tuple[Scan, ColumnSource]]:
+    """Yield the scans of plain sources that are filtered sides of the join of a plan."""
+    scan = list(chain(plan))[-1]
+    relations = [scan.relation] if isinstance(scan, Scan) else []
+    while relations:
+        relation = relations.pop()
+        if isinstance(relation, Joined):
+            relations += [relation.right, relation.left]
+        elif isinstance(relation, Filtered):
+            found = scanned_source(relation.plan, this)
+            if found is None:
+                relations.append(relation.relation)
+            else:
+                yield found
 
 
 def expected_reads(

@@ -13,6 +13,7 @@ from tensorlake_query.planning.plan import (
     Distinct,
     Expand,
     Filter,
+    Filtered,
     Joined,
     Limit,
     Nothing,
@@ -71,6 +72,8 @@ def _relation(relation: Relation, note: Note, depth: int) -> Iterator[str]:
 def _side(relation: Relation, note: Note, depth: int) -> Iterator[str]:
     if isinstance(relation, Derived | Joined | Combined):
         yield from _relation(relation, note, depth)
+    elif isinstance(relation, Filtered):
+        yield from _lines(relation.plan, note, depth)
     else:
         yield f"{'  ' * depth}{_named(relation).strip() or 'this'}"
 

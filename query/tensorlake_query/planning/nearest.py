@@ -22,6 +22,7 @@ from tensorlake_query.values.source import (
     Metric,
     NearestSource,
     WordsSource,
+    offers,
 )
 
 APPROX_ORDERS = (
@@ -35,8 +36,8 @@ def uses_index(plan: TopK, source: ColumnSource) -> bool:
     """Return whether an index of a source may find the first rows of an order."""
     key = plan.keys[0]
     if key.is_approximate:
-        return isinstance(source, NearestSource)
-    return words_key(key) is not None and isinstance(source, WordsSource)
+        return offers(source, NearestSource)
+    return words_key(key) is not None and offers(source, WordsSource)
 
 
 def first_rows(plan: TopK, source: ColumnSource, rows: IntArray | None) -> IntArray | None:
@@ -50,19 +51,19 @@ def first_rows(plan: TopK, source: ColumnSource, rows: IntArray | None) -> IntAr
     key = plan.keys[0]
     if key.is_approximate:
         found = vector_key(key)
-        if found is None or not isinstance(source, NearestSource):
+        if found is None or not offers(source, NearestSource):
             return None
         column, vector, metric = found
         return source.nearest(column, vector, metric, plan.count, rows)
     words = words_key(key)
-    if words is None or not isinstance(source, WordsSource):
+    if words is None or not offers(source, WordsSource):
         return None
     return source.best_texts(*words, plan.count, rows)
 
 
 def order_indexes(plan: Plan, source: ColumnSource) -> Iterator[str]:
     """Yield a line for each order of a plan that indexes of the source may help."""
-    if not isinstance(source, IndexedSource):
+    if not offers(source, IndexedSource):
         return
     for step in chain(plan):
         if not isinstance(step, TopK) or not uses_index(step, source):

@@ -30,7 +30,7 @@ from tensorlake_query.functions.window.windows import WindowCall
 from tensorlake_query.syntax import ast
 from tensorlake_query.values.bound import Bound, ColumnRef
 from tensorlake_query.values.order import SortKey
-from tensorlake_query.values.source import ColumnSource, ColumnType
+from tensorlake_query.values.source import ColumnSource, ColumnType, IndexOperator
 
 Schema = Mapping[str, ColumnType]
 
@@ -113,7 +113,25 @@ class Combined(Struct, frozen=True, eq=False):
     schema: Schema
 
 
-Relation = This | Other | Derived | Joined | Combined
+class Filtered(Struct, frozen=True, eq=False):
+    """The rows of a side of a join that meet conditions: a chain of filters over its scan."""
+
+    plan: "Filter"
+
+    @property
+    def relation(self) -> "Relation":
+        """What the rows are of."""
+        *_, scan = chain(self.plan)
+        assert isinstance(scan, Scan), "a side is filtered from its scan up"
+        return scan.relation
+
+    @property
+    def schema(self) -> Schema:
+        """Types of its columns."""
+        return self.relation.schema
+
+
+Relation = This | Other | Derived | Joined | Combined | Filtered
 
 
 class Output(Struct, frozen=True, eq=False):
@@ -128,19 +146,56 @@ class Output(Struct, frozen=True, eq=False):
         return self.expr.type
 
 
+class Question(Struct, frozen=True, eq=False):
+    """A condition of one column, as an index of that column is asked about it.
+
+    Attributes:
+        condition: the condition.
+        column: the column.
+        path: keys of objects; of a JSON column only the values under them are looked at.
+        op: how the column is compared with `values`.
+        values: constants.
+        is_fixed: whether it depends on the sample alone, and not on the answer of a query.
+    """
+
+    condition: Bound
+    column: str
+    path: tuple[str, ...]
+    op: IndexOperator
+    values: tuple[object, ...]
+    is_fixed: bool
+
+
+class Lookup(Struct, frozen=True, eq=False):
+    """A condition that is true of the rows of which all questions of any alternative are.
+
+    Attributes:
+        condition: the condition.
+        alternatives: itself, or the operands of its OR; each one question, or those joined by AND.
+    """
+
+    condition: Bound
+    alternatives: tuple[tuple[Question, ...], ...]
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """All questions."""
+        return tuple(question for each in self.alternatives for question in each)
+
+
 class Scan(Struct, frozen=True, eq=False):
     """All rows of the relation that the zone maps cannot rule out.
 
     Attributes:
         columns: read of every row before any step asks; none after optimization (`read_late`).
         prunable: conditions above it that zone maps can answer.
-        lookups: conditions above it that an index of a column can answer, if the source has one.
+        lookups: conditions above it that indexes can answer, if the source has them.
         relation: what its rows are of.
     """
 
     columns: tuple[str, ...]
     prunable: tuple[Bound, ...] = ()
-    lookups: tuple[Bound, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
     relation: Relation = field(default_factory=lambda: This({}))
 
 
@@ -374,3 +429,5 @@ def base_of(relation: Relation) -> object | None:
             return None if kept is None else base_of(kept)
         case Combined(left=left, by_identity=by_identity):
             return left.base if by_identity else None
+        case Filtered():
+            return base_of(relation.relation)

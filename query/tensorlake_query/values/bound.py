@@ -16,10 +16,10 @@ only argument. These, and a plan's steps, are msgspec structs for the reason tha
 (`ast/nodes.py`): they are defined at the first query.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.printer import print_expr
@@ -162,11 +162,31 @@ def walk_bound(expr: Bound) -> Iterator[Bound]:
             stack.append(current.row)
 
 
+def is_placed(expr: Bound) -> bool:
+    """Return whether an expression depends on a row's place in its source, or on other rows."""
+    return any(
+        isinstance(node, DataRef | CorpusRef)
+        or (isinstance(node, RowNumber) and not node.is_stored)
+        for node in walk_bound(expr)
+    )
+
+
 def columns_of(expr: Bound) -> frozenset[str]:
     """Return the columns whose samples the expression reads."""
     return frozenset(
         node.name for node in walk_bound(expr) if isinstance(node, ColumnRef | CodesRef)
     )
+
+
+def renamed(expr: Bound, names: Mapping[str, str]) -> Bound:
+    """Return an expression with its columns under other names; samples at other rows have none."""
+    match expr:
+        case Apply():
+            return structs.replace(expr, args=tuple(renamed(arg, names) for arg in expr.args))
+        case ColumnRef() | CodesRef() | ShapeRef():
+            return structs.replace(expr, name=names[expr.name])
+        case _:
+            return expr
 
 
 def syntax_of(expr: Bound) -> ast.Expr:

@@ -11,7 +11,15 @@ from msgspec import Struct
 
 from tensorlake_query.values.memory import charge, working
 from tensorlake_query.values.source import AnyArray, IntArray, UniformBatch
-from tensorlake_query.values.texts import numbered_texts, texts_of
+from tensorlake_query.values.texts import (
+    MANY_HASHED,
+    SAMPLED,
+    hardly_repeats,
+    mixed,
+    numbered_by_hash,
+    numbered_texts,
+    texts_of,
+)
 from tensorlake_query.values.vectors import Vector, as_ragged, counts_of, length_of, take
 
 # of a row that is grouped: its codes, its group, the first of its code; while its key is found
@@ -33,13 +41,18 @@ class Groups(Struct, frozen=True):
         of_row: the group of each row.
         first: the first row of each group.
         count: how many there are.
-        keys: the keys of each group.
+        keys_of_row: the keys of each row.
     """
 
     of_row: IntArray
     first: IntArray
     count: int
-    keys: tuple[Vector, ...]
+    keys_of_row: tuple[Vector, ...]
+
+    @property
+    def keys(self) -> tuple[Vector, ...]:
+        """The keys of each group."""
+        return tuple(take(key, self.first) for key in self.keys_of_row)
 
 
 def group_rows(keys: Sequence[Vector], num_rows: int) -> Groups:
@@ -52,14 +65,13 @@ def group_rows(keys: Sequence[Vector], num_rows: int) -> Groups:
     first = np.full(count, -1)
     first[codes[::-1]] = np.arange(num_rows)[::-1]  # of rows with one code the last written stays
     if count and first.min() >= 0 and (first[1:] > first[:-1]).all():  # numbered as they appear
-        return Groups(codes, first, count, tuple(take(key, first) for key in keys))
+        return Groups(codes, first, count, tuple(keys))
     taken = np.flatnonzero(first >= 0)
     by_appearance = taken[np.argsort(first[taken], kind="stable")]
     number_of = np.empty(count, np.int64)
     number_of[by_appearance] = np.arange(len(taken))
     firsts = first[by_appearance]
-    of_keys = tuple(take(key, firsts) for key in keys)
-    return Groups(number_of[codes], firsts, len(firsts), of_keys)
+    return Groups(number_of[codes], firsts, len(firsts), tuple(keys))
 
 
 def combined_codes(keys: Sequence[Vector]) -> tuple[IntArray, int]:
@@ -81,7 +93,7 @@ def codes_of(vector: Vector) -> tuple[IntArray, int]:
     """Number the distinct values of a vector, of any type, in any order.
 
     Integers that are close together are numbered by their distance from the least, and many texts
-    and numbers by pyarrow's hash table, so that nothing is sorted.
+    and numbers by pyarrow's hash table, or by hashes where they hardly repeat.
 
     Returns:
         A number for each row, and a number above all of them: that of NULL.
@@ -97,18 +109,38 @@ def codes_of(vector: Vector) -> tuple[IntArray, int]:
     elif values.dtype == object:
         with working(len(values) * TEXT_KEY_NBYTES):
             ranks, count = _numbered([json_key(each) for each in values.tolist()])
-    elif values.dtype.kind in "iu" and len(values) and _span(values) <= max(len(values), DENSE_MIN):
+    elif len(values) and not is_scattered(values) and values.dtype.kind in "iu":
         low, count = values.min(), _span(values)
         is_wide = values.dtype == np.uint64
         ranks = (values - low).astype(np.int64) if is_wide else values.astype(np.int64) - int(low)
     elif len(values) >= MANY_NUMBERS and values.dtype.itemsize >= HASHED_NBYTES:
-        with working(2 * values.nbytes + len(values) * CODE_NBYTES):
+        with working(2 * values.nbytes + len(values) * SORTED_NBYTES):
             ranks, count = numbered_numbers(values)
     else:
         with working(len(values) * SORTED_NBYTES):
             distinct, ranks = np.unique(values, return_inverse=True)
         ranks, count = ranks.reshape(-1), len(distinct)
     return (ranks if vector.valid is None else np.where(vector.valid, ranks, count)), count
+
+
+def is_scattered(values: AnyArray) -> bool:
+    """Return whether values are numbers, some of them, other than integers close together."""
+    if values.ndim > 1 or values.dtype.kind not in "iuf" or not len(values):
+        return False
+    return values.dtype.kind == "f" or _span(values) > max(len(values), DENSE_MIN)
+
+
+def num_distinct(values: AnyArray) -> int:
+    """Return how many distinct numbers there are; −0.0 is 0.0, and every NaN the same.
+
+    They are sorted, which NumPy does by vector instructions: of 10⁶ floats in a fourth of the time
+    in which a hash table numbers them.
+    """
+    ordered = np.sort(values)
+    if ordered.dtype.kind == "f" and len(ordered) and np.isnan(ordered[-1]):
+        first = int(np.searchsorted(ordered, np.nan))  # they come last
+        ordered = ordered[: first + 1]
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + bool(len(ordered))
 
 
 def by_group(codes: IntArray, count: int) -> IntArray:
@@ -119,16 +151,23 @@ def by_group(codes: IntArray, count: int) -> IntArray:
 
 def numbered_numbers(values: AnyArray) -> tuple[IntArray, int]:
     """Number the distinct numbers as they appear; −0.0 is 0.0, and every NaN the same."""
-    import pyarrow as pa
-
     if values.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # a signalling NaN
             values = values + values.dtype.type(0)
         is_nan = np.isnan(values)
         if is_nan.any():
             values[is_nan] = np.nan
-    array = cast("Any", pa).array(np.ascontiguousarray(values))
-    encoded = array.dictionary_encode()
+    words = np.ascontiguousarray(values).view(f"u{values.itemsize}")
+    if len(words) >= MANY_HASHED and hardly_repeats(mixed(words[:SAMPLED])):
+        return numbered_by_hash(mixed(words), lambda rows: _encoded(words[rows]))
+    return _encoded(words)
+
+
+def _encoded(words: AnyArray) -> tuple[IntArray, int]:
+    """Number integers by pyarrow's hash table."""
+    import pyarrow as pa
+
+    encoded = cast("Any", pa).array(words).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from tensorlake_query.values.source import ColumnSource, IntArray
+from tensorlake_query.values.source import ColumnSource, IntArray, offers
 
 
 class Lineage(Struct, frozen=True):
@@ -31,7 +31,7 @@ class DerivedSource(ColumnSource, Protocol):
 
 def lineage_of(source: ColumnSource) -> Lineage | None:
     """Return where a source's rows come from; a plain one is its own."""
-    if isinstance(source, DerivedSource):
+    if offers(source, DerivedSource):
         return source.lineage()
     return Lineage(source, _same_rows, _same_column)
 

@@ -9,12 +9,13 @@ or do nothing without one. Where one row is too much, the run ends; a batch of m
 computed again in parts (`execution/batches.py`).
 """
 
+from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from sys import getsizeof
 from threading import Lock
+from weakref import ref
 
 from tensorlake_query.syntax.ast import Span
 
@@ -41,50 +42,96 @@ class TooMuchMemoryError(Exception):
         self.place: Span | None = None
 
 
-@dataclass(slots=True)
-class Account:
-    """Counts bytes that are held, up to a limit. Thread-safe."""
+class _Share(ref["Held"]):
+    """The bytes that a holder has. It outlives the holder, so that they can be taken back."""
 
-    limit: int | None = None
-    held: int = 0
-    most: int = 0
-    is_closed: bool = False
-    _lock: Lock = field(default_factory=Lock)
+    __slots__ = ("nbytes",)
+
+    nbytes: int
+
+
+class Account:
+    """Counts bytes that are held, up to a limit. Thread-safe.
+
+    The share of a holder that is gone is put into a queue by the interpreter itself, and its bytes
+    are taken back at the next look: in code of a finalizer Ctrl-C would be lost, since nothing can
+    be raised there, and the collector may run it in a thread that has the lock.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.most = 0
+        self.is_closed = False
+        self._held = 0
+        self._shares: set[_Share] = set()
+        self._gone: deque[_Share] = deque()
+        self._lock = Lock()
+
+    @property
+    def held(self) -> int:
+        """The bytes that are held."""
+        with self._lock:
+            return self._settled()
 
     def close(self) -> None:
         """Let no more bytes be taken: the run has ended, and work in progress is to stop."""
         self.is_closed = True
 
-    def give_back(self, nbytes: int) -> None:
-        """Take bytes back from a holder, also once closed: work that was left still ends."""
+    def opened(self, holder: "Held") -> _Share:
+        """Return the share of a new holder."""
+        share = _Share(holder, self._gone.append)
+        share.nbytes = 0
         with self._lock:
-            self.held -= nbytes
+            self._shares.add(share)
+        return share
 
-    def change(self, nbytes: int, operator: str) -> None:
-        """Take bytes, or give them back.
+    def give_back(self, share: _Share) -> None:
+        """Take all bytes of a share back, also once closed: work that was left still ends."""
+        with self._lock:
+            self._held -= share.nbytes
+            share.nbytes = 0
+
+    def change(self, share: _Share, nbytes: int, operator: str) -> None:
+        """Take bytes for a share, or give them back.
 
         Raises:
             TooMuchMemoryError: they are more than are left.
         """
         with self._lock:
-            held = self.held + nbytes
+            before = self._settled()
             if nbytes > 0 and self.is_closed:
-                raise TooMuchMemoryError(operator, nbytes, self.held, 0)
-            if nbytes > 0 and self.limit is not None and held > self.limit:
-                raise TooMuchMemoryError(operator, nbytes, self.held, self.limit)
-            self.held = held
-            self.most = max(self.most, held)
+                raise TooMuchMemoryError(operator, nbytes, before, 0)
+            if nbytes > 0 and self.limit is not None and before + nbytes > self.limit:
+                raise TooMuchMemoryError(operator, nbytes, before, self.limit)
+            share.nbytes += nbytes
+            self._held = before + nbytes
+            self.most = max(self.most, self._held)
+
+    def _settled(self) -> int:
+        """Return the bytes held, after those of holders that are gone were taken back."""
+        while self._gone:
+            share = self._gone.popleft()
+            self._shares.discard(share)
+            self._held -= share.nbytes
+        return self._held
 
 
 class Held:
     """Bytes that one holder has of an account; without one they are only counted."""
 
-    __slots__ = ("_account", "nbytes", "operator")
+    __slots__ = ("__weakref__", "_account", "_share", "operator")
 
     def __init__(self, account: Account | None, operator: str) -> None:
         self._account = account
+        self._share = _Share(self) if account is None else account.opened(self)
+        if account is None:
+            self._share.nbytes = 0
         self.operator = operator
-        self.nbytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """How many they are."""
+        return self._share.nbytes
 
     @property
     def account(self) -> Account | None:
@@ -98,8 +145,9 @@ class Held:
             TooMuchMemoryError: they are more than are left.
         """
         if self._account is not None:
-            self._account.change(nbytes, self.operator)
-        self.nbytes += nbytes
+            self._account.change(self._share, nbytes, self.operator)
+        else:
+            self._share.nbytes += nbytes
 
     def resize(self, nbytes: int) -> None:
         """Hold this number of bytes instead."""
@@ -107,20 +155,17 @@ class Held:
 
     def move_to(self, other: "Held | None") -> None:
         """Let another holder have them."""
-        if other is None or other.account is not self._account:
-            self.drop()
+        if other is not None and other.account is self._account:
+            other._share.nbytes += self._share.nbytes  # noqa: SLF001 - of this class
+            self._share.nbytes = 0
             return
-        other.nbytes += self.nbytes
-        self.nbytes = 0
+        self.drop()
 
     def drop(self) -> None:
         """Give all of them back; never raises."""
         if self._account is not None:
-            self._account.give_back(self.nbytes)
-        self.nbytes = 0
-
-    def __del__(self) -> None:
-        self.drop()
+            self._account.give_back(self._share)
+        self._share.nbytes = 0
 
 
 _COLLECTING: ContextVar[Held | None] = ContextVar("tensorlake_query_held", default=None)

@@ -71,7 +71,8 @@ def stacked(samples: Vector, counts: IntArray) -> Vector:
 
 def first_sizes(shapes: Vector) -> IntArray:
     """Return how many elements each sample has along its first axis; none where it is NULL."""
-    return np.where(valid_of(shapes), shapes.values[:, 0].astype(np.int64), 0)
+    sizes = shapes.values[:, 0].astype(np.int64)
+    return sizes if shapes.valid is None else np.where(shapes.valid, sizes, 0)
 
 
 def list_lengths(samples: Vector) -> IntArray:

@@ -4,6 +4,8 @@ A type is a `ColumnType`. NULL as a literal has the type of a JSON value that is
 (`NULL_TYPE`), which compares with everything and takes the type of the other operand.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tensorlake_query.values.source import ColumnType
@@ -51,6 +53,18 @@ def number(
     """Return the type of numbers, or booleans where `dtype` is bool."""
     name = np.dtype(dtype).name
     return ColumnType("bool" if name == "bool" else "number", name, shape, nullable=nullable)
+
+
+def common_dtype(types: Sequence[ColumnType]) -> np.dtype[np.generic] | None:
+    """Return the dtype that NumPy gives to numbers of some types.
+
+    None for signed integers beside uint64: no integer type holds both, and float64, which NumPy
+    gives, makes unequal integers above 2**53 equal.
+    """
+    dtypes = [np.dtype(each.dtype or "float64") for each in types]
+    result = np.result_type(*dtypes)
+    are_integers = all(dtype.kind in "biu" for dtype in dtypes)
+    return None if are_integers and result.kind == "f" else result
 
 
 def is_ragged(column_type: ColumnType) -> bool:

@@ -32,7 +32,7 @@ from tensorlake_query.values.source import (
     TextBatch,
     UniformBatch,
 )
-from tensorlake_query.values.texts import Texts, joined_texts, texts_of
+from tensorlake_query.values.texts import Texts, end_to_end, joined_texts, repeated, texts_of
 from tensorlake_query.values.types import is_ragged
 
 Vector = UniformBatch | RaggedBatch
@@ -213,7 +213,7 @@ def starts_of(counts: IntArray) -> IntArray:
 
 def numbered(counts: IntArray) -> IntArray:
     """Number the elements of each row from 0, one row after the other."""
-    return np.arange(int(counts.sum())) - np.repeat(starts_of(counts), counts)
+    return np.arange(int(counts.sum())) - repeated(starts_of(counts), counts)
 
 
 def strides_of(shapes: IntArray) -> IntArray:
@@ -276,8 +276,11 @@ def take(vector: Vector, positions: IntArray) -> Vector:
     """Return the rows at `positions`, in that order."""
     valid = None if vector.valid is None else vector.valid[positions]
     if isinstance(vector, UniformBatch):
-        if texts_of(vector.values) is None:  # texts know what they take
-            charge(len(positions) * math.prod(vector.values.shape[1:]) * vector.values.itemsize)
+        if texts_of(vector.values) is not None:  # texts know what they take
+            return UniformBatch(vector.values[positions], valid)
+        charge(len(positions) * math.prod(vector.values.shape[1:]) * vector.values.itemsize)
+        if vector.values.flags.c_contiguous:  # others would be copied whole
+            return UniformBatch(vector.values.take(positions, axis=0), valid)
         return UniformBatch(vector.values[positions], valid)
     counts = counts_of(vector.shapes)
     starts = starts_of(counts)[positions]
@@ -290,7 +293,7 @@ def take(vector: Vector, positions: IntArray) -> Vector:
         samples = [vector.values[a:b] for a, b in zip(starts.tolist(), stops, strict=True)]
         return RaggedBatch(np.concatenate(samples), shapes, valid)
     with working(num_elements * 2 * POSITION_NBYTES):
-        places = np.repeat(starts - starts_of(kept), kept)
+        places = repeated(starts - starts_of(kept), kept)
         places += np.arange(num_elements)
         return RaggedBatch(vector.values[places], shapes, valid)
 
@@ -323,21 +326,41 @@ def slice_of(vector: Vector, start: int, stop: int) -> Vector:
     return RaggedBatch(values, shapes, valid)
 
 
-def concatenated(vectors: Sequence[Vector]) -> Vector:
-    """Join vectors of one type, end to end."""
+def concatenated(vectors: Sequence[Vector], check: Callable[[], None] = lambda: None) -> Vector:
+    """Join vectors of one type, end to end; `check` is called between them."""
     if len(vectors) == 1:
         return vectors[0]
     valid = None
     if any(vector.valid is not None for vector in vectors):
-        valid = np.concatenate([valid_of(vector) for vector in vectors])
+        valid = end_to_end([valid_of(vector) for vector in vectors], check)
     texts = [each for vector in vectors if (each := texts_of(vector.values)) is not None]
     if len(texts) == len(vectors):
-        return UniformBatch(joined_texts(texts).as_array(), valid)
-    values = np.concatenate([vector.values for vector in vectors])
+        return UniformBatch(joined_texts(texts, check).as_array(), valid)
+    values = end_to_end([vector.values for vector in vectors], check)
     ragged = [vector for vector in vectors if isinstance(vector, RaggedBatch)]
     if ragged:
         return RaggedBatch(values, np.concatenate([vector.shapes for vector in ragged]), valid)
     return UniformBatch(values, valid)
+
+
+def to_integers(vector: Vector, dtype: np.dtype[np.generic]) -> Vector:
+    """Drop fractions; a row with an element that the integers cannot hold is NULL."""
+    limits = np.iinfo(dtype.name)
+    if vector.values.dtype.kind == "f":
+        whole = np.trunc(vector.values.astype(np.float64))
+        fits = (whole >= float(limits.min)) & (whole < float(limits.max) + 1)
+    else:
+        whole = vector.values
+        fits = (whole >= limits.min) & (whole <= limits.max)
+    values = np.where(fits, whole, 0).astype(dtype)
+    if fits.all():
+        return replace(vector, values=values)
+    if isinstance(vector, UniformBatch):
+        rows = fits.reshape(len(fits), -1).all(axis=1)
+    else:
+        counts = counts_of(vector.shapes)
+        rows = np.bincount(np.repeat(np.arange(len(counts)), counts), ~fits, len(counts)) == 0
+    return replace(vector, values=values, valid=rows & valid_of(vector))
 
 
 def length_of(vector: Vector) -> int:

@@ -42,16 +42,17 @@ from tensorlake_server.routes import (
     query,
     refs,
     rows,
-    samples,
+    runs,
     search,
-    selection,
     statistics,
     stream,
     views,
     writing,
 )
 from tensorlake_server.routes.events import Heads
+from tensorlake_server.routes.media import players, samples
 from tensorlake_server.routes.projection import KEPT_NBYTES, Projections
+from tensorlake_server.routes.runs import KEPT_INFOS, RunInfos
 
 if TYPE_CHECKING:
     from tensorlake_server.settings.settings import Settings
@@ -60,7 +61,7 @@ __all__ = ["create_app"]
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "img-src 'self' blob:; media-src 'self'; font-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'self'"
 )  # inline styles: the editor brings its rules in a <style> of its own
 NOTEBOOKS = " http://localhost:* http://127.0.0.1:*"  # what may frame the page of a ds.show()
@@ -124,6 +125,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.metrics = metrics
     app.state.object_rules = FormatRules()
     app.state.projections = Projections(KEPT_NBYTES)
+    app.state.run_infos = RunInfos(KEPT_INFOS)
     app.state.thumbnails = Thumbnails(settings.thumbnails_nbytes)
     hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
     add_problem_answers(app, hidden_url=hidden_url)
@@ -148,11 +150,12 @@ def prepared_routes() -> tuple[BaseRoute, ...]:
         rows,
         query,
         search,
-        selection,
         views,
+        players,
         samples,
         statistics,
         projection,
+        runs,
         stream,
     )
     for module in (*asking, writing, refs, events):

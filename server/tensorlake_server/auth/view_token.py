@@ -38,6 +38,8 @@ class ViewQuery(msgspec.Struct, frozen=True):
         seed: The seed of RANDOM() and SAMPLE BY; None when the query uses neither.
         saved: The name of a saved view, whose rows these are; the text is then only shown.
         rows: The name of rows that a client selected (lake/staged_rows.py); there is no text then.
+        batch: The batch of a run's step: the run, the step, the rank or None, and the attempt that
+            recorded it, which a resumed run may replace; there is no text either.
     """
 
     dataset: str
@@ -48,6 +50,7 @@ class ViewQuery(msgspec.Struct, frozen=True):
     seed: int | None = None
     saved: str | None = None
     rows: str | None = None
+    batch: tuple[str, int, int | None, str] | None = None
 
 
 def write_token(query: ViewQuery, *, key: bytes) -> str:

@@ -40,7 +40,7 @@ __all__ = ["elements_shown", "error_cell", "make_cells"]
 
 ARRAY_SHOWN = 1024
 SHAPES_SHOWN = 32_768  # of boxes 8,192, and their labels: an image with all of them is worth it
-DRAWN_KINDS = frozenset({"bbox", "class_label", "keypoints", "polygon"})
+DRAWN_KINDS = frozenset({"bbox", "bbox_3d", "class_label", "keypoints", "polygon"})
 PLAIN_KINDS = frozenset({"number", "bool", "label", "text", "json"})  # of items shown in a list
 PREVIEW_ELEMENTS = 8
 TEXT_SHOWN = 4096

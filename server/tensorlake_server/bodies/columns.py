@@ -20,16 +20,20 @@ from tensorlake.types import (
     Bool,
     Bytes,
     ClassLabel,
+    EncodedColumn,
     Json,
+    Link,
+    LinkedSample,
     RaggedColumn,
     Scalar,
     Sequence,
     Text,
     UniformColumn,
-    Video,
+    untiled,
     widened_column,
 )
-from tensorlake_server.media.handles import VOLUME
+from tensorlake_server.http.problems import ImageTooLargeError
+from tensorlake_server.media.handles import DRAWN_IN_PARTS, VOLUME
 from tensorlake_server.media.images import is_drawable
 from tensorlake_server.media.masks import MASK_KINDS
 from tensorlake_server.messages.messages import TensorInfo
@@ -55,6 +59,7 @@ __all__ = [
     "named_positions",
     "page_positions",
     "read_column",
+    "read_files",
     "read_handles",
     "read_identity",
     "read_rows",
@@ -62,6 +67,7 @@ __all__ = [
 
 IDENTITY = ("_row", "_row_id")  # of a row: no tensor's name begins so
 SOURCE = "_source"
+MAX_TILED_NBYTES = 512 << 20  # of tiled arrays, decoded for one answer
 NAMED_KINDS = frozenset({"class_label", "segment_mask", "keypoints"})
 
 
@@ -181,6 +187,40 @@ def read_column(readable: Readable, name: str, positions: npt.NDArray[np.int64])
     return TypedColumn(readable.schema[name], widened_column(column))
 
 
+def read_files(readable: Readable, name: str, positions: npt.NDArray[np.int64]) -> TypedColumn:
+    """Read one column as `read_column` does, but links as their files, and tiles as arrays.
+
+    Raises:
+        AccessError: This server does not follow links.
+        ImageTooLargeError: Tiled arrays have too many bytes to decode here.
+    """
+    kind = column_type(readable, name)
+    if untiled(kind) is not kind:
+        return _read_tiled(readable, name, positions)
+    if not isinstance(kind, Link):
+        return read_column(readable, name, positions)
+    found = rowset_of(readable).samples(name, positions)
+    samples = [one if isinstance(one, LinkedSample) else None for one in found]
+    contents = [b"" if one is None else one.content for one in samples]
+    valid = np.array([one is not None for one in samples])
+    return TypedColumn(kind.linked, EncodedColumn(contents, None, None if valid.all() else valid))
+
+
+def _read_tiled(readable: Readable, name: str, positions: npt.NDArray[np.int64]) -> TypedColumn:
+    kind, rows = untiled(readable.schema[name]), rowset_of(readable)
+    assert kind.dtype is not None, "tiles are of arrays"
+    shapes = np.maximum(rows.shapes(name, positions), 0).astype(float)
+    nbytes = int(shapes.prod(axis=1).sum()) * kind.dtype.itemsize
+    if nbytes > MAX_TILED_NBYTES:
+        raise ImageTooLargeError(
+            f"arrays of {nbytes:,} bytes are too large to be sent decoded ({MAX_TILED_NBYTES:,} at"
+            f" most)\nread a region in Python: ds[{name!r}][row, 0:1000, 0:1000]",
+            expected=MAX_TILED_NBYTES,
+            actual=nbytes,
+        )
+    return TypedColumn(kind, widened_column(rows.read(name, positions)))
+
+
 def read_handles(
     readable: Readable, name: str, positions: npt.NDArray[np.int64]
 ) -> list[SampleHandle | None]:
@@ -190,7 +230,7 @@ def read_handles(
 
 def is_read_in_parts(one: SampleType) -> bool:
     """Whether samples are drawn, or their files sent, without reading all of them."""
-    return isinstance(one, Video) or one.drawn_as == VOLUME
+    return one.is_lazy or (one.has_parts and one.drawn_as == VOLUME)  # masks of volumes
 
 
 def identify_samples(
@@ -234,7 +274,7 @@ def _describe(name: str, one: SampleType) -> TensorInfo:
     dtype = one.dtype
     of = getattr(one, "of", None)
     kind = one.drawn_as
-    is_image = _is_image(one) or has_frames(one) or kind == VOLUME
+    is_image = _is_image(one) or has_frames(one) or kind in DRAWN_IN_PARTS
     return TensorInfo(
         name=name,
         kind=kind,
@@ -244,12 +284,18 @@ def _describe(name: str, one: SampleType) -> TensorInfo:
         nullable=one.nullable,
         media_type=one.item.media_type if has_frames(one) else one.media_type,
         picture=is_image and kind not in MASK_KINDS,
-        names=list(getattr(one, "names", ())) if kind in NAMED_KINDS else None,
+        names=_names_of(one, kind),
         of=of if isinstance(of, str) else None,  # a Sequence's is the type of its items
         per=getattr(one, "per", None),
         format=getattr(one, "format", None),
         skeleton=list(getattr(one, "skeleton", ())) if kind == "keypoints" else None,
     )
+
+
+def _names_of(one: SampleType, kind: str) -> list[str] | None:
+    """Return the class names of labels and masks, also of volumes."""
+    names: list[str] = list(getattr(one, "names", ()))
+    return names if kind in NAMED_KINDS or (kind == VOLUME and names) else None
 
 
 def _type_of(computed: tql.ColumnType) -> SampleType:

@@ -47,6 +47,7 @@ HEAD = "/HEAD"
 FIRST_ENTRY = "0000000000.json"
 OBJECT = re.compile(
     rf"{re.escape(DESCRIPTOR)}|(?:branches|tags|packs|descriptor)/[a-z0-9_./-]+(?:HEAD)?"
+    r"|forgotten/[0-9a-f]{32}-cleaned\.json"  # by which a client refuses versions
 )
 
 

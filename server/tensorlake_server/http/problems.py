@@ -3,7 +3,8 @@
     {"type": "about:blank", "title": "Not Found", "status": 404,
      "code": "tensor-not-found", "detail": "<the error's message, whole>",
      "start": 6, "stop": 11, "line": 1, "column": 7,          ← of a query's text only
-     "conflict": {"base": …, "head": …, "tensor": …, "rows": […], …}}         ← of a 409 only
+     "conflict": {"base": …, "head": …, "tensor": …, "rows": […], …},         ← of a 409 only
+     "constraint": {"check": …, "rows": […]}}                                 ← likewise
 
 The message of a `TensorlakeError` is written for its reader and is sent as it is. Anything else is
 a fault of ours: it is logged, and its reader learns only that.
@@ -25,6 +26,7 @@ from starlette.responses import JSONResponse, Response
 from tensorlake.errors import (
     AccessError,
     ConflictError,
+    ConstraintError,
     CorruptionError,
     ExpiredError,
     InvalidInputError,
@@ -73,6 +75,7 @@ STATUSES: tuple[tuple[type[TensorlakeError], int], ...] = (
     (NotFoundError, 404),
     (QueryLimitError, 413),
     (QueryError, 400),
+    (ConstraintError, 409),
     (InvalidInputError, 400),
     (ConflictError, 409),
     (InvalidStateError, 409),
@@ -158,6 +161,8 @@ def describe_error(error: TensorlakeError) -> tuple[int, dict[str, Any]]:
     if isinstance(error, ConflictError):
         found = {name: error.facts.get(name) for name in CONFLICT_FACTS}
         shown["conflict"] = {name: one for name, one in found.items() if one is not None}
+    if isinstance(error, ConstraintError):
+        shown["constraint"] = {name: error.facts.get(name) for name in ("check", "rows")}
     return status, shown
 
 

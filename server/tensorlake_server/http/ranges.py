@@ -9,8 +9,22 @@ response that has changed since (``If-Range``): its client would join halves of 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Protocol
 
-__all__ = ["asked_range", "is_same_answer"]
+from fastapi import Response
+from starlette.responses import StreamingResponse
+
+from tensorlake_server.http.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastapi import Request
+
+__all__ = ["StoredFile", "asked_range", "is_same_answer", "ranged_response"]
+
+PIECE_NBYTES = 1 << 20
+"""Read and sent at once: a player leaves a film long before its end."""
 
 # Numbers as long as any object's: Python reads no text of thousands of digits as one.
 RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})", re.IGNORECASE)
@@ -39,3 +53,56 @@ def is_same_answer(if_range: str | None, etag: str) -> bool:
     (True, True, False)
     """
     return if_range is None or if_range.strip() == etag
+
+
+class StoredFile(Protocol):
+    """Bytes of which some can be read alone."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many there are."""
+        ...
+
+    def content_between(self, start: int, stop: int) -> bytes:
+        """Read the bytes [start, stop)."""
+        ...
+
+
+def ranged_response(
+    request: Request, body: bytes | StoredFile, headers: dict[str, str], media_type: str
+) -> Response:
+    """Answer with the bytes that are asked for, or with all; those of a file are read as they go.
+
+    Raises:
+        Problem: The body does not have them.
+    """
+    asked = asked_range(request.headers.get("range", ""))
+    nbytes = len(body) if isinstance(body, bytes) else body.nbytes
+    start, stop, status = 0, nbytes, 200
+    if asked is not None and is_same_answer(request.headers.get("if-range"), headers["ETag"]):
+        first, last = asked
+        start = int(first) if first else max(0, nbytes - int(last))
+        stop = min(nbytes, int(last) + 1) if first and last else nbytes
+        if start >= stop:
+            raise Problem(
+                416,
+                "range-not-satisfiable",
+                f"the sample has {nbytes:,} bytes: none from {start} on",
+                {"Content-Range": f"bytes */{nbytes}"},
+            )
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{nbytes}"
+        status = 206
+    if isinstance(body, bytes):
+        return Response(body[start:stop], status, headers, media_type)
+    head = body.content_between(start, min(stop, start + PIECE_NBYTES))  # errors come as answers
+    if len(head) == stop - start:
+        return Response(head, status, headers, media_type)
+    headers["Content-Length"] = str(stop - start)
+    pieces = _pieces(body, head, start + len(head), stop)
+    return StreamingResponse(pieces, status, headers, media_type)
+
+
+def _pieces(body: StoredFile, head: bytes, start: int, stop: int) -> Iterator[bytes]:
+    yield head
+    for first in range(start, stop, PIECE_NBYTES):
+        yield body.content_between(first, min(stop, first + PIECE_NBYTES))

@@ -14,13 +14,16 @@ from tensorlake_server.auth.scopes import EVERY, Action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
+    import tensorlake as tl
     from tensorlake.dataset import Dataset, QueryLimits, View, Work
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
     from tensorlake_server.auth.principal import Principal
     from tensorlake_server.auth.view_token import ViewQuery
     from tensorlake_server.lake.lake import Lake, Readable
+    from tensorlake_server.lake.staged_rows import Int64Array
     from tensorlake_server.messages.row_request import AskedRows
 
 __all__ = ["AllowedLake"]
@@ -81,6 +84,18 @@ class AllowedLake:
         """Open rows that a client selected as a result; see `Lake.select`."""
         self.check_readable(name)
         return self._lake.select(name, version, runs)
+
+    def run(self, name: str, run_name: str, limits: QueryLimits) -> AbstractContextManager[tl.Run]:
+        """Open a run that was recorded beside a dataset; see `Lake.run`."""
+        self.check_readable(name)
+        return self._lake.run(name, run_name, limits)
+
+    def step(
+        self, name: str, version: str | None, run: tl.Run, step: int, rank: int | None
+    ) -> tuple[ViewQuery, View, Int64Array]:
+        """Open the batch of a run's step as a result; see `Lake.step`."""
+        self.check_readable(name)
+        return self._lake.step(name, version, run, step, rank)
 
     def save_view(self, name: str, token: str, saved: str, message: str) -> View:
         """Give the result of a query a name; see `Lake.save_view`.

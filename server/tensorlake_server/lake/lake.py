@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import tensorlake as tl
@@ -24,17 +24,20 @@ from tensorlake.dataset import (
     rowset_of,
     saved_inside,
     session_of,
+    step_inside,
 )
 from tensorlake.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     StorageError,
     VersionNotFoundError,
+    ViewNotFoundError,
 )
 from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import LocalStore, LruCache, open_store, run
 from tensorlake_server.auth.view_token import ViewQuery, read_token
 from tensorlake_server.http.caching import is_fixed
+from tensorlake_server.lake.runs import KnownRuns
 from tensorlake_server.lake.staged_rows import StagedRows, read_runs
 
 if TYPE_CHECKING:
@@ -70,6 +73,7 @@ class Lake:
         self._stores: LruCache[str, Store] = LruCache(KEPT_STORES)
         self._views: LruCache[tuple[str, str, str], View] = LruCache(settings.views_nbytes)
         self._staged = StagedRows(settings.selections_nbytes, settings.selections)
+        self._runs = KnownRuns()
         self._store = open_store(self._url, storage_options=self._options)
         self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
 
@@ -223,6 +227,7 @@ class Lake:
             tl.delete(url, confirm=url, storage_options=self._options)
         self._handles.discard(lambda key: key[0] == name)
         self._stores.discard(lambda key: key == name)
+        self._runs.discard(lambda one: one == url)
 
     def view(self, name: str, token: str) -> tuple[ViewQuery, View]:
         """Open the result of a query, evaluating it again where it is not kept.
@@ -249,8 +254,10 @@ class Lake:
         Raises:
             InvalidInputError: The name is taken, or the result has no rows of the dataset.
         """
-        query, _ = self.view(name, token)  # that it is of this dataset, as it was
+        query, view = self.view(name, token)  # that it is of this dataset, as it was
         dataset = tl.open(self.url_of(name), query.version, storage_options=self._options)
+        if query.batch is not None:  # its rows; what was logged of them is in the run
+            return dataset[view.rows].save(saved, message)
         return self._evaluated(dataset, query).save(saved, message)
 
     def select(self, name: str, version: str | None, runs: bytes) -> tuple[ViewQuery, View]:
@@ -271,7 +278,45 @@ class Lake:
         )
         return query, dataset[rows]
 
+    def run(self, name: str, run_name: str, limits: QueryLimits) -> AbstractContextManager[tl.Run]:
+        """Open a run that was recorded beside a dataset; see ``KnownRuns.open``."""
+        return self._runs.open(self.open(name), run_name, limits)
+
+    def step(
+        self, name: str, version: str | None, run: tl.Run, step: int, rank: int | None
+    ) -> tuple[ViewQuery, View, Int64Array]:
+        """Open the batch of a run's step as a result.
+
+        Returns:
+            The result, of the rows that the version shows; and the number of each row of the
+            batch, −1 for others.
+
+        Raises:
+            InvalidInputError: There is no such step or rank, or the record does not say which rows.
+            SnapshotExpiredError: The version that the run read has expired.
+        """
+        dataset = self.open(name, version)
+        view, found = step_inside(dataset, run, step, rank)
+        query = ViewQuery(
+            dataset=name,
+            version=dataset.version,
+            digest=rowset_of(dataset).selection.snapshot.digest,
+            tql="",
+            batch=(run.name, step, rank, found.stretch.segment.attempt),
+        )
+        return query, view, found.rows
+
     def _evaluated(self, dataset: Dataset, query: ViewQuery) -> View:
+        if query.batch is not None:
+            run_name, step, rank, attempt = query.batch
+            with self._runs.open(dataset, run_name, self._limits) as run:
+                view, found = step_inside(dataset, run, step, rank)
+            if found.stretch.segment.attempt != attempt:
+                raise ViewNotFoundError(
+                    f"run {run_name!r} was resumed before step {step:,}, which has other rows now"
+                    "\nask for the step again: GET /v1/datasets/{name}/runs/{run}/steps/{step}"
+                )
+            return view
         if query.rows is not None:
             return dataset[self._rows_of(dataset, self._staged.get(query.rows))]
         if query.saved is not None:
@@ -352,6 +397,7 @@ class Lake:
             return tip
         handle = tl.open(url, version, read_only=True, storage_options=self._options)
         session = session_of(handle)
+        session.packs.links.is_followed = self._settings.follow_links
         if session.name == session.branch and session.mirror_of is None:
             self._tips.put((name, version), handle.version)
         key = (name, handle.version)

@@ -222,6 +222,7 @@ class MergeRequest(Asked):
     """Bring the changes of ``source`` (a branch, or any version) into a branch.
 
     ``decisions`` has, by tensor and row id, whose value a cell gets that both changed;
+    ``rows`` whose decision holds for a row that one branch deleted and the other changed;
     ``on_conflict`` holds for all others.
     """
 
@@ -230,6 +231,7 @@ class MergeRequest(Asked):
     on_conflict: Literal["error", "ours", "theirs"] = "error"
     tensors: Annotated[list[str], Field(fail_fast=True)] | None = None
     decisions: dict[Name, dict[Name, Side]] | None = None
+    rows: dict[Name, Side] | None = None
     dry_run: bool = False
 
 
@@ -244,10 +246,21 @@ class DisputedCell(Message):
     theirs: CellValue | Summary
 
 
+class DisputedRow(Message):
+    """A row that one branch deleted and the other changed; ``row`` is that of ``version``."""
+
+    row_id: str
+    deleted_by: Side
+    version: str
+    row: int
+    tensors: Annotated[list[str], Field(description="those that the other branch changed")]
+
+
 class Merged(Message):
     """The result of a merge, or its preview: ``how`` is nothing, fast-forward or merge.
 
-    A preview lists the cells to decide, at most 1,000; ``conflicts`` counts all.
+    A preview lists the cells and rows to decide, at most 1,000 of each; ``conflicts`` counts all.
+    Cells of tensors that are ``per`` one another are to be decided alike in each row.
     """
 
     how: str
@@ -260,6 +273,7 @@ class Merged(Message):
     ]
     conflicts: list[str]
     disputed: list[DisputedCell]
+    disputed_rows: list[DisputedRow]
 
 
 class RestoreRequest(Asked):

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from tensorlake_server.messages.messages import MAX_TQL_CHARACTERS, Cost, Message, RowsPage
 from tensorlake_server.messages.row_request import AskedRows
 
-__all__ = ["HybridQuery", "SearchRequest", "SearchResult"]
+__all__ = ["Duplicates", "HybridQuery", "LabelIssues", "SearchRequest", "SearchResult"]
 
 
 class HybridQuery(Message):
@@ -58,3 +58,28 @@ class SearchResult(Message):
     explanation: str
     cost: Cost
     page: RowsPage
+
+
+class LabelIssues(Message):
+    """Rows whose label is likely wrong, worst first, at most 10,000 of ``total``.
+
+    ``given`` and ``suggested`` are codes of classes; ``scores`` are 1 minus the probability of the
+    given class. ``left_out`` counts rows that have a label, and NaN among their probabilities.
+    """
+
+    version: str
+    total: int
+    rows: list[int]
+    scores: list[float]
+    given: list[int]
+    suggested: list[int]
+    left_out: int
+
+
+class Duplicates(Message):
+    """Rows that appear twice, cluster by cluster, at most 10,000 of ``total``; clusters from 0."""
+
+    version: str
+    total: int
+    rows: list[int]
+    clusters: list[int]

@@ -17,9 +17,9 @@ A file that is full is renamed to ``<file>.1``, that to ``<file>.2``, and so on;
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
+import sys
 import threading
 from collections import deque
 from contextlib import suppress
@@ -29,8 +29,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tensorlake.errors import InvalidInputError
+from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake_server.http.problems import Problem
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +58,7 @@ class AuditLog:
 
     Raises:
         InvalidInputError: It cannot be written.
+        UnsupportedFeatureError: This system is Windows, where servers cannot share a file so.
     """
 
     def __init__(
@@ -72,6 +76,13 @@ class AuditLog:
         self._lock = threading.Lock()
         self._waiting: deque[bytes] = deque()
         self._waiting_nbytes = 0
+        if sys.platform == "win32":
+            raise UnsupportedFeatureError(
+                f"an audit log needs files that programs can lock and rename while they are open,"
+                f" which {sys.platform} does not have: {str(path)!r}"
+                "\nrun the server on Linux or macOS, or without audit_log",
+                path=str(path),
+            )
         try:
             self._append(b"")  # a log that cannot be written is found out before anything happens
         except OSError as error:
@@ -135,7 +146,9 @@ class AuditLog:
         while True:
             opened = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE)
             try:
-                fcntl.flock(opened, fcntl.LOCK_EX)  # other servers may write to it, and rename it
+                if sys.platform != "win32":  # refused when the log is made
+                    # other servers may write to it, and rename it
+                    fcntl.flock(opened, fcntl.LOCK_EX)
                 nbytes = os.fstat(opened).st_size
                 if nbytes and nbytes + len(line) > self._most_nbytes:
                     with suppress(FileNotFoundError):  # another server renamed it just now

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NAME_IN_PATH",
     "DatasetPath",
+    "OtherPath",
     "TensorPath",
     "batch_streams_of",
     "hold_more",
@@ -139,5 +140,12 @@ async def _tensor_name(
     return name_of_part(tensor)
 
 
+async def _other_tensor_name(
+    other: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
+) -> str:
+    return name_of_part(other)
+
+
 DatasetPath = Annotated[str, Depends(_dataset_name)]
 TensorPath = Annotated[str, Depends(_tensor_name)]
+OtherPath = Annotated[str, Depends(_other_tensor_name)]

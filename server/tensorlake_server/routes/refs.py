@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 
-from tensorlake.dataset import list_disputed, session_of
+from tensorlake.dataset import Disputed, list_disputed, merge_decided, session_of
 from tensorlake.errors import ConflictError, VersionNotFoundError
 from tensorlake.storage import name_of_part
 from tensorlake.versions import authored_by
@@ -16,6 +17,7 @@ from tensorlake_server.messages.changes import (
     BranchRequest,
     Committed,
     DisputedCell,
+    DisputedRow,
     Merged,
     MergeRequest,
     RestoreRequest,
@@ -83,12 +85,18 @@ def merge(request: Request, name: DatasetPath, asked: MergeRequest) -> Merged:
     """Bring the changes of one branch into another, by row identity; 409 names the conflicts."""
     lake = lake_of(request)
     work = lake.begin(name, asked.branch)
-    disputed: list[MergeConflict] = []
+    session = session_of(work.dataset)
+    disputed = Disputed([], [])
     if asked.dry_run:
-        disputed = list_disputed(session_of(work.dataset), asked.source, most=MAX_DISPUTED)
+        disputed = list_disputed(session, asked.source, most=MAX_DISPUTED)
     with authored_by(lake.author):
-        report = work.dataset.merge(
-            asked.source, _decider(asked), tensors=asked.tensors, dry_run=asked.dry_run
+        report = merge_decided(
+            session,
+            asked.source,
+            on_conflict=_decider(asked),
+            tensors=asked.tensors,
+            dry_run=asked.dry_run,
+            rows=asked.rows,
         )
     version = None if report.published is None else report.version
     if version is not None:
@@ -101,7 +109,8 @@ def merge(request: Request, name: DatasetPath, asked: MergeRequest) -> Merged:
         updated=dict(report.updated),
         indexes=list(report.indexes),
         conflicts=list(report.conflicts),
-        disputed=list(_describe(work.dataset, disputed)),
+        disputed=list(_describe(work.dataset, disputed.cells)),
+        disputed_rows=[DisputedRow(**asdict(row)) for row in disputed.rows],
     )
 
 

@@ -35,6 +35,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "auth": Path,
     "write": _flag,
     "presign": _flag,
+    "follow_links": _flag,
     "audit_log": Path,
     "audit_nbytes": int,
     "audit_files": int,

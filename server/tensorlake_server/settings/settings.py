@@ -43,6 +43,8 @@ class Settings:
             needed.
         write: Whether those whose scopes allow it may write.
         presign: Whether packs are read by signed links, past the server.
+        follow_links: Whether files that tensors of links name are read: all who write to the lake
+            may then read what the server can, as files of its machine and hosts of its network.
         audit_log: Where to note who did what, when.
         audit_nbytes: How long its file may become before another is begun.
         audit_files: How many of the earlier files are kept; 0: all.
@@ -89,6 +91,7 @@ class Settings:
     auth: Path | None = None
     write: bool = False
     presign: bool = False
+    follow_links: bool = False
     audit_log: Path | None = None
     audit_nbytes: int = 256 << 20
     audit_files: int = 16

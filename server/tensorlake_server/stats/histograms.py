@@ -52,7 +52,10 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Edges as numbers and as TQL, ascending; one count less than edges, or none of either."""
+    """Edges as numbers and as TQL, ascending; one count less than edges, or none of either.
+
+    `cuts` are the inner edges in the dtype of the values.
+    """
 
     edges: list[float]
     bounds: list[str]
@@ -60,6 +63,12 @@ class Bars:
     minimum: str | None
     maximum: str | None
     is_rising: bool = False
+    cuts: npt.NDArray[Any] | None = None
+
+    def place(self, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Return the bar of each finite value of those that were counted."""
+        assert self.cuts is not None, "there are values"
+        return np.searchsorted(self.cuts, values, side="right")
 
 
 def tally_values(values: npt.NDArray[Any]) -> Tally:
@@ -103,7 +112,8 @@ def count_bars(values: npt.NDArray[Any], *, time_unit: str | None = None) -> Bar
     is_float = values.dtype.kind == "f"
     numbers = [float(str(edge)) if is_float else float(edge) for edge in edges]  # 0.1, not 0.10…149
     bounds = [written(edge) for edge in edges]
-    return Bars(numbers, bounds, counts.tolist(), written(low), written(high), bool(rising))
+    cuts = _inner(values, edges)
+    return Bars(numbers, bounds, counts.tolist(), written(low), written(high), bool(rising), cuts)
 
 
 def _mean(values: npt.NDArray[Any]) -> float | None:
@@ -115,8 +125,12 @@ def _mean(values: npt.NDArray[Any]) -> float | None:
 
 
 def _counted(values: npt.NDArray[Any], edges: list[Any]) -> npt.NDArray[np.int64]:
-    inner = np.array(edges[1:-1], dtype=values.dtype)
-    return np.bincount(np.searchsorted(inner, values, side="right"), minlength=len(edges) - 1)
+    places = np.searchsorted(_inner(values, edges), values, side="right")
+    return np.bincount(places, minlength=len(edges) - 1)
+
+
+def _inner(values: npt.NDArray[Any], edges: list[Any]) -> npt.NDArray[Any]:
+    return np.array(edges[1:-1], dtype=values.dtype)
 
 
 def _rising_edges(values: npt.NDArray[Any], low: Any, high: Any) -> list[Any]:

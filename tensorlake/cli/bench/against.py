@@ -14,6 +14,7 @@ import platform
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from io import StringIO
 from multiprocessing import get_context, set_start_method
@@ -22,13 +23,26 @@ from typing import Any
 from tensorlake.cli.bench.run import BenchRun, Measured, measure_ours
 from tensorlake.cli.exits import wrong_usage
 from tensorlake.cli.output import print_table
-from tensorlake.errors import InvalidInputError, did_you_mean, missing_extra
+from tensorlake.errors import InvalidInputError, MissingExtraError, did_you_mean, missing_extra
 from tensorlake.storage import usable_cores
 
 __all__ = ["Contest", "check_opponent", "hold_contest"]
 
-OPPONENTS = {"torch": "a torch Dataset that reads one row at a time, in a multi-process DataLoader"}
-"""The alternatives that can be measured, by the extra that each needs."""
+OPPONENTS = {
+    "torch": "a torch Dataset that reads one row at a time, in a multi-process DataLoader",
+    "webdataset": "tar shards, read by webdataset in a multi-process DataLoader",
+    "mds": "MDS shards, read by streaming.StreamingDataset in a multi-process DataLoader",
+    "litdata": "chunks of LitData, read by its StreamingDataLoader",
+    "lance": "a table of Lance, read by lance.torch.data in a multi-process DataLoader",
+}
+"""The alternatives that can be measured."""
+PACKAGES = {
+    "webdataset": ("webdataset", "webdataset"),
+    "mds": ("streaming", "mosaicml-streaming"),
+    "litdata": ("litdata", "litdata"),
+    "lance": ("lance", "pylance"),
+}
+"""The module, and the package to install, of those that are not an extra."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +128,15 @@ def check_opponent(name: str, run: BenchRun) -> None:
     if name not in OPPONENTS:
         known = "; ".join(f"{one}: {what}" for one, what in OPPONENTS.items())
         wrong_usage(f"unknown --against {name!r}{did_you_mean(name, OPPONENTS)}; known: {known}")
-    if find_spec(name) is None:
-        raise missing_extra(f"bench --against {name}", name)
+    if find_spec("torch") is None:
+        raise missing_extra(f"bench --against {name}", "torch")
+    module, package = PACKAGES.get(name, ("torch", "torch"))
+    if find_spec(module) is None:
+        raise MissingExtraError(
+            f"bench --against {name} needs {package}, which is not installed"
+            f"\npip install {package}",
+            extra=package,
+        )
     if run.url.startswith("memory://"):
         raise InvalidInputError(
             f"{run.url!r} is in the memory of this process, and contenders run in new processes\n"
@@ -128,7 +149,8 @@ def check_opponent(name: str, run: BenchRun) -> None:
 
 def hold_contest(run: BenchRun, opponent: str) -> Contest:
     """Measure our loader, then the opponent's, each in its own process."""
-    ours, theirs = (_in_new_process(one, run) for one in (measure_ours, _measure_torch))
+    measure = _measure_torch if opponent == "torch" else partial(_measure_peer, opponent)
+    ours, theirs = (_in_new_process(one, run) for one in (measure_ours, measure))
     return Contest(opponent, ours, theirs, run)
 
 
@@ -142,3 +164,10 @@ def _measure_torch(run: BenchRun) -> Measured:
 
     set_start_method(None, force=True)  # the pool's is spawn; a program's DataLoader has its own
     return measure_torch(run)
+
+
+def _measure_peer(name: str, run: BenchRun) -> Measured:
+    from tensorlake.cli.bench.peers import measure_peer  # lazy: imports torch
+
+    set_start_method(None, force=True)
+    return measure_peer(name, run)

@@ -7,7 +7,7 @@ functions as in our loader, at reduced scale where it does so, and batches are b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tensorlake.cli.bench.run import BenchRun
     from tensorlake.loader import ColumnPlan
 
-__all__ = ["measure_torch"]
+__all__ = ["Batches", "Rows", "Stack", "decoded", "measure_torch"]
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,14 @@ class Rows(Dataset[dict[str, Any]]):
         return len(self.rows)
 
     def __getitem__(self, position: int) -> dict[str, Any]:
-        row: dict[str, Any] = {}
-        placements: dict[str, decode.Placement] = {}
-        for column in self.columns:
-            if column.decoder is None:
-                row[column.name] = self._value(position, column)
-            elif (image := self._image(position, column)) is not None:
-                placements[column.name] = placement = column.decoder.place(image, 0)
-                row[column.name] = column.decoder.decode(image, placement, epoch=0)
-            else:
-                row[column.name] = None
-        self._move(row, placements, position)
-        return row
+        return decoded(self.columns, self.cells(position))
+
+    def cells(self, position: int) -> dict[str, Any]:
+        """Return the values of a row as they are stored: media encoded, NULL as None."""
+        return {
+            column.name: (self._value if column.decoder is None else self._image)(position, column)
+            for column in self.columns
+        }
 
     def _stored(self, position: int, column: ColumnPlan, *, decode: bool) -> Column:
         physical = rowset_of(self.rows).selection.physical(np.array([position], dtype=np.int64))
@@ -80,21 +76,34 @@ class Rows(Dataset[dict[str, Any]]):
             case EncodedColumn():
                 return column.type.present_one(stored, 0)
 
-    def _move(
-        self, row: dict[str, Any], placements: dict[str, decode.Placement], position: int
-    ) -> None:
-        """Move annotations with their image, and drop the values of items that leave it."""
-        left: dict[str, decode.Kept] = {}
-        for column in self.columns:
-            placement = placements.get(column.moves_with or "")
-            value = row[column.name]
-            if column.mover is not None and placement is not None and value is not None:
-                moved, kept = column.mover.move(value, placement, row=position)
-                row[column.name], left[column.name] = moved, kept
-        for column in self.columns:
-            kept = left.get(column.drops_with or column.name)
-            if kept is not None and row[column.name] is not None:
-                row[column.name] = decode.keep_items(row[column.name], kept)
+
+def decoded(columns: tuple[ColumnPlan, ...], cells: dict[str, Any]) -> dict[str, Any]:
+    """Decode the media of a row, and move annotations with them."""
+    row, placements = dict(cells), dict[str, decode.Placement]()
+    for column in columns:
+        image = cells[column.name]
+        if column.decoder is not None and image is not None:
+            placements[column.name] = placement = column.decoder.place(image, 0)
+            row[column.name] = column.decoder.decode(image, placement, epoch=0)
+    _move(columns, row, placements)
+    return row
+
+
+def _move(
+    columns: tuple[ColumnPlan, ...], row: dict[str, Any], placements: dict[str, decode.Placement]
+) -> None:
+    """Move annotations with their image, and drop the values of items that leave it."""
+    left: dict[str, decode.Kept] = {}
+    for column in columns:
+        placement = placements.get(column.moves_with or "")
+        value = row[column.name]
+        if column.mover is not None and placement is not None and value is not None:
+            moved, kept = column.mover.move(value, placement, row=0)
+            row[column.name], left[column.name] = moved, kept
+    for column in columns:
+        kept = left.get(column.drops_with or column.name)
+        if kept is not None and row[column.name] is not None:
+            row[column.name] = decode.keep_items(row[column.name], kept)
 
 
 class Stack:
@@ -104,6 +113,7 @@ class Stack:
         self.stacked = {one.name for one in columns if one.is_stacked and one.collate is None}
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the batch."""
         return {name: self._stacked(name, [row[name] for row in rows]) for name in rows[0]}
 
     def _stacked(self, name: str, values: list[Any]) -> Any:
@@ -115,9 +125,9 @@ class Stack:
 
 
 class Batches:
-    """The batches of a DataLoader, counted as ``measure_epochs`` expects."""
+    """The batches of a loader, counted as ``measure_epochs`` expects."""
 
-    def __init__(self, batches: DataLoader[Any]) -> None:
+    def __init__(self, batches: Iterable[dict[str, Any]]) -> None:
         self.batches = batches
         self.epoch = -1
         self.began = perf_counter()
@@ -130,6 +140,7 @@ class Batches:
             yield batch
 
     def stats(self) -> LoaderStats:
+        """Return what was counted so far."""
         return LoaderStats(wall_s=perf_counter() - self.began, batches=self.count, rows=self.rows)
 
 

@@ -46,7 +46,11 @@ def bench(
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="OPPONENT", help="Compare with another loader: torch."),
+        typer.Option(
+            "--against",
+            metavar="OPPONENT",
+            help="Compare with another loader: torch, webdataset, mds, litdata or lance.",
+        ),
     ] = None,
     diagnose: Annotated[
         bool,

@@ -51,11 +51,19 @@ EXTRAS = {
     "medical": ("nibabel", "pydicom"),
     "points": ("laspy", "trimesh"),
     "text": ("snowballstemmer",),
+    "notebook": ("anywidget",),
+    "tfrecord": ("google_crc32c",),
     "zarr": ("zarr",),
     "hf": ("datasets",),
+    "tensorboard": ("tensorboard",),
+    "metrics": ("prometheus_client", "opentelemetry"),
     "s3fs": ("s3fs",),
 }
-DISTRIBUTIONS = {"PIL": "pillow"}
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "google_crc32c": "google-crc32c",
+    "opentelemetry": "opentelemetry-api",
+}
 """Distribution names of modules whose name differs."""
 PROBES = 5
 PROBE_NBYTES = 8 << 20

@@ -6,9 +6,10 @@ KIND is the name of an SDK method that writes files, without its prefix ``to_``:
     tensorlake export webdataset pets.tl shards/ --query "WHERE label = 'cat'"
 """
 
+import json
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +20,18 @@ from tensorlake.dataset import Dataset, View
 
 __all__ = ["export"]
 
-KINDS = ("coco", "csv", "jsonl", "mds", "numpy", "parquet", "webdataset", "zarr")
+KINDS = (
+    "coco",
+    "croissant",
+    "csv",
+    "jsonl",
+    "mds",
+    "numpy",
+    "parquet",
+    "tfrecord",
+    "webdataset",
+    "zarr",
+)
 """Supported formats; each has a method ``to_…`` with a destination."""
 
 
@@ -35,6 +47,10 @@ def export(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing DST.")
     ] = False,
+    about: Annotated[
+        Path | None,
+        typer.Option("--about", metavar="FILE", help="JSON with properties, for croissant."),
+    ] = None,
     at: At = None,
     workers: Annotated[str | None, typer.Option(metavar="N", hidden=True)] = None,
     terms: Terms,
@@ -53,9 +69,23 @@ def export(
             f" tensorlake query {shlex.quote(url)} {shlex.quote(query or 'SELECT *')} --format csv"
             " (or jsonl, arrow)"
         )
+    if about is not None and kind != "croissant":
+        wrong_usage(f"--about is for croissant, and the format is {kind}; leave it out")
+    options: dict[str, Any] = {} if about is None else {"about": _properties(about)}
     with terms.open(url, at=at, read_only=True) as ds:
         view: Dataset | View = ds if query is None else ds.query(query)
         names = parse_columns(columns)
-        getattr(view, f"to_{kind}")(dst, columns=names, overwrite=overwrite)
+        done = getattr(view, f"to_{kind}")(dst, columns=names, overwrite=overwrite, **options)
+        if kind == "croissant" and done:
+            typer.echo(
+                f"Croissant requires properties that --about lacks: {', '.join(done)}", err=True
+            )
         if not terms.quiet:
             print(f"{len(view):,} rows of {url} {view.version} → {dst}")
+
+
+def _properties(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        wrong_usage(f"--about {path}: expected a file of JSON; {error}")

@@ -1,6 +1,7 @@
 """``tensorlake runs ls|show|compare|rm``: what training runs read and logged."""
 
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import typer
@@ -55,6 +56,10 @@ def show(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write every step to a CSV file.")
     ] = None,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write every step to a log folder of TensorBoard."),
+    ] = None,
     as_json: AsJson = False,
     terms: Terms,
 ) -> None:
@@ -66,6 +71,9 @@ def show(
     if csv is not None:
         run.to_csv(csv)
         print(f"wrote {csv}")
+    if tensorboard is not None:
+        print(f"wrote {run.to_tensorboard(tensorboard)}")
+    if csv is not None or tensorboard is not None:
         return
     summary = _summary(run)
     if as_json:
@@ -78,6 +86,7 @@ def show(
         ("dataset", f"{summary['dataset']} {summary['version']}"),
         ("steps", f"{summary['steps']:,}"),
         ("waited", f"{waited:.1f} s of {waited + computed:.1f} s ({share:.0%})"),
+        *_slowest(summary["rank_wait_s"]),
         *((f"config {key}", str(value)) for key, value in summary["config"].items()),
         *((f"last {key}", f"{value:g}") for key, value in summary["last"].items()),
     ]
@@ -141,6 +150,9 @@ def _summary(run: tl.Run) -> dict[str, Any]:
         known = [value for value in values if value is not None]
         if name not in OWN and known:
             last[name] = known[-1]
+    waits: dict[int, float] = {}
+    for rank, seconds in zip(steps["rank"], steps["wait_s"], strict=True):
+        waits[rank] = waits.get(rank, 0.0) + seconds
     return {
         "name": run.name,
         "dataset": run.dataset,
@@ -149,8 +161,19 @@ def _summary(run: tl.Run) -> dict[str, Any]:
         "steps": max(steps["step"], default=-1) + 1,
         "wait_s": sum(steps["wait_s"]),
         "compute_s": sum(steps["compute_s"]),
+        "rank_wait_s": waits,
         "last": last,
     }
+
+
+def _slowest(waits: dict[int, float]) -> list[tuple[str, str]]:
+    """Return the line of the rank that waited longest for data; the other ranks wait for it."""
+    if len(waits) < 2:  # noqa: PLR2004 - of one rank none is slower
+        return []
+    rank = max(waits, key=lambda one: waits[one])
+    others = median(seconds for one, seconds in waits.items() if one != rank)
+    text = f"{rank} of {len(waits)}: waited {waits[rank]:.1f} s, the others {others:.1f} s (median)"
+    return [("slowest rank", text)]
 
 
 def _numbers(values: dict[str, float]) -> str:

@@ -57,6 +57,9 @@ def serve(
     presign: Annotated[
         bool, typer.Option("--presign", help="Redirect pack reads to presigned URLs.")
     ] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Read the files that links name.")
+    ] = False,
     is_opened: Annotated[
         bool, typer.Option("--open", help="Open the viewer in a browser.")
     ] = False,
@@ -81,6 +84,8 @@ def serve(
         command.append("--write")
     if presign:
         command.append("--presign")
+    if follow_links:
+        command.append("--follow-links")
     if is_opened:
         command.append("--open")
     if print_config:

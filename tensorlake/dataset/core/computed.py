@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.types import Label, LabelArray, Ragged, RaggedColumn, take
+from tensorlake.types import Label, LabelArray, Ragged, RaggedColumn, UniformColumn, take
 
 if TYPE_CHECKING:
     import tensorlake_query as tql
+    from tensorlake.types import Column, SampleType
 
 __all__ = ["Computed", "evaluate_columns", "take_all"]
 
@@ -144,6 +145,29 @@ class Computed:
                 if valid is not None and not valid[position]:
                     return None
                 return RaggedColumn(self._meant(values), shapes).sample(position)
+
+    def column(self, declared: SampleType, *, tensor: str) -> Column:
+        """Return the values as if they were stored in a tensor of a type."""
+        import tensorlake_query as tql
+
+        units = self.names, self.type.timestamp_unit, self.type.duration_unit
+        is_plain = all(one is None for one in units) and declared.item_counter is None
+        match self.batch:
+            case tql.UniformBatch(values=values, valid=valid) if (
+                is_plain
+                and values.dtype == declared.dtype
+                and (declared.is_media or None not in declared.shape)
+            ):
+                return UniformColumn(values, valid)
+            case tql.RaggedBatch(values=values, shapes=shapes, valid=valid) if (
+                is_plain and values.dtype == declared.dtype
+            ):
+                return RaggedColumn(values, shapes, valid)
+            case _:
+                samples = [self.present_one(position) for position in range(len(self))]
+                return declared.convert(
+                    samples, tensor=tensor, call=f"the expression of {tensor!r}"
+                )
 
     def _meant(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Convert class codes to names, and counts of a unit of time to times."""

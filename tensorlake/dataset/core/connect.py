@@ -48,6 +48,7 @@ from tensorlake.versions import (
     Resolved,
     create_dataset,
     read_descriptor,
+    refuse_forgotten,
     resolve,
     what_remains,
 )
@@ -219,6 +220,7 @@ def reconnect(place: Place) -> Session:
             expected=place.digest,
             actual=entry.digest,
         )
+    runtime.run(refuse_forgotten(store, place.branch, place.number))
     resolved = Resolved(place.branch, entry, is_writable=place.is_writable, name=place.name)
     return _open(store, resolved, options=place.options, read_only=place.is_read_only)
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tensorlake.errors import (
     InvalidInputError,
     RowNotFoundError,
+    SchemaError,
     ShapeMismatchError,
     TensorNotFoundError,
     did_you_mean,
@@ -25,7 +26,9 @@ from tensorlake.quantities import is_whole_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["positions_of", "row_position", "slice_bounds", "unknown_column"]
+    from tensorlake.format import TensorSpec
+
+__all__ = ["positions_of", "row_position", "slice_bounds", "unfit_expression", "unknown_column"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -120,6 +123,16 @@ def _no_rows(rows: Any, what: str) -> InvalidInputError:
     return InvalidInputError(
         f"{what} cannot be indexed by {type(rows).__name__} {shown(rows)}\n{form}",
         actual=type(rows).__name__,
+    )
+
+
+def unfit_expression(spec: TensorSpec) -> SchemaError:
+    """Build the error for a column whose expression does not fit the schema, as after a merge."""
+    text = "" if spec.compute is None else spec.compute.tql
+    return SchemaError(
+        f"{spec.name!r} is computed by {text!r}, which reads a column that there is not any more"
+        f"\ngive another expression: ds.alter_tensor({spec.name!r}, compute='…')",
+        tensor=spec.name,
     )
 
 

@@ -6,6 +6,9 @@
                                    the tensors per item after
     stored     ds.check()          every row of a version
 
+Likewise samples in parts that are declared ``of=`` a tensor have its shape, by the same four
+checks: a loader reads the same part of both.
+
 A NULL does not constrain the other. Counts come from chunk headers; of lists, from the samples.
 """
 
@@ -20,7 +23,7 @@ import numpy.typing as npt
 
 from tensorlake.errors import ShapeMismatchError
 from tensorlake.quantities import plural
-from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn
+from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn, Video
 
 if TYPE_CHECKING:
     from tensorlake.format import Schema, TensorSpec
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from tensorlake.types import Column, SampleType
 
 __all__ = [
+    "ASSIGN_OTHER",
     "Uneven",
     "check_assigned",
     "check_batch",
@@ -39,28 +43,42 @@ __all__ = [
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 
 NULL = -1
+ASSIGN_OTHER = (
+    "assign the other too, ds[{name!r}][{row}] = … or ds[{items!r}][{row}] = …, and commit again;"
+    " or ds.discard()"
+)
 ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Uneven:
-    """A row whose number of elements differs from its number of items.
+    """A row whose number of elements, or whose shape, differs from that of the other tensor.
 
     Attributes:
         row: Row of the version, or of the batch.
-        name: The tensor declared ``per=``.
-        count: Number of its elements.
+        name: The tensor declared ``per=`` or ``of=``.
+        count: Number of its elements (``per=``), or its shape (``of=``).
         items: The tensor it names.
-        expected: Its items.
+        expected: Number of its items, or its shape.
     """
 
     row: int
     name: str
-    count: int
+    count: int | tuple[int, ...]
     items: str
-    expected: int
+    expected: int | tuple[int, ...]
+
+    @property
+    def wanted(self) -> str:
+        """What the row should be given, for the advice of an error."""
+        return "samples of one shape" if isinstance(self.count, tuple) else "as many"
 
     def __str__(self) -> str:
+        if isinstance(self.count, tuple):
+            return (
+                f"{self.name!r} has the shape {self.count}, and {self.items!r}, which it is"
+                f" declared of=, {self.expected}"
+            )
         return (
             f"{self.name!r} has {self.count} and {self.items!r} {self.expected}, of which it is"
             f" one each (per={self.items!r})"
@@ -95,6 +113,11 @@ def check_batch(
         wrong = _first_uneven(spec, items, counts, expected, rows)
         if wrong is not None:
             raise wrong.error(call, "give as many; nothing was staged")
+    for spec, lead in schema.cut:
+        if spec.id in columns and lead.id in columns:
+            own, other = _shapes_in(columns[spec.id]), _shapes_in(columns[lead.id])
+            for wrong in _other_shapes(spec, lead, own, other, rows):
+                raise wrong.error(call, f"give {wrong.wanted}; nothing was staged")
 
 
 def check_assigned(
@@ -102,23 +125,24 @@ def check_assigned(
 ) -> None:
     """Refuse new elements whose number differs from that of the current items of their rows."""
     schema = reader.snapshot.schema
+    lead = next((lead for one, lead in schema.cut if one.id == spec.id), None)
+    if lead is not None and len(positions):
+        stored = _stored_shapes(reader, lead, reader.snapshot.physical(positions))
+        for wrong in _other_shapes(spec, lead, _shapes_in(column), stored, positions):
+            raise wrong.error(call, _items_first(wrong))
     items = next((items for one, items in schema.paired if one.id == spec.id), None)
     if items is None:
         return
     expected = _stored_counts(reader, items, reader.snapshot.physical(positions))
     wrong = _first_uneven(spec, items, counts_in(column, spec.type), expected, positions)
     if wrong is not None:
-        raise wrong.error(
-            call,
-            f"give as many, or assign {wrong.items!r} first and {wrong.name!r} after it in one"
-            " commit; nothing was staged",
-        )
+        raise wrong.error(call, _items_first(wrong))
 
 
 def check_rows(
     reader: Reader, changed: Mapping[str, Int64Array], *, call: str, advice: str
 ) -> None:
-    """Refuse rows with more or fewer elements than items, where either was changed.
+    """Refuse rows with more or fewer elements than items, or other shapes, of what was changed.
 
     Args:
         reader: Reader of the resulting version.
@@ -129,21 +153,20 @@ def check_rows(
     Raises:
         ShapeMismatchError: The first such row, and how many there are.
     """
-    nothing = np.empty(0, np.int64)
-    for spec, items in reader.snapshot.schema.paired:
+    schema, nothing = reader.snapshot.schema, np.empty(0, np.int64)
+    for spec, items in (*schema.paired, *schema.cut):
         physical = np.union1d(changed.get(spec.id, nothing), changed.get(items.id, nothing))
         rows = reader.snapshot.rows_of(physical)
-        wrong = list(_uneven(reader, spec, items, np.sort(rows[rows >= 0])))
-        if wrong:
+        if wrong := list(_uneven(reader, spec, items, np.sort(rows[rows >= 0]))):
             first = wrong[0]
             given = advice.format(name=first.name, items=first.items, row=first.row)
             raise first.error(call, given, others=len(wrong) - 1)
 
 
 def uneven_rows(reader: Reader) -> Iterator[Uneven]:
-    """Find every row of a version with more or fewer elements than items."""
+    """Find every row of a version with more or fewer elements than items, or another shape."""
     snapshot = reader.snapshot
-    for spec, items in snapshot.schema.paired:
+    for spec, items in (*snapshot.schema.paired, *snapshot.schema.cut):
         yield from _uneven(reader, spec, items, np.arange(snapshot.num_rows, dtype=np.int64))
 
 
@@ -170,6 +193,13 @@ def counts_in(column: Column, sample_type: SampleType) -> Int64Array:
     return counts
 
 
+def _items_first(wrong: Uneven) -> str:
+    return (
+        f"give {wrong.wanted}, or assign {wrong.items!r} first and {wrong.name!r} after it in one"
+        " commit; nothing was staged"
+    )
+
+
 def _stored_counts(reader: Reader, spec: TensorSpec, physical: Int64Array) -> Int64Array:
     if len(physical) == 0:
         return np.empty(0, np.int64)
@@ -181,9 +211,14 @@ def _stored_counts(reader: Reader, spec: TensorSpec, physical: Int64Array) -> In
 def _uneven(
     reader: Reader, spec: TensorSpec, items: TensorSpec, rows: Int64Array
 ) -> Iterator[Uneven]:
+    is_cut = any(spec is one and items is other for one, other in reader.snapshot.schema.cut)
     for start in range(0, len(rows), ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
         physical = reader.snapshot.physical(some)
+        if is_cut:
+            own, other = (_stored_shapes(reader, one, physical) for one in (spec, items))
+            yield from _other_shapes(spec, items, own, other, some)
+            continue
         counts = _stored_counts(reader, spec, physical)
         expected = _stored_counts(reader, items, physical)
         for at in np.flatnonzero(_differ(counts, expected)).tolist():
@@ -206,3 +241,39 @@ def _first_uneven(
 
 def _differ(counts: Int64Array, expected: Int64Array) -> npt.NDArray[np.bool_]:
     return (counts != expected) & (counts != NULL) & (expected != NULL)
+
+
+def _shapes_in(column: Column) -> Int64Array | None:
+    """Return the shapes of a column of samples in parts, −1 where NULL."""
+    if not isinstance(column, EncodedColumn) or column.shapes is None:
+        return None
+    shapes = np.array(column.shapes, np.int64)
+    if column.valid is not None:
+        shapes[~column.valid] = NULL
+    return shapes
+
+
+def _stored_shapes(reader: Reader, spec: TensorSpec, physical: Int64Array) -> Int64Array | None:
+    """Return the shapes of stored samples in parts, −1 where NULL; None if the type has none."""
+    if len(physical) == 0 or not spec.type.shape:
+        return None
+    return reader.shapes(spec.name, physical)
+
+
+def _other_shapes(
+    spec: TensorSpec,
+    lead: TensorSpec,
+    own: Int64Array | None,
+    other: Int64Array | None,
+    rows: Sequence[int] | Int64Array,
+) -> Iterator[Uneven]:
+    """Find samples whose first axes are not as long as those of the sample that they are of."""
+    if own is None or other is None:
+        return
+    is_video = isinstance(spec.type, Video) or isinstance(lead.type, Video)
+    shared = 1 if is_video else min(own.shape[1], other.shape[1])  # of videos: frames
+    differs = (own[:, :shared] != other[:, :shared]).any(axis=1)
+    differs &= (own >= 0).all(axis=1) & (other >= 0).all(axis=1)
+    for at in np.flatnonzero(differs).tolist():
+        found, expected = tuple(own[at].tolist()), tuple(other[at].tolist())
+        yield Uneven(int(rows[at]), spec.name, found, lead.name, expected)

@@ -48,9 +48,8 @@ class QueryLimits:
 @cache
 def half_of_memory() -> int:
     """Half of the memory of this machine, or of what its container may use."""
-    names = getattr(os, "sysconf_names", {})  # not on every system
     known = UNKNOWN_MEMORY_NBYTES
-    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
+    if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         known = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for place in CGROUP_LIMITS:
         try:

@@ -7,6 +7,7 @@ row id of each item, so ``_source``, the item that a row came from, is stored no
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -14,21 +15,30 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.format import ROW_ID, find_rows, row_ids, txid_of
 from tensorlake.reading import Reader, Selection, Snapshot
 from tensorlake.storage import runtime
 from tensorlake.types import EncodedColumn, UniformColumn
 
 __all__ = [
+    "id_of_text",
     "ids_of",
+    "is_id_text",
     "matched_by_row_id",
     "matched_ids",
     "physical_of",
     "positions_by_row_id",
     "row_id_texts",
+    "rows_in",
     "rows_of_ids",
     "source_texts",
+    "text_of_id",
 ]
+
+TXID_DIGITS = 32
+ID_TEXT = re.compile(r"[0-9a-f]{32}:[0-9]+")
+WORD_DIGITS = 16
 
 Int64Array = npt.NDArray[np.int64]
 RowIds = npt.NDArray[Any]
@@ -85,10 +95,48 @@ def rows_of_ids(ids: RowIds, snapshot: Snapshot) -> Int64Array:
     return rows
 
 
+def rows_in(snapshot: Snapshot, rows: Int64Array, other: Snapshot) -> Int64Array:
+    """Return the rows of another version that rows are; -1 where it does not show one."""
+    if snapshot.digest == other.digest:
+        return rows
+    return rows_of_ids(ids_of(snapshot, snapshot.physical(rows)), other)
+
+
+def text_of_id(row_id: Any) -> str:
+    """Return a row id as text ``<txid>:<offset>``."""
+    return f"{txid_of(row_id)}:{int(row_id['offset'])}"
+
+
+def is_id_text(text: str) -> bool:
+    """Whether a text is that of a row id."""
+    return ID_TEXT.fullmatch(text) is not None
+
+
+def id_of_text(text: str) -> npt.NDArray[Any]:
+    """Return the row id of its text ``<txid>:<offset>``, as ``view.row_ids`` lists it.
+
+    Raises:
+        InvalidInputError: It is not one.
+    """
+    txid, colon, offset = text.partition(":")
+    ids = np.zeros(1, ROW_ID)
+    try:
+        if len(txid) != TXID_DIGITS or not colon:
+            raise ValueError(text)  # noqa: TRY301 - as of the digits below
+        words = int(txid[:WORD_DIGITS], 16), int(txid[WORD_DIGITS:], 16), int(offset)
+        ids["txid_high"], ids["txid_low"], ids["offset"] = words
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"a row is a number, or a row id as row_ids lists them, got {shown(text)}",
+            actual=text,
+        ) from error
+    return ids
+
+
 def row_id_texts(selection: Selection) -> list[str]:
     """Return the row ids of a selection as strings ``<txid>:<offset>``."""
     ids = ids_of(selection.snapshot, selection.physical(selection.all_positions()))
-    return [f"{txid_of(one)}:{int(one['offset'])}" for one in ids]
+    return list(map(text_of_id, ids))
 
 
 def source_texts(selection: Selection, reader: Reader) -> list[str | None]:

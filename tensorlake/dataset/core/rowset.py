@@ -19,14 +19,23 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.computed import Computed, take_all
 from tensorlake.dataset.core.connect import reconnect
-from tensorlake.dataset.core.indexing import row_position, unknown_column
+from tensorlake.dataset.core.indexing import row_position, unfit_expression, unknown_column
 from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
 from tensorlake.dataset.core.session import Place, Session
 from tensorlake.dataset.core.steps import ColumnsStep, QueryStep, Steps
 from tensorlake.dataset.core.stored_columns import StoredColumn
 from tensorlake.dataset.core.structs import expand_names
-from tensorlake.reading import Reader, Selection
-from tensorlake.types import EncodedColumn
+from tensorlake.errors import SchemaError
+from tensorlake.reading import (
+    Reader,
+    Selection,
+    exported_type,
+    read_exported,
+    read_links,
+    row_spans,
+)
+from tensorlake.storage import MemoryStore
+from tensorlake.types import EncodedColumn, Link, RaggedColumn, UniformColumn
 
 if TYPE_CHECKING:
     from tensorlake.types import Column, PartSource, SampleHandle, SampleType
@@ -53,6 +62,9 @@ DatasetT_co = TypeVar("DatasetT_co", covariant=True)
 
 BATCH_ROWS = 1024
 """Rows read together when a whole dataset is copied."""
+
+BATCH_NBYTES = 64 << 20
+"""Bytes of media read together when a whole dataset is copied."""
 
 ITERATED_AT_ONCE = 256
 """Rows read together while iterating: bounded memory, and whole chunks in one read."""
@@ -145,7 +157,8 @@ class RowSet:
     @property
     def rows(self) -> Int64Array:
         """Positions of the rows in their version, int64."""
-        return self.selection.row_numbers(self.selection.all_positions())
+        chosen = self.selection.rows
+        return self.selection.all_positions() if chosen is None else chosen.copy()
 
     @property
     def row_ids(self) -> list[str]:
@@ -181,26 +194,65 @@ class RowSet:
     def read(
         self, name: str, positions: Int64Array | None = None, *, decode: bool = True
     ) -> Column:
-        """Read a stored column of some rows; None: all rows."""
+        """Read a column of the schema of some rows; None: all rows.
+
+        One that an expression computes is evaluated for them.
+
+        Raises:
+            SchemaError: Its expression does not fit the schema.
+        """
         if positions is None:
             positions = self.selection.all_positions()
+        spec = self.selection.snapshot.spec(name)
+        if spec.compute is not None and spec.is_virtual:
+            if name not in self.computed:
+                raise unfit_expression(spec)
+            return self.computed[name].take(positions).column(spec.type, tensor=name)
         return self.reader().read(name, self.selection.physical(positions), decode=decode)
 
+    def read_next(self, name: str, positions: Int64Array) -> Column:
+        """Read a column of the schema, a few rows that a program asks for one read after another.
+
+        On a remote store, reads at equal distances are read ahead.
+        """
+        store = self.session.store
+        spec = self.selection.snapshot.spec(name)
+        is_near = isinstance(store, MemoryStore) or store.is_local
+        if is_near or (spec.compute is not None and spec.is_virtual):
+            return self.read(name, positions)
+        column = self.session.ahead.read(self.reader(), self.selection, name, positions)
+        if not spec.type.is_media:
+            return column
+        return spec.type.decode(column, tensor=name, rows=self.selection.row_numbers(positions))
+
     def samples(self, name: str, positions: Int64Array) -> list[PartSource | None]:
-        """Find samples of a type with parts, from headers alone; None for NULL."""
+        """Find samples of a type with parts, from headers alone; None for NULL.
+
+        Raises:
+            SchemaError: An expression computes them, so none is stored.
+        """
+        if self.selection.snapshot.spec(name).is_virtual:
+            raise SchemaError(
+                f"{name!r} is computed by an expression, and has no stored samples to read parts of"
+                "\nread the column that it is computed from",
+                tensor=name,
+            )
         return self.reader().samples(name, self.selection.physical(positions))
 
     def handles(self, name: str, positions: Int64Array) -> list[SampleHandle | None]:
         """Return a handle of each sample of a lazy type; None for NULL."""
         kind = self.selection.snapshot.spec(name).type
         found = self.samples(name, positions)
-        return [None if one is None else kind.handle_class(kind, one) for one in found]
+        return [None if one is None else kind.handle_class(kind.handle_type, one) for one in found]
 
     def shapes(self, name: str, positions: Int64Array | None = None) -> Int64Array:
         """Read the shapes of samples, int64 (n, ndim), −1 where NULL; lists have their lengths."""
         if positions is None:
             positions = self.selection.all_positions()
-        count = self.selection.snapshot.spec(name).type.item_counter
+        spec = self.selection.snapshot.spec(name)
+        count = spec.type.item_counter
+        if count is None and spec.is_virtual and spec.type.dtype is not None:
+            return _shapes_of(self.read(name, positions))
         if count is None:
             return self.reader().shapes(name, self.selection.physical(positions))
         lengths = np.full((len(positions), 1), -1, dtype=np.int64)
@@ -258,16 +310,40 @@ class RowSet:
             steps=None if self.steps is None else (*self.steps, ColumnsStep(tuple(names))),
         )
 
+    @property
+    def exported_schema(self) -> dict[str, SampleType]:
+        """The types of the stored columns in exports: of links, those of the files."""
+        return {name: exported_type(kind) for name, kind in self.schema.items()}
+
+    def read_exported(self, name: str, positions: Int64Array) -> Column:
+        """Read a stored column of some rows for an export: samples as stored, links' files."""
+        return read_exported(self.reader(), name, self.selection.physical(positions))
+
+    def spans(
+        self, columns: Sequence[str], *, rows_max: int, nbytes: int
+    ) -> Iterator[tuple[int, int]]:
+        """Cut the rows into pieces of about `nbytes` of the stored ones of some columns."""
+        if not self.has_rows:
+            starts = range(0, len(self), rows_max)
+            return iter([(start, min(start + rows_max, len(self))) for start in starts])
+        stored = [name for name in columns if name in self.selection.columns]
+        return row_spans(self.reader(), self.selection, stored, rows_max=rows_max, nbytes=nbytes)
+
+    def stored_column(self, name: str, positions: Int64Array) -> StoredColumn:
+        """Read a stored column of some rows, in a form that can be staged elsewhere."""
+        reader, physical = self.reader(), self.selection.physical(positions)
+        kind = self.selection.snapshot.spec(name).type
+        if isinstance(kind, Link):
+            return StoredColumn(kind, read_links(reader, name, physical))
+        return StoredColumn(kind, reader.read(name, physical, decode=False))
+
     def column_batches(self) -> Iterator[dict[str, StoredColumn]]:
         """Read all rows in batches of stored columns, in the form that ``extend`` accepts."""
-        selection, reader, types = self.selection, self.reader(), self.schema
-        for start in range(0, selection.num_rows, BATCH_ROWS):
-            positions = np.arange(start, min(selection.num_rows, start + BATCH_ROWS))
-            physical = selection.physical(positions)
-            yield {
-                name: StoredColumn(types[name], reader.read(name, physical, decode=False))
-                for name in selection.columns
-            }
+        names = self.selection.columns
+        media = [name for name, kind in self.schema.items() if kind.is_media]
+        for start, stop in self.spans(media, rows_max=BATCH_ROWS, nbytes=BATCH_NBYTES):
+            positions = np.arange(start, stop)
+            yield {name: self.stored_column(name, positions) for name in names}
 
     def __reduce__(self) -> tuple[Callable[..., RowSet], tuple[Any, ...]]:
         place = self.session.place(self.selection.snapshot)
@@ -282,6 +358,17 @@ class RowSet:
         return reopen_rows, (place, self.selection.columns, self.selection.rows, made)
 
 
+def _shapes_of(column: Column) -> Int64Array:
+    if isinstance(column, RaggedColumn):
+        shapes = column.shapes.astype(np.int64)
+    else:
+        assert isinstance(column, UniformColumn), "of an expression, which makes arrays"
+        shapes = np.tile(np.array(column.values.shape[1:], np.int64), (len(column), 1))
+    if column.valid is not None:
+        shapes[~column.valid] = -1
+    return shapes
+
+
 def reopen_rows(
     place: Place, columns: tuple[str, ...], rows: Int64Array | None, made: dict[str, Any]
 ) -> RowSet:
@@ -293,7 +380,11 @@ def reopen_rows(
 def everything(session: Session) -> RowSet:
     """Return all current rows and tensors of a session, including staged changes."""
     snapshot = session.snapshot()
-    return RowSet(session, Selection(snapshot, snapshot.schema.names), steps=())
+    schema = snapshot.schema
+    rows = RowSet(session, Selection(snapshot, schema.stored), steps=())
+    if len(schema.stored) == len(schema.tensors):
+        return rows
+    return replace(rows, computed=session.expressions(rows))
 
 
 def committed_rows(rows: RowSet) -> RowSet:

@@ -1,8 +1,7 @@
 """The session behind a dataset handle: a branch's log, the version read, and staged changes.
 
-A session is shared by a ``Dataset`` and the views made from it. Reads go through ``snapshot()``:
-the committed version, or the transaction's working copy while changes are staged. Staging is under
-one lock; reads may come from any thread.
+A session is shared by a ``Dataset`` and its views. Reads go through ``snapshot()``: the committed
+version, or the transaction's working copy. Staging is under one lock; any thread may read.
 
 Every 64th commit begins a compaction in the background, which publishes an entry that changes
 nothing. The next call that changes the dataset or moves the handle waits for it, and changes staged
@@ -21,7 +20,7 @@ from typing import Any
 
 from tensorlake.dataset.core.buffers import MemoryBlocks
 from tensorlake.dataset.core.cells import CellComparison
-from tensorlake.dataset.core.item_counts import check_rows
+from tensorlake.dataset.core.item_counts import ASSIGN_OTHER, check_rows
 from tensorlake.errors import (
     InvalidInputError,
     InvalidStateError,
@@ -29,8 +28,8 @@ from tensorlake.errors import (
     UncommittedChangesWarning,
 )
 from tensorlake.format import ColumnGroup, Entry, Schema
-from tensorlake.reading import ChunkCache, Reader, Snapshot
-from tensorlake.storage import ForkLock, LocalStore, Store, runtime
+from tensorlake.reading import ChunkCache, ReadAhead, Reader, Snapshot
+from tensorlake.storage import ForkLock, LinkStore, LocalStore, Store, runtime
 from tensorlake.types import Column
 from tensorlake.versions import (
     COMPACTED_EVERY,
@@ -89,10 +88,10 @@ class Session:
         read_only: bool = False,
         options: Mapping[str, Any] | None = None,
         chunks: ChunkCache | None = None,
+        links: LinkStore | None = None,
     ) -> None:
         self.store = store
-        self.branch = resolved.branch
-        self.name = resolved.name
+        self.branch, self.name = resolved.branch, resolved.name
         self.is_writable = resolved.is_writable and not read_only
         self.mirror_of = resolved.mirror_of
         self.why_read_only = "it was opened with read_only=True" if read_only else None
@@ -100,31 +99,32 @@ class Session:
             self.is_writable = False
             self.why_read_only = f"it mirrors {self.mirror_of!r}, and only tl.copy writes to it"
         self.options = dict(options or {})
-        self.packs = PackReader(store)
+        self.packs = PackReader(store, links)
         self.packs.read_for(f"{resolved.branch}@{resolved.entry.seq}")
         self.chunks = chunks or ChunkCache()
+        self.ahead = ReadAhead()
         self.log = BranchLog(store, self.branch, follows_hint=self.mirror_of is not None)
         self._keys: CommitKeys | None = None  # made with the first commit under a key
         self.lock = ForkLock()
         self._head = self._loaded(resolved.entry)
-        self._seen = time.monotonic()
-        """When the head was last seen in the store."""
+        self._seen = time.monotonic()  # when the head was last seen in the store
         self._committed = self._snapshot_of(self._head)
         self._transaction: Transaction | None = None
         self._working: Snapshot | None = None
         self._blocks: MemoryBlocks | None = None
-        self._when_dropped: weakref.finalize[Any, Any] | None = None
-        """Warns where the handle, or the interpreter, ends before what is staged is committed."""
+        self._when_dropped: weakref.finalize[Any, Any] | None = None  # warns of staged changes
         self._changes_seen = 0
         self._is_committing = False
         self._compaction: Background | None = None
-        self.reads: tuple[str, ...] = ()
-        """Names of columns from which the staged changes are computed."""
+        self.reads: tuple[str, ...] = ()  # columns that the staged changes are computed from
         self.is_closed = False
-        self.functions: Callable[[Any], dict[str, Any]] = lambda _rows: {}
+        self.functions: Callable[..., dict[str, Any]] = lambda *_, **__: {}
         """Makes the functions that queries of some rows (a RowSet) have beside the language's."""
-        self.map_report: Any = None  # Any: a MapReport is of a layer above
-        """The report of the last ``map``; without a version while its outputs are staged."""
+        self.narrowed: Callable[..., Any] = lambda rows, *_, **__: rows  # pyright: ignore[reportUnknownLambdaType] - any
+        """Returns the rows of which a query's condition on these functions is met at most."""
+        self.expressions: Callable[[Any], dict[str, Any]] = lambda _rows: {}  # of its schema
+        self.constraints: Callable[..., None] = lambda *_: None  # refuses rows that break them
+        self.map_report: Any = None  # of the last map(); without a version while it is staged
 
     @property
     def head(self) -> Entry:
@@ -309,7 +309,7 @@ class Session:
                 self.log,
                 request,
                 differ=self._comparison,
-                verify=self._refuse_uneven,
+                verify=self._verify,
                 seen=self._seen,
             )
         finally:
@@ -378,9 +378,9 @@ class Session:
             if not transaction.has_changes:
                 self._end_transaction()
 
-    def _refuse_uneven(self, transaction: Transaction) -> None:
-        """Refuse rows with more labels than boxes, or fewer, where either was assigned."""
-        if not transaction.schema.paired or not (assigned := transaction.assigned()):
+    def _verify(self, transaction: Transaction) -> None:
+        """Refuse rows that break a constraint, or whose labels do not fit their boxes or images."""
+        if not ((schema := transaction.schema).paired or schema.cut or schema.constraints):
             return
         working = Snapshot(
             transaction.working(),
@@ -389,14 +389,13 @@ class Session:
             digest=f"{self._committed.digest}+{transaction.txid}",
             is_staged=True,
             holds=transaction,
+            before=self._committed,
         )
-        check_rows(
-            self.reader(working),
-            assigned,
-            call="commit()",
-            advice="assign the other too, ds[{name!r}][{row}] = … or ds[{items!r}][{row}] = …, and"
-            " commit again; or ds.discard()",
-        )
+        if (schema.paired or schema.cut) and (assigned := transaction.sealed().assigned()):
+            check_rows(self.reader(working), assigned, call="commit()", advice=ASSIGN_OTHER)
+        if schema.constraints:
+            before = transaction.base_state.schema
+            self.constraints(self, working, transaction.sealed().changed(), before)
 
     def _comparison(self) -> CellComparison:
         return CellComparison(self.packs, self.chunks)
@@ -415,6 +414,7 @@ class Session:
             self.discard()
         if self._compaction is not None:
             self._compaction.join()
+        self.ahead.clear()
         self.is_closed = True
 
     def _stand_on(

@@ -1,8 +1,13 @@
 """Stored samples, copied into another dataset.
 
 Between tensors of one type they are copied as stored: nothing is decoded, and no image is encoded
-again. Otherwise they are converted and checked by the new type like other values; class labels are
-matched by name, because codes differ between datasets.
+again. Otherwise they are converted and checked by the new type like other values:
+
+    labels, masks    classes are matched by name, because codes differ between datasets
+    keypoints        points are matched by name
+    boxes            the four numbers become those of the other format
+    samples in tiles whole images and arrays, as only types with the same tiles can copy them
+    links            the files that they name where the new type has files; links stay links
 """
 
 from __future__ import annotations
@@ -12,13 +17,23 @@ from typing import Any
 
 import numpy as np
 
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.types import (
     NO_DEFAULT,
+    Array,
+    BBox,
     ClassLabel,
     Column,
     EncodedColumn,
+    Keypoints,
+    Link,
+    OpenedLink,
     SampleType,
+    SegmentMask,
     UniformColumn,
+    unknown_class,
+    untiled,
+    untiled_column,
 )
 
 __all__ = ["StoredColumn"]
@@ -46,12 +61,21 @@ class StoredColumn:
         ):
             return self.column if has_nulls else replace(self.column, valid=None)
         samples = self._values(wanted, tensor=tensor, has_nulls=has_nulls)
+        samples = _in_terms_of(wanted, self.sample_type, samples, tensor, row_start)
         return wanted.convert(samples, tensor=tensor, row_start=row_start, call=call)
 
     def _values(self, wanted: SampleType, *, tensor: str, has_nulls: bool) -> Any:
         """Return values that a user would pass to store these samples."""
         column, sample_type = self.column, self.sample_type
-        if isinstance(column, EncodedColumn) and sample_type.is_media and wanted.is_media:
+        if isinstance(sample_type, Link):
+            maps = column.maps if isinstance(column, EncodedColumn) else None
+            opened = [one.sample if isinstance(one, OpenedLink) else None for one in maps or ()]
+            return [None if one is None else one.content for one in opened]
+        if untiled(sample_type) is not sample_type:
+            column = untiled_column(sample_type, column, tensor=tensor)
+            sample_type = untiled(sample_type)
+        has_files = wanted.is_media and not isinstance(wanted, Array | SegmentMask)
+        if isinstance(column, EncodedColumn) and sample_type.is_media and has_files:
             valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
             pairs = zip(column.samples, valid.tolist(), strict=True)
             return [bytes(sample) if is_valid else None for sample, is_valid in pairs]
@@ -67,6 +91,80 @@ class StoredColumn:
 
 def _without_null(sample_type: SampleType) -> SampleType:
     return replace(sample_type, nullable=False, default=NO_DEFAULT)
+
+
+def _in_terms_of(
+    wanted: SampleType, given: SampleType, samples: Any, tensor: str, row_start: int
+) -> Any:
+    """Return values whose numbers mean in the new type what they mean in the old one.
+
+    Raises:
+        UnknownClassError: A mask has pixels of a class that the new type does not name.
+        InvalidInputError: Keypoints of other names.
+    """
+    match given, wanted:
+        case SegmentMask(), SegmentMask() if given.names and wanted.names:
+            if given.names == wanted.names[: len(given.names)] and given.ignore == wanted.ignore:
+                return samples
+            return [
+                None if one is None else _recoded(np.asarray(one), given, wanted, tensor, row)
+                for row, one in enumerate(samples, row_start)
+            ]
+        case BBox(), BBox() if given.format != wanted.format:
+            return [None if one is None else _reformed(one, given, wanted) for one in samples]
+        case Keypoints(), Keypoints() if given.names and wanted.names:
+            if set(given.names) != set(wanted.names):
+                raise InvalidInputError(
+                    f"{tensor!r} has points named {shown(wanted.names)}, got {shown(given.names)}"
+                    "\ngive arrays to match them by position: ds.extend({name: [array, …]})",
+                    tensor=tensor,
+                )
+            places = [given.names.index(name) for name in wanted.names]
+            return [None if one is None else np.asarray(one)[:, places] for one in samples]
+        case _:
+            return samples
+
+
+def _recoded(
+    mask: np.ndarray, given: SegmentMask, wanted: SegmentMask, tensor: str, row: int
+) -> np.ndarray:
+    """Return a mask with the codes of the other type's names."""
+    codes: dict[int, int] = {code: code for code in np.unique(mask).tolist()}
+    for code in codes:
+        if code == given.ignore:
+            if wanted.ignore is None:
+                raise InvalidInputError(
+                    f"row {row}: {tensor!r} declares no code of no class, got {code}, which is"
+                    f" ignore= of {given.describe()}\ndeclare it: SegmentMask(…, ignore={code})",
+                    tensor=tensor,
+                    row=row,
+                )
+            codes[code] = wanted.ignore
+        elif given.names[code] in wanted.names:
+            codes[code] = wanted.names.index(given.names[code])
+        else:
+            where = f"  (row {row}; nothing was staged)"
+            raise unknown_class(
+                given.names[code], wanted.names, tensor=tensor, where=where, row=row
+            )
+    recoded = np.zeros(mask.shape, wanted.dtype)
+    for code, other in codes.items():
+        recoded[mask == code] = other
+    return recoded
+
+
+def _reformed(boxes: Any, given: BBox, wanted: BBox) -> np.ndarray:
+    """Return boxes (n, 4) with the numbers of the other format."""
+    found = np.array(boxes, np.float64).reshape(-1, 4)
+    if given.format == "cxcywh":
+        found[:, :2] -= found[:, 2:] / 2
+    if given.format == "xyxy":
+        found[:, 2:] -= found[:, :2]
+    if wanted.format == "cxcywh":
+        found[:, :2] += found[:, 2:] / 2
+    if wanted.format == "xyxy":
+        found[:, 2:] += found[:, :2]
+    return found.astype(np.float32)
 
 
 def _named(value: Any, names: Any) -> Any:

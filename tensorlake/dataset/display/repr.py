@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorlake.dataset.columns.freshness import freshness_of
 from tensorlake.dataset.core.rowset import everything
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.format import ChunkKind, Entry, Extents, StatisticsTable, TensorSpec
@@ -61,7 +62,7 @@ def dataset_head(session: Session) -> str:
 def tensor_cells(snapshot: Snapshot) -> list[tuple[str, str, str, str]]:
     """Describe the first tensors by name, type, shape and dtype."""
     return [
-        (spec.name, spec.type.describe(), _shape(spec), str(spec.type.dtype or ""))
+        (spec.name, _described(snapshot, spec), _shape(spec), str(spec.type.dtype or ""))
         for spec in snapshot.schema.tensors[:TENSORS_SHOWN]
     ]
 
@@ -72,6 +73,14 @@ def _tensor_lines(snapshot: Snapshot) -> list[str]:
     if len(specs) > TENSORS_SHOWN:
         lines.append(f"  … {len(specs) - TENSORS_SHOWN} more tensors (ds.tensors)")
     return lines
+
+
+def _described(snapshot: Snapshot, spec: TensorSpec) -> str:
+    """Describe a tensor's type; of a computed one also which share of its rows is fresh."""
+    described = spec.type.describe()
+    if not (spec.is_virtual or spec.has_function):
+        return described
+    return f"{described}, {freshness_of(snapshot, spec)}"
 
 
 def _shape(spec: TensorSpec) -> str:
@@ -221,7 +230,8 @@ def summarize(session: Session, *, full: bool) -> Summary:
     """Read the index of every tensor; with ``full`` also labels, and lengths that vary."""
     rows, head = everything(session), session.head
     snapshot = rows.selection.snapshot
-    tensors = tuple(_summary_of(rows, spec, full=full) for spec in snapshot.schema.tensors)
+    specs = snapshot.schema.tensors
+    tensors = tuple(_summary_of(rows, spec, full=full and not spec.is_virtual) for spec in specs)
     return Summary(
         url=rows.url,
         version=snapshot.version,
@@ -278,7 +288,7 @@ def _summary_of(rows: RowSet, spec: TensorSpec, *, full: bool) -> TensorSummary:
         values = "" if whole is None or is_label else _value_range(whole)
     return TensorSummary(
         name=spec.name,
-        type=spec.type.describe(),
+        type=_described(rows.selection.snapshot, spec),
         shape=_shape_range(spec, extents),
         stored_nbytes=stored,
         codec=_codec(spec),

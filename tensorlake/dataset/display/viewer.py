@@ -22,7 +22,7 @@ import threading
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from tensorlake.dataset.core.rowset import RowSet
@@ -36,7 +36,18 @@ from tensorlake.errors import (
 )
 from tensorlake.storage import is_lake_url
 
-__all__ = ["check_server_is_installed", "check_viewer_is_built", "show", "stop_servers"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensorlake.dataset.display.widget import ViewerWidget
+
+__all__ = [
+    "check_server_is_installed",
+    "check_viewer_is_built",
+    "make_widget",
+    "show",
+    "stop_servers",
+]
 
 SERVER_NEEDS = ("fastapi", "uvicorn", "prometheus_client")
 START_S = 120.0
@@ -75,6 +86,27 @@ def show(rows: RowSet, *, is_view: bool, write: bool, is_opened: bool) -> str:
         if not _show_frame(address):
             webbrowser.open(address)
     return address
+
+
+def make_widget(
+    rows: RowSet,
+    make_view: Callable[[RowSet], Any],
+    *,
+    is_view: bool,
+    write: bool,
+    height: int,
+) -> ViewerWidget:
+    """Serve the dataset of some rows, and make the widget of a notebook that shows them.
+
+    Raises:
+        MissingExtraError: anywidget is not installed; or as `show`.
+    """
+    if importlib.util.find_spec("anywidget") is None:
+        raise missing_extra("widget()", "notebook")
+    from tensorlake.dataset.display.widget import widget_of
+
+    address = show(rows, is_view=is_view, write=write, is_opened=False)
+    return widget_of(rows, address, make_view, height=height)
 
 
 def check_server_is_installed(what: str) -> None:
@@ -178,7 +210,8 @@ def frame_of(address: str) -> str:
         f" 'localhost' : '127.0.0.1'; document.currentScript.previousElementSibling.src ="
         f" 'http://' + host + {json.dumps(f':{port}{rest}')}; }})()</script>"
         f'<div><a href="{here.replace("&", "&amp;")}" target="_blank">the viewer in a tab</a>;'
-        f" from another machine first: <code>ssh -L {port}:127.0.0.1:{port} HOST</code></div>"
+        f" from another machine first: <code>ssh -L {port}:127.0.0.1:{port} HOST</code>;"
+        " <code>ds.widget()</code> has its selection in Python</div>"
     )
 
 

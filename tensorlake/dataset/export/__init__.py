@@ -1,14 +1,16 @@
 """Out of a dataset: into other libraries' tables and into files that others read."""
 
-from tensorlake.dataset.export.arrow_dataset import arrow_dataset, to_duckdb
-from tensorlake.dataset.export.arrow_stream import arrow_schema, check_columns, to_arrow, to_reader
+from tensorlake.dataset.export.arrow.dataset import arrow_dataset, to_duckdb
+from tensorlake.dataset.export.arrow.stream import arrow_schema, check_columns, to_arrow, to_reader
 from tensorlake.dataset.export.coco import to_coco
+from tensorlake.dataset.export.croissant import to_croissant
 from tensorlake.dataset.export.huggingface import to_hf
 from tensorlake.dataset.export.mds import to_mds
 from tensorlake.dataset.export.numpy import to_npz, to_numpy
 from tensorlake.dataset.export.pandas import to_pandas
 from tensorlake.dataset.export.parquet import to_parquet
 from tensorlake.dataset.export.text import to_csv, to_jsonl
+from tensorlake.dataset.export.tfrecord import to_tfrecord
 from tensorlake.dataset.export.webdataset import (
     to_webdataset,
 )
@@ -20,6 +22,7 @@ __all__ = [
     "check_columns",
     "to_arrow",
     "to_coco",
+    "to_croissant",
     "to_csv",
     "to_duckdb",
     "to_hf",
@@ -30,6 +33,7 @@ __all__ = [
     "to_pandas",
     "to_parquet",
     "to_reader",
+    "to_tfrecord",
     "to_webdataset",
     "to_zarr",
 ]

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow_stream import VIRTUAL_COLUMNS
+from tensorlake.dataset.export.arrow.stream import BATCH_NBYTES, VIRTUAL_COLUMNS
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.quantities import check_flags
 from tensorlake.storage import place_text
 from tensorlake.types import (
-    Array,
     EncodedColumn,
     InstanceMask,
     Label,
@@ -46,7 +45,7 @@ __all__ = [
 ]
 
 ROWS_AT_ONCE = 256
-"""Rows read together: at 100 kB per image a few chunks, and bounded for larger ones."""
+"""Most rows read together."""
 
 
 def leads_outside(name: str) -> bool:
@@ -130,15 +129,11 @@ def plain_columns(view: RowSet, columns: Sequence[str], *, call: str) -> None:
 
 
 def stored_rows(view: RowSet, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Read rows: images as stored bytes, masks as RLE, all others as users see them."""
-    selection, reader, types = view.selection, view.reader(), view.schema
-    for start in range(0, len(view), ROWS_AT_ONCE):
-        positions = np.arange(start, min(len(view), start + ROWS_AT_ONCE), dtype=np.int64)
-        physical = selection.physical(positions)
-        read = {
-            name: reader.read(name, physical, decode=isinstance(types[name], Array))
-            for name in columns
-        }
+    """Read rows: media as stored bytes or linked files, masks as RLE, others as users see them."""
+    types = view.exported_schema
+    for start, stop in view.spans(columns, rows_max=ROWS_AT_ONCE, nbytes=BATCH_NBYTES):
+        positions = np.arange(start, stop, dtype=np.int64)
+        read = {name: view.read_exported(name, positions) for name in columns}
         for at in range(len(positions)):
             yield {name: as_stored(types[name], column, at) for name, column in read.items()}
 

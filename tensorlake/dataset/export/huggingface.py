@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow_stream import (
+from tensorlake.dataset.export.arrow.stream import (
     arrow_schema,
     check_columns,
     check_in_memory,
@@ -32,7 +32,17 @@ from tensorlake.dataset.export.arrow_stream import (
 )
 from tensorlake.dataset.write.arrow.columns import arrow_type
 from tensorlake.errors import missing_extra
-from tensorlake.types import Audio, ClassLabel, Image, InstanceMask, Json, Polygon, SampleType, Tags
+from tensorlake.types import (
+    Audio,
+    ClassLabel,
+    Image,
+    InstanceMask,
+    Json,
+    Polygon,
+    SampleType,
+    Tags,
+    untiled,
+)
 from tensorlake.types import Sequence as SequenceType
 
 if TYPE_CHECKING:
@@ -58,10 +68,12 @@ def to_hf(view: RowSet, columns: Sequence[str] | None) -> Any:
 
     names = check_columns(view, columns)
     check_in_memory(view, names, call="to_hf()")
-    types, schema = view.schema, arrow_schema(view, names)
+    types, schema = view.exported_schema, arrow_schema(view, names)
     features = datasets.Features(
         {
-            name: _feature(types[name]) if name in types else _feature_of_arrow(schema.field(name))
+            name: _feature(untiled(types[name]))
+            if name in types
+            else _feature_of_arrow(schema.field(name))
             for name in names
         }
     )

@@ -6,7 +6,8 @@
 
 (https://docs.mosaicml.com/projects/streaming, "Dataset format".) Numbers are little-endian, columns
 in the order of their names. An image is written as stored: ``jpeg`` or ``png`` where it is
-one, else ``bytes``; arrays are ``ndarray`` of a dtype, and of a shape where that is fixed.
+one, else ``bytes``; arrays are ``ndarray`` of a dtype, and of a shape where that is fixed. Other
+media are ``bytes``: the files, of point clouds ``.npz``, of NIfTI ``.nii``; DICOM is ``ndarray``.
 """
 
 from __future__ import annotations
@@ -21,24 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow_stream import check_columns
+from tensorlake.dataset.export.arrow.stream import check_columns
 from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
+from tensorlake.dataset.export.sample_bytes import bytes_of
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
-    Audio,
-    Bytes,
     ClassLabel,
+    Dicom,
     Image,
-    InstanceMask,
-    Json,
-    Mesh,
-    Nifti,
-    PointCloud,
+    MemorySample,
     SampleType,
-    Tags,
-    Text,
     Timestamp,
-    Uuid,
     untiled,
     widened_dtype,
 )
@@ -85,7 +79,7 @@ def to_mds(
         raise InvalidInputError(message, actual=shard_nbytes)
     names = check_columns(view, columns)
     plain_columns(view, names, call="to_mds()")
-    written = [_column(name, untiled(view.schema[name])) for name in sorted(names)]
+    written = [_column(name, untiled(view.exported_schema[name])) for name in sorted(names)]
     with new_folder(dst, overwrite=overwrite) as folder:
         shards: list[dict[str, Any]] = []
         samples: list[bytes] = []
@@ -150,24 +144,15 @@ def _write_shard(
 
 
 def _column(name: str, sample_type: SampleType) -> _Column:
-    runs = isinstance(sample_type, InstanceMask)
-    match sample_type:
-        case Image(codec=codec):
-            return _Column(name, codec if codec in {"jpeg", "png"} else "bytes", None, bytes)
-        case Text() | Uuid():
-            return _Column(name, "str", None, lambda value: str(value).encode())
-        case Json() | Tags():
-            return _Column(name, "json", None, lambda value: json.dumps(value).encode())
-        case Audio() | Bytes() | Mesh() | PointCloud():
-            return _Column(name, "bytes", None, bytes)
-        case Nifti():
-            return _Column(name, "bytes", None, sample_type.file_of)
-        case _ if sample_type.is_media and sample_type.layout == "encoded" and not runs:
-            return _Column(name, "bytes", None, bytes)  # media of a plug-in, as stored
-        case ClassLabel() if not sample_type.is_many:
-            return _Column(name, "int64", 8, lambda value: np.array(value, "<i8").tobytes())
-        case _:
-            pass
+    if isinstance(sample_type, Dicom):
+        return _voxels(name, sample_type)
+    stored = bytes_of(sample_type)
+    if stored is not None:
+        encoding, encode = stored
+        codec = sample_type.codec if isinstance(sample_type, Image) else None
+        return _Column(name, codec if codec in {"jpeg", "png"} else encoding, None, encode)
+    if isinstance(sample_type, ClassLabel) and not sample_type.is_many:
+        return _Column(name, "int64", 8, lambda value: np.array(value, "<i8").tobytes())
     dtype = None if sample_type.dtype is None else widened_dtype(sample_type.dtype)
     if dtype is not None and dtype.kind == "b":
         dtype = np.dtype(np.uint8)
@@ -189,6 +174,24 @@ def _column(name: str, sample_type: SampleType) -> _Column:
         encoding = f"ndarray:{dtype.name}:{','.join(map(str, fixed))}"
         return _Column(name, encoding, dtype.itemsize * math.prod(fixed), plain)
     return _Column(name, f"ndarray:{dtype.name}", None, lambda value: _shape(value) + plain(value))
+
+
+def _voxels(name: str, sample_type: Dicom) -> _Column:
+    """Write series as arrays: the stored form is read by tensorlake alone."""
+    if sample_type.dtype is None or sample_type.dtype.name not in _DTYPES:
+        raise UnsupportedFeatureError(
+            f"MDS does not support {name!r} ({sample_type.describe()}): its series have any dtype"
+            '\nleave it out: columns=[…], or give the tensor a dtype: tl.Dicom(dtype="int16")',
+            tensor=name,
+        )
+    elements = sample_type.dtype.newbyteorder("<")
+
+    def encode(sample: bytes) -> bytes:
+        own = sample_type.map_of(sample, tensor=name, row=0)
+        voxels = np.asarray(sample_type.handle_class(sample_type, MemorySample(sample, own)))
+        return _shape(voxels) + voxels.astype(elements).tobytes()
+
+    return _Column(name, f"ndarray:{elements.name}", None, encode)
 
 
 def _shape(value: Any) -> bytes:

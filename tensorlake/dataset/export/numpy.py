@@ -4,7 +4,9 @@
     ragged                 in memory an array of arrays; in a file ``x.values``, all elements one
                            after another, and ``x.shapes``, int64 (rows, axes)
     Text, Uuid             in memory an array of str; in a file NumPy's fixed-width text
-    all others             in memory an array of objects, images as stored; not supported in a file
+    images, video, …       in memory the files, as stored or linked; not supported in a file
+    volumes, points        in memory an array of arrays, decoded; not supported in a file
+    all others             in memory an array of objects; not supported in a file
 
 ``tl.ingest.numpy`` reads such a file, pairs of values and shapes included.
 """
@@ -18,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow_stream import check_columns, check_in_memory
+from tensorlake.dataset.export.arrow.stream import check_columns, check_in_memory
 from tensorlake.dataset.export.files import as_stored, new_file, plain_columns
 from tensorlake.dataset.write.file_names import SHAPES, VALUES
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
-    Array,
     Column,
     EncodedColumn,
     RaggedColumn,
@@ -58,7 +59,7 @@ def to_numpy(view: RowSet, columns: Sequence[str] | None) -> dict[str, np.ndarra
         elif name == "_source":
             arrays[name] = _objects(view.sources)
         else:
-            arrays[name] = _array(view.schema[name], _stored(view, name), name)
+            arrays[name] = _array(view.exported_schema[name], _stored(view, name), name)
     return arrays
 
 
@@ -69,7 +70,7 @@ def to_npz(
     names = check_columns(view, columns)
     plain_columns(view, names, call="to_numpy()")
     check_in_memory(view, names, call="to_numpy()")
-    types = view.schema
+    types = view.exported_schema
     for name in names:
         _check_form(name, types[name])
     members: dict[str, np.ndarray] = {}
@@ -86,15 +87,16 @@ def to_npz(
 
 
 def _stored(view: RowSet, name: str) -> Column:
-    selection = view.selection
-    physical = selection.physical(selection.all_positions())
-    return view.reader().read(name, physical, decode=isinstance(view.schema[name], Array))
+    return view.read_exported(name, view.selection.all_positions())
 
 
 def _array(sample_type: SampleType, column: Column, name: str) -> np.ndarray:
     if isinstance(column, UniformColumn):
         return np.asarray(sample_type.present(column, tensor=name))
     if isinstance(column, EncodedColumn) and sample_type.is_media:
+        if sample_type.is_lazy and not sample_type.keeps_files:
+            handles = [sample_type.present_one(column, at) for at in range(len(column))]
+            return _objects([None if one is None else np.asarray(one) for one in handles])
         return _objects([as_stored(sample_type, column, at) for at in range(len(column))])
     return _objects([sample_type.present_one(column, at) for at in range(len(column))])
 

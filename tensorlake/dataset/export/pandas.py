@@ -6,6 +6,7 @@
     Bool                          bool; that may be NULL: boolean
     ClassLabel                    category, NULL missing
     Timestamp                     datetime64 of its unit and zone, NULL as NaT
+    video, audio, volumes, …      handles, NULL as None; linked files are read when a handle is
     all others                    object, NULL as None
 
 ``frame.attrs`` has the types, so that ``tl.ingest.arrow(frame, url)`` makes the tensors again.
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
-from tensorlake.dataset.export.arrow_stream import (
+from tensorlake.dataset.export.arrow.stream import (
     VIRTUAL_COLUMNS,
     check_columns,
     check_in_memory,
@@ -33,9 +34,9 @@ from tensorlake.dataset.write.frame_columns import (
 )
 from tensorlake.errors import missing_extra
 from tensorlake.types import (
-    Array,
     ClassLabel,
     Column,
+    Link,
     Ragged,
     SampleType,
     Timestamp,
@@ -59,13 +60,14 @@ def to_pandas(view: RowSet, columns: Sequence[str] | None = None) -> Any:
     asked = check_columns(view, columns)
     virtual = {*VIRTUAL_COLUMNS} - view.computed.keys()
     shown = view.with_columns([name for name in asked if name not in virtual])
-    check_in_memory(view, asked, call="to_pandas()")
-    selection, reader = shown.selection, shown.reader()
+    unread = [name for name, one in view.schema.items() if isinstance(one, Link) and one.is_lazy]
+    check_in_memory(view, [name for name in asked if name not in unread], call="to_pandas()")
+    selection, reader, types = shown.selection, shown.reader(), shown.exported_schema
     positions = selection.all_positions()
-    physical = selection.physical(positions)
     read: dict[str, Any] = {}
-    for name, one in shown.schema.items():
-        read[name] = _values(one, reader.read(name, physical, decode=isinstance(one, Array)))
+    for name, one in types.items():
+        column = shown.read(name) if name in unread else shown.read_exported(name, positions)
+        read[name] = _values(shown.schema[name] if name in unread else one, column)
     for name, computed in shown.computed.items():
         read[name] = _computed(computed)
     if "_row_id" in virtual.intersection(asked):
@@ -75,8 +77,7 @@ def to_pandas(view: RowSet, columns: Sequence[str] | None = None) -> Any:
     frame = pd.DataFrame({name: read[name] for name in asked if name in read})
     if shown.has_rows:
         frame.index = pd.Index(selection.row_numbers(positions), name="_row")
-    types = {name: one.to_json() for name, one in shown.schema.items()}
-    frame.attrs[ATTRIBUTE] = json.dumps(types)
+    frame.attrs[ATTRIBUTE] = json.dumps({name: one.to_json() for name, one in types.items()})
     return frame
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from tensorlake.dataset.export.arrow_stream import (
+from tensorlake.dataset.export.arrow.stream import (
     arrow_schema,
     check_columns,
     check_lists,
@@ -31,7 +31,7 @@ def to_parquet(
 
     names = check_columns(view, columns)
     check_lists(view, names)
-    schema, types = arrow_schema(view, names), view.schema
+    schema, types = arrow_schema(view, names), view.exported_schema
     compression: Any = {
         leaf: "none"
         if field.name in types and types[field.name].is_media and leaf == field.name

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow_stream import (
+from tensorlake.dataset.export.arrow.stream import (
     arrow_schema,
     check_columns,
     check_lists,

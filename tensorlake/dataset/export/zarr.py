@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow_stream import check_columns, check_in_memory
+from tensorlake.dataset.export.arrow.stream import BATCH_NBYTES, check_columns, check_in_memory
 from tensorlake.dataset.export.files import new_folder, plain_columns
 from tensorlake.errors import UnsupportedFeatureError, missing_extra
 from tensorlake.types import (
-    Array,
     ClassLabel,
     Column,
     EncodedColumn,
@@ -51,10 +50,7 @@ CHUNK_NBYTES = 1 << 20
 """Chunk size of an array before compression, as zarr-python would choose."""
 
 ROWS_AT_ONCE = 1024
-"""Rows read together."""
-
-MEDIA_ROWS_AT_ONCE = 64
-"""Rows read together where samples are encoded: a few MB of images."""
+"""Most rows read together."""
 
 
 def to_zarr(
@@ -98,7 +94,7 @@ def _check_places(names: Sequence[str]) -> None:
 def _fill(group: Group, view: RowSet, names: Sequence[str]) -> None:
     group.attrs.update({"url": view.url, "version": view.version})
     for name in names:
-        sample_type = view.schema[name]
+        sample_type = view.exported_schema[name]
         attributes: dict[str, Any] = {"tensorlake": sample_type.to_json()}
         if isinstance(sample_type, ClassLabel):
             attributes["names"] = list(sample_type.names)
@@ -120,12 +116,10 @@ def _is_one_array(sample_type: SampleType) -> bool:
 
 def _columns(view: RowSet, name: str) -> Iterator[Column]:
     """Read a tensor batch by batch; once, with no rows, where there are none."""
-    selection, reader, sample_type = view.selection, view.reader(), view.schema[name]
-    at_once = MEDIA_ROWS_AT_ONCE if sample_type.is_media else ROWS_AT_ONCE
-    is_array = isinstance(sample_type, Array)
-    for start in range(0, max(1, len(view)), at_once):
-        positions = np.arange(start, min(len(view), start + at_once), dtype=np.int64)
-        yield reader.read(name, selection.physical(positions), decode=is_array)
+    if not len(view):
+        yield view.read_exported(name, np.zeros(0, np.int64))
+    for start, stop in view.spans([name], rows_max=ROWS_AT_ONCE, nbytes=BATCH_NBYTES):
+        yield view.read_exported(name, np.arange(start, stop, dtype=np.int64))
 
 
 def _write_uniform(

@@ -1,8 +1,7 @@
 """Dataset and View, the main handles. A Dataset follows its branch, a View is frozen.
 
-Both are handles around rows and columns of a version, with the common base `Rows`. Changes are
-staged, visible to one Dataset only, and published by one ``commit``: others see all or nothing.
-They are in one module because each creates the other.
+Both are handles around rows and columns of a version, with the common base `Rows`. Each creates the
+other. Changes are staged, visible to one Dataset, and published by one ``commit``, all or nothing.
 """
 
 from __future__ import annotations
@@ -109,7 +108,6 @@ class View(Rows):
         return View, (self._rows,)
 
     item = view_values.item
-    explain = view_values.explain
     save = view_values.save
     rerun = view_values.rerun
     materialize = view_values.materialize
@@ -134,7 +132,9 @@ class Dataset(Rows):
 
     def __init__(self, session: Session) -> None:
         self.__session__ = session
-        session.functions = _functions_of
+        session.functions, session.narrowed = _functions_of, _narrowed
+        session.expressions = evolving.expressions_of
+        session.constraints = evolving.refuse_violations
 
     @property
     def __rowset__(self) -> RowSet:
@@ -159,12 +159,11 @@ class Dataset(Rows):
         """Read the current version: a column follows the handle, rows and views stay at theirs."""
         if not isinstance(key, str):
             return _read(self, self.__rowset__, key)
-        is_tensor = key in self.__session__.snapshot().schema.by_name
-        return Tensor(self, key) if is_tensor else column_of(self, key)
+        known = self.__session__.snapshot().schema.by_name
+        return Tensor(self, key) if key in known else column_of(self, key)
 
     def __len__(self) -> int:
-        transaction, committed = self.__session__.transaction, self.__session__.committed
-        return committed.num_rows if transaction is None else transaction.num_rows
+        return (self.__session__.transaction or self.__session__.committed).num_rows
 
     def __repr__(self) -> str:
         return dataset_repr(self.__session__)
@@ -193,10 +192,8 @@ class Dataset(Rows):
 
     # Staging rows
 
-    append = writing.append
-    extend = writing.extend
-    delete = writing.delete
-    upsert = writing.upsert
+    append, extend = writing.append, writing.extend
+    delete, upsert = writing.delete, writing.upsert
     map = writing.map
     execute = writing.execute
 
@@ -206,8 +203,10 @@ class Dataset(Rows):
     drop_tensor = evolving.drop_tensor
     rename_tensor = evolving.rename_tensor
     alter_tensor = evolving.alter_tensor
-    create_index = evolving.create_index
-    drop_index = evolving.drop_index
+    refresh_columns, stale = evolving.refresh_columns, evolving.stale
+    add_check, drop_check, validate = evolving.add_check, evolving.drop_check, evolving.validate
+    checks = property(evolving.checks_of)
+    create_index, drop_index = evolving.create_index, evolving.drop_index
 
     @property
     def indexes(self) -> Mapping[str, IndexInfo]:
@@ -233,8 +232,7 @@ class Dataset(Rows):
     log = versioned.log
     graph = versioned.graph
     follow = versioned.follow
-    tag = versioned.tag
-    delete_tag = versioned.delete_tag
+    tag, delete_tag = versioned.tag, versioned.delete_tag
     merge = versioned.merge
     restore = versioned.restore
     revert = versioned.revert
@@ -285,17 +283,17 @@ class Dataset(Rows):
     expire = maintained.expire
     gc = maintained.gc
     check = maintained.check
+    absorb = maintained.absorb
     repair = maintained.repair
-    trace = maintained.trace
-    forget = maintained.forget
+    trace, forget = maintained.trace, maintained.forget
 
     # The handle
 
     def close(self) -> None:
         """Close the handle; staged changes are lost, with a warning.
 
-        It accepts no changes from then on. Rows, Views and loaders that outlive a ``with`` remain
-        readable at their version.
+        It accepts no changes from then on, and remains readable at its version, as do Rows, Views,
+        loaders and iterators that outlive a ``with``.
 
         >>> import tensorlake as tl
         >>> with tl.create("memory://doc-close", {"x": "int64"}) as ds:
@@ -446,10 +444,16 @@ class SavedViews(Mapping[str, View]):
         return views_text(self._session)
 
 
-def _functions_of(rows: RowSet) -> dict[str, tql.Function]:
-    from tensorlake.dataset.runs.functions import functions_of
+def _narrowed(*asked: Any, reaches_out: bool) -> RowSet:
+    from tensorlake.dataset.runs import functions
 
-    return functions_of(rows)
+    return functions.narrowed(*asked, reaches_out=reaches_out)
+
+
+def _functions_of(rows: RowSet, *, reaches_out: bool) -> dict[str, tql.Function]:
+    from tensorlake.dataset.runs import functions
+
+    return functions.functions_of(rows, reaches_out=reaches_out)
 
 
 def _reopen(place: Place) -> Dataset:

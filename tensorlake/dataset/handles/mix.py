@@ -111,7 +111,7 @@ class Mix:
     def __len__(self) -> int:
         if self.stop == "never":
             raise TypeError("a mix with stop='never' has no length\ngive stop='first' or 'all'")
-        return self._rows().num_places
+        return self.__mixed_rows__().num_places
 
     def __repr__(self) -> str:
         lines = [f"Mix of {len(self.sources)} sources, by {self.by}, stop={shown(self.stop)}"]
@@ -194,7 +194,7 @@ class Mix:
         self, framework: Framework, arguments: dict[str, Any], form: Form | None = None
     ) -> Loader:
         """Make a loader of a framework."""
-        rows = self._rows()
+        rows = self.__mixed_rows__()
         known, chosen = rows.selection.columns, arguments.get("columns")
         names = known if chosen is None else expand_names(chosen, known)
         check_columns(rows.sources, [name for name in names if not name.startswith("_")])
@@ -209,11 +209,16 @@ class Mix:
         names = ", ".join(repr(self.names[number]) for number in sorted(numbers))
         return f"the mix of {names}"
 
-    def _rows(self) -> MixRows:
+    def __mixed_rows__(self) -> MixRows:
+        from tensorlake.dataset.transform.loaders import edits_of
+
         given, root = self.__mixture__.given, self.__mixture__.root
         sources = [
-            MixSource(name, rows.selection, rows.reader(), repin_of(given[name]))
-            for name, rows in ((name, rowset_of(view)) for name, view in self.sources.items())
+            MixSource(name, rows.selection, rows.reader(), repin, edits_of(rows, repin))
+            for name, rows, repin in (
+                (name, rowset_of(view), repin_of(given[name]))
+                for name, view in self.sources.items()
+            )
         ]
         rows = MixRows(tuple(sources), root)
         if not any(node.by_tokens for node in root.all()):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorlake.dataset.core.connect import Durability, connect, connect_new
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.errors import SchemaError, shown
 from tensorlake.quantities import Duration
+from tensorlake.versions import CommitRequest
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.session import Session
 
 __all__ = ["create", "open_dataset"]
 
@@ -21,6 +25,7 @@ def create(
     *,
     exist_ok: bool = False,
     like: Dataset | None = None,
+    unique: str | Sequence[str] = (),
     grace: Duration = "24h",
     storage_options: Mapping[str, Any] | None = None,
     token: str | None = None,
@@ -34,6 +39,8 @@ def create(
         schema: Types by tensor name. A dtype name is short for Scalar, ``"str"`` for Text.
         exist_ok: Open an existing dataset, provided that it has this schema.
         like: Take the schema of another dataset.
+        unique: A tensor, or several, of which no two rows may have the same values: a commit that
+            would break this raises ``ConstraintError``. Rows with NULL are not compared.
         grace: How long a transaction may stay unpublished: ``"30min"``, ``"24h"``, ``"7d"``, a
             timedelta, or seconds.
         storage_options: Credentials and endpoint, by fsspec's key names.
@@ -66,7 +73,20 @@ def create(
         token=token,
         durability=durability,
     )
-    return Dataset(session)
+    dataset = Dataset(session)
+    if unique:
+        _add_key(session, unique)
+    return dataset
+
+
+def _add_key(session: Session, unique: str | Sequence[str]) -> None:
+    from tensorlake.dataset.maintenance.constraints import unique_key
+
+    name, key = unique_key(session.committed.schema, unique)
+    if session.committed.schema.constraints.get(name) != key:
+        with session.lock:
+            session.staging().change_constraints(name, key)
+        session.commit(CommitRequest(name))
 
 
 def open_dataset(

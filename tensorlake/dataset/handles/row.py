@@ -8,7 +8,8 @@ schema creates one, as does any "/" in tensor names. It stores nothing of its ow
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,9 +21,6 @@ from tensorlake.dataset.handles.tensor import Tensor, session_to_write
 from tensorlake.dataset.query.assignment import assign, positions_named
 from tensorlake.quantities import human_nbytes, is_whole_number
 from tensorlake.types import EncodedColumn, Unsupported
-
-if TYPE_CHECKING:
-    from tensorlake.reading import Reader
 
 __all__ = ["Group", "Row", "column_of", "row_at"]
 
@@ -36,14 +34,16 @@ class Row(Mapping[str, Any]):
 
     def __init__(
         self,
-        reader: Reader,
-        row: int,
-        columns: tuple[str, ...],
-        computed: Mapping[str, Any] | None = None,
+        rows: RowSet,
+        position: int,
+        computed: Mapping[str, Any],
     ) -> None:
-        self._reader = reader
-        self._columns = columns
-        self._computed = computed or {}
+        self._rows = rows
+        self._position = np.array([position], dtype=np.int64)
+        row = int(rows.selection.row_numbers(self._position)[0])
+        self._reader = reader = rows.reader()
+        self._columns = rows.columns
+        self._computed = computed
         self._physical = reader.snapshot.physical(np.array([row], dtype=np.int64))
         self._values: dict[str, Any] = dict(self._computed)
         self.row = row
@@ -60,10 +60,10 @@ class Row(Mapping[str, Any]):
             sample_type = self._reader.snapshot.spec(name).type
             if sample_type.is_lazy:
                 (found,) = self._reader.samples(name, self._physical)
-                handle = None if found is None else sample_type.handle_class(sample_type, found)
-                self._values[name] = handle
+                make = partial(sample_type.handle_class, sample_type.handle_type)
+                self._values[name] = None if found is None else make(found)
             else:
-                column = self._reader.read(name, self._physical)
+                column = self._rows.read_next(name, self._position)
                 self._values[name] = sample_type.present_one(column, 0)
         return self._values[name]
 
@@ -135,8 +135,7 @@ def row_at(rows: RowSet, position: int) -> Any:
     computed = {name: column.present_one(position) for name, column in rows.computed.items()}
     if not rows.has_rows:
         return computed
-    row = int(rows.selection.row_numbers(np.array([position], dtype=np.int64))[0])
-    return Row(rows.reader(), row, rows.columns, computed)
+    return Row(rows, position, computed)
 
 
 class Group:
@@ -224,4 +223,4 @@ def column_of(rows: HasRows, name: str) -> Tensor | Group:
         return Tensor(rows, name)
     if members_of(name, columns):
         return Group(rows, name)
-    raise unknown_column(name, columns)
+    raise unknown_column(name, rowset_of(rows).columns)

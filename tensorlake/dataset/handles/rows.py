@@ -21,6 +21,7 @@ from tensorlake.dataset.display.signatures import shows_methods
 from tensorlake.dataset.handles import batches
 from tensorlake.dataset.handles import exporting as exported
 from tensorlake.dataset.handles import selecting as selectable
+from tensorlake.dataset.handles import viewing as view_values
 from tensorlake.dataset.handles.row import Row, row_at
 from tensorlake.dataset.handles.tensor import Tensor
 from tensorlake.dataset.history import versions as versioning
@@ -30,6 +31,7 @@ from tensorlake.errors import InvalidInputError, shown
 from tensorlake.types import SampleType
 
 if TYPE_CHECKING:
+    from tensorlake.dataset.display.widget import ViewerWidget
     from tensorlake.dataset.transform.loaders import Repin
     from tensorlake.loader import Form, Framework, Loader
 
@@ -146,6 +148,8 @@ class Rows:
     sample = selectable.sample
     split = selectable.split
 
+    explain = view_values.explain
+
     # Other libraries and files
 
     to_pandas = exported.to_pandas
@@ -156,10 +160,12 @@ class Rows:
     to_numpy = exported.to_numpy
     to_zarr = exported.to_zarr
     to_parquet = exported.to_parquet
+    to_croissant = exported.to_croissant
     to_csv = exported.to_csv
     to_jsonl = exported.to_jsonl
     to_webdataset = exported.to_webdataset
     to_mds = exported.to_mds
+    to_tfrecord = exported.to_tfrecord
     to_coco = exported.to_coco
     __arrow_c_stream__ = exported.arrow_stream
     __arrow_c_schema__ = exported.arrow_schema
@@ -216,11 +222,11 @@ class Rows:
         self,
         columns: str | Sequence[str] | None = None,
         *,
-        size: int,
+        size: int | Sequence[int],
         by: str | None = None,
-        stride: int = 1,
-        step: int | None = None,
-        tail: Literal["drop", "pad", "keep"] = "drop",
+        stride: int | Sequence[int] = 1,
+        step: int | Sequence[int] | None = None,
+        tail: Literal["drop", "pad", "keep", "shift"] | None = None,
     ) -> batches.Windows:
         """Cut windows of consecutive rows, or of the rows' own arrays, to be streamed.
 
@@ -228,18 +234,24 @@ class Rows:
         here. Without, they are the elements of a row's arrays along the first axis, and columns
         without one come once for each window of the row. No window crosses a group, or a row.
 
+        Where columns are in parts (videos, volumes, arrays in tiles), these are cut, and each
+        window reads its parts alone. With a size of several axes, windows are boxes on a grid.
+
         Batches have the columns, of shape (batch, size, …), ``_row`` and ``_start``, int64: the row
-        number of a window's first row, and the place of its first element in the group or row.
+        number of a window's first row, and the place of its first element in the group or row; of
+        boxes (batch, axes).
 
         Args:
             columns: The columns of a batch; all, by default.
-            size: Elements of a window.
+            size: Elements of a window, or of a box along each axis.
             by: The column whose values group rows, such as an episode.
             stride: Distance of the elements of a window.
             step: Distance of the starts of windows; ``size`` by default.
             tail: Windows that extend past the end of a group are left out ("drop"), repeat its last
                 element there and have ``_mask``, bool of shape (batch, size), False at it ("pad"),
-                or are shorter, so that columns are lists of arrays ("keep").
+                are shorter, so that columns are lists of arrays ("keep"), or are moved back to end
+                with it ("shift"), which a shorter group does not have. "drop" by default; of boxes
+                "shift", so that all of a volume is covered.
 
         Example:
             >>> import tensorlake as tl
@@ -294,6 +306,32 @@ class Rows:
         from tensorlake.dataset.display.viewer import show
 
         return show(self.__rowset__, is_view=writer_of(self) is None, write=write, is_opened=open)
+
+    def widget(self, *, write: bool = False, height: int = 640) -> ViewerWidget:
+        """Show the viewer in a cell of a notebook, with its selection in Python.
+
+        ``w.selection`` are the ids of the rows that are selected in the page; assign others, and
+        the page selects them. ``w.selected`` is a View of them.
+
+        Args:
+            write: Let the page save views and commit edits.
+            height: Height of the frame, in pixels.
+
+        Raises:
+            MissingExtraError: The extra ``notebook`` or ``server`` is not installed.
+
+        Example:
+            >>> import tensorlake as tl
+            >>> ds = tl.create("memory://doc-widget", {"x": "int64"})
+            >>> ds.widget()  # doctest: +IGNORE_EXCEPTION_DETAIL
+            Traceback (most recent call last):
+            MissingExtraError: widget() needs the extra 'notebook', …
+        """
+        from tensorlake.dataset.display.viewer import make_widget
+
+        rows = self.__rowset__
+        is_view = writer_of(self) is None
+        return make_widget(rows, self.__view__, is_view=is_view, write=write, height=height)
 
     def __getattr__(self, name: str) -> NoReturn:
         raise no_such(self, name)

@@ -210,9 +210,11 @@ def search(  # noqa: D417 - a method: self
     are read.
 
     Args:
-        column: A tensor of vectors of floats, or of texts.
-        query: A vector (dim,), or several (n, dim); or words, with prefixes ``car*`` and, as the
-            index has positions or none is there, phrases ``"stop sign"``; or a list of such.
+        column: A tensor of vectors of floats, one or several a row, or of texts.
+        query: A vector (dim,), or several (n, dim); of a column with several vectors a row, the
+            vectors of one query (m, dim), or a list of such, ranked by MaxSim; or words,
+            with prefixes ``car*`` and, as the index has positions or none is there, phrases
+            ``"stop sign"``; or a list of such.
             Several queries give the rows of each in turn, and a column ``_query``, int64.
         k: How many rows of each query.
         where: A condition, as TQL text or a Predicate: the best of the rows that meet it.

@@ -23,9 +23,11 @@ from tensorlake.types import (
     NO_DEFAULT,
     ClassLabel,
     EncodedColumn,
+    Link,
     RaggedColumn,
     SampleType,
     UniformColumn,
+    read_record,
     read_request,
 )
 
@@ -78,7 +80,7 @@ class Tensor:
         sample_type = here.selection.snapshot.spec(self.name).type
         for start in range(0, len(here), ITERATED_AT_ONCE):
             positions = np.arange(start, min(len(here), start + ITERATED_AT_ONCE))
-            column = here.read(self.name, positions)
+            column = here.read_next(self.name, positions)
             for position in range(len(column)):
                 yield sample_type.present_one(column, position)
 
@@ -104,7 +106,7 @@ class Tensor:
                 return here.handles(self.name, np.array([position]))[0]
             if sample_type.is_media and sample_type.has_parts:
                 return self._region((position,))
-            return sample_type.present_one(here.read(self.name, np.array([position])), 0)
+            return sample_type.present_one(here.read_next(self.name, np.array([position])), 0)
         return self._read_several(here, rows, NO_DEFAULT)
 
     def read(self, rows: Any = slice(None), *, null: Any = NO_DEFAULT) -> Any:
@@ -121,7 +123,7 @@ class Tensor:
         here = rowset_of(self._rows)
         sample_type = here.selection.snapshot.spec(self.name).type
         if is_whole_number(rows):
-            column = here.read(self.name, np.array([here.position(int(rows), self._what)]))
+            column = here.read_next(self.name, np.array([here.position(int(rows), self._what)]))
             if null is not NO_DEFAULT:
                 column = sample_type.without_nulls(column, tensor=self.name, null=null)
             return sample_type.present_one(column, 0)
@@ -191,6 +193,36 @@ class Tensor:
             shape = here.shapes(self.name, np.array([position]))[0].tolist()
             return None if -1 in shape else tuple(shape)
         return here.shapes(self.name, self._positions(here, rows))
+
+    def urls(self, rows: Any = slice(None)) -> list[str | None]:
+        """Addresses of linked files, as they were given; None where NULL. No file is read.
+
+        Raises:
+            InvalidInputError: The tensor is not of `Link`.
+
+        Example:
+            >>> from pathlib import Path
+            >>> import PIL.Image
+            >>> import tensorlake as tl
+            >>> PIL.Image.new("RGB", (8, 6)).save("a.png")
+            >>> ds = tl.create("photos.tl", {"image": tl.Link(tl.Image("png"))})
+            >>> ds.append({"image": "../a.png"})
+            >>> ds["image"].urls()
+            ['../a.png']
+            >>> ds.discard()
+        """
+        here = rowset_of(self._rows)
+        if not isinstance(self.type, Link):
+            raise InvalidInputError(
+                f"{self.name!r} is {self.type.describe()}: its samples are in the dataset, and"
+                " have no URLs",
+                tensor=self.name,
+            )
+        column = here.read(self.name, self._positions(here, rows), decode=False)
+        assert isinstance(column, EncodedColumn), "links are stored encoded"
+        is_there = column.valid if column.valid is not None else np.ones(len(column), dtype=bool)
+        pairs = zip(column.samples, is_there.tolist(), strict=True)
+        return [read_record(bytes(one)).url if there else None for one, there in pairs]
 
     def bytes(self, row: int) -> bytes:
         """The stored, encoded sample of one row.

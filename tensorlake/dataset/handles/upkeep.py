@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tensorlake.dataset.core.rowset import HasSession, HasViews, writer_of
+from tensorlake.dataset.core.rowset import HasRows, HasSession, HasViews, writer_of
 from tensorlake.dataset.maintenance import check as checking
 from tensorlake.dataset.maintenance import gc as collecting
+from tensorlake.dataset.maintenance import links as linking
 from tensorlake.dataset.maintenance import optimize as optimizing
 from tensorlake.dataset.maintenance.check import CheckReport
 from tensorlake.dataset.maintenance.gc import CollectionReport, ExpiryReport, OlderThan
@@ -17,11 +18,14 @@ from tensorlake.dataset.maintenance.optimize import OptimizeReport
 from tensorlake.quantities import check_flags
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tensorlake.dataset.maintenance.forgotten import ForgetReport
     from tensorlake.dataset.maintenance.trace import Trace
     from tensorlake.dataset.query.predicate import Predicate
 
 __all__ = [
+    "absorb",
     "check",
     "expire",
     "forget",
@@ -137,12 +141,51 @@ def gc(self: HasSession, *, dry_run: bool = False) -> CollectionReport:  # noqa:
     return collecting.gc(self.__session__, dry_run=dry_run)
 
 
+def absorb(  # noqa: D417 - a method: self
+    self: HasSession, name: str, *, progress: bool | None = None
+) -> int:
+    """Copy the files that a tensor links to into the dataset, and commit.
+
+    The tensor then has the linked type, and reads as before without its files. Files are verified
+    as they are copied, in commits of some 256 MiB: stopped and called again, it continues.
+
+    Args:
+        name: A tensor of ``tl.Link``.
+        progress: Whether to show a progress line; None: on terminals.
+
+    Returns:
+        The number of files.
+
+    Raises:
+        InvalidInputError: The tensor has no links.
+        CorruptSampleError: A file is gone, or has changed since it was linked.
+        UncommittedChangesError: There are staged changes.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> import tensorlake as tl
+        >>> made = tl.create("memory://doc-absorb-from", {"sound": tl.Audio(rate=8000)})
+        >>> made.append({"sound": np.zeros(800, np.int16)})
+        >>> _ = Path("a.flac").write_bytes(made["sound"].bytes(0))
+        >>> ds = tl.create("memory://doc-absorb", {"sound": tl.Link(tl.Audio())})
+        >>> ds.append({"sound": Path("a.flac")})
+        >>> _ = ds.commit()
+        >>> ds.absorb("sound"), ds["sound"].type
+        (1, Audio())
+        >>> made.discard()
+    """
+    check_flags(progress=progress, unset=("progress",))
+    return linking.absorb(self.__session__, name, progress=progress)
+
+
 def check(  # noqa: D417 - a method: self
     self: HasSession,
     *,
     full: bool = True,
     decode: bool = False,
     repair: bool = False,
+    links: bool = False,
     progress: bool | None = None,
 ) -> CheckReport:
     """Verify the dataset: every version of every branch, tag and view, and all data they need.
@@ -158,6 +201,8 @@ def check(  # noqa: D417 - a method: self
         repair: First repair damage where possible, as new commits: lost index pages, wrong hints.
             Nothing is deleted; the report lists what was and was not recovered. The same as
             ``ds.repair()``.
+        links: Also look up every linked file of this version, and report those that are gone or
+            have changed by size or the store's tag; with ``decode``, read and decode it.
         progress: Whether to show a line of progress; None: on terminals.
 
     Raises:
@@ -172,10 +217,9 @@ def check(  # noqa: D417 - a method: self
         >>> ds.check().ok
         True
     """
-    check_flags(full=full, decode=decode, repair=repair, progress=progress, unset=("progress",))
-    return checking.check(
-        self.__session__, full=full, decode=decode, repair=repair, progress=progress
-    )
+    flags = {"full": full, "decode": decode, "repair": repair, "links": links}
+    check_flags(**flags, progress=progress, unset=("progress",))
+    return checking.check(self.__session__, **flags, progress=progress)
 
 
 def repair(  # noqa: D417 - a method: self
@@ -242,26 +286,34 @@ def trace(self: HasViews[Any], row: int | str) -> Trace:  # noqa: D417 - a metho
 
 
 def forget(  # noqa: D417 - a method: self
-    self: HasViews[Any], where: str | Predicate | None = None, *, finish: bool = False
+    self: HasViews[Any],
+    where: str | Predicate | HasRows | Sequence[str] | None = None,
+    *,
+    finish: bool = False,
 ) -> ForgetReport:
     """Erase rows for good, in two calls: at once from all branches, later from the store.
 
     The first call deletes the rows that meet the condition in any version from every branch, moves
-    all other samples out of the packs that have their values, builds indexes again, deletes tags
-    and saved views of versions that have the rows, and expires those versions: history up to now
-    can no longer be read. When the grace time of ``tl.create`` has passed, ``finish=True`` collects
-    and confirms that the packs are gone; only then is ``report.is_finished`` true, and the report
-    kept with the dataset. A call that was stopped is continued by the next one.
+    all other samples out of the packs that have their values, builds indexes again, puts
+    ``<name>.forgotten``, the same without the rows, in place of tags and saved views of versions
+    that have them, and expires those versions: they cannot be opened any more. Values of the rows
+    in queries and configs of runs become ``***``. When the grace time of ``tl.create`` has passed,
+    ``finish=True`` collects and confirms that the packs are gone; only then is
+    ``report.is_finished`` true, and the report kept with the dataset. A call that was stopped is
+    continued by the next one.
 
-    Statistics in log entries may keep bounds of values (numbers, the first 16 bytes of strings):
-    ``report.bounds`` lists which, and ``report.unreached`` what a dataset cannot erase.
+    Statistics in log entries may keep bounds of values (numbers, the first 16 bytes of strings),
+    except of tensors declared ``personal=True``: ``report.bounds`` lists which, and
+    ``report.unreached`` what a dataset cannot erase.
 
     Args:
-        where: TQL text without WHERE, or a Predicate; None: no more rows, with ``finish``.
+        where: TQL text without WHERE, or a Predicate, asked of every version that has its tensors;
+            or the rows: a view, row ids as ``row_ids`` lists them. None: no more, with ``finish``.
         finish: Also collect what has been forgotten.
 
     Raises:
         InvalidStateError: With ``finish``: packs are still there.
+        QueryError: No version has what the condition names.
         ReadOnlyError: The handle cannot write.
         UncommittedChangesError: There are staged changes.
         ConflictError: Others changed a branch again and again meanwhile.

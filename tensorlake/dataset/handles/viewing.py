@@ -54,7 +54,7 @@ def item(self: HasRows) -> Any:
 
 
 def explain(self: HasRows) -> str:
-    """Query plan, with an upper bound of bytes read.
+    """Query plan, with an upper bound of bytes read, and how far single rows are read ahead.
 
     Example:
         >>> import tensorlake as tl
@@ -67,9 +67,11 @@ def explain(self: HasRows) -> str:
         >>> ds.discard()
     """
     rows = self.__rowset__
-    if rows.explanation is None:
-        return f"rows given directly: {len(rows):,} of {rows.version}"
-    return str(rows.explanation)
+    ahead = rows.session.ahead.describe(rows.selection)
+    is_all = rows.selection.rows is None
+    chosen = f"all {len(rows):,} rows" if is_all else f"rows given directly: {len(rows):,}"
+    shown = f"{chosen} of {rows.version}"
+    return "\n".join(filter(None, [str(rows.explanation or shown), ahead]))
 
 
 def save(self: HasViews[View], name: str, message: str = "") -> View:  # noqa: D417 - a method: self
@@ -128,15 +130,19 @@ def materialize(  # noqa: D417 - a method: self
     self: HasRowsAndDatasets[Dataset],
     url: str | PathLike[str],
     *,
+    encode: Mapping[str, Any] | None = None,
     message: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Write a new dataset with these rows and columns, and open it.
 
-    Samples are copied as stored: no image is encoded again. Rows get new ids.
+    Samples are copied as stored: no image is encoded again. Links lead to the same files. Rows get
+    new ids.
 
     Args:
         url: URL of the new dataset. If interrupted, repeat the call to start over.
+        encode: Other types for some tensors; ``{"clip": tl.Video()}`` for links to videos copies
+            the files into the new dataset.
         message: Message of its first commit.
         storage_options: Credentials and endpoint of the new dataset.
 
@@ -155,5 +161,5 @@ def materialize(  # noqa: D417 - a method: self
 
     rows = self.__rowset__
     return self.__dataset__(
-        materialize(rows, url, message=message, storage_options=storage_options)
+        materialize(rows, url, encode=encode, message=message, storage_options=storage_options)
     )

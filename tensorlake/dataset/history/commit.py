@@ -23,6 +23,7 @@ class Commit:
         digest: Digest of its log entry, 40 hex digits.
         parents: The versions it is based on.
         changes: Changes, as recorded: rows appended, ranges updated and deleted.
+        is_expired: Whether the version had expired when the log was read.
     """
 
     version: str
@@ -36,6 +37,7 @@ class Commit:
     keys: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tensor_names: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    is_expired: bool = field(default=False, compare=False)
 
     @classmethod
     def of_entry(
@@ -45,6 +47,7 @@ class Commit:
         *,
         names: Mapping[str, str] | None = None,
         latest: dt.datetime | None = None,
+        is_expired: bool = False,
     ) -> Commit:
         """Show a log entry as a commit.
 
@@ -53,6 +56,7 @@ class Commit:
             branch: The branch whose log has it.
             names: Names of tensors by id, for an entry whose schema is stored in a page of its own.
             latest: When it was published at the latest, as one that followed it shows.
+            is_expired: Whether it has expired.
         """
         time = time_of(entry)
         return cls(
@@ -67,6 +71,7 @@ class Commit:
             keys=tuple(entry.keys),
             meta=entry.meta,
             tensor_names=tensor_names(entry) or names or {},
+            is_expired=is_expired,
         )
 
     def __repr__(self) -> str:
@@ -102,7 +107,8 @@ class Commit:
 
     def __str__(self) -> str:
         when = human_time(self.time)
-        return f"{self.version}  {when}  {self.author}  {self.message}   {self.summary()}"
+        expired = "   (expired)" if self.is_expired else ""
+        return f"{self.version}  {when}  {self.author}  {self.message}   {self.summary()}{expired}"
 
 
 def tensor_names(entry: Entry | EntryLine) -> dict[str, str]:

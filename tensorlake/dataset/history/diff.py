@@ -118,8 +118,7 @@ def _rows_of(snapshot: Snapshot) -> tuple[RowIdRuns, Shown]:
 
 
 def _rows_at(session: Session, snapshot: Snapshot, physical: Int64Array) -> RowSet:
-    columns = tuple(spec.name for spec in snapshot.schema.tensors)
-    return RowSet(session, Selection(snapshot, columns, snapshot.rows_of(physical)))
+    return RowSet(session, Selection(snapshot, snapshot.schema.stored, snapshot.rows_of(physical)))
 
 
 def _changed(

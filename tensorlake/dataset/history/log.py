@@ -23,6 +23,7 @@ from tensorlake.errors import CorruptionError, VersionNotFoundError, shown, show
 from tensorlake.format import Entry, EntryLine, entry_path
 from tensorlake.quantities import checked_integer, plural
 from tensorlake.storage import ForkLock, Store, runtime
+from tensorlake.versions import BranchLog, fence_of
 
 __all__ = ["Log", "commit_graph", "commits_to"]
 
@@ -131,11 +132,13 @@ async def commits_to(
     """Yield the commits up to a version, newest first, in pages; about ``limit`` of them."""
     size = FIRST_PAGE if limit is None else max(1, min(limit, LARGEST_PAGE))
     at: tuple[str, Entry | EntryLine] | None = (branch, head)
+    newest: Entry | None = head
     names = tensor_names(head)  # reads schemas that are too large for their entries
     latest: dt.datetime | None = None  # an entry is older than those that follow it
     while at is not None:
         name, upper = at
         oldest = upper
+        kept = 0 if newest is None else fence_of(newest).expired_before
         stop = upper.seq + 1
         while stop > 0:
             start = max(stop - size, 0)
@@ -147,7 +150,10 @@ async def commits_to(
             oldest = lines[-1] if lines else oldest
             page: list[Commit] = []
             for line in lines:
-                page.append(Commit.of_entry(line, name, names=names, latest=latest))
+                is_expired = line.seq < kept
+                page.append(
+                    Commit.of_entry(line, name, names=names, latest=latest, is_expired=is_expired)
+                )
                 latest = page[-1].time
             yield page
             stop, size = start, min(2 * size, LARGEST_PAGE)
@@ -155,6 +161,7 @@ async def commits_to(
         at = None
         if source is not None:
             at = (source.branch, await read_line(store, source.branch, source.seq))
+            newest = await BranchLog(store, source.branch).head()
 
 
 async def read_line(store: Store, branch: str, seq: int) -> EntryLine:

@@ -21,7 +21,7 @@ from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.commit import SCHEMA_WORDS, Commit
 from tensorlake.dataset.history.versions import resolved
 from tensorlake.errors import InvalidInputError, InvalidStateError, UncommittedChangesError, shown
-from tensorlake.format import Changes, ChunkKind, TensorSpec, row_ids, rows_of, txid_of
+from tensorlake.format import Changes, ChunkKind, Schema, TensorSpec, row_ids, rows_of, txid_of
 from tensorlake.indexes import PREFIX
 from tensorlake.quantities import check_flags, plural
 from tensorlake.reading import Reader, Snapshot
@@ -29,9 +29,11 @@ from tensorlake.storage import runtime
 from tensorlake.types import Column, RaggedColumn, UniformColumn, in_same_terms
 from tensorlake.versions import (
     DisputedCells,
+    DisputedRows,
     MergedGroups,
     MergeOutcome,
     MergeRequest,
+    Ranges,
     State,
     Version,
     describe_conflicts,
@@ -41,6 +43,8 @@ from tensorlake.versions import (
 
 __all__ = [
     "Cells",
+    "Disputed",
+    "DisputedRow",
     "MergeConflict",
     "MergeReport",
     "OnConflict",
@@ -80,6 +84,33 @@ class MergeConflict:
     base: Any
     ours: Any
     theirs: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DisputedRow:
+    """A row that one branch deleted and the other changed.
+
+    Attributes:
+        row_id: Its identity, ``<txid>:<offset>``.
+        deleted_by: The side that deleted it.
+        version: The version that still has it.
+        row: Its number there.
+        tensors: The tensors that were changed.
+    """
+
+    row_id: str
+    deleted_by: Literal["ours", "theirs"]
+    version: str
+    row: int
+    tensors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disputed:
+    """The decisions that a merge requires: cells that both changed, rows that one deleted."""
+
+    cells: list[MergeConflict]
+    rows: list[DisputedRow]
 
 
 OnConflict = Literal["error", "ours", "theirs"] | Callable[[MergeConflict], Any]
@@ -200,8 +231,12 @@ def merge(
     on_conflict: OnConflict = "error",
     tensors: Sequence[str] | None = None,
     dry_run: bool = False,
+    rows: Mapping[str, Literal["ours", "theirs"]] | None = None,
 ) -> MergeReport:
-    """Merge a branch, or any version, into the handle's branch; the handle moves to the result."""
+    """Merge a branch, or any version, into the handle's branch; the handle moves to the result.
+
+    ``rows`` has, by row id, the side that decides a row that one deleted and the other changed.
+    """
     check_flags(dry_run=dry_run)
     is_other = not isinstance(on_conflict, str) and not callable(on_conflict)
     if is_other or (not callable(on_conflict) and on_conflict not in ("error", "ours", "theirs")):
@@ -227,7 +262,7 @@ def merge(
             session.log,
             session.packs,
             theirs,
-            MergeRequest(decide, wanted),
+            MergeRequest(decide, wanted, rows),
             cells,
             head=session.head,
             message=f"merge {named}{theirs.name}",
@@ -240,10 +275,12 @@ def merge(
         return _report(session, outcome)
 
 
-def list_disputed(session: Session, name: str, *, most: int) -> list[MergeConflict]:
-    """Read the cells that a merge would have to decide, up to `most`; nothing is published.
+def list_disputed(session: Session, name: str, *, most: int) -> Disputed:
+    """Read what a merge would have to decide, up to `most` of each; nothing is published.
 
-    Cells of media are left out: they are large, and a person decides them by looking at both.
+    Cells of tensors that are ``per`` one another are listed together: where one is disputed, so
+    are all that differ. Cells of media are left out: they are large, and a person decides them by
+    looking at both.
     """
     found: list[MergeConflict] = []
     cells = Cells(session)
@@ -260,16 +297,18 @@ def list_disputed(session: Session, name: str, *, most: int) -> list[MergeConfli
             session.log,
             session.packs,
             theirs,
-            MergeRequest(decide),
+            MergeRequest(decide, rows={}),
             cells,
             head=session.head,
             message="",
             dry_run=True,
         )
-        for disputed in () if outcome.plan is None else outcome.plan.disputed:
+        plan = outcome.plan
+        for disputed in () if plan is None else plan.disputed:
             if len(found) < most and not disputed.tensor.spec.type.is_media:
                 decide(disputed.first(most - len(found)))
-    return found
+        rows = [row for some in (plan.disputed_rows if plan else ()) for row in cells.rows(some)]
+    return Disputed(found, rows[:most])
 
 
 def _ids(theirs: Version, names: Sequence[str]) -> frozenset[str]:
@@ -359,11 +398,19 @@ class Cells:
         name = self._spec(version, tensor_id).name
         return self._reader(version).read(name, rows, decode=decode)
 
-    def verify(self, state: State, changed: Mapping[str, Int64Array]) -> None:
-        """Refuse a row that would get labels from one version and boxes from the other."""
+    def verify(
+        self,
+        state: State,
+        changed: Mapping[str, Int64Array],
+        touched: Mapping[str, Ranges],
+        before: Schema,
+    ) -> None:
+        """Refuse a row that breaks a constraint, or has labels of one version, boxes of another."""
+        snapshot = Snapshot(state, self._session.packs, version="the merge", digest="")
+        if state.schema.constraints:
+            self._session.constraints(self._session, snapshot, touched, before)
         if not changed:
             return
-        snapshot = Snapshot(state, self._session.packs, version="the merge", digest="")
         check_rows(
             self._session.reader(snapshot),
             changed,
@@ -402,6 +449,13 @@ class Cells:
             return spec.type.convert(answers, tensor=spec.name, call="merge(on_conflict=)")
 
         return decide
+
+    def rows(self, disputed: DisputedRows) -> Iterator[DisputedRow]:
+        """Name rows that one side deleted, in the version that still has them."""
+        version, physical = disputed.shown
+        numbers = runtime.run(rows_of(version.state.rows, physical, self._session.packs.pages))
+        for row_id, row, tensors in zip(disputed.ids, numbers, disputed.tensors, strict=True):
+            yield DisputedRow(row_id, disputed.deleted_by, version.name, int(row), tensors)
 
     def _values(
         self, side: tuple[Version, Int64Array] | None, tensor_id: str, count: int

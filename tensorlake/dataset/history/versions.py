@@ -70,13 +70,17 @@ def at(session: Session, version: str | dt.datetime) -> Session:
     """Open another version of the same dataset."""
     is_mirror = session.mirror_of is not None
     found = resolved(session, version, follows_hint=is_mirror)
-    return Session(
+    made = Session(
         session.store,
         replace(found, mirror_of=session.mirror_of),
         read_only=session.why_read_only is not None,
         options=session.options,
         chunks=session.chunks,
+        links=session.packs.links,
     )
+    made.functions, made.narrowed = session.functions, session.narrowed
+    made.expressions, made.constraints = session.expressions, session.constraints
+    return made
 
 
 def branch(session: Session, name: str, version: str | dt.datetime | None) -> Session:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,13 +13,16 @@ import numpy as np
 from tensorlake.dataset.core.item_counts import Uneven, uneven_rows
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.maintenance.indexes import rebuilt_indexes
+from tensorlake.dataset.maintenance.links import link_findings
 from tensorlake.errors import (
+    AccessError,
     CorruptionError,
     CorruptSampleError,
     DatasetNotFoundError,
     ReadOnlyError,
     SchemaError,
     SnapshotExpiredError,
+    StorageError,
     UncommittedChangesError,
     UnsupportedFeatureError,
 )
@@ -26,6 +30,7 @@ from tensorlake.format import COPYING, DESCRIPTOR, MAIN, Entry, TensorSpec, entr
 from tensorlake.quantities import human_nbytes, plural
 from tensorlake.reading import ChunkCache, Reader, Snapshot
 from tensorlake.storage import Store, open_store, runtime
+from tensorlake.types import Link
 from tensorlake.versions import (
     BranchLog,
     Checked,
@@ -122,7 +127,13 @@ class CheckReport:
 
 
 def check(
-    session: Session, *, full: bool, decode: bool, repair: bool, progress: bool | None
+    session: Session,
+    *,
+    full: bool,
+    decode: bool,
+    repair: bool,
+    links: bool,
+    progress: bool | None,
 ) -> CheckReport:
     """Verify the dataset behind a handle, after repairing it if requested."""
     if repair:
@@ -137,7 +148,15 @@ def check(
     )
     if repair and session.is_writable:
         session.refresh()
-    return report
+    if not links:
+        return report
+    found, samples = link_findings(session), report.samples
+    if decode:
+        known = {one.object for one in found}
+        for bad, count in _bad_linked_samples(session):
+            found += [one for one in bad if one.object not in known]
+            samples += count
+    return replace(report, findings=(*report.findings, *found), samples=samples)
 
 
 def check_url(
@@ -243,7 +262,7 @@ def _newest_versions(store: Store) -> Iterator[Reader]:
 
 
 def _uneven_rows(store: Store) -> list[Finding]:
-    """Find rows with more or fewer labels than boxes, which older writers could commit."""
+    """Find rows whose labels do not fit their boxes or images; older writers could commit them."""
     found: list[Finding] = []
     for reader in _newest_versions(store):
         try:
@@ -259,7 +278,7 @@ def _uneven(one: Uneven, version: str) -> Finding:
         None,
         str(one),
         "damage",
-        f"give the row as many: ds[{one.name!r}][{one.row}] = …, or"
+        f"give the row {one.wanted}: ds[{one.name!r}][{one.row}] = …, or"
         f" ds[{one.items!r}][{one.row}] = …, and commit",
     )
 
@@ -269,8 +288,19 @@ def _bad_samples(store: Store) -> Iterator[tuple[list[Finding], int]]:
     for reader in _newest_versions(store):
         snapshot = reader.snapshot
         for spec in snapshot.schema.tensors:
-            if not spec.type.is_media:
-                continue
+            if not spec.type.is_media or isinstance(spec.type, Link):
+                continue  # files elsewhere are checked by links=True
+            for start in range(0, snapshot.num_rows, DECODED_ROWS):
+                rows = np.arange(start, min(snapshot.num_rows, start + DECODED_ROWS))
+                yield _decoded(reader, snapshot, spec, rows), len(rows)
+
+
+def _bad_linked_samples(session: Session) -> Iterator[tuple[list[Finding], int]]:
+    """Read and decode the linked files of the handle's version, a few at a time."""
+    snapshot = session.committed
+    reader = session.reader(snapshot)
+    for spec in snapshot.schema.tensors:
+        if isinstance(spec.type, Link):
             for start in range(0, snapshot.num_rows, DECODED_ROWS):
                 rows = np.arange(start, min(snapshot.num_rows, start + DECODED_ROWS))
                 yield _decoded(reader, snapshot, spec, rows), len(rows)
@@ -281,12 +311,23 @@ async def _newest(store: Store, branch: str, packs: PackReader) -> Entry | None:
     return None if head is None else await loaded(head, packs)
 
 
+def _decode(reader: Reader, spec: TensorSpec, physical: np.ndarray) -> None:
+    """Decode samples, and drop them; those that are read lazily a block at a time."""
+    if not spec.type.is_lazy:
+        reader.read(spec.name, physical)
+        return
+    for source in reader.samples(spec.name, physical):
+        if source is not None:
+            deque(spec.type.handle_class(spec.type.handle_type, source).blocks(), maxlen=0)
+
+
 def _decoded(
     reader: Reader, snapshot: Snapshot, spec: TensorSpec, rows: np.ndarray
 ) -> list[Finding]:
+    elsewhere = (StorageError, AccessError) if isinstance(spec.type, Link) else ()
     try:
-        reader.read(spec.name, snapshot.physical(rows))  # decoded, and dropped
-    except CorruptSampleError as error:
+        _decode(reader, spec, snapshot.physical(rows))
+    except (CorruptSampleError, *elsewhere) as error:
         if len(rows) > 1:
             return [
                 found for row in rows for found in _decoded(reader, snapshot, spec, np.array([row]))

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any, Literal
 
 from tensorlake.dataset.core.progress import Progress
-from tensorlake.errors import InvalidInputError, shown
+from tensorlake.errors import InvalidInputError, SnapshotExpiredError, shown
 from tensorlake.quantities import check_flags, checked_integer, human_nbytes, plural
 from tensorlake.storage import open_store, place_text, runtime
 from tensorlake.versions import PACKS_AT_ONCE, copy_dataset
@@ -76,6 +76,8 @@ def copy(
     An incomplete copy is not a dataset: it cannot be opened, only finished by the same call, or
     removed by ``tl.delete``. A complete copy is an independent dataset with the same branches,
     commits, digests, tags and row ids. Packs that the target has already are not copied again.
+    Versions that the source has forgotten do not open in the target either; a mirror loses their
+    packs once the source has.
 
     Args:
         src: URL of the dataset.
@@ -96,6 +98,7 @@ def copy(
         DatasetNotFoundError: There is none at ``src``.
         InvalidInputError: ``dst`` has another dataset, or a diverged one; or the number of workers
             is invalid.
+        SnapshotExpiredError: ``version`` has expired, for example because its branch has ended.
         CorruptionError: A pack of the source is damaged; run ``check`` on it.
 
     Example:
@@ -141,6 +144,12 @@ def copy(
                 progress=advanced,
             )
         )
+    except SnapshotExpiredError as error:
+        if version is None:
+            raise
+        raise SnapshotExpiredError(
+            f"copy(version={shown(version)}): {error}", **error.facts
+        ) from error
     finally:
         if described is not None:
             described.__exit__()

@@ -13,20 +13,38 @@ chunks until they are moved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.core.row_identity import ids_of, physical_of, rows_of_ids
-from tensorlake.dataset.core.rowset import RowSet, everything
+from tensorlake.dataset.core.row_identity import (
+    id_of_text,
+    ids_of,
+    is_id_text,
+    physical_of,
+    rows_of_ids,
+    text_of_id,
+)
+from tensorlake.dataset.core.rowset import RowSet, everything, rowset_of
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history import versions as versioning
-from tensorlake.dataset.maintenance.forgotten import ForgetReport, Forgotten, read_forgotten
+from tensorlake.dataset.maintenance.forgotten import (
+    ForgetReport,
+    Forgotten,
+    joined_reports,
+    read_forgotten,
+)
+from tensorlake.dataset.maintenance.forgotten_texts import Texts
 from tensorlake.dataset.maintenance.indexes import rebuild_indexes
 from tensorlake.dataset.maintenance.optimize import leave_packs
-from tensorlake.dataset.maintenance.trace import held_by, id_of_text, readable_versions, text_of_id
+from tensorlake.dataset.maintenance.redacted import keep_redacted, names_of, redact_runs
+from tensorlake.dataset.maintenance.trace import (
+    held_by,
+    readable_versions,
+)
 from tensorlake.dataset.query.run import run_where
 from tensorlake.dataset.write import staging
 from tensorlake.errors import (
@@ -78,53 +96,130 @@ def forget(dataset: Any, session: Session, where: Any, *, finish: bool) -> Forge
             " before: ds.forget(finish=True)",
             argument="where",
         )
-    if where is not None:
-        _begin(dataset, session, where)
+    meant = set[str]() if where is None else _begin(dataset, session, where)
     pending = [one for one in read_forgotten(session.store) if not one.is_finished]
-    for one in pending:
-        if one.cleaned is None:
-            _clean(session, one)
+    begun = [one for one in pending if one.cleaned is None]
+    for one in begun:
+        _clean(session, one)
     session.refresh()
     if finish:
         _finish(session, pending)
-    names = {one.id for one in pending}
-    return _joined([one for one in read_forgotten(session.store) if one.id in names])
+    own = pending if finish else [one for one in begun if not meant.isdisjoint(one.rows)]
+    names = {one.id for one in own or pending}
+    report = joined_reports([one for one in read_forgotten(session.store) if one.id in names])
+    return replace(report, is_new=bool(own))
 
 
-def _begin(dataset: Any, session: Session, where: Any) -> None:
-    """Record the rows that meet a condition in any version, and are not recorded yet."""
-    found = [ids_of(session.committed, _matching(everything(session), where))]
-    states: set[int] = set()
-    for _, snapshot in _all_versions(session):
-        key = hash((str(snapshot.state.rows), str(snapshot.state.roots)))
-        if key in states:
-            continue
-        states.add(key)
-        rows = everything(versioning.at(session, snapshot.version))
-        try:
-            found.append(ids_of(snapshot, _matching(rows, where)))
-        except QueryError:  # a tensor of the condition was not there yet
-            continue
-    ids = np.unique(np.concatenate(found))
-    known = {row for one in read_forgotten(session.store) for row in one.rows}
+def _begin(dataset: Any, session: Session, where: Any) -> set[str]:
+    """Record the rows that are meant and are not recorded yet; take texts of them out of runs.
+
+    Returns:
+        The ids of all rows that are meant.
+    """
+    ids = _wanted(session, where)
+    recorded = read_forgotten(session.store)
+    known = {row for one in recorded for row in one.rows}
+    begun = {row for one in recorded if one.cleaned is None for row in one.rows}  # to be continued
     still = np.zeros(len(ids), np.bool_)
     for _, snapshot in _all_versions(session):
         still |= rows_of_ids(ids, snapshot) >= 0
-    is_new = np.array([text_of_id(one) not in known for one in ids], np.bool_)
-    ids = ids[is_new | still]
-    if not len(ids):
-        return
-    packs: set[PackId] = set()
+    texts_of = list(map(text_of_id, ids))
+    is_new = np.array([one not in known for one in texts_of], np.bool_)
+    is_begun = np.array([one in begun for one in texts_of], np.bool_)
+    texts = Texts.of_condition(where)
+    packs, bounded, branches = set[PackId](), set[str](), set[str]()
+    new = ids[(is_new | still) & ~is_begun]
     for entry, snapshot in _all_versions(session):
         physical = physical_of(ids, snapshot)
-        if (physical >= 0).any():
-            packs |= _packs_with(session.reader(snapshot), entry, physical[physical >= 0])
-    Forgotten.begin(session.store, sorted(map(str, packs)), held_by(dataset, ids))
+        physical = physical[physical >= 0]
+        if not len(physical):
+            continue
+        reader = session.reader(snapshot)
+        texts.add_values(reader, snapshot.rows_of(physical))
+        physical = physical_of(new, snapshot)
+        found = _packs_with(reader, entry, physical[physical >= 0]) if len(new) else set[PackId]()
+        if found:
+            packs |= found
+            branches.add(snapshot.version.rpartition("@")[0])
+            bounded |= {spec.name for spec in snapshot.schema if not spec.type.personal}
+    runs = texts.runs_with(session.store)
+    if len(new):
+        names = _names_with(session, new, packs)
+        begun_now: dict[str, Any] = {
+            "packs": sorted(map(str, packs)),
+            "branches": sorted(branches),
+            "bounded": sorted(bounded),
+            "names": names,
+            "renamed": names_of(session, names),
+            "run_tags": redact_runs(session, dataset, new),
+            "redacted": sorted(runs),
+        }
+        Forgotten.begin(session.store, held_by(dataset, new, with_ended=True), begun_now)
+    texts.redact(session.store, runs)
+    return set(texts_of)
+
+
+def _wanted(session: Session, where: Any) -> Ids:
+    """Return the ids of the rows that are meant: by a condition in any version, a view, or ids.
+
+    Raises:
+        QueryError: No version has what the condition names.
+        InvalidInputError: The view is of another dataset, or an id is not one.
+    """
+    if hasattr(where, "__rowset__"):
+        rows = rowset_of(where)
+        if rows.url != session.store.url or not rows.has_rows:
+            what = f"rows of {rows.url!r}" if rows.has_rows else "aggregates"
+            raise InvalidInputError(
+                f"forget() of {session.store.url!r} got {what}\ngive a view of its rows",
+                argument="where",
+            )
+        selection = rows.selection
+        return np.unique(ids_of(selection.snapshot, selection.physical(selection.all_positions())))
+    if isinstance(where, str) and is_id_text(where):
+        where = [where]
+    if isinstance(where, list | tuple | np.ndarray):
+        texts = [str(one) for one in where]
+        if not texts:
+            raise InvalidInputError("forget() got no row ids\ngive them as row_ids lists them")
+        return np.unique(np.concatenate([np.zeros(0, ROW_ID), *map(id_of_text, texts)]))
+    found: list[Ids] = []
+    failed: list[QueryError] = []
+    states: set[int] = set()
+    versions = [(session, session.committed)]
+    versions += [(None, snapshot) for _, snapshot in _all_versions(session)]
+    for own, snapshot in versions:
+        key = hash((str(snapshot.state.rows), str(snapshot.state.roots), str(snapshot.schema)))
+        if key in states:
+            continue
+        states.add(key)
+        rows = everything(own or versioning.at(session, snapshot.version))
+        try:
+            found.append(ids_of(snapshot, _matching(rows, where)))
+        except QueryError as error:  # this version lacks a tensor of the condition
+            failed.append(error)
+    if not found:
+        raise failed[0]
+    return np.unique(np.concatenate(found))
+
+
+def _names_with(session: Session, ids: Ids, packs: set[PackId]) -> list[str]:
+    """Return the tags and saved views of versions that have chunks of rows."""
+    names: list[str] = []
+    for name, named in {**versioning.tags(session), **versioning.views(session)}.items():
+        found = versioning.resolved(session, named.version)
+        entry = runtime.run(loaded(found.entry, session.packs))
+        snapshot = Snapshot.of_entry(entry, session.packs, branch=found.branch)
+        physical = physical_of(ids, snapshot)
+        physical = physical[physical >= 0]
+        if len(physical) and _packs_with(session.reader(snapshot), entry, physical) & packs:
+            names.append(name)
+    return names
 
 
 def _all_versions(session: Session) -> Iterator[tuple[Entry, Snapshot]]:
     """List the versions that can be read: those of branches, then those with a name."""
-    yield from readable_versions(session)
+    yield from readable_versions(session, with_ended=True)
     for named in {**versioning.tags(session), **versioning.views(session)}.values():
         found = versioning.resolved(session, named.version)
         entry = runtime.run(loaded(found.entry, session.packs))
@@ -156,22 +251,52 @@ def _clean(session: Session, one: Forgotten) -> None:
     """Remove rows from every branch and name, and expire the versions that have them."""
     ids = np.concatenate([np.zeros(0, ROW_ID), *map(id_of_text, one.rows)])
     packs = {PackId.parse(pack) for pack in one.packs}
+
+    def without(there: Session) -> None:
+        if not _is_clean(there, ids, packs):
+            _clean_branch(there, ids, packs)
+
+    left = keep_redacted(session, ids, one.id[:8], one.renamed, one.run_tags, without)
     clean = dict[str, int]()
     for branch in runtime.run(readable_branch_names(session.store)):
         there = versioning.at(session, branch)
-        if (physical_of(ids, there.committed) >= 0).any():
+        if not there.is_writable:  # it has ended, and with it all its versions
+            if branch in one.branches:
+                clean[branch] = there.head.seq + 1
+            continue
+        is_clean = _is_clean(there, ids, packs)
+        if not is_clean:
             _clean_branch(there, ids, packs)
+        if not is_clean or branch in {*one.branches, *left}:
             clean[branch] = int(there.committed.version.rpartition("@")[2])
-    deleted: list[str] = []
-    for name, named in {**versioning.tags(session), **versioning.views(session)}.items():
-        branch, _, number = named.version.rpartition("@")
-        has_rows = (physical_of(ids, versioning.snapshot_at(session, named.version)) >= 0).any()
-        if has_rows and int(number) < clean.get(branch, int(number) + 1):
+    named = {**versioning.tags(session), **versioning.views(session)}
+    deleted = [*one.names]
+    for name, found in named.items():
+        branch, _, number = found.version.rpartition("@")
+        has_rows = (physical_of(ids, versioning.snapshot_at(session, found.version)) >= 0).any()
+        is_since = has_rows and int(number) < clean.get(branch, 0)
+        if name in one.names or is_since:
             versioning.delete_tag(session, name)
             deleted.append(name)
     for branch, number in clean.items():
         runtime.run(expire_before(session.store, branch, number))
-    one.put_cleaned(session.store, clean, deleted)
+    one.put_cleaned(session.store, clean, list(dict.fromkeys(deleted)))
+
+
+def _is_clean(session: Session, ids: Ids, packs: set[PackId]) -> bool:
+    """Whether a branch's newest version neither shows rows nor refers to their packs."""
+    snapshot = session.committed
+    if not (physical_of(ids, snapshot) >= 0).any():
+        return True
+    if (rows_of_ids(ids, snapshot) >= 0).any():
+        return False
+    entry = runtime.run(loaded(session.head, session.packs))
+
+    async def refers() -> bool:
+        await runtime.to_loop()
+        return any([one.pack in packs async for one in iter_references(entry, session.packs)])
+
+    return not runtime.run(refers())
 
 
 def _clean_branch(session: Session, ids: Ids, packs: set[PackId]) -> None:
@@ -225,37 +350,3 @@ def _finish(session: Session, pending: Iterable[Forgotten]) -> None:
         )
     for one in cleaned:
         one.put_report(store, one.report)
-
-
-def _joined(parts: list[Forgotten]) -> ForgetReport:
-    reports = [one.report for one in parts]
-    if len(reports) == 1:
-        return reports[0]
-    if not reports:
-        return ForgetReport()
-    held = [one.held for one in reports]
-    first, *_ = held
-    runs = {
-        name: tuple(sorted({step for one in held for step in one.runs.get(name, ())}))
-        for name in dict.fromkeys(name for one in held for name in one.runs)
-    }
-
-    def all_of(name: str, of: Iterable[Any]) -> Any:
-        return tuple(dict.fromkeys(value for one in of for value in getattr(one, name)))
-
-    together = type(first)(
-        all_of("row_ids", held),
-        all_of("versions", held),
-        all_of("tags", held),
-        all_of("views", held),
-        runs,
-        {name: why for one in held for name, why in one.unknown.items()},
-    )
-    return ForgetReport(
-        all_of("rows", reports),
-        together,
-        all_of("deleted", reports),
-        all_of("packs", reports),
-        all_of("bounds", reports),
-        is_finished=all(one.is_finished for one in reports),
-    )

@@ -126,8 +126,16 @@ def create_index(
             )
     reader = session.reader(session.snapshot())
     spec = reader.snapshot.spec(column)
+    if spec.is_virtual:
+        raise InvalidInputError(
+            f"create_index({shown(column)}): it is computed by an expression, and an index covers"
+            " stored cells\nindex a column that it reads, or store its values by a function:"
+            " add_tensor(…, compute=function, inputs=[…])",
+            tensor=column,
+        )
     chosen = kind_for(spec, kind)
-    name = spec.name if name is None else name
+    parameters = chosen.options(spec, options)
+    name = ".".join((spec.name, *parameters.get("path", ()))) if name is None else name
     if name in index_names(reader.snapshot):
         raise InvalidInputError(
             f"{session.store.url!r} has an index {name!r} already"
@@ -136,7 +144,6 @@ def create_index(
         )
     with session.lock:
         session.staging()  # it can be written
-    parameters = chosen.options(spec, options)
     rows = Rows(spec, _stored_rows(reader, spec), reader)
     _stage(session, name, chosen, reader, spec, chosen.build(rows, parameters))
 
@@ -276,7 +283,7 @@ def _updated(
 def _built_again(reader: Reader, group: ColumnGroup, kind: IndexKind, spec: TensorSpec) -> Built:
     """Build an index again, with the options that it was made with."""
     made: Any = group.parameters.get(MADE, {})
-    known = kind.options(spec, {})
+    known = kind.options(spec, {"path": made["path"]} if "path" in made else {})  # has no default
     options = kind.options(spec, {key: value for key, value in made.items() if key in known})
     return kind.build(Rows(spec, _stored_rows(reader, spec), reader), options)
 
@@ -329,10 +336,10 @@ def _stage(
     session: Session, name: str, kind: IndexKind, reader: Reader, spec: TensorSpec, built: Built
 ) -> None:
     """Store the parts, and stage the group; parts of the group that it replaces are dropped."""
-    specs = {
-        part: TensorSpec.new(part, one.type, codecs=one.codecs, chunk_nbytes=one.chunk_nbytes)
-        for part, one in built.parts.items()
-    }
+    specs: dict[str, TensorSpec] = {}
+    for part, one in built.parts.items():
+        own = replace(one.type, personal=spec.type.personal)
+        specs[part] = TensorSpec.new(part, own, codecs=one.codecs, chunk_nbytes=one.chunk_nbytes)
     with session.lock:
         staging = session.staging()
         roots: dict[str, Root[Extents]] = {}

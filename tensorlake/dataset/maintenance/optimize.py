@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.progress import Progress
-from tensorlake.dataset.core.rowset import RowSet
+from tensorlake.dataset.core.rowset import everything
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.maintenance.indexes import update_indexes
 from tensorlake.errors import (
@@ -22,7 +22,7 @@ from tensorlake.errors import (
 )
 from tensorlake.format import PackId, TensorSpec
 from tensorlake.quantities import human_nbytes, plural
-from tensorlake.reading import Reader, Selection
+from tensorlake.reading import Reader
 from tensorlake.storage import runtime
 from tensorlake.types import Column
 from tensorlake.versions import (
@@ -231,9 +231,7 @@ def _positions_in_order(session: Session, order_by: str) -> Int64Array:
             'name tensors or expressions, as after ORDER BY: "label, score DESC"'
         )
     snapshot = session.committed
-    names = tuple(spec.name for spec in snapshot.schema.tensors)
-    described = RowSet(session, Selection(snapshot, names))
-    rows = run_query(described, f"ORDER BY {order_by}", {}).selection.rows
+    rows = run_query(everything(session), f"ORDER BY {order_by}", {}).selection.rows
     if rows is None or len(rows) != snapshot.num_rows:
         raise InvalidInputError(
             f"optimize(order_by={shown(order_by)}): an order keeps every row\n"

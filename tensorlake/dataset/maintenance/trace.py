@@ -9,39 +9,50 @@ Versions with equal row selections are looked up once. Copies elsewhere are not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.dataset.core.row_identity import ids_of, matched_ids, rows_of_ids
+from tensorlake.dataset.core.row_identity import (
+    id_of_text,
+    ids_of,
+    matched_ids,
+    rows_of_ids,
+    text_of_id,
+)
 from tensorlake.dataset.core.rowset import HasViews, rowset_of
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.dataset.query.saved_views import open_saved
 from tensorlake.dataset.runs.places import Runs
-from tensorlake.errors import InvalidInputError, TensorlakeError, shown
-from tensorlake.format import ROW_ID, Entry, txid_of
+from tensorlake.errors import (
+    SnapshotExpiredError,
+    TensorlakeError,
+)
+from tensorlake.format import ROW_ID, Entry
 from tensorlake.quantities import checked_integer, plural
 from tensorlake.reading import Snapshot
 from tensorlake.storage import runtime
-from tensorlake.versions import BranchLog, fence_of, loaded, readable_branch_names
+from tensorlake.versions import (
+    BranchLog,
+    fence_of,
+    forgotten_before,
+    loaded,
+    readable_branch_names,
+)
 
 __all__ = [
     "Trace",
     "VersionRange",
     "held_by",
-    "id_of_text",
+    "merged_ranges",
     "readable_versions",
-    "text_of_id",
     "trace",
 ]
-
-TXID_DIGITS = 32
-WORD_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,8 @@ class Trace:
     unknown: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __str__(self) -> str:
-        rows = plural(len(self.row_ids), "row")
+        count = len(self.row_ids)
+        rows = plural(count, "row") if count == 1 else f"any of {count:,} rows"
         lines = [
             f"versions with {rows}: {', '.join(map(str, self.versions)) or 'none'}",
             f"tags: {', '.join(self.tags) or 'none'}",
@@ -112,10 +124,11 @@ def trace(dataset: HasViews[Any], row: int | str) -> Trace:
     return held_by(dataset, ids)
 
 
-def held_by(dataset: HasViews[Any], ids: npt.NDArray[Any]) -> Trace:
-    """Find all that holds one of some rows."""
+def held_by(dataset: HasViews[Any], ids: npt.NDArray[Any], *, with_ended: bool = False) -> Trace:
+    """Find all that holds one of some rows, also on deleted branches if these are asked for."""
     session = rowset_of(dataset).session
-    versions = tuple(_ranges(session, lambda snapshot: _shows(snapshot, ids)))
+    listed = readable_versions(session, with_ended=with_ended)
+    versions = tuple(_ranges(listed, lambda snapshot: _shows(snapshot, ids)))
     tags = [
         name
         for name in versioning.tags(session)
@@ -129,7 +142,7 @@ def held_by(dataset: HasViews[Any], ids: npt.NDArray[Any]) -> Trace:
     steps, unknown = dict[str, tuple[int, ...]](), dict[str, str]()
     for name, run in Runs(session.store, dataset).items():
         try:
-            found = run.steps_with(ids)
+            found = run.history.steps_with(ids)
         except TensorlakeError as error:
             unknown[name] = str(error).splitlines()[0]
             continue
@@ -139,28 +152,45 @@ def held_by(dataset: HasViews[Any], ids: npt.NDArray[Any]) -> Trace:
     return Trace(texts, versions, tuple(tags), tuple(views), steps, unknown)
 
 
-def readable_versions(session: Session) -> Iterator[tuple[Entry, Snapshot]]:
-    """List the versions of all branches that have not expired, oldest first."""
+def readable_versions(
+    session: Session, *, with_ended: bool = False
+) -> Iterator[tuple[Entry, Snapshot]]:
+    """List the versions of all branches that have not expired, oldest first.
+
+    Args:
+        session: A session of the dataset.
+        with_ended: Also those of deleted branches, as far as they have not been collected.
+    """
     for branch in runtime.run(readable_branch_names(session.store)):
-        for entry in _entries(session, branch):
-            full = runtime.run(loaded(entry, session.packs))
-            yield full, Snapshot.of_entry(full, session.packs, branch=branch)
+        for entry in _entries(session, branch, with_ended=with_ended):
+            try:
+                full = runtime.run(loaded(entry, session.packs))
+                snapshot = Snapshot.of_entry(full, session.packs, branch=branch)
+                if with_ended:
+                    rows_of_ids(np.zeros(1, ROW_ID), snapshot)
+            except SnapshotExpiredError:  # of a deleted branch, and collected
+                continue
+            yield full, snapshot
 
 
-def _entries(session: Session, branch: str) -> list[Entry]:
+def _entries(session: Session, branch: str, *, with_ended: bool) -> list[Entry]:
     log = BranchLog(session.store, branch)
 
     async def read() -> list[Entry]:
         head = await log.head()
-        if head is None or not head.has_body or head.kind == "end":
+        if head is None or not head.has_body or (head.kind == "end" and not with_ended):
             return []
         first = fence_of(head).expired_before
+        if head.kind == "end":  # its versions are not opened any more if rows were forgotten
+            first = max(first, min(await forgotten_before(session.store, branch), head.seq))
         return [one async for one in log.entries(first, head.seq + 1) if one.kind == "commit"]
 
     return runtime.run(read())
 
 
-def _ranges(session: Session, shows: Callable[[Snapshot], bool]) -> Iterator[VersionRange]:
+def _ranges(
+    versions: Iterator[tuple[Entry, Snapshot]], shows: Callable[[Snapshot], bool]
+) -> Iterator[VersionRange]:
     known: list[tuple[Any, bool]] = []  # of the version before
 
     def is_held(snapshot: Snapshot) -> bool:
@@ -170,7 +200,7 @@ def _ranges(session: Session, shows: Callable[[Snapshot], bool]) -> Iterator[Ver
             known[:] = [(key, shows(snapshot))]
         return known[0][1]
 
-    held = ((one.version, is_held(one)) for _, one in readable_versions(session))
+    held = ((one.version, is_held(one)) for _, one in versions)
     split = ((*version.rsplit("@", 1), is_in) for version, is_in in held)
     for (branch, is_in), group in groupby(split, key=lambda one: (str(one[0]), one[2])):
         numbers = [int(number) for _, number, _ in group]
@@ -182,27 +212,17 @@ def _shows(snapshot: Snapshot, ids: npt.NDArray[Any]) -> bool:
     return bool((rows_of_ids(ids, snapshot) >= 0).any())
 
 
-def text_of_id(row_id: Any) -> str:
-    """Return a row id as text ``<txid>:<offset>``."""
-    return f"{txid_of(row_id)}:{int(row_id['offset'])}"
+def merged_ranges(ranges: Iterable[VersionRange]) -> tuple[VersionRange, ...]:
+    """Return ranges of versions as few that do not overlap, sorted.
 
-
-def id_of_text(text: str) -> npt.NDArray[Any]:
-    """Return the row id of its text ``<txid>:<offset>``, as ``view.row_ids`` lists it.
-
-    Raises:
-        InvalidInputError: It is not one.
+    >>> merged_ranges([VersionRange("main", 1, 5), VersionRange("main", 3, 7)])
+    (VersionRange(branch='main', first=1, last=7),)
     """
-    txid, colon, offset = text.partition(":")
-    ids = np.zeros(1, ROW_ID)
-    try:
-        if len(txid) != TXID_DIGITS or not colon:
-            raise ValueError(text)  # noqa: TRY301 - as of the digits below
-        words = int(txid[:WORD_DIGITS], 16), int(txid[WORD_DIGITS:], 16), int(offset)
-        ids["txid_high"], ids["txid_low"], ids["offset"] = words
-    except (ValueError, OverflowError) as error:
-        raise InvalidInputError(
-            f"trace() takes a row number, or a row id as row_ids lists them, got {shown(text)}",
-            actual=text,
-        ) from error
-    return ids
+    merged: list[VersionRange] = []
+    for one in sorted(ranges, key=lambda one: (one.branch, one.first)):
+        last = merged[-1] if merged else None
+        if last is not None and last.branch == one.branch and one.first <= last.last + 1:
+            merged[-1] = replace(last, last=max(last.last, one.last))
+        else:
+            merged.append(one)
+    return tuple(merged)

@@ -62,7 +62,10 @@ def assign(session: Session, name: str, key: Any, values: Any) -> int:
     with session.lock:
         here = everything(session)
         columns = here.selection.columns
+        schema = here.selection.snapshot.schema
         if name not in columns:
+            if name in schema:
+                staging.refuse_virtual(schema[name], call=f"ds[{name!r}][rows] = values")
             members = members_of(name, columns)
             if not members:
                 raise unknown_column(name, columns)

@@ -16,7 +16,6 @@ import tensorlake_query as tql
 from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.item_counts import items_first
 from tensorlake.dataset.core.rowset import RowSet, everything
-from tensorlake.dataset.core.stored_columns import StoredColumn
 from tensorlake.dataset.query.assignment import delete
 from tensorlake.dataset.query.run import NO_LIMITS, QueryLimitError, engine_errors, run_tree
 from tensorlake.dataset.write.staging import all_or_nothing, assign_by_selection, extend
@@ -245,7 +244,6 @@ def _output_name(output: tql.ast.Output) -> str:
 
 
 def _batches(view: RowSet, targets: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    selection, reader = view.selection, view.reader()
     for start in range(0, len(view), BATCH_ROWS):
         positions = np.arange(start, min(start + BATCH_ROWS, len(view)))
         batch: dict[str, Any] = {}
@@ -253,8 +251,7 @@ def _batches(view: RowSet, targets: Mapping[str, str]) -> Iterator[dict[str, Any
             if name in view.computed:
                 batch[target] = _stored_values(view.computed[name].take(positions))
                 continue
-            stored = reader.read(name, selection.physical(positions), decode=False)
-            batch[target] = StoredColumn(view.schema[name], stored)
+            batch[target] = view.stored_column(name, positions)
         yield batch
 
 

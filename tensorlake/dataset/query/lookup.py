@@ -50,9 +50,10 @@ class PositionIndex:
         """Positions that it does not cover, as ranges."""
         return self._unindexed
 
-    def answers(self, op: tql.IndexOperator | tql.IndexOrder) -> bool:
+    def answers(self, op: tql.IndexOperator | tql.IndexOrder, path: tuple[str, ...] = ()) -> bool:
         """Return whether it may answer conditions of an operator, or find the first of an order."""
-        return op in OPERATORS.get(self._opened.kind, frozenset[str]())
+        own = self._opened.path
+        return path[: len(own)] == own and op in OPERATORS.get(self._opened.kind, frozenset[str]())
 
     @cached_property
     def _chosen(self) -> Int64Array:
@@ -77,7 +78,10 @@ class PositionIndex:
 
     def rows(self, conditions: Sequence[tql.IndexCondition], most: int) -> Int64Array | None:
         """Return positions of covered rows that meet conditions, ascending."""
-        asked = [Condition(one.op, one.values, partial(self._matches, one)) for one in conditions]
+        asked = [
+            Condition(one.op, one.values, partial(self._matches, one), one.key)
+            for one in conditions
+        ]
         wide = most
         if self._selection.rows is not None:  # as many in the version as there are here by chance
             wide = most * self._snapshot.num_rows // max(len(self._selection.rows), 1)

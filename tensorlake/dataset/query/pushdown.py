@@ -96,7 +96,7 @@ def ask_search(view: RowSet, asked: Mapping[str, Any]) -> dict[str, Any] | None:
     why = ""
     if named is None:
         why = "its rows were chosen by hand; save the view to have a server know them"
-    elif view.computed:
+    elif _has_made_columns(view):
         why = "it is over columns that a query computes"
     elif asked["k"] > SERVED_K:
         why = f"it asks for more than the {SERVED_K:,} rows that a server ranks"
@@ -154,7 +154,7 @@ def _why_here(view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement)
         return "it reads more than the rows of this"
     if not query.selects_rows:
         return None
-    if view.computed:
+    if _has_made_columns(view):
         return "it is over columns that another query computes"
     selected = [node for output in parsed.select for node in tql.ast.walk(output)]
     for node in selected:
@@ -163,6 +163,13 @@ def _why_here(view: RowSet, query: tql.CompiledQuery, parsed: tql.ast.Statement)
         if isinstance(node, tql.ast.Call) and (node.over is not None or node.name == "RANDOM"):
             return f"what {node.name} gives depends on more than its row"
     return None
+
+
+def _has_made_columns(view: RowSet) -> bool:
+    """Whether it has computed columns that a server does not have, too, with all rows."""
+    schema = view.selection.snapshot.schema
+    is_declared = view.selection.rows is None and {*view.computed}.isdisjoint(schema.stored)
+    return bool(view.computed) and not (is_declared and {*view.computed} <= {*schema.names})
 
 
 def write_found(found: Found, said: Mapping[str, Any]) -> bytes:

@@ -7,7 +7,6 @@ here: the view evaluates them for the rows that are read.
 
 from __future__ import annotations
 
-import secrets
 import time
 import warnings
 from collections.abc import Generator, Iterable, Mapping
@@ -20,15 +19,15 @@ import numpy.typing as npt
 
 import tensorlake_query as tql
 from tensorlake import errors
-from tensorlake.dataset.core.computed import Computed
+from tensorlake.dataset.core.computed import Computed, take_all
 from tensorlake.dataset.core.query_limits import QueryLimits
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.core.steps import QueryStep
+from tensorlake.dataset.query.compiled import compiled_query
 from tensorlake.dataset.query.predicate import Predicate
 from tensorlake.dataset.query.pushdown import ask_server
 from tensorlake.dataset.query.source import SelectionSource
-from tensorlake.dataset.query.tables import DatasetTables, source_of, table_params
-from tensorlake.dataset.query.udf import known_functions
+from tensorlake.dataset.query.tables import source_of
 from tensorlake.errors import InvalidInputError, QueryWarning, shown
 from tensorlake.quantities import plural
 from tensorlake.reading import Selection
@@ -38,7 +37,6 @@ __all__ = [
     "NO_LIMITS",
     "QueryLimitError",
     "QueryLimits",
-    "compiled_query",
     "engine_errors",
     "matching_positions",
     "positions_where",
@@ -48,10 +46,11 @@ __all__ = [
 ]
 
 Int64Array = npt.NDArray[np.int64]
-SEED_BITS = 31  # of a seed that is drawn for a query: short enough to be read in its text
 
 
 NO_LIMITS = QueryLimits()
+NARROWS = "STEP"
+"""In queries with a function that tells rows: others are not parsed for it."""
 
 
 def run_query(
@@ -92,7 +91,8 @@ def run_where(rows: RowSet, condition: str | Predicate, params: Mapping[str, Any
         )
     with engine_errors(rows.url):
         expr = tql.parse_predicate(condition)
-    return run_tree(rows, tql.ast.Query(where=expr), params)
+    query = tql.ast.Query(where=expr)
+    return _run(rows, query, params, NO_LIMITS, reaches_out=True, condition=condition)
 
 
 def run_tree(
@@ -137,7 +137,9 @@ def positions_where(
         )
     with engine_errors(rows.url):
         query = tql.ast.Query(where=tql.parse_predicate(condition))
-        source, compiled = compiled_query(rows, query, params, reaches_out=reaches_out)
+        source, compiled = compiled_query(
+            rows, query, params, reaches_out=reaches_out, condition=condition
+        )
         for message in compiled.warnings:
             warnings.warn(message, QueryWarning, stacklevel=5)
         found = compiled.run(
@@ -164,30 +166,6 @@ def matching_positions(rows: RowSet, predicate: Predicate) -> Int64Array:
     return found
 
 
-def compiled_query(
-    view: RowSet,
-    query: str | tql.ast.Statement,
-    params: Mapping[str, Any],
-    *,
-    reaches_out: bool,
-    text: str | None = None,
-    limits: tql.Limits | None = None,
-) -> tuple[SelectionSource, tql.CompiledQuery]:
-    """Check a query against a view; return the view as a source, and the query."""
-    source = source_of(view)
-    compiled = tql.compile_query(
-        query,
-        source.schema,
-        params=table_params(params),
-        tables=DatasetTables(view, reaches_out=reaches_out),
-        functions=known_functions() | view.session.functions(view) if reaches_out else None,
-        seed=secrets.randbits(SEED_BITS),
-        text=text,
-        limits=limits,
-    )
-    return source, compiled
-
-
 def _run(
     view: RowSet,
     query: str | tql.ast.Statement,
@@ -196,12 +174,20 @@ def _run(
     *,
     reaches_out: bool,
     text: str | None = None,
+    condition: str | None = None,
 ) -> RowSet:
     started_s = time.monotonic()
     parsing = tql.Limits(limits.timeout_s, cancelled=limits.cancelled, started_s=started_s)
     with engine_errors(view.url):
+        rows, asked = _narrowed(view, query, params, parsing, reaches_out=reaches_out)
         source, compiled = compiled_query(
-            view, query, params, reaches_out=reaches_out, text=text, limits=parsing
+            rows,
+            asked,
+            params,
+            reaches_out=reaches_out,
+            text=query if isinstance(query, str) and asked is not query else text,
+            limits=parsing,
+            condition=condition,
         )
         for message in compiled.warnings:
             warnings.warn(message, QueryWarning, stacklevel=5)
@@ -226,7 +212,30 @@ def _run(
             )
         if result.rows is None or not isinstance(result.source, SelectionSource):
             return made.of_values(result)
-        return made.of_rows(result, result.source, result.rows)
+        return made.of_rows(result, result.source, result.rows, is_whole=rows is not view)
+
+
+def _narrowed(
+    view: RowSet,
+    query: str | tql.ast.Statement,
+    params: Mapping[str, Any],
+    limits: tql.Limits,
+    *,
+    reaches_out: bool,
+) -> tuple[RowSet, str | tql.ast.Statement]:
+    """Return the rows that a query has to look at, and the query, parsed if these are fewer."""
+    if isinstance(query, str) and NARROWS not in query.upper():
+        return view, query
+    if isinstance(query, str):
+        parsed = tql.parse(query, limits.deadline(query).check_parsing)
+    else:
+        parsed = query
+    if not isinstance(parsed, tql.ast.Query) or parsed.where is None:
+        return view, query
+    if parsed.source or parsed.tables or parsed.expand or parsed.explain or not view.has_rows:
+        return view, query
+    rows = view.session.narrowed(view, parsed, params, reaches_out=reaches_out)
+    return rows, query if rows is view else parsed
 
 
 def _over_rows(
@@ -241,7 +250,8 @@ def _over_rows(
     parsed = tql.parse(query) if isinstance(query, str) else query
     assert isinstance(parsed, tql.ast.Query), "others run here"
     selection = view.selection
-    there = RowSet(view.session, Selection(selection.snapshot, selection.columns, rows))
+    chosen = Selection(selection.snapshot, selection.columns, rows)
+    there = RowSet(view.session, chosen, computed=take_all(view.computed, rows))
     outputs = tql.ast.Query(select=parsed.select)
     used = {node.name for node in tql.ast.walk(outputs) if isinstance(node, tql.ast.Parameter)}
     given = {name: value for name, value in params.items() if name in used}

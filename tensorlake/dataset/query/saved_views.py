@@ -17,7 +17,7 @@ import numpy.typing as npt
 import tensorlake_query as tql
 from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.query_limits import QueryLimits
-from tensorlake.dataset.core.rowset import RowSet
+from tensorlake.dataset.core.rowset import RowSet, committed_rows, everything
 from tensorlake.dataset.core.steps import (
     ColumnsStep,
     QueryStep,
@@ -26,7 +26,8 @@ from tensorlake.dataset.core.steps import (
     steps_to_json,
 )
 from tensorlake.dataset.history import versions as versioning
-from tensorlake.dataset.query.run import NO_LIMITS, compiled_query, engine_errors, run_query
+from tensorlake.dataset.query.compiled import compiled_query
+from tensorlake.dataset.query.run import NO_LIMITS, engine_errors, run_query
 from tensorlake.dataset.query.source import SelectionSource
 from tensorlake.errors import (
     InvalidInputError,
@@ -37,7 +38,7 @@ from tensorlake.errors import (
 )
 from tensorlake.format import Root, RowSegments, select_rows
 from tensorlake.quantities import plural
-from tensorlake.reading import Selection, Snapshot
+from tensorlake.reading import Selection
 from tensorlake.storage import runtime
 from tensorlake.versions import (
     BranchLog,
@@ -63,9 +64,10 @@ def save(view: RowSet, name: str, message: str) -> RowSet:
     """Save a view's rows under a name; return the saved view."""
     check_text(message, what="the message")
     view.session.check_present()
+    view.selection.snapshot.check_alive()
+    view = committed_rows(view)
     selection = view.selection
     snapshot = selection.snapshot
-    snapshot.check_alive()
     url = view.url
     if snapshot.is_staged:
         raise UncommittedChangesError(
@@ -135,8 +137,7 @@ def rerun(view: RowSet) -> RowSet:
             " nothing in another version\nonly a view that queries led to can be run again"
         )
     session = versioning.at(view.session, view.session.branch)
-    whole = RowSet(session, _everything(session.committed), steps=())
-    return replayed(whole, view.steps)
+    return replayed(everything(session), view.steps)
 
 
 def replayed(
@@ -189,7 +190,7 @@ def _opened(
             " digest\nrun tensorlake check",
             view=saved.name,
         )
-    columns = tuple(name for name in saved.columns if name in snapshot.schema)
+    columns = tuple(name for name in saved.columns if name in snapshot.schema.stored)
     selection = Selection(snapshot, columns)
     if (selection.digest, selection.num_rows) != (saved.selection, saved.rows.rows):
         segments = runtime.run(table_of(saved.rows, snapshot.packs.pages))
@@ -200,7 +201,14 @@ def _opened(
     if saved.query is not None:
         steps = steps_from_json(saved.query, where=f"the view {saved.name!r}")
     last = next((s for s in reversed(steps or ()) if isinstance(s, QueryStep)), None)
-    computed = [name for name in saved.columns if name not in snapshot.schema]
+    whole = everything(there)
+    declared = {
+        name: column.take(selection.row_numbers(selection.all_positions()))
+        for name, column in whole.computed.items()
+        if name in saved.columns
+    }
+    known = {*columns, *declared}
+    computed = [name for name in saved.columns if name not in known]
     view = RowSet(
         there,
         selection,
@@ -208,15 +216,17 @@ def _opened(
         explanation=_explanation(saved),
         steps=steps,
         name=saved.name,
+        computed=declared,
     )
     if computed and steps is not None:
-        made = _computed(view, steps, computed, limits, reaches_out=reaches_out)
-        view = replace(view, computed=made)
+        made = _computed(view, whole, steps, computed, limits, reaches_out=reaches_out)
+        view = replace(view, computed={**declared, **made})
     return view
 
 
 def _computed(
     view: RowSet,
+    whole: RowSet,
     steps: Steps,
     names: list[str],
     limits: QueryLimits,
@@ -228,7 +238,6 @@ def _computed(
     A column that depends on nothing but its row is computed for those rows alone. One that looks
     at other rows (a join, a window, a query over a query) needs what led to it to be done again.
     """
-    whole = RowSet(view.session, _everything(view.selection.snapshot), steps=())
     queries = [step for step in steps if isinstance(step, QueryStep)]
     if len(queries) == 1:
         with engine_errors(view.url):
@@ -267,10 +276,6 @@ def _evaluated(
     held = tql.Limits(memory_nbytes=limits.most_held_nbytes, advice=limits.advice)
     with engine_errors(view.url):
         return query.evaluate(source, name, rows, held)
-
-
-def _everything(snapshot: Snapshot) -> Selection:
-    return Selection(snapshot, tuple(spec.name for spec in snapshot.schema.tensors))
 
 
 def _explanation(saved: SavedView) -> str:

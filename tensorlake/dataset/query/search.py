@@ -26,8 +26,10 @@ from tensorlake.dataset.query.pushdown import ask_search
 from tensorlake.dataset.query.run import NO_LIMITS, QueryLimits, engine_errors, positions_where
 from tensorlake.dataset.ranking.scope import Scope
 from tensorlake.dataset.ranking.texts import BestMatches, best_matches, parsed_texts
+from tensorlake.dataset.ranking.tokens import NearestTokens, nearest_tokens, parsed_tokens
 from tensorlake.dataset.ranking.vectors import Nearest, Ranking, nearest, parsed_vectors
 from tensorlake.errors import InvalidInputError, shown
+from tensorlake.indexes import has_several_vectors
 from tensorlake.quantities import checked_integer
 from tensorlake.reading import Selection
 from tensorlake.types import SampleType, Text, holds_floats
@@ -35,6 +37,7 @@ from tensorlake.types import SampleType, Text, holds_floats
 __all__ = ["search"]
 
 Int64Array = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 K_MAX = 1 << 20  # more rows than any ranking is looked at
 QUERIES_MAX = 4096
@@ -109,9 +112,11 @@ class _Asked:
     def __init__(self, wanted: _Wanted, column: str, sample_type: SampleType, query: Any) -> None:
         self.column = column
         self._wanted = wanted
-        self._is_text = isinstance(sample_type, Text)
-        if self._is_text:
+        self.queries: tuple[str, ...] | list[Floats] | Floats
+        if isinstance(sample_type, Text):
             self.queries, self.is_several = parsed_texts(column, query)
+        elif has_several_vectors(sample_type):
+            self.queries, self.is_several = parsed_tokens(column, sample_type, query)
         else:
             self.queries, self.is_several = parsed_vectors(column, sample_type, query)
         if len(self.queries) > QUERIES_MAX:
@@ -123,8 +128,7 @@ class _Asked:
 
     def as_json(self) -> Any:
         """Return the query, or the list of them if several were given."""
-        queries = self.queries
-        several = list(queries) if isinstance(queries, tuple) else queries.tolist()
+        several = [each if isinstance(each, str) else each.tolist() for each in self.queries]
         return several if self.is_several else several[0]
 
     def ranked(self, scope: Scope, k: int) -> Ranking:
@@ -132,6 +136,9 @@ class _Asked:
         wanted, queries = self._wanted, self.queries
         if isinstance(queries, tuple):
             return best_matches(scope, BestMatches(self.column, queries, k, wanted.is_exact))
+        if isinstance(queries, list):
+            tokens = NearestTokens(self.column, queries, k, wanted.is_exact, wanted.recall)
+            return nearest_tokens(scope, tokens)
         asked = Nearest(self.column, queries, k, wanted.is_exact, wanted.recall)
         return nearest(scope, asked)
 
@@ -208,6 +215,7 @@ class _Wanted:
             and holds_floats(sample_type.dtype)
             and sample_type.query_kind == "number"
         )
+        is_vector = is_vector or has_several_vectors(sample_type)
         if not is_vector and not isinstance(sample_type, Text):
             raise InvalidInputError(
                 f"search() is of vectors of floats and of texts, and {column!r} is"

@@ -5,9 +5,11 @@ The one place where samples become the engine's batches. Rows here are positions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as List
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,8 @@ from tensorlake.types import (
     Polygon,
     RaggedColumn,
     SampleType,
+    SegmentMask,
+    Sequence,
     Text,
     Timestamp,
     UniformColumn,
@@ -44,7 +48,10 @@ PIECE_ROWS = 1 << 15  # whose shapes are found together: each chunk among them i
 
 
 def column_type(sample_type: SampleType) -> tql.ColumnType:
-    """Return how a query sees samples of a type."""
+    """Return how a query sees samples of a type; lists of numbers, or vectors, as arrays."""
+    if _is_array(sample_type):
+        item = column_type(sample_type.item)
+        return replace(item, shape=(None, *item.shape), nullable=sample_type.nullable)
     return tql.ColumnType(
         kind=sample_type.query_kind,
         dtype=None if sample_type.dtype is None else widened_dtype(sample_type.dtype).name,
@@ -56,6 +63,20 @@ def column_type(sample_type: SampleType) -> tql.ColumnType:
         handle=sample_type.describe() if sample_type.is_lazy else None,
         has_polygons=isinstance(sample_type, Polygon),
         timezone=sample_type.tz if isinstance(sample_type, Timestamp) else None,
+        class_names=_class_names(sample_type),
+    )
+
+
+def _class_names(sample_type: SampleType) -> tuple[str, ...] | None:
+    names = sample_type.names if isinstance(sample_type, SegmentMask) else ()
+    return tuple(names) or None
+
+
+def _is_array(sample_type: SampleType) -> TypeGuard[Sequence]:
+    return (
+        isinstance(sample_type, Sequence)
+        and sample_type.has_uniform_items
+        and not isinstance(sample_type.item, Timestamp)
     )
 
 
@@ -74,9 +95,8 @@ class SelectionSource:
         self._selection = selection
         self._reader = reader
         self._computed = computed or {}
-        self._schema = {
-            name: column_type(selection.snapshot.spec(name).type) for name in selection.columns
-        } | {name: column.type for name, column in self._computed.items()}
+        added = {name: column.type for name, column in self._computed.items()}
+        self._schema = _stored_schema(selection, added)
 
     @property
     def schema(self) -> Mapping[str, tql.ColumnType]:
@@ -99,6 +119,14 @@ class SelectionSource:
     def read_run(self, column: str, start: int, stop: int) -> tql.SourceBatch:
         """Read the samples of rows ``start`` … ``stop`` - 1; media come decoded."""
         return self._run(self._reader.read_run, column, start, stop)
+
+    def chunk_ends(self, column: str, start: int, stop: int) -> Int64Array | None:
+        """Return where chunks end among rows ``start`` … ``stop`` - 1; None if not known."""
+        first = None if column in self._computed else self._selection.first_physical
+        if first is None or start >= stop:
+            return None
+        runs = self._reader.index(column).runs(first + start, first + stop)
+        return None if runs is None else start + np.cumsum([run.stop - run.start for run in runs])
 
     def read_codes(self, column: str, start: int, stop: int) -> tql.SourceBatch:
         """Read the classes of rows ``start`` … ``stop`` - 1, as narrow as they are kept."""
@@ -133,6 +161,8 @@ class SelectionSource:
         """Shapes of samples without decoding; −1 where NULL."""
         if column in self._computed:
             return _shapes_of(self._computed[column].take(rows).batch)
+        if isinstance(self._selection.snapshot.spec(column).type, Sequence):
+            return _shapes_of(cast("tql.Batch", self.read(column, rows)))
         pieces = [
             self._reader.shapes(column, self._selection.physical(rows[start : start + PIECE_ROWS]))
             for start in range(0, max(len(rows), 1), PIECE_ROWS)
@@ -154,7 +184,7 @@ class SelectionSource:
             return None
         return nearest_positions(self.view, column, vector, metric, count, rows)
 
-    def text_statistics(self, column: str, words: Sequence[str]) -> tql.TextStatistics | None:
+    def text_statistics(self, column: str, words: List[str]) -> tql.TextStatistics | None:
         """Return the statistics of all texts that BM25 needs; None where no index helps."""
         from tensorlake.dataset.ranking.texts import words_known
 
@@ -167,7 +197,7 @@ class SelectionSource:
         return tql.TextStatistics(num_texts, num_words, dict(zip(words, having, strict=True)))
 
     def best_texts(
-        self, column: str, words: Sequence[str], count: int, rows: Int64Array | None
+        self, column: str, words: List[str], count: int, rows: Int64Array | None
     ) -> Int64Array | None:
         """Return rows among which the first by BM25 are; None where no index helps."""
         from tensorlake.dataset.ranking.texts import best_positions
@@ -188,7 +218,7 @@ class SelectionSource:
         """Items that rows were ingested from."""
         return source_texts(self._selection.with_rows(rows), self._reader)
 
-    def indexes(self, column: str) -> Sequence[tql.ColumnIndex]:
+    def indexes(self, column: str) -> List[tql.ColumnIndex]:
         """Return the indexes of a column; of few chosen rows none, which are read."""
         chosen = self._selection.rows
         if column in self._computed or (chosen is not None and len(chosen) < CHOSEN_ROWS_MIN):
@@ -214,6 +244,20 @@ class SelectionSource:
         )
 
 
+def _stored_schema(
+    selection: Selection, added: Mapping[str, tql.ColumnType]
+) -> Mapping[str, tql.ColumnType]:
+    """Return how a query sees stored columns, and some more; those of a schema are seen once."""
+    snapshot = selection.snapshot
+    known: Mapping[str, tql.ColumnType] | None = snapshot.kept.get("column types")
+    if known is None:
+        known = {spec.name: column_type(spec.type) for spec in snapshot.schema.tensors}
+        snapshot.kept["column types"] = known
+    if not added and selection.columns == snapshot.schema.names:  # none is virtual
+        return known
+    return {**{name: known[name] for name in selection.columns}, **added}
+
+
 def _shapes_of(batch: tql.Batch) -> Int64Array:
     assert not isinstance(batch, tql.ObjectBatch), "text and JSON have no shape"
     if isinstance(batch, tql.RaggedBatch):
@@ -226,6 +270,12 @@ def _shapes_of(batch: tql.Batch) -> Int64Array:
 
 def _source_batch(sample_type: SampleType, column: Column) -> tql.SourceBatch:
     """Hand a column to a query; texts that are stored end to end as they are."""
+    if _is_array(sample_type):
+        assert isinstance(column, EncodedColumn), "lists are stored so"
+        items, counts = sample_type.uniform_items(column)
+        inner = np.broadcast_to(np.array(items.shape[1:], np.int64), (len(counts), items.ndim - 1))
+        shapes = np.column_stack((counts, inner))
+        return batch_of(sample_type.item, RaggedColumn(items.reshape(-1), shapes, column.valid))
     samples = column.samples if isinstance(column, EncodedColumn) else None
     if isinstance(sample_type, Text) and isinstance(samples, PackedSamples):
         content = np.frombuffer(samples.content, np.uint8)

@@ -46,6 +46,11 @@ class DatasetTables:
         self._reaches_out = reaches_out
         self._opened: dict[tuple[str, tuple[str, str] | None], SelectionSource] = {}
 
+    @property
+    def has_opened(self) -> bool:
+        """Whether a table was opened."""
+        return bool(self._opened)
+
     def table(self, name: str, version: tuple[str, str] | None) -> tql.ColumnSource:
         """Open a dataset by name, once for each name and version."""
         key = name, version

@@ -13,7 +13,7 @@ from tensorlake.errors import InvalidInputError, shown
 if TYPE_CHECKING:
     import tensorlake_query as tql
 
-__all__ = ["known_functions", "udf"]
+__all__ = ["function_names", "known_functions", "udf"]
 
 _functions: dict[str, tql.Function] = {}
 
@@ -66,3 +66,8 @@ def udf(
 def known_functions() -> dict[str, tql.Function]:
     """The functions defined so far."""
     return dict(_functions)
+
+
+def function_names() -> tuple[str, ...]:
+    """Return the names of the functions, on which depends what a query's names mean."""
+    return tuple(_functions)

@@ -34,7 +34,17 @@ from tensorlake.indexes import (
 from tensorlake.reading import Reader
 from tensorlake.types import SampleType, UniformColumn
 
-__all__ = ["Nearest", "Ranking", "nearest", "nearest_positions", "parsed_vectors"]
+__all__ = [
+    "Nearest",
+    "Ranking",
+    "best_of",
+    "candidates_of",
+    "index_of",
+    "is_scanned",
+    "nearest",
+    "nearest_positions",
+    "parsed_vectors",
+]
 
 Int64Array = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
@@ -112,9 +122,9 @@ def nearest(scope: Scope, wanted: Nearest) -> Ranking:
     reader = scope.rows.reader()
     sample_type = scope.snapshot.spec(wanted.column).type
     metric = metric_of(sample_type)
-    if not wanted.exact and not _is_scanned(scope):
+    if not wanted.exact and not is_scanned(scope):
         with scan_where_damaged(wanted.column, url=scope.rows.url):
-            index = _index_of(reader, wanted.column, metric)
+            index = index_of(reader, wanted.column, metric)
             found = None if index is None else _indexed(scope, reader, wanted, index, metric)
             if found is not None:
                 return found
@@ -142,13 +152,13 @@ def nearest_positions(
     """
     scope = Scope(rows, positions)
     queries = float_rows(vector[None])
-    if _is_scanned(scope) or not is_finite(queries, metric).all():
+    if is_scanned(scope) or not is_finite(queries, metric).all():
         return None
     with scan_where_damaged(column, url=rows.url):
-        index = _index_of(rows.reader(), column, metric)
+        index = index_of(rows.reader(), column, metric)
         if index is None:
             return None
-        (found,), others, _ = _candidates(
+        (found,), others, _ = candidates_of(
             scope, Nearest(column, queries, count, exact=False, recall=None), index
         )
         if len(found) < count:
@@ -157,13 +167,14 @@ def nearest_positions(
     return None
 
 
-def _is_scanned(scope: Scope) -> bool:
+def is_scanned(scope: Scope) -> bool:
     """Whether comparing all rows takes less time than an index."""
     few = max(SCANNED_ROWS, int(SCANNED_SHARE * scope.snapshot.state.physical))
     return scope.num_allowed <= few
 
 
-def _index_of(reader: Reader, column: str, metric: Metric) -> OpenIndex | None:
+def index_of(reader: Reader, column: str, metric: Metric) -> OpenIndex | None:
+    """Return the index of a column's vectors by a metric that covers most; None without one."""
     found = [
         index
         for index in open_indexes(reader, column)
@@ -176,7 +187,7 @@ def _indexed(
     scope: Scope, reader: Reader, wanted: Nearest, index: OpenIndex, metric: Metric
 ) -> Ranking | None:
     """Search by an index; None where it has fewer rows than asked for."""
-    found, others, how = _candidates(scope, wanted, index)
+    found, others, how = candidates_of(scope, wanted, index)
     vectors, of = _read(reader, wanted.column, found, index)
     rest = _scanned(scope, reader, wanted, metric, others, "") if len(others) else None
     ranking = Ranking([], [], [how])
@@ -186,7 +197,7 @@ def _indexed(
         if rest is not None:
             rows = np.concatenate((rows, rest.rows[at]))
             scores = np.concatenate((scores, rest.scores[at]))
-        rows, scores = _best(rows, scores, wanted.k)
+        rows, scores = best_of(rows, scores, wanted.k)
         if len(rows) < min(wanted.k, scope.num_allowed):
             return None  # the others may be vectors that no index has
         ranking.rows.append(rows)
@@ -194,7 +205,7 @@ def _indexed(
     return ranking
 
 
-def _candidates(
+def candidates_of(
     scope: Scope, wanted: Nearest, index: OpenIndex
 ) -> tuple[list[Int64Array], Int64Array, str]:
     """Ask an index; return its candidates of each query, the rows it does not cover, and how."""
@@ -252,7 +263,7 @@ def _scanned(
             if column.valid is not None:
                 scores[~column.valid] = np.nan
             own = np.concatenate((best[at][0], some)), np.concatenate((best[at][1], scores))
-            best[at] = _best(*own, wanted.k)
+            best[at] = best_of(*own, wanted.k)
     return Ranking([rows for rows, _ in best], [scores for _, scores in best], [how])
 
 
@@ -274,7 +285,7 @@ def _floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values if values.dtype in {np.dtype("f4"), np.dtype("f8")} else float_rows(values)
 
 
-def _best(rows: Int64Array, scores: Doubles, k: int) -> tuple[Int64Array, Doubles]:
+def best_of(rows: Int64Array, scores: Doubles, k: int) -> tuple[Int64Array, Doubles]:
     """Return the k best, best first, equal ones by row; without those that have no score."""
     scored = ~np.isnan(scores)
     if not scored.all():

@@ -1,12 +1,15 @@
 """Queries that a server runs for a client: confined to the dataset they are sent to.
 
-FROM reads ``this`` at any version, and no URL; functions of this process do not exist.
+FROM reads ``this`` at any version, and no URL; functions of this process do not exist. RUN, STEP
+and STEPS ask for runs recorded beside the dataset, whose replay is confined likewise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tensorlake.dataset.core.query_limits import QueryLimits
 from tensorlake.dataset.core.rowset import HasRows, rowset_of, session_of
@@ -16,6 +19,9 @@ from tensorlake.errors import CorruptionError, InvalidInputError
 if TYPE_CHECKING:
     import tensorlake_query as tql
     from tensorlake.dataset.handles.dataset import Dataset
+    from tensorlake.dataset.runs.history import StepRows
+    from tensorlake.dataset.runs.places import Runs
+    from tensorlake.dataset.runs.run import Run
     from tensorlake.loader import ListedBatch, Loader
 
 __all__ = [
@@ -27,9 +33,12 @@ __all__ = [
     "note_condition",
     "query_inside",
     "replay_inside",
+    "runs_inside",
     "saved_inside",
     "search_inside",
     "serve_loader",
+    "step_inside",
+    "steps_inside",
 ]
 
 
@@ -125,6 +134,44 @@ def saved_inside(dataset: Dataset, name: str, limits: QueryLimits) -> View:
     return View(open_saved(session_of(dataset), name, limits, reaches_out=False))
 
 
+def runs_inside(dataset: Dataset) -> Runs:
+    """Return the runs beside a dataset; their replay reaches no other dataset and no function."""
+    from tensorlake.dataset.runs.places import runs_of
+
+    return runs_of(rowset_of(dataset), reaches_out=False)
+
+
+def step_inside(
+    dataset: Dataset, run: Run, step: int, rank: int | None = None
+) -> tuple[View, StepRows]:
+    """Return the rows of a step's batch that a version shows, with the values logged of them.
+
+    Raises:
+        InvalidInputError: There is no such step or rank, or the record does not say which rows.
+        SnapshotExpiredError: The version that the run read has expired.
+    """
+    from tensorlake.dataset.runs.values import with_step_values
+
+    whole = rowset_of(dataset)
+    found = run.history.step_rows(step, rank, whole.selection.snapshot)
+    rows = whole.take(found.rows[found.rows >= 0])
+    return View(with_step_values(rows, run.history.step_values(step))), found
+
+
+def steps_inside(dataset: Dataset, run: Run, row: int) -> list[int]:
+    """Return the steps of a run whose batches had a row of a version, ascending.
+
+    Raises:
+        InvalidInputError: The run read parts or mixes of rows.
+        SnapshotExpiredError: A version that it read has expired.
+    """
+    from tensorlake.dataset.core.row_identity import ids_of
+
+    snapshot = rowset_of(dataset).selection.snapshot
+    physical = snapshot.physical(np.array([row], np.int64))
+    return run.history.steps_with(ids_of(snapshot, physical))
+
+
 def search_inside(
     rows: HasRows,
     column: str,
@@ -153,7 +200,8 @@ def explain_inside(rows: HasRows, text: str, params: Mapping[str, Any]) -> str:
     Raises:
         QueryError: The text is not TQL, or names what does not exist here.
     """
-    from tensorlake.dataset.query.run import compiled_query, engine_errors
+    from tensorlake.dataset.query.compiled import compiled_query
+    from tensorlake.dataset.query.run import engine_errors
 
     here = rowset_of(rows)
     with engine_errors(here.url):

@@ -96,6 +96,7 @@ def begin_work(
     """
     dataset = open_dataset(url, branch, storage_options=storage_options)
     session = session_of(dataset)
+    session.packs.links.is_followed = False  # a client names the files
     if session.branch != branch or session.name != branch:
         raise VersionNotFoundError(
             f"{url!r} has no branch {branch!r}\nits branches: {', '.join(dataset.branches)}",
@@ -117,4 +118,6 @@ def begin_work(
         )
     entry = runtime.run(BranchLog(session.store, branch).existing(number))
     resolved = Resolved(branch, entry, is_writable=True, name=branch, mirror_of=session.mirror_of)
-    return Work(Dataset(Session(session.store, resolved, options=session.options)), None)
+    links = session.packs.links
+    older = Session(session.store, resolved, options=session.options, links=links)
+    return Work(Dataset(older), None)

@@ -1,27 +1,33 @@
-"""A recorded run once more, without some of its rows: the effect of data, and of nothing else."""
+"""Rows that a run leaves out: from a step on, and a recorded run once more without them.
+
+``run.skip()`` stores their ids as an object of its record, which states refer to. ``run.without()``
+makes holes of them, so that all else is as it was: the effect of data, and of nothing else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorlake.dataset.core.row_identity import ids_of, rows_of_ids
-from tensorlake.dataset.core.rowset import RowSet
-from tensorlake.dataset.runs.replay import Replay, check_whole_rows
+from tensorlake.dataset.core.rowset import HasRows, RowSet, rowset_of
+from tensorlake.dataset.runs.record import Record
+from tensorlake.dataset.runs.replay import Replay
 from tensorlake.dataset.runs.timeline import Stretch
-from tensorlake.errors import InvalidInputError
+from tensorlake.dataset.transform.splice import ids_to_arrow
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import plural
-from tensorlake.reading import Snapshot
 
 if TYPE_CHECKING:
     from tensorlake.loader import Framework, Loader
 
-__all__ = ["Counterfactual"]
+__all__ = ["Counterfactual", "put_exclusion"]
 
-ROW, VALID = "_row", "_valid"
+ROW, VALID, SOURCE = "_row", "_valid", "_source"
 SEVERAL_ROWS = ("batch_transform",)
 """Arguments whose functions see several rows, so that a hole would change others."""
 
@@ -96,24 +102,66 @@ class Counterfactual:
                 f"without(): {several[0]}= sees several rows, and a hole could change others"
                 "\nleave it out, and call it in the loop"
             )
+        is_mix = hasattr(self.replay.rows, "sources")
+        columns = (ROW, VALID, SOURCE) if is_mix else (ROW, VALID)
         loader = self.replay.loader(
-            stretch.segment, rank, arguments, framework=framework, columns=(ROW, VALID)
+            stretch.segment, rank, arguments, framework=framework, columns=columns
         )
-        check_whole_rows(loader, "without()")
         mixed = next((column.name for column in loader.columns if column.mix is not None), None)
         if mixed is not None:
             raise InvalidInputError(
                 f"without(): the steps of {mixed!r} mix rows of a batch, and a hole would change"
                 " others\nleave rows out of a loader that does not mix them"
             )
-        snapshot = cast("Snapshot", loader.plan.selection.snapshot)
+        loader.leave_out(self._holes_in(loader))
+        return loader
+
+    def _holes_in(self, loader: Loader) -> list[npt.NDArray[np.int64]]:
+        """Return the rows to leave out of each source that a loader reads, ascending.
+
+        Raises:
+            InvalidInputError: None of them is in any.
+        """
+        read: Any = loader.plan.selection
+        read = read.rows if hasattr(getattr(read, "rows", None), "sources") else read
+        sources = [one.selection for one in read.sources] if hasattr(read, "sources") else [read]
         left_out = self.left_out.selection
-        physical = left_out.physical(left_out.all_positions())
-        rows = rows_of_ids(ids_of(left_out.snapshot, physical), snapshot)
-        if len(rows) and not (rows >= 0).any():
+        ids = ids_of(left_out.snapshot, left_out.physical(left_out.all_positions()))
+        holes: list[npt.NDArray[np.int64]] = []
+        for source in sources:
+            is_own = source.snapshot.url == left_out.snapshot.url
+            rows = rows_of_ids(ids, source.snapshot) if is_own else np.zeros(0, np.int64)
+            holes.append(np.unique(rows[rows >= 0]))
+        if len(ids) and not any(map(len, holes)):
             raise InvalidInputError(
                 f"without(): none of these {len(self.left_out):,} rows of {self.left_out.url!r} is"
-                f" in {snapshot.version} of {snapshot.url!r}, which the run read"
+                f" in {read.snapshot.version} of {read.snapshot.url!r}, which the run read"
             )
-        loader.leave_out(np.unique(rows[rows >= 0]))
-        return loader
+        return holes
+
+
+def put_exclusion(record: Record, view: Any, dataset: HasRows | None) -> str:
+    """Store the row ids of a view beside a run's record; return the path.
+
+    Raises:
+        InvalidInputError: It has no rows of the run's dataset.
+    """
+    if not hasattr(view, "__rowset__"):
+        raise InvalidInputError(
+            f"skip() takes the rows as a view, such as ds.query(…), got {shown(view)}"
+        )
+    rows = rowset_of(view)
+    if dataset is None:
+        raise InvalidInputError(
+            f"skip() is for runs that are recorded beside their dataset: ds.run({record.name!r})"
+        )
+    own = rowset_of(dataset).url
+    if own != rows.url:
+        raise InvalidInputError(
+            f"run {record.name!r} is recorded beside {own!r}, and skip() got rows of {rows.url!r}"
+            "\ngive a view of the run's dataset"
+        )
+    physical = np.unique(rows.selection.physical(rows.selection.all_positions()))
+    if not len(physical):
+        raise InvalidInputError("skip() got a view without rows\ngive the rows to leave out")
+    return record.put_skipped(ids_to_arrow(ids_of(rows.selection.snapshot, physical)))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from tensorlake.dataset.runs.record import Record, list_runs
+from tensorlake.dataset.runs.tables import parsed_part
 from tensorlake.dataset.transform.splice import ids_from_arrow
 from tensorlake.errors import CorruptionError
 from tensorlake.format import RUNS
@@ -34,9 +33,9 @@ def _damaged(store: Store, name: str) -> list[Finding]:
     parts = [part for part in record.parts() if part.kind != "segment"]
     for part, data in record.read_parts(parts):
         try:
-            pa.ipc.open_stream(data).read_all()
-        except (pa.ArrowInvalid, OSError) as error:
-            found.append(_finding(part.path, f"it is not an Arrow stream: {error}"))
+            parsed_part(part.path, data)
+        except CorruptionError as error:
+            found.append(_finding_of(error, part.path))
     for path in record.skipped():
         try:
             ids_from_arrow(runtime.run(store.get(path)) or b"", path)

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 from tensorlake.dataset.core.rowset import HasViews, RowSet, has_rows, rowset_of
 from tensorlake.dataset.history import versions as versioning
-from tensorlake.dataset.runs.record import Record, list_runs
+from tensorlake.dataset.runs.record import SERVED, Record, list_runs
 from tensorlake.dataset.runs.run import Run
 from tensorlake.errors import InvalidInputError, RunNotFoundError, did_you_mean, shown
 from tensorlake.quantities import check_flags, plural
-from tensorlake.storage import Store, open_store, place_text
+from tensorlake.storage import Store, open_store, place_text, runtime
+from tensorlake.versions import refuse_forgotten
 
 __all__ = ["Runs", "open_run", "open_runs", "recorded_beside", "runs_of"]
 
@@ -35,12 +36,15 @@ class Runs(Mapping[str, Run]):
         >>> ds.runs.delete("a")
     """
 
-    def __init__(self, store: Store, dataset: HasViews[Any] | None = None) -> None:
+    def __init__(
+        self, store: Store, dataset: HasViews[Any] | None = None, *, reaches_out: bool = True
+    ) -> None:
         self._store = store
         self._dataset = dataset
+        self._reaches_out = reaches_out
 
     def __getitem__(self, name: str) -> Run:
-        return Run(self._record(name), self._dataset)
+        return Run(self._record(name), self._dataset, reaches_out=self._reaches_out)
 
     def __iter__(self) -> Iterator[str]:
         return iter(list_runs(self._store))
@@ -50,7 +54,10 @@ class Runs(Mapping[str, Run]):
 
     def __repr__(self) -> str:
         names = list(self)
-        listed = (f"  {self[name]!r}" for name in names)
+        if self._store.url.startswith(SERVED):
+            listed = [f"  Run {name!r}, whose record is not served" for name in names]
+        else:
+            listed = [f"  {self[name]!r}" for name in names]
         return "\n".join([f"{plural(len(names), 'run')} in {self._store.url!r}", *listed])
 
     def delete(self, name: str) -> None:
@@ -65,6 +72,13 @@ class Runs(Mapping[str, Run]):
         record = Record.read(self._store, name)
         if record is None:
             known = list(self)
+            if name in known and self._store.url.startswith(SERVED):
+                raise RunNotFoundError(
+                    f"the record of run {name!r} is not served by {self._store.url!r}: a server has"
+                    " the names of runs alone\nopen it by the URL of the folder or bucket that the"
+                    " server reads",
+                    name=name,
+                )
             raise RunNotFoundError(
                 f"{self._store.url!r} has no run {name!r}{did_you_mean(name, known)}"
                 f"\nits runs: {', '.join(known) or 'none'}",
@@ -138,9 +152,14 @@ def _checked(place: HasViews[Any], call: str) -> HasViews[Any]:
     return place
 
 
-def runs_of(view: RowSet) -> Runs:
-    """Return the runs that are recorded beside the dataset of some rows."""
-    return Runs(view.session.store, cast("HasViews[Any]", view))
+def runs_of(view: RowSet, *, reaches_out: bool = True) -> Runs:
+    """Return the runs that are recorded beside the dataset of some rows.
+
+    Args:
+        view: The rows.
+        reaches_out: See ``Replay``.
+    """
+    return Runs(view.session.store, cast("HasViews[Any]", view), reaches_out=reaches_out)
 
 
 def recorded_beside(
@@ -155,6 +174,9 @@ def recorded_beside(
     rows = rowset_of(dataset)
     rows.session.check_present()
     store = rows.session.store
+    branch, _, number = rows.version.rpartition("@")
+    if number.isdigit():  # not of staged changes
+        runtime.run(refuse_forgotten(store, branch, int(number)))
     if keep:
         _keep(rows)
     return _opened(store, name, config, url=rows.url, version=rows.version, dataset=dataset)

@@ -4,12 +4,14 @@
     runs/<name>/<attempt>/segment-<n>.json    a pass: its first step, and the loader's state there
     runs/<name>/<attempt>/events-<n>.arrow    each step: how long it waited, and the scalars logged
     runs/<name>/<attempt>/rows-<n>.arrow      values of rows, by row id
+    runs/<name>/<attempt>/events-<n>-<m>.parquet    parts n … m of an hour as one; rows likewise
     runs/<name>/skip-<digest>.arrow           rows that later steps leave out, by row id
+    runs/<name>/redacted-<digest>.parquet     what is left of a selection with forgotten rows
 
 An attempt is one process that recorded, so that a lost rank and its successor never write the same
 object. Its name begins with a number, one more than of any attempt that it found: clocks are not
 compared. All objects are put if absent, each whole or not at all: a crash loses what was logged
-since the last.
+since the last. Parts that are in a larger one do not count any more, and are deleted after it.
 """
 
 from __future__ import annotations
@@ -23,24 +25,30 @@ import secrets
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from importlib import metadata
 from typing import Any, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorlake.errors import CorruptionError, InvalidInputError, StorageError, shown
 from tensorlake.format import RUNS, decode_name, encode_name
 from tensorlake.storage import ObjectMeta, Store, runtime
 from tensorlake.versions import put_surely
 
-__all__ = ["Part", "Record", "Segment", "list_runs"]
+__all__ = ["LISTINGS_MAX", "SERVED", "Kind", "Part", "Record", "Segment", "list_runs"]
 
+Int64Array = npt.NDArray[np.int64]
+SERVED = ("http://", "https://")
+"""Beginnings of the URLs of servers, which serve no records of runs, only their names."""
 FORMAT = "tensorlake-run"
 VERSION = 1
 CONFIG_NBYTES_MAX = 256 * 1024
 READS_AT_ONCE = 32
+LISTINGS_MAX = 5
 SECRET = re.compile(r"secret|token|password|passwd|credential|api_?key|access_?key", re.IGNORECASE)
 """Keys of a config whose values are not recorded."""
 URL_SECRET = re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s@]+@", re.IGNORECASE)
@@ -55,7 +63,7 @@ SOFTWARE = (
 )
 _OBJECT = re.compile(
     r"(?P<attempt>[0-9]{6}-[0-9a-f]{16})/(?P<kind>segment|events|rows)-(?P<number>[0-9]{6})"
-    r"\.(?:json|arrow)"
+    r"(?:-(?P<last>[0-9]{6}))?\.(?:json|arrow|parquet)"
 )
 
 Kind = Literal["events", "rows"]
@@ -63,12 +71,18 @@ Kind = Literal["events", "rows"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """One object of a record, besides ``run.json``."""
+    """One object of a record, besides ``run.json``: of one part, or of parts ``number … last``.
+
+    ``modified`` is by the store's clock.
+    """
 
     attempt: str
     number: int
     kind: str
     path: str
+    last: int
+    nbytes: int = field(default=0, compare=False)
+    modified: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +102,7 @@ class Segment:
         arguments: The loader's arguments, see ``arguments.py``.
         software: Version by name of what makes batches.
         is_staged: Whether it read staged changes, which are in no version.
+        is_redacted: Whether its query named values of rows that were forgotten.
     """
 
     attempt: str
@@ -102,6 +117,7 @@ class Segment:
     arguments: Mapping[str, Any]
     software: Mapping[str, str]
     is_staged: bool = False
+    is_redacted: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -148,7 +164,7 @@ class Record:
             StorageError: The store takes no records.
         """
         config = _checked_config(config)
-        if store.url.startswith(("http://", "https://")):
+        if store.url.startswith(SERVED):
             raise InvalidInputError(
                 f"{store.url!r} is behind a server, which keeps no records of runs\n"
                 f"name a folder or bucket for them: tl.run(URL, {name!r}), then run.loader(ds, …)"
@@ -194,8 +210,24 @@ class Record:
 
     def parts(self, kind: str | None = None) -> list[Part]:
         """List the objects, in the order in which they were recorded."""
-        found = [_part(self.name, meta.path) for meta in _listed(self.store, _folder(self.name))]
-        return sorted(part for part in found if part and kind in (None, part.kind))
+        found = [_part(self.name, meta) for meta in _listed(self.store, _folder(self.name))]
+        parts = [part for part in found if part and kind in (None, part.kind)]
+        joined = [part for part in parts if part.last > part.number]
+        return sorted(
+            part
+            for part in parts
+            if part in joined or not any(_has(whole, part) for whole in joined)
+        )
+
+    def read_all(self, kind: Kind) -> list[tuple[Part, bytes]]:
+        """Read the parts of a kind, also while the recorder puts larger ones in their places."""
+        found: list[tuple[Part, bytes]] = []
+        for _ in range(LISTINGS_MAX):
+            parts = self.parts(kind)
+            found = list(self.read_parts(parts))
+            if len(found) == len(parts):
+                break
+        return found
 
     def segments(self) -> list[Segment]:
         """Read all segments, in the order of their attempts.
@@ -214,10 +246,11 @@ class Record:
             found = runtime.run(runtime.gather_bounded(reads, limit=READS_AT_ONCE))
             yield from ((part, data) for part, data in zip(some, found, strict=True) if data)
 
-    def path(self, attempt: str, kind: str, number: int) -> str:
-        """Return the path of an object."""
-        suffix = "json" if kind == "segment" else "arrow"
-        return f"{_folder(self.name)}{attempt}/{kind}-{number:06}.{suffix}"
+    def path(self, attempt: str, kind: str, number: int, last: int | None = None) -> str:
+        """Return the path of an object: of a part, or of all from it to the last."""
+        suffix = "json" if kind == "segment" else "arrow" if last is None else "parquet"
+        upto = "" if last is None else f"-{last:06}"
+        return f"{_folder(self.name)}{attempt}/{kind}-{number:06}{upto}.{suffix}"
 
     def put_skipped(self, data: bytes) -> str:
         """Store a list of rows that are left out, under its digest; return its path."""
@@ -225,6 +258,41 @@ class Record:
         path = f"{_folder(self.name)}skip-{digest}.arrow"
         runtime.run(put_surely(self.store, path, data))
         return path
+
+    def put_redacted(self, selection: str, version: str, rows: Int64Array) -> None:
+        """Store the rows of a selection by the numbers of a version without some; −1 for these."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        table = pa.table({"row": pa.array(rows)})
+        table = table.replace_schema_metadata({"version": version, "format": FORMAT})
+        sink = pa.BufferOutputStream()
+        encoding = {"row": "DELTA_BINARY_PACKED"}
+        parquet.write_table(
+            table, sink, compression="zstd", use_dictionary=False, column_encoding=encoding
+        )
+        path = f"{_folder(self.name)}redacted-{selection}.parquet"
+        runtime.run(self.store.put(path, sink.getvalue().to_pybytes()))
+
+    def redacted(self, selection: str) -> tuple[str, Int64Array] | None:
+        """Return the version and the rows that are left of a selection; None: it is whole.
+
+        Raises:
+            CorruptionError: The object is damaged.
+        """
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        path = f"{_folder(self.name)}redacted-{selection}.parquet"
+        data = runtime.run(self.store.get(path))
+        if data is None:
+            return None
+        try:
+            table = parquet.read_table(pa.BufferReader(data))
+            version = table.schema.metadata[b"version"].decode()
+            return version, table.column("row").to_numpy().astype(np.int64)
+        except (pa.ArrowInvalid, OSError, KeyError, TypeError) as error:
+            raise _damaged(path, str(error)) from error
 
     def skipped(self) -> list[str]:
         """List the paths of lists of rows that are left out."""
@@ -280,16 +348,26 @@ def _listed(store: Store, prefix: str) -> list[ObjectMeta]:
     return runtime.run(collected())
 
 
-def _part(name: str, path: str) -> Part | None:
-    found = _OBJECT.fullmatch(path.removeprefix(_folder(name)))
+def _part(name: str, meta: ObjectMeta) -> Part | None:
+    found = _OBJECT.fullmatch(meta.path.removeprefix(_folder(name)))
     if found is None:
         return None
-    return Part(found["attempt"], int(found["number"]), found["kind"], path)
+    number = int(found["number"])
+    last = number if found["last"] is None else int(found["last"])
+    part = found["attempt"], number, found["kind"], meta.path, last
+    return Part(*part, nbytes=meta.nbytes, modified=meta.modified)
+
+
+def _has(whole: Part, part: Part) -> bool:
+    """Whether a part is one of those of a larger one."""
+    is_alike = (whole.attempt, whole.kind) == (part.attempt, part.kind)
+    return is_alike and whole.number <= part.number and part.last <= whole.last
 
 
 def _segment(part: Part, data: bytes) -> Segment:
     content = _parsed(data, part.path)
-    content.setdefault("is_staged", False)  # earlier records do not have it
+    for added in ("is_staged", "is_redacted"):
+        content.setdefault(added, False)  # earlier records do not have it
     try:
         named = {
             name: content[name]

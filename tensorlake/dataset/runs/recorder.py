@@ -2,7 +2,7 @@
 
     user's thread   hand_out ─ log ─ hand_out ─ …      2 µs each, into memory
                         │ every 30 s, at the end of a pass, and at close()
-    storage thread      └─► events-<n>.arrow, rows-<n>.arrow
+    storage thread      └─► events-<n>.arrow, rows-<n>.arrow ─ every hour ─► events-<n>-<m>.parquet
 
 A part that the store refuses is kept, and put again with the next; `close` raises the error then.
 Forked children, such as workers of a DataLoader, record nothing.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import threading
 import time
@@ -20,6 +21,7 @@ import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,15 @@ import pyarrow as pa
 
 from tensorlake.dataset.runs.arguments import arguments_to_json
 from tensorlake.dataset.runs.record import Record, Segment, software
-from tensorlake.dataset.runs.tables import ROW_COLUMNS, Meter, Step, Table, read_tables, table_bytes
+from tensorlake.dataset.runs.tables import (
+    ROW_COLUMNS,
+    Meter,
+    Step,
+    Table,
+    joined_bytes,
+    read_tables,
+    table_bytes,
+)
 from tensorlake.dataset.runs.timeline import Timeline
 from tensorlake.errors import (
     InvalidInputError,
@@ -46,9 +56,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder"]
 
+_log = logging.getLogger("tensorlake.runs")
 FLUSH_S = 30.0
 LATE_STEPS = 3
 """Steps that scalars may be logged of: trainers ask for batches one or two ahead."""
+JOIN_S = 3600.0
+JOINED_PARTS = 128
+"""Parts of one kind that are joined at most, and where they are this many, before the hour."""
+JOINED_AT_CLOSE = 16
 ROWS_NBYTES = 8 << 20
 """Values of rows that are held before they are written."""
 
@@ -78,7 +93,10 @@ class Recorder:
         self._numbers = {"segment": 0, "events": 0, "rows": 0}
         self._rows: list[Table] = []
         self._rows_nbytes = 0
-        self._flushed = time.monotonic()
+        self._flushed = self._joined = time.monotonic()
+        self._stored: dict[str, set[int]] = {"events": set(), "rows": set()}
+        self._first_unjoined = {"events": 0, "rows": 0}
+        self._joins: list[Future[Any]] = []
         self._puts: dict[str, tuple[Callable[[], bytes], Future[Any]]] = {}
         self._is_closed = False
         atexit.register(self._close)
@@ -219,20 +237,50 @@ class Recorder:
                 error = future.exception()
                 if error is None:
                     del self._puts[path]
+                    self._note_stored(path)
                 elif isinstance(error, TensorlakeError):
                     warnings.warn(RunRecordWarning(_failed(self.record, error)), stacklevel=2)
                     self._puts[path] = make, self._submitted(path, make)
                 else:
                     raise error
+            self._join_stored()
             if (events := self._meter.take()) is not None:
                 self._put("events", partial(table_bytes, events))
             if self._rows:
                 rows, self._rows, self._rows_nbytes = self._rows, [], 0
                 self._put("rows", partial(_joined_bytes, rows))
 
+    def _note_stored(self, path: str) -> None:
+        """Note that a part is in the store, and may be joined with others."""
+        kind, _, rest = path.rpartition("/")[2].partition("-")
+        if kind in self._stored:
+            self._stored[kind].add(int(rest.partition(".")[0]))
+
+    def _join_stored(self, *, at_close: bool = False) -> None:
+        """Begin to join stored parts of an hour, without a gap: a part may be put again later."""
+        is_due = time.monotonic() - self._joined >= JOIN_S
+        for kind, stored in self._stored.items():
+            first = last = self._first_unjoined[kind]
+            while last in stored and last - first < JOINED_PARTS:
+                last += 1
+            count = last - first
+            least = JOINED_AT_CLOSE if at_close else 2 if is_due else JOINED_PARTS
+            if count < least:
+                continue
+            self._first_unjoined[kind] = last
+            stored.difference_update(range(first, last))
+            join = partial(_join, self.record, self.attempt, kind, range(first, last))
+            with suppress(RuntimeError):  # the interpreter exits: the parts stay
+                self._joins = [one for one in self._joins if not one.done()]
+                self._joins.append(runtime.submit_here(join))
+        if is_due:
+            self._joined = time.monotonic()
+
     def wait(self) -> None:
         """Wait for what is being written."""
         for _, future in list(self._puts.values()):
+            future.exception()
+        for future in self._joins:
             future.exception()
 
     def close(self) -> None:
@@ -265,6 +313,10 @@ class Recorder:
                 future.result()
             except TensorlakeError:
                 self._submitted(path, make).result()
+            self._note_stored(path)
+        self._join_stored(at_close=True)
+        for future in self._joins:
+            future.result()
 
     def _warn_of_others(self) -> None:
         """Warn if a process that began later recorded the same rank: its steps replace these."""
@@ -385,6 +437,21 @@ def _batches_between(loader: Loader, segment: Segment, position: int) -> int | N
     number = bisect_left(range(batches.count), position, key=batches.stop)
     is_border = number < batches.count and batches.stop(number) == position
     return number + 1 if is_border else None
+
+
+async def _join(record: Record, attempt: str, kind: str, numbers: range) -> None:
+    """Put parts as a larger one, then delete them: until then both are there, and one counts."""
+    own = [record.path(attempt, kind, number) for number in numbers]
+    try:
+        parts = [await record.store.get(path) for path in own]
+        if None in parts:  # the record is being removed
+            return
+        path = record.path(attempt, kind, numbers[0], numbers[-1])
+        await put_surely(record.store, path, joined_bytes([part or b"" for part in parts]))
+        for one in own:
+            await record.store.delete(one)
+    except TensorlakeError as error:
+        _log.info("parts of the record of run %r stay as they are: %s", record.name, error)
 
 
 def _joined_bytes(tables: list[Table]) -> bytes:

@@ -9,30 +9,35 @@ ds.runs["resnet-50"].batch(step=41_200)                 # the very arrays again
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.rowset import HasRows, HasViews, RowSet, rowset_of
 from tensorlake.dataset.display.signatures import with_options
-from tensorlake.dataset.runs.counterfactual import Counterfactual
+from tensorlake.dataset.runs.counterfactual import Counterfactual, put_exclusion
 from tensorlake.dataset.runs.diagnosis import Step, diagnose_again
-from tensorlake.dataset.runs.exclusion import put_exclusion
+from tensorlake.dataset.runs.history import History
+from tensorlake.dataset.runs.integrations import (
+    lightning_callback,
+    trainer_callback,
+    write_csv,
+    write_events,
+)
 from tensorlake.dataset.runs.record import Record
 from tensorlake.dataset.runs.recorder import Recorder
-from tensorlake.dataset.runs.replay import CanLoad, Replay, Seen
-from tensorlake.dataset.runs.tables import EVENT_COLUMNS, ROW_COLUMNS, Table, read_tables
-from tensorlake.dataset.runs.timeline import Stretch, Timeline, of_epoch
+from tensorlake.dataset.runs.replay import CanLoad
+from tensorlake.dataset.runs.tables import EVENT_COLUMNS, Table, read_tables, value_names
 from tensorlake.dataset.runs.values import (
-    IDS,
-    batch_ids,
     check_names,
+    check_same_dataset,
     number,
-    numbers,
     reads_staged,
+    row_values,
     sources_of,
     with_values,
 )
@@ -42,7 +47,7 @@ from tensorlake.dataset.transform.loader_options import (
     LoaderOptions,
     TorchOptions,
 )
-from tensorlake.errors import InvalidInputError, did_you_mean, shown
+from tensorlake.errors import InvalidInputError, QueryLimitError, did_you_mean, shown
 from tensorlake.quantities import checked_integer, plural
 
 if TYPE_CHECKING:
@@ -52,6 +57,8 @@ __all__ = ["Run"]
 
 Int64Array = npt.NDArray[np.int64]
 ROW = "_row"
+SERVED_NBYTES = 256 << 20
+"""Stored values of rows that RUN reads for a client of a server."""
 
 
 class Run:
@@ -84,12 +91,13 @@ class Run:
         *,
         rows: CanLoad | None = None,
         is_recording: bool = False,
+        reaches_out: bool = True,
     ) -> None:
         self._record = record
         self._dataset = dataset
-        self._rows = rows
         self._recorder = Recorder(record) if is_recording else None
         self._sources: list[RowSet] = []  # of the loader, whose rows are logged
+        self._history = History(record, dataset, rows, reaches_out=reaches_out)
 
     @property
     def name(self) -> str:
@@ -173,21 +181,7 @@ class Run:
         check_names(scalars, EVENT_COLUMNS.names, "log()")
         own = {name: number(name, value) for name, value in scalars.items()}
         if per_row is not None:
-            if not isinstance(per_row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
-                raise InvalidInputError(
-                    f"per_row is a dict of one number per row, by name, got {shown(per_row)}"
-                )
-            check_names(per_row, ROW_COLUMNS.names, "per_row=")
-            values = {name: numbers(name, value) for name, value in per_row.items()}
-            ids = batch_ids(rows, self._sources)
-            for name, array in values.items():
-                if len(array) != len(ids):
-                    raise InvalidInputError(
-                        f"per_row={{{name!r}: …}} has {len(array):,} numbers for {len(ids):,} rows",
-                        expected=len(ids),
-                        actual=len(array),
-                    )
-            recorder.log_rows(ids, values)
+            recorder.log_rows(*row_values(per_row, rows, self._sources))
         elif rows is not None:
             raise InvalidInputError("rows= is for per_row=: give numbers of the rows, too")
         if own or step is not None:
@@ -232,8 +226,6 @@ class Run:
         Raises:
             MissingExtraError: Lightning is not installed.
         """
-        from tensorlake.dataset.runs.hooks import lightning_callback
-
         return lightning_callback(self._recording().log_counted)
 
     def trainer_callback(self) -> Any:
@@ -242,8 +234,6 @@ class Run:
         Raises:
             MissingExtraError: transformers is not installed.
         """
-        from tensorlake.dataset.runs.hooks import trainer_callback
-
         return trainer_callback(self._recording().log_counted)
 
     def diagnose(
@@ -259,7 +249,7 @@ class Run:
         loader = None if self._recorder is None else self._recorder.loader
         if loader is not None:
             return loader.diagnose(step, budget_s)
-        passes = self._replay(), self._known_stretches(), self.steps
+        passes = self._history.replay, self._history.stretches, self.steps
         return diagnose_again(*passes, step=step, budget_s=budget_s, given=arguments)
 
     def close(self) -> None:
@@ -288,11 +278,10 @@ class Run:
         ``position``, ``wait_s`` (for the batch), ``compute_s`` (in the program's loop), and the
         scalars, float64.
         """
-        table = read_tables(self._record, "events", self._timelines())
-        return table.sort_by([("step", "ascending"), ("rank", "ascending")])
+        return self._history.steps
 
     def rows_at(self, step: int, rank: int | None = None) -> Int64Array:
-        """Return the row numbers, int64, of a step's batch, in its order.
+        """Return the row numbers, int64, of a step's batch, in its order; −1 of forgotten rows.
 
         Args:
             step: The step.
@@ -301,23 +290,28 @@ class Run:
         Raises:
             InvalidInputError: There is no such step or rank.
         """
-        stretch = Timeline(self._record.segments()).stretch(_step(step))
-        loader, places = self._replay().places(stretch, step, rank)
-        found = loader.plan.rows_at(places)
-        return np.concatenate(found) if isinstance(found, list) else found
+        return self._history.replay.rows_at(self._history.stretch(_step(step)), step, rank)
 
-    def steps_of(self, row: int) -> list[int]:
+    @overload
+    def steps_of(self, row: int) -> list[int]: ...
+
+    @overload
+    def steps_of(self, row: Sequence[int] | Int64Array) -> list[list[int]]: ...
+
+    def steps_of(self, row: int | Sequence[int] | Int64Array) -> list[int] | list[list[int]]:
         """Return the steps whose batches had a row, ascending; computed, not looked up.
 
         Args:
-            row: Number of the row in the version that the run read first.
+            row: Number of the row in the version that the run read first; or several numbers, for a
+                list of the steps of each, in one pass.
 
         Raises:
             InvalidInputError: The run did not read such rows, or it read parts or mixes of rows.
         """
-        row = checked_integer(row, name="row")
-        stretches = self._known_stretches()
-        return self.steps_with(self._replay().id_of(stretches[0], row)) if stretches else []
+        is_one = np.ndim(cast("Any", row)) == 0
+        rows = [checked_integer(one, name="row") for one in ([row] if is_one else np.asarray(row))]
+        found = self._history.steps_of(np.array(rows, dtype=np.int64))
+        return found[0] if is_one else found
 
     def batch(
         self, step: int, rank: int | None = None, *, exact: bool = True, **arguments: Any
@@ -336,8 +330,8 @@ class Run:
             SnapshotExpiredError: The version that the run read has expired.
             InvalidInputError: There is no such step or rank, or the record does not say which rows.
         """
-        stretch = Timeline(self._record.segments()).stretch(_step(step))
-        return self._replay().batch(stretch, step, rank, exact=exact, given=arguments)
+        stretch = self._history.stretch(_step(step))
+        return self._history.replay.batch(stretch, step, rank, exact=exact, given=arguments)
 
     def rows(self, name: str) -> Any:
         """Return a View of the rows for which a value was logged, with the last value as a column.
@@ -359,10 +353,25 @@ class Run:
         return self._dataset.__view__(with_values(rowset_of(self._dataset), table, name))
 
     def to_csv(self, path: str | PathLike[str]) -> None:
-        """Write ``steps`` as a CSV file."""
-        from pyarrow import csv
+        """Write ``steps`` as a CSV file; scalars that were not logged are empty cells, NaN ``nan``.
 
-        csv.write_csv(self.steps, str(path))
+        Raises:
+            InvalidInputError: The folder does not exist.
+        """
+        write_csv(self.steps, path)
+
+    def to_tensorboard(self, log_dir: str | PathLike[str]) -> Path:
+        """Write scalars, waits and config for TensorBoard, and return the folder of the run.
+
+        A second call replaces what the first wrote.
+
+        Args:
+            log_dir: The folder that TensorBoard is started with; the run is ``<log_dir>/<name>``.
+
+        Raises:
+            MissingExtraError: TensorBoard is not installed.
+        """
+        return write_events(self.name, self.config, self.steps, log_dir)
 
     def without(self, view: HasRows) -> Counterfactual:
         """Return the same run without some rows, to train again and compare.
@@ -388,7 +397,9 @@ class Run:
             raise InvalidInputError(
                 f"without() takes the rows as a view, such as ds.query(…), got {shown(view)}"
             )
-        return Counterfactual(self._replay(), self._known_stretches(), rowset_of(view))
+        if self._history.replay.rows is None:  # of several datasets, the loader knows which
+            self._check_own(rowset_of(view).url, "without()")
+        return Counterfactual(self._history.replay, self._history.stretches, rowset_of(view))
 
     def of(self, rows: Any) -> Run:
         """Return the run, replayed from these rows: where its record cannot say which.
@@ -410,41 +421,46 @@ class Run:
 
     # For queries
 
+    @property
+    def history(self) -> History:
+        """The recorded passes."""
+        return self._history
+
     def logged(self, name: str) -> Table:
         """Return the values of rows that were logged under a name, as an Arrow table by row id.
 
         Raises:
             InvalidInputError: None was.
         """
-        table = read_tables(self._record, "rows", self._timelines())
+        nbytes = self._history.nbytes("rows")
+        if nbytes > SERVED_NBYTES and not self._history.replay.reaches_out:
+            raise QueryLimitError(
+                f"run {self.name!r} logged {nbytes:,} bytes of values of rows, and a server reads"
+                f" {SERVED_NBYTES:,}\nopen the dataset by the URL of its folder or bucket"
+            )
+        table = read_tables(self._record, "rows", self._history.timelines)
         if name not in table.column_names:
-            known = [one for one in table.column_names if one not in ("step", "rank", *IDS)]
+            known = value_names(table)
             raise InvalidInputError(
                 f"run {self.name!r} logged no {name!r} of rows{did_you_mean(name, known)}"
                 f"\nlogged were: {', '.join(known) or 'none'}"
             )
         return table
 
-    def steps_with(self, ids: npt.NDArray[Any]) -> list[int]:
-        """Return the steps whose batches had one of the rows of some ids, ascending."""
-        replay, stretches = self._replay(), self._known_stretches()
-        return sorted({step for one in stretches for step in replay.steps_of(one, ids)})
+    # Inside
 
-    def seen(self, epoch: int | None = None, *, last: bool = False) -> Iterator[Seen]:
-        """List the rows of recorded steps, a stretch of steps at a time.
-
-        Args:
-            epoch: The epoch; None: all, or with ``last`` the last that was completed.
-            last: Whether to list one epoch only.
+    def _check_own(self, url: str, call: str) -> None:
+        """Refuse rows of another dataset than the run is recorded beside.
 
         Raises:
-            InvalidInputError: No such epoch was recorded, or none was completed.
+            InvalidInputError: They are.
         """
-        stretches = of_epoch(self._known_stretches(), epoch, last=last, run=self.name)
-        replay = self._replay()
-        return (replay.seen(stretch) for stretch in stretches)
-
-    # Inside
+        own = None if self._dataset is None else rowset_of(self._dataset).url
+        if own is not None and own != url:
+            raise InvalidInputError(
+                f"run {self.name!r} is recorded beside {own!r}, and {call} got rows of {url!r}"
+                "\ngive a view of the run's dataset"
+            )
 
     def _recording(self) -> Recorder:
         if self._recorder is None:
@@ -461,13 +477,7 @@ class Run:
                 f"run {self.name!r} is in a place without a dataset\nsay what to read:"
                 f" run.{framework.replace('numpy', 'loader')}(view, batch_size=…)"
             )
-        if self._dataset is not None and hasattr(given, "__rowset__"):
-            own, read = rowset_of(self._dataset).url, rowset_of(cast("HasRows", given)).url
-            if own != read:
-                raise InvalidInputError(
-                    f"run {self.name!r} is recorded beside {own!r}, and these are rows of {read!r}"
-                    f"\nrecord it beside them, or in a place of its own: tl.run(url, {self.name!r})"
-                )
+        check_same_dataset(self._dataset, given, self.name)
         loader = cast("CanLoad", given).__loader__(framework, arguments)
         columns = [one.name for one in loader.columns]
         self._sources = sources_of(given)
@@ -477,22 +487,6 @@ class Run:
         is_staged = reads_staged(given, self.name)
         recorder.watch(loader, framework, arguments, is_staged=is_staged)
         return loader
-
-    def _timelines(self) -> dict[int, Timeline]:
-        segments = self._record.segments()
-        return {rank: Timeline(segments, rank) for rank in {one.rank for one in segments}}
-
-    def _known_stretches(self) -> list[Stretch]:
-        last = max(self.steps.column("step").to_pylist(), default=-1)
-        return Timeline(self._record.segments()).known(last)
-
-    def _replay(self) -> Replay:
-        was = str(self._record.content.get("dataset"))
-        now, options = was, cast("Mapping[str, Any]", {})
-        if self._dataset is not None:
-            rows = rowset_of(self._dataset)
-            now, options = rows.url, rows.session.options
-        return Replay(self.name, (was, now), options.get("storage_options") or {}, self._rows)
 
 
 def _step(step: Any) -> int:

@@ -189,12 +189,15 @@ def _is_alike(recorded: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
 def _base_of(state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the order of a state's whole epochs."""
     order = state["order"]
-    return order["base"] if order["kind"] == "spliced" else order
+    return order["base"] if order["kind"] in ("spliced", "spliced mix") else order
 
 
 def _cuts_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return where the epoch of a state was spliced."""
-    return state["order"].get("cuts", [])
+    order = state["order"]
+    if order["kind"] == "spliced mix":
+        return [{"place": None, "sources": order["sources"]}] if "place" in order else []
+    return order.get("cuts", [])
 
 
 def _before_cut(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,29 +5,36 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.computed import Computed
-from tensorlake.dataset.core.row_identity import ids_of, matched_ids
+from tensorlake.dataset.core.row_identity import ids_of, matched_ids, rows_of_ids
 from tensorlake.dataset.core.rowset import HasRows, RowSet, committed_rows, rowset_of
-from tensorlake.dataset.runs.tables import Table
+from tensorlake.dataset.runs.tables import ROW_COLUMNS, Table, value_names
 from tensorlake.errors import InvalidInputError, UncommittedChangesWarning, shown
 from tensorlake.format import ROW_ID
 from tensorlake.quantities import is_whole_number
 
+if TYPE_CHECKING:
+    import tensorlake_query as tql
+
 __all__ = [
-    "IDS",
     "Which",
     "batch_ids",
+    "by_row",
     "check_names",
+    "check_same_dataset",
+    "looked_up",
     "number",
     "numbers",
     "reads_staged",
+    "row_values",
     "sources_of",
     "values_by_id",
+    "with_step_values",
     "with_values",
 ]
 
@@ -65,6 +72,55 @@ def values_by_id(
         case "mean":
             sums = np.add.reduceat(values, starts) if len(starts) else values
             return ids[starts], sums / (stops - starts)
+
+
+def by_row(rows: Int64Array, values: npt.NDArray[Any]) -> tuple[Int64Array, npt.NDArray[Any]]:
+    """Return values in the order of their rows, without those of rows that are gone (−1)."""
+    order = np.argsort(rows, kind="stable")
+    order = order[rows[order] >= 0]
+    return rows[order], values[order]
+
+
+def looked_up(
+    rows: Int64Array, values: npt.NDArray[Any], column_type: tql.ColumnType, wanted: Int64Array
+) -> tql.UniformBatch:
+    """Return the values of some rows; NULL where there is none.
+
+    Args:
+        rows: The rows that have a value, ascending.
+        values: The value of each.
+        column_type: Type of the values.
+        wanted: The rows whose values are returned.
+    """
+    import tensorlake_query as tql
+
+    at = np.minimum(np.searchsorted(rows, wanted), max(len(rows) - 1, 0))
+    valid = rows[at] == wanted if len(rows) else np.zeros(len(wanted), dtype=np.bool_)
+    found = np.zeros(len(wanted), dtype=np.dtype(column_type.dtype))
+    found[valid] = values[at[valid]]
+    return tql.UniformBatch(found, valid)
+
+
+def with_step_values(rows: RowSet, table: Table) -> RowSet:
+    """Return rows with the values that a step logged of them as columns; NULL where none is.
+
+    A column is called as the values, or ``run:<name>`` where the dataset has a tensor of this name.
+
+    Args:
+        rows: Rows of a dataset.
+        table: Values of rows, of one step.
+    """
+    import tensorlake_query as tql
+
+    column_type = tql.ColumnType("number", "float64", (), nullable=True)
+    snapshot, chosen = rows.selection.snapshot, rows.rows
+    computed = dict(rows.computed)
+    for name in value_names(table):
+        ids, values = values_by_id(table, name, "last")
+        known = by_row(rows_of_ids(ids, snapshot), values)
+        column = Computed(column_type, looked_up(*known, column_type, chosen))
+        computed[f"run:{name}" if name in rows.schema else name] = column
+    return replace(rows, computed=computed)
 
 
 def with_values(rows: RowSet, table: Table, name: str) -> RowSet:
@@ -184,6 +240,22 @@ def sources_of(given: Any) -> list[RowSet]:
     return [rowset_of(own)] if hasattr(own, "__rowset__") else []
 
 
+def check_same_dataset(dataset: HasRows | None, given: Any, run: str) -> None:
+    """Reject rows of another dataset than the one that a run is recorded beside.
+
+    Raises:
+        InvalidInputError: They are of another.
+    """
+    if dataset is None or not hasattr(given, "__rowset__"):
+        return
+    own, read = rowset_of(dataset).url, rowset_of(given).url
+    if own != read:
+        raise InvalidInputError(
+            f"run {run!r} is recorded beside {own!r}, and these are rows of {read!r}"
+            f"\nrecord it beside them, or in a place of its own: tl.run(url, {run!r})"
+        )
+
+
 def reads_staged(given: Any, name: str) -> bool:
     """Whether rows that a run is to read are in no version: then warn that it has no replay.
 
@@ -202,6 +274,37 @@ def reads_staged(given: Any, name: str) -> bool:
         stacklevel=4,
     )
     return True
+
+
+def row_values(
+    per_row: Any, rows: Any, sources: Sequence[RowSet]
+) -> tuple[npt.NDArray[Any], dict[str, npt.NDArray[Any]]]:
+    """Return the row ids of a batch, and the values that were logged for its rows, by name.
+
+    Args:
+        per_row: One number per row, by name.
+        rows: The rows, see ``batch_ids``.
+        sources: The rows that batches are of.
+
+    Raises:
+        InvalidInputError: Values are not numbers, or not one per row.
+    """
+    if not isinstance(per_row, Mapping):
+        raise InvalidInputError(
+            f"per_row is a dict of one number per row, by name, got {shown(per_row)}"
+        )
+    given = cast("Mapping[str, Any]", per_row)
+    check_names(given, ROW_COLUMNS.names, "per_row=")
+    values = {name: numbers(name, value) for name, value in given.items()}
+    ids = batch_ids(rows, sources)
+    for name, array in values.items():
+        if len(array) != len(ids):
+            raise InvalidInputError(
+                f"per_row={{{name!r}: …}} has {len(array):,} numbers for {len(ids):,} rows",
+                expected=len(ids),
+                actual=len(array),
+            )
+    return ids, values
 
 
 def batch_ids(rows: Any, sources: Sequence[RowSet]) -> npt.NDArray[Any]:

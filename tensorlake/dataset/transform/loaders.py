@@ -62,7 +62,16 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
     from tensorlake.loader import ListedBatch, Loader
 
-__all__ = ["Repin", "loader_for_client", "loader_from_state", "rows_at", "stream"]
+__all__ = [
+    "Repin",
+    "edits_of",
+    "loader_for_client",
+    "loader_from_state",
+    "loader_of_state",
+    "resumed",
+    "rows_at",
+    "stream",
+]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -171,10 +180,6 @@ def _editable(
     readable: RowSet, repin: Repin | None, framework: Framework, names: Sequence[str]
 ) -> SelectedRows:
     """Return a loader's rows, which it can exchange for those of another version."""
-    own = repin
-    if own is None and readable.steps is not None and readable.name is None:
-        session, steps = readable.session, readable.steps
-        own = Repin(lambda version: replayed(everything(versioning.at(session, version)), steps))
 
     def made(rows: RowSet) -> SelectedRows:
         selected = replace(_selected(rows, repin, framework), edits=edits)
@@ -183,8 +188,30 @@ def _editable(
             selected = replace(selected, virtual={**selected.virtual, name: column})
         return selected
 
-    edits = RowEdits(readable, None if own is None else own.rows, made)
+    edits = edits_of(readable, repin, made)
     return made(readable)
+
+
+def edits_of(
+    readable: RowSet, repin: Repin | None, made: Callable[[RowSet], SelectedRows] | None = None
+) -> RowEdits:
+    """Return how a loader finds its rows in other versions.
+
+    Args:
+        readable: The rows.
+        repin: Opens another version of them, if a state needs it.
+        made: Makes a loader's rows; None: of a source of a mix.
+    """
+    own = repin
+    if own is None and readable.steps is not None and readable.name is None:
+        session, steps = readable.session, readable.steps
+        own = Repin(lambda version: replayed(everything(versioning.at(session, version)), steps))
+
+    def source(rows: RowSet) -> SelectedRows:
+        return replace(SelectedRows(rows.selection, rows.reader()), edits=edits)
+
+    edits = RowEdits(readable, None if own is None else own.rows, made or source)
+    return edits
 
 
 def _no_rows() -> InvalidInputError:
@@ -196,15 +223,14 @@ def _no_rows() -> InvalidInputError:
 
 def rows_at(view: RowSet, positions: Sequence[int]) -> list[dict[str, Any]]:
     """Read many rows at once, for torch's map-style fetcher; the arrays are the caller's."""
-    selection, reader, types = view.selection, view.reader(), view.schema
+    selection, types = view.selection, view.schema
     places = positions_of(positions, len(view), what=repr(view.url))
-    physical = selection.physical(places)
-    columns = {name: _owned(reader.read(name, physical)) for name in selection.columns}
+    columns = {name: _owned(view.read_next(name, places)) for name in selection.columns}
     computed = {name: column.take(places) for name, column in view.computed.items()}
     return [
         {name: types[name].present_one(column, at) for name, column in columns.items()}
         | {name: column.present_one(at) for name, column in computed.items()}
-        for at in range(len(physical))
+        for at in range(len(places))
     ]
 
 
@@ -344,6 +370,24 @@ def loader_from_state(
         >>> [batch["x"].tolist() for batch in tl.loader_from_state(state, batch_size=2)]
         [[3, 4], [5]]
     """
+    return loader_of_state(state, storage_options, arguments)
+
+
+def loader_of_state(
+    state: Mapping[str, Any],
+    storage_options: Mapping[str, Any] | None,
+    arguments: Mapping[str, Any],
+    *,
+    reaches_out: bool = True,
+) -> Loader:
+    """Create the loader of a state; as ``loader_from_state``.
+
+    Args:
+        state: The state.
+        storage_options: Credentials and endpoint.
+        arguments: Arguments that no state has.
+        reaches_out: Whether its queries may open other datasets, and call functions of the user.
+    """
     recorded = LoaderState.from_json(state)
     source = recorded.source
     if source is None or not isinstance(recorded.order, Order | ArrangedOrder | SplicedOrder):
@@ -352,16 +396,38 @@ def loader_from_state(
         str(source["url"]), recorded.version, read_only=True, storage_options=storage_options
     )
     if "view" in source:
-        rows = open_saved(session, str(source["view"]))
+        rows = open_saved(session, str(source["view"]), reaches_out=reaches_out)
     else:
         steps = cast("list[dict[str, Any]]", source["steps"])
-        rows = replayed(everything(session), steps_from_json(steps, where="the state"))
-    own = {"seed": recorded.seed, "shuffle": recorded.order.kind != "none"}
-    given: Mapping[str, Any] = source.get("order", {})
-    own |= {name: given[name] for name in ORDER_ARGUMENTS if name in given}
-    own |= _batches_of(recorded)
-    loader = stream(rows, source["framework"], {**own, **arguments})
-    loader.load_state_dict(dict(state))
+        parsed = steps_from_json(steps, where="the state")
+        rows = replayed(everything(session), parsed, reaches_out=reaches_out)
+    return resumed(rows, recorded, source["framework"], arguments, source.get("order", {}))
+
+
+def resumed(
+    rows: RowSet,
+    state: LoaderState,
+    framework: Framework,
+    arguments: Mapping[str, Any],
+    order: Mapping[str, Any],
+) -> Loader:
+    """Make the loader of a state from its rows.
+
+    Args:
+        rows: The rows.
+        state: The state.
+        framework: The framework of batches.
+        arguments: Arguments that no state has.
+        order: Arguments of the order that the state's source has.
+    """
+    own: dict[str, Any] = {
+        "seed": state.seed,
+        "shuffle": getattr(state.order, "kind", "") != "none",
+    }
+    own |= {name: order[name] for name in ORDER_ARGUMENTS if name in order}
+    own |= _batches_of(state)
+    loader = stream(rows, framework, {**own, **arguments})
+    loader.load_state_dict(state.to_json())
     return loader
 
 

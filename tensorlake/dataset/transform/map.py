@@ -70,7 +70,7 @@ def _fill(
 
     Tensors are added first, so that a condition may select rows without outputs, even at first.
     """
-    types = types_of(schema)
+    types = types_of(schema, everything(session).schema)
     count = MapCount(types)
     with all_or_nothing(session):
         count.added = _add_tensors(session, types)

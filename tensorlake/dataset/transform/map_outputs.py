@@ -15,7 +15,7 @@ from tensorlake.dataset.core.structs import flattened
 from tensorlake.dataset.transform.map_workers import rows_shown
 from tensorlake.errors import InvalidInputError, MissingTensorError, SchemaError, shown
 from tensorlake.quantities import plural
-from tensorlake.types import SampleType, as_type, expand_structs
+from tensorlake.types import SampleType, as_type, expand_structs, with_tiles_of
 
 __all__ = [
     "check_column",
@@ -29,14 +29,22 @@ __all__ = [
 Int64Array = npt.NDArray[np.int64]
 
 
-def types_of(schema: Mapping[str, Any]) -> dict[str, SampleType]:
-    """Return the types of the outputs, a struct as its fields."""
+def types_of(
+    schema: Mapping[str, Any], there: Mapping[str, SampleType] | None = None
+) -> dict[str, SampleType]:
+    """Return the types of the outputs, a struct as its fields.
+
+    Args:
+        schema: As the user gave it.
+        there: The types of tensors that exist already.
+    """
     if not isinstance(schema, Mapping) or not schema:
         raise SchemaError(
             f"map() makes no tensor: schema={shown(schema)}"
             "\nname what the function returns: schema={…: type}"
         )
-    return {name: as_type(one) for name, one in expand_structs(schema).items()}
+    types = {name: as_type(one) for name, one in expand_structs(schema).items()}
+    return with_tiles_of(types, there or {})
 
 
 def check_column(name: str, values: Any, rows: int) -> None:

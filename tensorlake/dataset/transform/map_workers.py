@@ -184,10 +184,10 @@ def results(
                 returned = invoke(given)
             except BrokenProcessPool as error:
                 raise InvalidStateError(
-                    f"a process of map() ended before the function returned, for"
+                    f"a worker process ended before the function returned, for"
                     f" {rows_shown(view, positions)} or rows beside: it was killed, often for the"
-                    " memory it took, or ended itself\ntake fewer workers= or a smaller"
-                    " batch_size=, or look on with engine='threads'"
+                    " memory it took, or ended itself\nlet fewer processes or smaller"
+                    " batches run at once, or look on with engine='threads'"
                 ) from error
             return replace(_piece(view, positions, returned, call), digests=digests)
 
@@ -353,7 +353,7 @@ def _sendable(output: Any) -> Any:
             return _Raised(RuntimeError(f"{type(output.error).__name__}: {output.error}"))
         return _Raised(
             InvalidInputError(
-                f"the function of map() returned what cannot be sent between processes: {error}"
+                f"the function returned what cannot be sent between processes: {error}"
                 "\nreturn arrays, numbers or text, or call it here: engine='threads'"
             )
         )

@@ -15,12 +15,13 @@ import numpy as np
 
 import tensorlake_query as tql
 from tensorlake.dataset.core.connect import connect_new
+from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.rowset import BATCH_ROWS, RowSet
 from tensorlake.dataset.write import schema as schema_changes
 from tensorlake.dataset.write import staging
-from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError, shown
 from tensorlake.quantities import plural
-from tensorlake.types import Array, Bool, Bytes, ClassLabel, Json, SampleType, Scalar, Text
+from tensorlake.types import Array, Bool, Bytes, ClassLabel, Json, SampleType, Scalar, Text, as_type
 from tensorlake.versions import CommitRequest
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def materialize(
     view: RowSet,
     url: str | PathLike[str],
     *,
+    encode: Mapping[str, Any] | None,
     message: str | None,
     storage_options: Mapping[str, Any] | None,
 ) -> Session:
@@ -52,6 +54,7 @@ def materialize(
         )
     schema: dict[str, SampleType] = dict(view.schema)
     schema |= {name: _type_of(name, column.type) for name, column in view.computed.items()}
+    schema |= _encoded(view, encode)
     if not schema:
         raise InvalidInputError(f"the view of {view.url!r} has no columns to write")
     session = connect_new(url, schema, exist_ok=True, storage_options=storage_options)
@@ -84,18 +87,35 @@ MESSAGE_CHARACTERS = 1000
 """An entry holds 4 KiB of message, and a character takes up to 4 bytes."""
 
 
+def _encoded(view: RowSet, encode: Mapping[str, Any] | None) -> dict[str, SampleType]:
+    """Return the types that stored columns shall have in the new dataset."""
+    if encode is None:
+        return {}
+    if not isinstance(encode, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - users'
+        raise InvalidInputError(
+            f"encode={shown(encode)}: give the types by the names of tensors:"
+            ' encode={"clip": tl.Video()}'
+        )
+    for name in encode:
+        if name not in view.selection.columns:
+            raise unknown_column(name, view.selection.columns)
+    return {name: as_type(kind) for name, kind in encode.items()}
+
+
 def _batches(view: RowSet) -> Iterator[dict[str, Any]]:
     """The view's columns as stored, the computed ones as values."""
-    start = 0
-    for batch in view.column_batches():
-        rows = len(next(iter(batch.values()))) if batch else 0
-        positions = np.arange(start, start + rows, dtype=np.int64)
-        start += rows
-        yield {**batch, **{name: c.take(positions).present() for name, c in view.computed.items()}}
+    computed = view.computed.items()
     if not view.schema:  # computed columns alone
         for start in range(0, len(view), BATCH_ROWS):
             positions = np.arange(start, min(len(view), start + BATCH_ROWS), dtype=np.int64)
-            yield {name: c.take(positions).present() for name, c in view.computed.items()}
+            yield {name: c.take(positions).present() for name, c in computed}
+        return
+    start = 0
+    for batch in view.column_batches():
+        rows = len(next(iter(batch.values())))
+        positions = np.arange(start, start + rows, dtype=np.int64)
+        start += rows
+        yield {**batch, **{name: c.take(positions).present() for name, c in computed}}
 
 
 def _type_of(name: str, computed: tql.ColumnType) -> SampleType:

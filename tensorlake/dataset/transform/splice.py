@@ -19,8 +19,9 @@ from tensorlake.dataset.query.run import run_where
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake.format import ROW_ID
 from tensorlake.loader import Changes, Edit, SelectedRows
-from tensorlake.reading import Selection
+from tensorlake.reading import Selection, Snapshot
 from tensorlake.storage import runtime
+from tensorlake.versions import table_of
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -45,6 +46,7 @@ class RowEdits:
     at: Callable[[str], RowSet] | None
     made: Callable[[RowSet], SelectedRows]
     _found: dict[Edit, SelectedRows] = field(default_factory=dict[Edit, SelectedRows])
+    _changes: dict[tuple[str, str], Changes] = field(default_factory=dict[tuple[str, str], Changes])
 
     def rows(self, edit: Edit) -> SelectedRows:
         """Return the rows; they are found once.
@@ -62,9 +64,13 @@ class RowEdits:
         return _Moves(old, new)
 
     def changes(self, old: Selection, new: Selection) -> Changes:
-        """Compare two selections, row by row, by identity."""
-        there, back = _Moves(old, new), _Moves(new, old)
-        return Changes(_missing(there), _missing(back), there)
+        """Compare two selections by the identity of rows; they are compared once."""
+        key = old.digest, new.digest
+        if key not in self._changes:
+            there = _Moves(old, new)
+            back = _Moves(new, old, _known=there.has_same_axis)
+            self._changes[key] = Changes(_missing(there), _missing(back), there, back)
+        return self._changes[key]
 
     def _edited(self, edit: Edit) -> RowSet:
         rows = self.base
@@ -99,14 +105,17 @@ class RowEdits:
 class _Moves:
     """Maps positions in one selection to those of the same rows in another; −1 for none."""
 
-    def __init__(self, old: Selection, new: Selection) -> None:
+    def __init__(self, old: Selection, new: Selection, *, _known: bool | None = None) -> None:
         self.old = old
-        self._new = new
+        self.new = new
+        self.has_same_axis = _have_same_axis(old, new) if _known is None else _known
 
     def __call__(self, positions: Int64Array) -> Int64Array:
-        old, new = self.old, self._new
+        old, new = self.old, self.new
         if old.snapshot.digest == new.snapshot.digest:
             rows = old.row_numbers(positions)
+        elif self.has_same_axis:
+            rows = new.snapshot.rows_of(old.physical(positions))
         else:
             rows = rows_of_ids(ids_of(old.snapshot, old.physical(positions)), new.snapshot)
         if new.rows is None:
@@ -120,7 +129,7 @@ class _Moves:
     @cached_property
     def _ranked(self) -> tuple[Int64Array | None, Int64Array]:
         """The new selection's positions by ascending row, and these rows."""
-        rows = self._new.rows
+        rows = self.new.rows
         assert rows is not None, "asked for selected rows only"
         if (np.diff(rows) >= 0).all():
             return None, rows
@@ -130,12 +139,49 @@ class _Moves:
 
 def _missing(moves: _Moves) -> Int64Array:
     """Return the positions whose rows the other selection lacks, ascending."""
-    count = moves.old.num_rows
+    old, new = moves.old, moves.new
+    if moves.has_same_axis and old.rows is None and new.rows is None:
+        return np.sort(old.snapshot.rows_of(_without(old.snapshot, new.snapshot)))
+    count = old.num_rows
     found = [np.zeros(0, dtype=np.int64)]
     for start in range(0, count, LISTED_ROWS):
         positions = np.arange(start, min(start + LISTED_ROWS, count))
         found.append(positions[moves(positions) < 0])
     return np.concatenate(found)
+
+
+def _have_same_axis(old: Selection, new: Selection) -> bool:
+    """Whether the physical rows that two versions both have are the same rows.
+
+    So it is on a branch, and between branches until both append; not after rows were sorted.
+    """
+    one, other = old.snapshot, new.snapshot
+    if one.url != other.url:
+        return False
+    roots = one.state.row_ids, other.state.row_ids
+    common = min(root.rows for root in roots)
+    runs, others = (
+        runtime.run(table_of(root, snapshot.packs.pages)).slice_rows(0, common).united()
+        for root, snapshot in zip(roots, (one, other), strict=True)
+    )
+    columns = zip(runs.to_columns().values(), others.to_columns().values(), strict=True)
+    return all(np.array_equal(*pair) for pair in columns)
+
+
+def _without(old: Snapshot, new: Snapshot) -> Int64Array:
+    """Return the physical rows that a version shows and another of the same axis does not."""
+    borders, changes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for snapshot, step in ((old, 1), (new, -2)):
+        rows = runtime.run(table_of(snapshot.state.rows, snapshot.packs.pages))
+        starts, stops = rows.to_ranges()
+        borders += [starts, stops]
+        changes += [np.full(len(starts), step), np.full(len(stops), -step)]
+    at, change = np.concatenate(borders), np.concatenate(changes)
+    order = np.argsort(at, kind="stable")
+    at, shown = at[order], np.cumsum(change[order])
+    is_only_old = np.flatnonzero((shown[:-1] == 1) & (at[1:] > at[:-1]))
+    parts = [np.arange(at[one], at[one + 1]) for one in is_only_old.tolist()]
+    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def ids_to_arrow(ids: npt.NDArray[Any]) -> bytes:

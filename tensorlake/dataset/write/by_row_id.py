@@ -51,8 +51,8 @@ def converted_rows(session: Session, batch: Batch) -> dict[str, Column]:
         TensorlakeError: The first value that its tensor does not take; nothing is staged.
     """
     schema = session.snapshot().schema
-    columns, rows = convert_columns(schema, batch, row_start=0, call=CALL)
-    if schema.paired:
+    columns, rows = convert_columns(schema, batch, session.packs.links, row_start=0, call=CALL)
+    if len(columns) > 1:
         check_batch(schema, columns, range(rows), call=CALL)
     return {spec.name: columns[spec.id] for spec in schema.tensors if spec.id in columns}
 

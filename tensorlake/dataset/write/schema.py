@@ -17,7 +17,7 @@ from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.core.structs import expand_names, flattened, members_of
 from tensorlake.dataset.write.schema_checks import count_rows_of_classes, find_null
 from tensorlake.errors import InvalidInputError, SchemaError, shown
-from tensorlake.format import TensorSpec, canonical_bytes
+from tensorlake.format import Schema, TensorSpec, canonical_bytes
 from tensorlake.quantities import plural
 from tensorlake.reading import Reader
 from tensorlake.types import (
@@ -29,6 +29,7 @@ from tensorlake.types import (
     expand_structs,
     unknown_class,
     widened,
+    with_tiles_of,
 )
 from tensorlake.versions import check_text
 
@@ -65,6 +66,8 @@ def add_tensor(session: Session, name: str, sample_type: Any, fill: Any) -> None
         fill = _stored_fill(name, declared, fill)
     with session.lock:
         transaction = session.staging()
+        there = {one.name: one.type for one in transaction.schema}
+        declared = with_tiles_of({name: declared}, there)[name]
         transaction.add_tensor(replace(TensorSpec.new(name, declared), fill=fill))
 
 
@@ -106,8 +109,55 @@ def drop_tensor(session: Session, name: str) -> None:
     """Stage that a tensor is gone, or all of a group."""
     with session.lock:
         transaction = session.staging()
-        for one in expand_names([name], transaction.schema.names):
-            transaction.drop_tensor(transaction.schema[one])
+        schema = transaction.schema
+        dropped = [schema[one] for one in expand_names([name], schema.names)]
+        ids = {one.id for one in dropped}
+        _refuse_reasons(schema, dropped)
+        dropped += [one for one in schema if one.compute and one.compute.reasons_of in ids]
+        _refuse_inputs(schema, dropped, "dropped")
+        for spec in dropped:
+            transaction.drop_tensor(spec)
+
+
+def _refuse_reasons(schema: Schema, dropped: Sequence[TensorSpec]) -> None:
+    """Refuse to drop the reasons of failures alone: a retry finds the rows by them."""
+    ids = {one.id for one in dropped}
+    for one in dropped:
+        of = schema.by_id(one.compute.reasons_of or "") if one.compute else None
+        if of is not None and of.id not in ids:
+            raise SchemaError(
+                f"{one.name!r} cannot be dropped: it has the reasons of {of.name!r}, by which"
+                f" refresh_columns(retry=True) finds the rows\nit goes with its column:"
+                f" ds.drop_tensor({of.name!r})",
+                tensor=one.name,
+            )
+
+
+def _refuse_inputs(schema: Schema, changed: Sequence[TensorSpec], how: str) -> None:
+    """Refuse that tensors go from which others are computed, or that checks read.
+
+    Expressions and conditions read them by name.
+    """
+    ids = {one.id for one in changed}
+    for name, one in schema.constraints.items():
+        if ids.intersection(one.inputs) and (how == "dropped" or one.tql is not None):
+            first = next(spec.name for spec in changed if spec.id in one.inputs)
+            raise SchemaError(
+                f"{first!r} cannot be {how}: the check {name!r} reads it\ndrop that first:"
+                f" ds.drop_check({name!r})",
+                tensor=first,
+            )
+    for spec in schema:
+        is_bound = spec.compute is not None and (how == "dropped" or spec.is_virtual)
+        read = ids.intersection(spec.compute.inputs) if spec.compute and is_bound else set[str]()
+        if read and spec.id not in ids:
+            name = next(one.name for one in changed if one.id in read)
+            raise SchemaError(
+                f"{name!r} cannot be {how}: {spec.name!r} is computed from it\ndrop"
+                f" {spec.name!r} first, or declare it again: ds.alter_tensor({spec.name!r},"
+                " compute=…)",
+                tensor=name,
+            )
 
 
 def rename_tensor(session: Session, old: str, new: str) -> None:
@@ -132,8 +182,11 @@ def rename_tensor(session: Session, old: str, new: str) -> None:
                 raise
             return
         renamed = transaction.schema.rename(old, new)[new]
+        _refuse_inputs(transaction.schema, [transaction.schema[old]], "renamed")
         transaction.change_spec(renamed, what="rename")
         for spec in transaction.schema.tensors:
+            if spec.compute and spec.compute.reasons_of == renamed.id:
+                transaction.change_spec(replace(spec, name=f"{new}.error"), what="rename")
             # Boxes of an image, labels per box: they go with the tensor they speak of.
             cites = [name for name in ("of", "per") if getattr(spec.type, name, None) == old]
             if cites:
@@ -167,6 +220,12 @@ def alter_tensor(
     with session.lock:
         transaction = session.staging()
         spec = transaction.schema[name]
+        if spec.is_virtual and any(one is not None for one in (nullable, dtype, shape, codec)):
+            raise SchemaError(
+                f"{name!r} is computed by an expression, which decides its type\ndrop it, and add"
+                f" it again with another type: ds.drop_tensor({name!r})",
+                tensor=name,
+            )
         declared = widened(spec.type, dtype=dtype, shape=shape, codec=codec, tensor=name)
         must_check = nullable is False and spec.type.nullable
         if nullable is not None and nullable is not spec.type.nullable:

@@ -22,11 +22,13 @@ from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.core.stored_columns import StoredColumn
 from tensorlake.dataset.core.structs import flattened
 from tensorlake.dataset.write.inputs import Batch, batches
+from tensorlake.dataset.write.links import linked_files, relinked
 from tensorlake.dataset.write.rewrite import edits_for
 from tensorlake.errors import InvalidInputError, MissingTensorError, ShapeMismatchError
 from tensorlake.format import Schema, TensorSpec
 from tensorlake.reading import Reader, Selection
-from tensorlake.types import Column, EncodedColumn, take
+from tensorlake.storage import LinkStore
+from tensorlake.types import Column, EncodedColumn, Link, take
 from tensorlake.versions import Transaction, distinct
 
 __all__ = [
@@ -56,7 +58,9 @@ def append(session: Session, row: Mapping[str, Any]) -> None:
     with session.lock:
         transaction = session.staging()
         batch = {name: [value] for name, value in row.items()}
-        columns, _ = _convert_batch(transaction.schema, batch, row_start=0, call="append()")
+        columns, _ = _convert_batch(
+            transaction.schema, batch, session.packs.links, row_start=0, call="append()"
+        )
         transaction.append(columns, 1)
 
 
@@ -85,6 +89,7 @@ def extend(
                 columns, rows = _convert_batch(
                     schema,
                     part,
+                    session.packs.links,
                     row_start=row_start,
                     call=call,
                     blocks=session.blocks,
@@ -159,6 +164,7 @@ def stage_values(
     session: Session, spec: TensorSpec, positions: Int64Array, column: Column, *, call: str
 ) -> None:
     """Stage checked values for rows (positions in what the handle sees, each once)."""
+    refuse_virtual(spec, call=call)
     if len(positions) == 0:
         return
     snapshot = session.snapshot()
@@ -180,7 +186,12 @@ def stage_at(
 def _converted(session: Session, name: str, values: Any, rows: int, *, call: str) -> Column:
     """Check values for ``rows`` rows; a single value stands for every row."""
     sample_type = session.snapshot().spec(name).type
-    if _is_single(values, ndim=len(sample_type.shape)):
+    if isinstance(sample_type, Link):
+        given = [values] if _is_single(values, ndim=1) else values
+        values = linked_files(session.packs.links, sample_type, name, given, call=call)
+        if len(values) == 1 < rows:
+            return take(sample_type.convert(values, tensor=name, call=call), np.zeros(rows, int))
+    elif _is_single(values, ndim=len(sample_type.shape)):
         one = sample_type.convert([values], tensor=name, call=call)
         return take(one, np.zeros(rows, dtype=np.int64))
     column = _owned(sample_type.convert(values, tensor=name, call=call), values, session.blocks)
@@ -237,6 +248,7 @@ def _always(_spec: TensorSpec, _column: Column) -> bool:
 def _convert_batch(
     schema: Schema,
     batch: Batch,
+    files: LinkStore,
     *,
     row_start: int,
     call: str,
@@ -248,6 +260,7 @@ def _convert_batch(
     Args:
         schema: Schema of the dataset.
         batch: The input.
+        files: Reads linked files.
         row_start: Row of the first sample, as the user counts.
         call: The call that the user made, for errors.
         blocks: Where large arrays are copied to; None: memory of their own.
@@ -257,21 +270,26 @@ def _convert_batch(
         TensorlakeError: The first thing that does not fit; nothing is staged.
     """
     batch = _by_tensor(schema, batch, call=call)
-    lacking = [s for s in schema.tensors if s.name not in batch and not s.type.has_default]
+    lacking = [
+        s
+        for s in schema.tensors
+        if s.name not in batch and s.compute is None and not s.type.has_default
+    ]
     if lacking and not batch:
         raise missing_tensor(lacking[0], batch, call=call)
     rows = _common_length(batch, call=call)
     columns = {
-        spec.id: _convert(spec, batch, rows, blocks, is_kept, row_start=row_start, call=call)
+        spec.id: _convert(spec, batch, files, rows, blocks, is_kept, row_start=row_start, call=call)
         for spec in schema.tensors
+        if spec.compute is None or spec.name in batch
     }
-    if schema.paired:
+    if schema.paired or schema.cut:
         check_batch(schema, columns, range(row_start, row_start + rows), call=call)
     return columns, rows
 
 
 def convert_columns(
-    schema: Schema, batch: Batch, *, row_start: int, call: str
+    schema: Schema, batch: Batch, files: LinkStore, *, row_start: int, call: str
 ) -> tuple[dict[str, Column], int]:
     """Check and cast a batch; columns by id of the tensors that it names, and the number of rows.
 
@@ -282,7 +300,7 @@ def convert_columns(
     rows = _common_length(batch, call=call)
     blocks = MemoryBlocks()
     return {
-        spec.id: _convert(spec, batch, rows, blocks, _always, row_start=row_start, call=call)
+        spec.id: _convert(spec, batch, files, rows, blocks, _always, row_start=row_start, call=call)
         for spec in schema.tensors
         if spec.name in batch
     }, rows
@@ -313,6 +331,7 @@ def _common_length(batch: Batch, *, call: str) -> int:
 def _convert(
     spec: TensorSpec,
     batch: Batch,
+    files: LinkStore,
     rows: int,
     blocks: MemoryBlocks | None,
     is_kept: Callable[[TensorSpec, Column], bool],
@@ -320,15 +339,29 @@ def _convert(
     row_start: int,
     call: str,
 ) -> Column:
+    refuse_virtual(spec, call=call)
     if spec.name not in batch:
         if not spec.type.has_default:
             raise missing_tensor(spec, batch, call=call)
         return spec.type.fill_column(spec.type.fill_value, rows)
     samples = batch[spec.name]
+    if isinstance(samples, StoredColumn) and isinstance(spec.type, Link):
+        samples = relinked(files, spec.type, samples)
     if isinstance(samples, StoredColumn):
         return samples.converted(spec.type, tensor=spec.name, row_start=row_start, call=call)
+    if isinstance(spec.type, Link):
+        samples = linked_files(files, spec.type, spec.name, samples, row_start=row_start, call=call)
     column = spec.type.convert(samples, tensor=spec.name, row_start=row_start, call=call)
     return _owned(column, samples, blocks) if is_kept(spec, column) else column
+
+
+def refuse_virtual(spec: TensorSpec, *, call: str) -> None:
+    if spec.compute is not None and spec.compute.tql is not None:
+        raise InvalidInputError(
+            f"{call} gives values of {spec.name!r}, which an expression computes\nleave it out, or"
+            f" change the expression: ds.alter_tensor({spec.name!r}, compute='…')",
+            tensor=spec.name,
+        )
 
 
 def _owned(column: Column, given: object, blocks: MemoryBlocks | None) -> Column:

@@ -25,6 +25,7 @@ from tensorlake.dataset.write.key_matching import codes_of, rematch, shown_key, 
 from tensorlake.dataset.write.staging import convert_columns, stage_values
 from tensorlake.errors import InvalidInputError, MissingTensorError, shown
 from tensorlake.format import Schema, TensorSpec
+from tensorlake.storage import LinkStore
 from tensorlake.types import (
     Bytes,
     Column,
@@ -69,7 +70,7 @@ def upsert(session: Session, data: Any, on: str | Sequence[str]) -> Upserted:
                 argument="on",
                 actual=on,
             )
-        columns, count = _gathered(data, schema)
+        columns, count = _gathered(data, schema, session.packs.links)
         check_batch(schema, columns, range(count), call=CALL)
         for spec in keys:
             if spec.id not in columns:
@@ -126,25 +127,25 @@ def _checked_key(spec: TensorSpec) -> TensorSpec:
     return spec
 
 
-def _gathered(data: Any, schema: Schema) -> tuple[dict[str, Column], int]:
+def _gathered(data: Any, schema: Schema, files: LinkStore) -> tuple[dict[str, Column], int]:
     """All rows given, as one column for each tensor they name."""
     parts: list[dict[str, Column]] = []
     count = 0
     for batch in batches(data, schema=schema, call=CALL):
-        columns, rows = convert_columns(schema, batch, row_start=count, call=CALL)
+        columns, rows = convert_columns(schema, batch, files, row_start=count, call=CALL)
         if rows and parts and columns.keys() != parts[0].keys():
             raise _uneven(schema, parts[0], columns, count)
         if rows:
             parts.append(columns)
         count += rows
     if not parts:
-        return _no_rows(schema), 0
+        return _no_rows(schema, files), 0
     return {id_: concat([part[id_] for part in parts]) for id_ in parts[0]}, count
 
 
-def _no_rows(schema: Schema) -> dict[str, Column]:
+def _no_rows(schema: Schema, files: LinkStore) -> dict[str, Column]:
     nothing: Batch = {spec.name: [] for spec in schema.tensors}
-    return convert_columns(schema, nothing, row_start=0, call=CALL)[0]
+    return convert_columns(schema, nothing, files, row_start=0, call=CALL)[0]
 
 
 def _uneven(

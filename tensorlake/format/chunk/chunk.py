@@ -86,8 +86,13 @@ class ChunkBlob:
     statistics: Statistics
 
 
-def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
+def encode_chunk(column: Column, layout: ChunkLayout, *, has_bounds: bool = True) -> ChunkBlob:
     """Encode a column as one chunk.
+
+    Args:
+        column: The samples.
+        layout: How they are stored.
+        has_bounds: Whether its statistics have bounds of values.
 
     Raises:
         InvalidInputError: The column is not of this layout, or has too many rows.
@@ -137,7 +142,7 @@ def encode_chunk(column: Column, layout: ChunkLayout) -> ChunkBlob:
         len(column),
         layout.kind,
         units,
-        statistics_of(column),
+        statistics_of(column, has_bounds=has_bounds),
     )
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "unit_of_rows",
     "unit_ranges",
     "unit_starts",
+    "usual_units",
 ]
 
 # Below this mean a sample is read with its chunk: a range request costs more than its bytes
@@ -159,12 +160,31 @@ def header_units(
     if header.lengths is not None:
         lengths = header.lengths.astype(np.uint32)
     else:
-        count = rows_per_unit(layout.row_nbytes)
-        lengths = np.full(-(-header.rows // count), count * layout.row_nbytes, dtype=np.uint32)
-        lengths[-1:] = layout.row_nbytes * (header.rows - count * (len(lengths) - 1))
+        lengths = _block_lengths(layout, header.rows)
     if len(lengths) != len(checksums) or int(lengths.sum(dtype=np.int64)) != header.payload_nbytes:
         raise damaged(where, f"{len(checksums):,} units do not make up its samples")
     return Units(lengths, checksums)
+
+
+def usual_units(layout: ChunkLayout, payload_nbytes: int) -> Units | None:
+    """Return the units that a chunk of this payload has unless it has NULLs, without checksums.
+
+    None where they depend on its samples: those of raw uniform chunks alone do not.
+    """
+    if layout.kind is not ChunkKind.UNIFORM or not layout.is_raw or not layout.row_nbytes:
+        return None
+    rows, rest = divmod(payload_nbytes, layout.row_nbytes)
+    if rest:
+        return None
+    lengths = _block_lengths(layout, rows)
+    return Units(lengths, np.zeros_like(lengths))
+
+
+def _block_lengths(layout: ChunkLayout, rows: int) -> np.ndarray:
+    count = rows_per_unit(layout.row_nbytes)
+    lengths = np.full(-(-rows // count), count * layout.row_nbytes, dtype=np.uint32)
+    lengths[-1:] = layout.row_nbytes * (rows - count * (len(lengths) - 1))
+    return lengths
 
 
 def checked_units(

@@ -70,7 +70,7 @@ DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErro
 READ_FEATURES: frozenset[str] = frozenset(
     {"code-maps", "dropped-classes", "narrow-floats", "tensor-features"}
 )
-WRITE_FEATURES: frozenset[str] = frozenset()
+WRITE_FEATURES: frozenset[str] = frozenset({"constraints", "personal"})
 
 MAX_COUNT = (1 << 63) - 1
 """The largest number in an entry: NumPy's int64 counts rows and bytes."""
@@ -139,8 +139,15 @@ class Features:
             "narrow-floats": any(_has_narrow_floats(spec) for spec in tensors),
             "tensor-features": any(spec.get("features") for spec in tensors),
         }
-        new = [name for name, is_needed in needed.items() if is_needed and name not in self.read]
-        return replace(self, read=(*self.read, *new)) if new else self
+        read = [name for name, is_needed in needed.items() if is_needed and name not in self.read]
+        limits = {
+            "personal": any(spec["type"].get("personal") for spec in tensors),
+            "constraints": bool((schema or {}).get("constraints")),
+        }
+        write = [name for name, is_needed in limits.items() if is_needed and name not in self.write]
+        if not read and not write:
+            return self
+        return replace(self, read=(*self.read, *read), write=(*self.write, *write))
 
     def check_readable(self, where: str) -> None:
         """Raise an error for features that this version cannot read."""

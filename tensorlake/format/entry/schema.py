@@ -16,8 +16,6 @@ are kept and written back.
 
 from __future__ import annotations
 
-import secrets
-import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +27,9 @@ from tensorlake.errors import (
     shown,
 )
 from tensorlake.format.chunk.layout import KIND_NAMES, ChunkLayout
+from tensorlake.format.entry.compute import Compute
+from tensorlake.format.entry.constraints import Constraint, constraints_from_json
+from tensorlake.format.entry.names import check_tensor_id, check_tensor_name, new_tensor_id
 from tensorlake.format.spec.integrity import damaged
 from tensorlake.types import (
     ClassLabel,
@@ -38,55 +39,21 @@ from tensorlake.types import (
     as_type,
     expand_structs,
     from_json,
+    with_tiles_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Schema", "TensorSpec", "check_tensor_name", "new_tensor_id"]
+__all__ = ["Schema", "TensorSpec"]
 
-MAX_NAME_NBYTES = 200
-TENSOR_FEATURES = frozenset({"parts"})
+TENSOR_FEATURES = frozenset({"expression", "parts"})
 """Features of tensors that this version can read; one with another is refused alone."""
-_ID_NBYTES = 5
-_ID_LENGTH = 2 * _ID_NBYTES
 MAX_ENCODINGS = 1 << 16  # an extent's read_as is a u16
 _SPEC_KEYS = (
-    "id", "name", "type", "encodings", "fill", "chunk_nbytes", "attributes", "class_ids", "features"
+    "id", "name", "type", "encodings", "fill", "chunk_nbytes", "attributes",
+    "class_ids", "compute", "features",
 )  # fmt: skip
-
-
-def new_tensor_id() -> str:
-    """Return 40 random bits as 10 hex digits."""
-    return secrets.token_hex(_ID_NBYTES)
-
-
-def check_tensor_name(name: object) -> str:
-    """Return the name if a tensor may have it.
-
-    Raises:
-        SchemaError: It is empty, longer than 200 bytes, begins with "_", is not in Unicode's
-            NFC form, or has an empty group or a control character.
-    """
-    problem, advice = "", "give another name"
-    if not isinstance(name, str):
-        problem, advice = f"is {type(name).__name__}, not a str", "write it in quotes"
-    elif not name or "" in name.split("/"):
-        problem, advice = "has an empty part", 'name it, with "/" between groups: "train/image"'
-    elif name.startswith("_"):
-        problem = 'begins with "_", as only virtual columns do'
-        advice = f"name it {name.lstrip('_')!r}" if name.strip("_") else advice
-    elif any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
-        problem = "has a control character"
-    elif unicodedata.normalize("NFC", name) != name:
-        problem = "is not in Unicode's NFC form, so it looks the same as another name"
-        advice = "give unicodedata.normalize('NFC', name)"
-    elif len(name.encode()) > MAX_NAME_NBYTES:
-        problem, advice = f"is longer than {MAX_NAME_NBYTES} bytes", "shorten it"
-    if problem or not isinstance(name, str):
-        described = repr(name) if len(repr(name)) <= MAX_NAME_NBYTES else f"{shown(name)}…"
-        raise SchemaError(f"the tensor name {described} {problem}\n{advice}", tensor=name)
-    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +72,7 @@ class TensorSpec:
         class_ids: For each class added since the tensor was created: an id that is the same in
             all branches, and its code here. Two where two branches added one class by name, and
         merged.
+        compute: How its samples are computed; None where users assign them.
     """
 
     id: str
@@ -116,6 +84,7 @@ class TensorSpec:
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
     class_ids: Mapping[str, int] = field(default_factory=dict[str, int])
+    compute: Compute | None = None
     layout: ChunkLayout = field(init=False, repr=False, compare=False)
     read_as: int = field(init=False, repr=False, compare=False)
     holds_codes: bool = field(init=False, repr=False, compare=False)
@@ -165,7 +134,23 @@ class TensorSpec:
         """The features that a reader of the tensor must support."""
         if isinstance(self.type, Unsupported):
             return list(self.type.features)
-        return ["parts"] if self.type.has_parts else []
+        needed = {"expression": self.is_virtual, "parts": self.type.has_parts}
+        return [name for name, is_needed in needed.items() if is_needed]
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is an expression of other tensors, evaluated when it is read."""
+        return self.compute is not None and self.compute.tql is not None
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether its stored samples come from a function: results, or reasons of failures."""
+        return self.compute is not None and self.compute.tql is None
+
+    @property
+    def has_function(self) -> bool:
+        """Whether its samples are results of a function over other tensors."""
+        return self.compute is not None and bool(self.compute.code)
 
     def check_supported(self) -> None:
         """Raise an error where this version cannot read the tensor.
@@ -287,6 +272,7 @@ class TensorSpec:
             "attributes": self.attributes,
             **({"features": features} if (features := self.features) else {}),
             **({"class_ids": dict(self.class_ids)} if self.class_ids else {}),
+            **({"compute": self.compute.to_json()} if self.compute else {}),
         }
 
     @classmethod
@@ -302,7 +288,7 @@ class TensorSpec:
             encodings = tuple(ChunkLayout.from_json(encoding) for encoding in data["encodings"])
             sample_type = _type_of(data, encodings[-1])
             is_known = not isinstance(sample_type, Unsupported)
-            known = _SPEC_KEYS if is_known else tuple(set(_SPEC_KEYS) - {"class_ids"})
+            known = _SPEC_KEYS if is_known else {*_SPEC_KEYS} - {"class_ids", "compute"}
             unknown = {key: value for key, value in data.items() if key not in known}
             own = {"kind", *type(sample_type).__dataclass_fields__}
             unknown_type = {key: one for key, one in data["type"].items() if key not in own}
@@ -310,7 +296,7 @@ class TensorSpec:
             if unknown_type:
                 unknown["type"] = unknown_type
             spec = cls(
-                _check_id(data["id"]),
+                check_tensor_id(data["id"]),
                 data["name"],
                 sample_type,
                 encodings,
@@ -319,6 +305,7 @@ class TensorSpec:
                 dict(data["attributes"]),
                 unknown,
                 _class_ids(data.get("class_ids", {}) if is_known else {}, sample_type),
+                Compute.from_json(data["compute"]) if is_known and "compute" in data else None,
             )
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, SchemaError):
@@ -366,16 +353,22 @@ class Schema:
     Attributes:
         tensors: The tensors.
         unknown: Keys of a newer version, kept as they were read.
+        constraints: Conditions on its rows and unique keys, by name.
         by_name: The tensors by name.
         names: The tensors' names, in order.
+        stored: Those of the tensors that are not virtual.
         paired: The tensors declared ``per=`` another of them, each with that other.
+        cut: The tensors in parts declared ``of=`` another in parts, each with that other.
     """
 
     tensors: tuple[TensorSpec, ...] = ()
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
+    constraints: Mapping[str, Constraint] = field(default_factory=dict[str, Constraint])
+    stored: tuple[str, ...] = field(init=False, repr=False, compare=False)
     by_name: Mapping[str, TensorSpec] = field(init=False, repr=False, compare=False)
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     paired: tuple[tuple[TensorSpec, TensorSpec], ...] = field(init=False, repr=False, compare=False)
+    cut: tuple[tuple[TensorSpec, TensorSpec], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for what in ("name", "id"):
@@ -388,15 +381,22 @@ class Schema:
         by_name = {tensor.name: tensor for tensor in self.tensors}
         items = ((tensor, by_name.get(getattr(tensor.type, "per", ""))) for tensor in self.tensors)
         paired = tuple((tensor, other) for tensor, other in items if other is not None)
+        parted = {tensor.name: tensor for tensor in self.tensors if tensor.type.has_parts}
+        named = ((tensor, getattr(tensor.type, "of", None)) for tensor in parted.values())
+        cut = tuple((one, parted[of]) for one, of in named if isinstance(of, str) and of in parted)
         object.__setattr__(self, "by_name", by_name)
         object.__setattr__(self, "names", tuple(by_name))
+        stored = tuple(tensor.name for tensor in self.tensors if not tensor.is_virtual)
+        object.__setattr__(self, "stored", stored)
         object.__setattr__(self, "paired", paired)
+        object.__setattr__(self, "cut", cut)
 
     @classmethod
     def new(cls, tensors: Mapping[str, Any]) -> Self:
         """Make a schema from names and types, or their short forms, as users write it."""
-        expanded = expand_structs(tensors).items()
-        return cls(tuple(TensorSpec.new(name, one) for name, one in expanded))
+        types = {name: as_type(one) for name, one in expand_structs(tensors).items()}
+        made = with_tiles_of(types, {})
+        return cls(tuple(TensorSpec.new(name, one) for name, one in made.items()))
 
     def __len__(self) -> int:
         return len(self.tensors)
@@ -459,7 +459,9 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as JSON, with what other versions wrote."""
-        return self.unknown | {"tensors": [tensor.to_json() for tensor in self.tensors]}
+        named = {name: one.to_json() for name, one in self.constraints.items()}
+        own = {"tensors": [tensor.to_json() for tensor in self.tensors]}
+        return self.unknown | own | ({"constraints": named} if named else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -468,22 +470,22 @@ class Schema:
         Raises:
             SchemaError: It is not a schema.
         """
-        if not isinstance(data.get("tensors"), list):
+        try:
+            if not isinstance(data["tensors"], list):
+                raise TypeError("the tensors are not a list")  # noqa: TRY301 - as what else is wrong
+            specs = tuple(TensorSpec.from_json(one) for one in data["tensors"])
+            constraints = constraints_from_json(data.get("constraints", {}))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, SchemaError):
+                raise
             raise SchemaError(
                 f"{data!r:.200} is not a schema\nit was written by another program, or is damaged"
-            )
-        unknown = {key: value for key, value in data.items() if key != "tensors"}
-        return cls(tuple(TensorSpec.from_json(one) for one in data["tensors"]), unknown)
+            ) from error
+        known = ("tensors", "constraints")
+        return cls(specs, {k: one for k, one in data.items() if k not in known}, constraints)
 
 
 def _composed(first: Sequence[int] | None, then: Sequence[int]) -> tuple[int, ...] | None:
     """One table of codes for two, one after the other; None where every code stays itself."""
     whole = tuple(then) if first is None else tuple(then[code] for code in first)
     return None if whole == tuple(range(len(whole))) else whole
-
-
-def _check_id(value: Any) -> str:
-    if not isinstance(value, str) or len(value) != _ID_LENGTH:
-        raise SchemaError(f"{value!r} is not a tensor id\nan id is {_ID_LENGTH} hex digits")
-    int(value, 16)
-    return value

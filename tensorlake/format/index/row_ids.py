@@ -243,6 +243,9 @@ async def row_ids(
     root: Root[RowIdRuns], physical: npt.NDArray[np.int64], pages: PageSource | PageReader
 ) -> npt.NDArray[Any]:
     """Return the ids of some physical rows, in their order, as ROW_ID records."""
+    if (physical[1:] > physical[:-1]).all():  # each once already
+        located = await locate(root, physical, pages)
+        return located.table.ids_at(located.entry, located.offset)
     rows, inverse = np.unique(physical, return_inverse=True)
     located = await locate(root, rows, pages)
     return located.table.ids_at(located.entry, located.offset)[inverse]
@@ -252,9 +255,14 @@ async def find_rows(
     root: Root[RowIdRuns], ids: npt.NDArray[Any], pages: PageSource | PageReader
 ) -> npt.NDArray[np.int64]:
     """Return the physical rows that have these ids, in their order; -1 where there is none."""
-    txids = list(zip(ids["txid_high"].tolist(), ids["txid_low"].tolist(), strict=True))
+    high, low = ids["txid_high"], ids["txid_low"]
+    is_first = np.ones(len(ids), np.bool_)  # of a stretch of one transaction's rows
+    is_first[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    firsts = np.flatnonzero(is_first)
+    txids = list(zip(high[firsts].tolist(), low[firsts].tolist(), strict=True))
     ordinals = {txid: at for at, txid in enumerate(dict.fromkeys(txids))}
-    keys = _keys(np.array([ordinals[txid] for txid in txids], np.uint64), ids["offset"])
+    numbers = np.array([ordinals[txid] for txid in txids], np.uint64)
+    keys = _keys(np.repeat(numbers, np.diff(firsts, append=len(ids))), ids["offset"])
     found = np.full(len(ids), -1, np.int64)
     async for start, runs in scan(root, pages):
         pairs = zip(runs.txid_high.tolist(), runs.txid_low.tolist(), strict=True)

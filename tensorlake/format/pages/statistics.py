@@ -82,8 +82,21 @@ class Statistics:
     shape_max: tuple[int, ...] | None = None
 
 
-def statistics_of(column: Column) -> Statistics:
-    """Compute the statistics of a column."""
+def statistics_of(column: Column, *, has_bounds: bool = True) -> Statistics:
+    """Compute the statistics of a column.
+
+    Args:
+        column: The samples.
+        has_bounds: Whether to keep bounds, labels and shapes, too, which tell of values; otherwise
+            only how many samples are NULL or NaN.
+    """
+    found = _all_of(column)
+    if has_bounds:
+        return found
+    return Statistics(found.null_count, found.nan_count, is_empty=found.is_empty)
+
+
+def _all_of(column: Column) -> Statistics:
     nulls = null_count(column)
     match column:
         case UniformColumn():

@@ -31,6 +31,7 @@ Int64Array = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 KEPT_NBYTES = 256 << 20  # of postings in memory, for each index
+POSTINGS = ("rows", "frequencies", "norms", "maxima")
 BLOCKS_KEPT = 1024  # of 256 terms each
 PREFIX_TERMS_MAX = 10_000  # of one prefix: as many postings are joined
 
@@ -75,6 +76,7 @@ class Lexicon:
 
     def __init__(self, parts: PartsReader) -> None:
         self._parts = parts
+        parts.load(("fences",), ("terms", *POSTINGS))
         self._fences = [text or "" for text in texts_of(parts.whole("fences"))]
         self._blocks = LruCache[int, list[str]](BLOCKS_KEPT)
         self._matches = LruCache[int, Matches](KEPT_NBYTES)
@@ -167,9 +169,8 @@ class Lexicon:
         found = {term: self._matches.get(term) for term in terms}
         missing = np.array([term for term, known in found.items() if known is None], np.int64)
         if len(missing):
-            names = ("rows", "frequencies", "norms", "maxima")
-            read = self._parts.read(dict.fromkeys(names, missing))
-            columns = [cast("RaggedColumn", read[name]) for name in names]
+            read = self._parts.read(dict.fromkeys(POSTINGS, missing))
+            columns = [cast("RaggedColumn", read[name]) for name in POSTINGS]
             for at, term in enumerate(missing.tolist()):
                 rows, frequencies, norms, maxima = (column.sample(at) for column in columns)
                 made = Matches(rows.astype(np.int64, copy=False), frequencies, norms, maxima)

@@ -70,7 +70,7 @@ class Postings:
         mean = total / max(len(self.documents), 1)
         maxima, blocks = block_maxima(self.starts, self.frequencies, self.norms, mean)
         parts = {
-            "terms": Part(Text(), [_encoded(self.terms)]),
+            "terms": Part(Text(), [_encoded(self.terms)], SMALL_CHUNK_NBYTES),
             "fences": Part(Text(), [_encoded(self.terms[::FENCE])]),
             "documents": Part(Scalar("int64"), [UniformColumn(self.documents)]),
             "lengths": Part(Scalar("int64"), [UniformColumn(self.lengths)]),

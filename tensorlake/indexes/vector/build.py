@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,10 +20,11 @@ from tensorlake.indexes.ranges import within
 from tensorlake.indexes.vector.blas import in_threads, one_blas_thread
 from tensorlake.indexes.vector.clusters import SAMPLES, Centroids, centroids_of
 from tensorlake.indexes.vector.codes import Codes, encode
-from tensorlake.indexes.vector.lists import Lists
+from tensorlake.indexes.vector.lists import Lists, packed
 from tensorlake.indexes.vector.recall import Truth, measured
 from tensorlake.indexes.vector.space import Metric, Space, float_rows, is_finite, width_of
-from tensorlake.types import Array, Column, RaggedColumn, Scalar, UniformColumn
+from tensorlake.indexes.vector.tokens import has_several_vectors, vectors_of
+from tensorlake.types import Array, Column, RaggedColumn, SampleType, Scalar, UniformColumn
 
 if TYPE_CHECKING:
     from tensorlake.indexes.kind import Int64Array, RowRanges, Rows
@@ -44,17 +45,19 @@ def build(rows: Rows, parameters: Mapping[str, Any]) -> Built:
     metric: Metric = parameters["metric"]
     seed = int(parameters["seed"])
     asked = parameters["lists"]
-    count = _lists_for(rows.count) if asked is None else asked
+    per_row = _vectors_per_row(rows, seed)
+    count = _lists_for(math.ceil(rows.count * per_row)) if asked is None else asked
     sampled = max(count * SAMPLES, SINGLE_LIST)
     with one_blas_thread():
-        sample_rows, sample = _vectors_in(*rows.sample(sampled, seed), metric)
+        chosen = rows.sample(math.ceil(sampled / max(per_row, 1)), seed)
+        sample_rows, sample = _vectors_in(rows.spec.type, *chosen, metric)
         space = Space.of(sample, metric)
         points = space.points(sample)
-        centroids = centroids_of(points, count, seed)
+        centroids = _as_stored(centroids_of(points, count, seed))
         truth = Truth.of(sample_rows, sample, space, seed)
         made = _Coded(space, centroids, seed, is_int8=bool(parameters["int8"]))
         for batch_rows, column in rows.batches():
-            kept_rows, vectors = _vectors_in(batch_rows, column, metric)
+            kept_rows, vectors = _vectors_in(rows.spec.type, batch_rows, column, metric)
             made.add(kept_rows, vectors, truth)
     kept = {name: parameters[name] for name in ("metric", "int8", "seed")}
     built = made.built({**kept, "asked": asked, "trained": rows.count})
@@ -69,18 +72,41 @@ def extended(parts: PartsReader, rows: Rows, keep: RowRanges) -> Built:
     made.add_lists(lists, keep)
     with one_blas_thread():
         for batch_rows, column in rows.batches():
-            made.add(*_vectors_in(batch_rows, column, space.metric), None)
+            made.add(*_vectors_in(rows.spec.type, batch_rows, column, space.metric), None)
     return made.built(parameters)
 
 
-def _vectors_in(rows: Int64Array, column: Column, metric: Metric) -> tuple[Int64Array, Floats]:
+def _vectors_per_row(rows: Rows, seed: int) -> float:
+    """Return the vectors that a row has, in the mean of some."""
+    if not has_several_vectors(rows.spec.type):
+        return 1.0
+    _, counts = vectors_of(rows.spec.type, rows.sample(SINGLE_LIST, seed)[1])
+    return float(counts.mean()) if len(counts) else 1.0
+
+
+def _vectors_in(
+    sample_type: SampleType, rows: Int64Array, column: Column, metric: Metric
+) -> tuple[Int64Array, Floats]:
     """Return the vectors of a column that have a score, float32 (n, dim), and their rows."""
-    assert isinstance(column, UniformColumn), "vectors have one length"
-    vectors = float_rows(column.values)
+    valid = column.valid
+    if has_several_vectors(sample_type):
+        values, counts = vectors_of(sample_type, column)
+        rows = np.repeat(rows, counts)
+        valid = None if valid is None else np.repeat(valid, counts)
+    else:
+        assert isinstance(column, UniformColumn), "vectors have one length"
+        values = column.values
+    vectors = float_rows(values)
     known = is_finite(vectors, metric)
-    if column.valid is not None:
-        known &= column.valid
+    if valid is not None:
+        known &= valid
     return (rows, vectors) if known.all() else (rows[known], vectors[known])
+
+
+def _as_stored(centroids: Centroids) -> Centroids:
+    """Round centroids to float16, so that codes are of the residuals which a search compares."""
+    points = centroids.points.astype(np.float16).astype(np.float32)
+    return replace(centroids, points=points)
 
 
 def _lists_for(count: int) -> int:
@@ -153,29 +179,40 @@ class _Coded:
             [np.empty((0, dim), np.int8), *(each.numbers for each in self.codes)]
         )
         self.codes.clear()
-        members = [order[a:b] for a, b in pairwise(starts)]
-        wide = np.uint32 if not len(rows) or rows.max() < 1 << 32 else np.int64
+        wide = "uint32" if not len(rows) or rows.max() < 1 << 32 else "int64"
+        listed = [
+            packed(Codes(words[:, own], factors[:, own], numbers[:0]), rows[own], wide)
+            for own in (order[start:stop] for start, stop in pairwise(starts))
+        ]
         return Built(
             {
                 "mean": Part(Array("float32", (dim,)), [UniformColumn(self.space.mean[None])]),
-                "centroids": Part(Array("float32", (dim,)), [UniformColumn(points)]),
+                "centroids": Part(
+                    Array("float16", (dim,)), [UniformColumn(points.astype(np.float16))]
+                ),
                 "starts": Part(Scalar("int64"), [UniformColumn(starts)]),
-                "rows": _ragged(np.dtype(wide), [rows[each].astype(wide) for each in members]),
-                "words": _ragged(np.dtype(np.uint64), [words[:, each] for each in members]),
-                "factors": _ragged(np.dtype(np.float16), [factors[:, each] for each in members]),
+                "codes": Part(
+                    Array("uint64", (None,)),
+                    [
+                        RaggedColumn(
+                            np.concatenate(listed),
+                            np.array([[len(each)] for each in listed], np.int64),
+                        )
+                    ],
+                    SMALL_CHUNK_NBYTES,
+                ),
                 "numbers": Part(
                     Array("int8", (dim,)), _Numbers(numbers, order), SMALL_CHUNK_NBYTES
                 ),
             },
-            {**parameters, "scale": self.space.scale, "lists": len(points), "vectors": len(rows)},
+            {
+                **parameters,
+                "scale": self.space.scale,
+                "lists": len(points),
+                "vectors": len(rows),
+                "rows": wide,
+            },
         )
-
-
-def _ragged(dtype: np.dtype[Any], samples: list[npt.NDArray[Any]]) -> Part:
-    lengths = np.array([[each.size] for each in samples], np.int64)
-    values = np.concatenate([each.ravel() for each in samples]).astype(dtype, copy=False)
-    column = RaggedColumn(values, lengths)
-    return Part(Array(dtype.name, (None,)), [column], SMALL_CHUNK_NBYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from tensorlake.indexes.kind import IndexKind, RowRanges, Rows, known_options
 from tensorlake.indexes.parts import Built, PartsReader
 from tensorlake.indexes.vector.build import build, extended
 from tensorlake.indexes.vector.space import Metric
+from tensorlake.indexes.vector.tokens import has_several_vectors, vector_type
 from tensorlake.quantities import checked_integer
 from tensorlake.types import Array, Embedding, SampleType, holds_floats
 
@@ -30,10 +31,13 @@ GROWTH = 1.5  # times the vectors that the lists were made of
 
 def metric_of(sample_type: SampleType) -> Metric:
     """Return the metric of a column of vectors: that of its type, else cosine."""
-    return sample_type.metric if isinstance(sample_type, Embedding) else "cosine"
+    own = vector_type(sample_type)
+    return own.metric if isinstance(own, Embedding) else "cosine"
 
 
 def _suits(sample_type: SampleType) -> bool:
+    if has_several_vectors(sample_type):
+        return 1 <= (vector_type(sample_type).shape[-1] or 0) <= DIM_MAX
     if not isinstance(sample_type, Array | Embedding) or len(sample_type.shape) != 1:
         return False
     (dim,) = sample_type.shape
@@ -78,5 +82,5 @@ VECTOR = IndexKind(
     options=_options,
     build=build,
     merge=_merge,
-    wants=f"vectors of floats of one length, up to {DIM_MAX:,}",
+    wants=f"vectors of floats of one length, up to {DIM_MAX:,}, one or several a row",
 )

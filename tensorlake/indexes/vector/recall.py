@@ -65,9 +65,9 @@ class Truth:
         scores = self.directions @ points.T
         if self.halved:
             scores -= np.square(points).sum(axis=1) / 2
-        own = np.searchsorted(rows, self.queries)
-        is_here = np.flatnonzero(rows[np.minimum(own, len(rows) - 1)] == self.queries)
-        scores[is_here, own[is_here]] = -np.inf
+        first, last = (np.searchsorted(rows, self.queries, side=side) for side in ("left", "right"))
+        for at in np.flatnonzero(first < last).tolist():
+            scores[at, first[at] : last[at]] = -np.inf
         count = min(NEAREST, len(rows))
         best = np.argpartition(scores, len(rows) - count, axis=1)[:, len(rows) - count :]
         with self._lock:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ __all__ = ["Effort", "Probed", "effort_for", "nearest_candidates", "probe"]
 Int64Array = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 Allowed = npt.NDArray[np.bool_] | None
+Int8s = npt.NDArray[np.int8]
 
 SEVERAL = 8  # queries that are worth threads
 DEFAULT_RECALL = 0.95
@@ -115,6 +116,7 @@ class Probed:
         steps: The step of the int8 numbers of each.
         scores: Estimates; −∞ where a row is not allowed.
         count: The number of rows that are allowed.
+        int8: The int8 numbers of each list, where they came with its codes.
     """
 
     numbers: Int64Array
@@ -123,6 +125,7 @@ class Probed:
     steps: Floats
     scores: Floats
     count: int
+    int8: list[Int8s | None]
 
     @classmethod
     def of(
@@ -140,7 +143,8 @@ class Probed:
             is_allowed = allowed[rows]
             scores[~is_allowed] = -np.inf
             count = int(np.count_nonzero(is_allowed))
-        return cls(numbers, np.cumsum(sizes), rows, factors[2], scores, count)
+        int8 = [each.numbers for each in codes]
+        return cls(numbers, np.cumsum(sizes), rows, factors[2], scores, count, int8)
 
     def with_more(self, other: Probed) -> Probed:
         """Append other lists."""
@@ -151,6 +155,7 @@ class Probed:
             np.concatenate((self.steps, other.steps)),
             np.concatenate((self.scores, other.scores)),
             self.count + other.count,
+            self.int8 + other.int8,
         )
 
 
@@ -165,9 +170,13 @@ def _refined(
     stops, numbers = probed.stops, probed.numbers
     which = stops.searchsorted(chosen, side="right")
     own = numbers[which]
-    # A list's codes end at starts[list + 1] of all, and at stops[place of the list] of these.
-    places = chosen + (lists.starts[numbers + 1] - stops)[which]
-    read = lists.parts.hot("numbers", places)
+    behind = chosen - stops[which]  # the end of its list: starts[list + 1] of all codes
+    some = {at: probed.int8[at] for at in which.tolist()}
+    if all(each is not None for each in some.values()):
+        own_numbers = zip(which.tolist(), behind.tolist(), strict=True)
+        read = np.stack([cast("Int8s", some[at])[place] for at, place in own_numbers])
+    else:
+        read = lists.parts.hot("numbers", behind + lists.starts[numbers + 1][which])
     metric = lists.space.metric
     towards = direction
     if metric != "dot":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tensorlake.dataset import MemoryBlocks
 from tensorlake.errors import InvalidInputError
-from tensorlake.types import Buffer, opened_at_once, refuse_special
+from tensorlake.types import Buffer, opened_at_once, readv, refuse_special
 
 __all__ = ["FileReader", "is_folder", "unreadable_file", "walk_files"]
 
@@ -85,9 +85,9 @@ def _read(path: str, place: memoryview, beyond: bytearray) -> Buffer:
     except OSError as error:
         raise unreadable_file(path, error) from error
     try:
-        done = count = os.readv(descriptor, [place, beyond])
+        done = count = readv(descriptor, [place, beyond])
         while count and done < len(place):  # of 2 GiB one call reads less
-            count = os.readv(descriptor, [place[done:], beyond])
+            count = readv(descriptor, [place[done:], beyond])
             done += count
         if done and done == len(place):
             return place.toreadonly()

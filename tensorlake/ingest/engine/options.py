@@ -56,6 +56,12 @@ class IngestOptions(TypedDict, total=False):
         storage_options: As in ``tl.open``; of the source's store too, where it is a URL.
         durability: As in ``tl.open``.
         token: As in ``tl.open``.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> options: tl.ingest.IngestOptions = {"on_error": "skip", "progress": False}
+        >>> len(tl.ingest.numpy({"x": [1, 2]}, "memory://doc-ingest-options", **options))
+        2
     """
 
     mode: Mode

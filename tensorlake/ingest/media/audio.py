@@ -25,7 +25,7 @@ def audio(
     *,
     table: Any = None,
     schema: Mapping[str, Any] | None = None,
-    labels: bool = True,
+    labels: Any = True,
     pattern: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
@@ -44,6 +44,7 @@ def audio(
         schema: Types by tensor name; they override the inferred ones, such as
             ``{"audio": tl.Audio(rate=16_000, channels=1)}``, which refuses other files.
         labels: Whether folders are classes; a file outside them is then an error, or left out.
+            Or a table, as ``table``.
         pattern: A pattern of the files' names, whose fields become tensors in place of folders:
             ``"{label}_{speaker}_{take}.wav"``.
         **options: See `IngestOptions`.

@@ -53,6 +53,7 @@ def dicom(
     headers: Sequence[str] = (),
     schema: Mapping[str, Any] | None = None,
     pattern: str | None = None,
+    tensor: str = "volume",
     **options: Unpack[IngestOptions],
 ) -> Dataset:
     """Ingest a folder, a zip or a tar file of DICOM files: a row for each series.
@@ -70,6 +71,7 @@ def dicom(
             ``{"volume": tl.Dicom(rescale=True)}``.
         pattern: A pattern of the path of the first file of each series, whose fields become
             tensors: ``"{patient}/*/*"``.
+        tensor: The name of the tensor of volumes.
         **options: See `IngestOptions`.
 
     Returns:
@@ -134,7 +136,7 @@ def dicom(
         message = f"no DICOM series in {shown!r}\nits files have no pixels, or are not DICOM"
         raise InvalidInputError(message, src=shown)
     series = sorted((_Series(tuple(one)) for one in groups.values()), key=lambda one: one.name)
-    types: dict[str, Any] = {"volume": _type_of(known, tuple(headers))}
+    types: dict[str, Any] = {tensor: _type_of(known, tuple(headers))}
     values: dict[str, Mapping[str, Any]] = {}
     if pattern is not None:
         firsts = [one.files[0] for one in series]
@@ -154,11 +156,12 @@ def dicom(
         raise InvalidInputError(message, src=shown, expected=[*types])
 
     def load(batch: Sequence[_Series]) -> dict[str, Any]:
-        columns: dict[str, Any] = {"volume": [[*map(bytes, read(one.files))] for one in batch]}
-        for name in types.keys() - {"volume"}:
+        columns: dict[str, Any] = {tensor: [[*map(bytes, read(one.files))] for one in batch]}
+        for name in types.keys() - {tensor}:
             columns[name] = [values[one.name][name] for one in batch]
         return columns
 
+    named = None if tensor == _KIND.tensor else tensor
     source = Source(
         kind="dicom",
         schema={**types, **(schema or {})},
@@ -175,7 +178,7 @@ def dicom(
             f"{name_of(file)}:{file.nbytes}:{file.stamp}" for file in one.files
         ),
         unit="series",
-        settings=given_settings(schema, headers=list(headers), pattern=pattern),
+        settings=given_settings(schema, headers=list(headers), pattern=pattern, tensor=named),
     )
     return run_ingest(source, dst, **options)
 

@@ -25,7 +25,7 @@ def mesh(
     *,
     table: Any = None,
     schema: Mapping[str, Any] | None = None,
-    labels: bool = True,
+    labels: Any = True,
     pattern: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
@@ -43,6 +43,7 @@ def mesh(
         schema: Types by tensor name; they override the inferred ones, such as
             ``{"mesh": tl.Mesh(max_nbytes=1 << 32)}``.
         labels: Whether folders are classes; a file outside them is then an error, or left out.
+            Or a table, as ``table``.
         pattern: A pattern of the files' names, whose fields become tensors in place of folders:
             ``"{label}_{id}.off"``.
         **options: See `IngestOptions`.

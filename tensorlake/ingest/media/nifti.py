@@ -25,8 +25,9 @@ def nifti(
     *,
     table: Any = None,
     schema: Mapping[str, Any] | None = None,
-    labels: bool = True,
+    labels: Any = True,
     pattern: str | None = None,
+    tensor: str = "volume",
     **options: Unpack[IngestOptions],
 ) -> Dataset:
     """Ingest a folder, a zip or a tar file of NIfTI files, stored in tiles.
@@ -45,8 +46,10 @@ def nifti(
         schema: Types by tensor name; they override the inferred ones, such as
             ``{"volume": tl.Nifti("float32")}`` where files differ in dtype.
         labels: Whether folders are classes; a file outside them is then an error, or left out.
+            Or a table, as ``table``.
         pattern: A pattern of the files' names or paths, whose fields become tensors in place of
             folders: ``"{subject}/{modality}.nii.gz"``.
+        tensor: The name of the tensor of volumes.
         **options: See `IngestOptions`.
 
     Returns:
@@ -69,7 +72,9 @@ def nifti(
         >>> ds["subject"][:], ds["volume"].type, ds[0]["volume"].shape
         (['a', 'b'], Nifti('int16'), (10, 9, 8))
     """
-    kind = FileKind("volume", _ENDINGS | _OTHER_ENDINGS, lambda _: Nifti(), _type_in)
+    kind = FileKind(
+        tensor, _ENDINGS | _OTHER_ENDINGS, lambda _: Nifti(), _type_in, several="volumes"
+    )
     return ingest_files(kind, src, dst, schema, labels, pattern, options, table=table)
 
 

@@ -26,7 +26,7 @@ def pointcloud(
     *,
     table: Any = None,
     schema: Mapping[str, Any] | None = None,
-    labels: bool = True,
+    labels: Any = True,
     pattern: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
@@ -45,6 +45,7 @@ def pointcloud(
             ``{"points": tl.PointCloud(("x", "y", "z", "intensity"), raw="float32")}`` for KITTI,
             with which ``.bin`` files are read too.
         labels: Whether folders are classes; a file outside them is then an error, or left out.
+            Or a table, as ``table``.
         pattern: A pattern of the files' names, whose fields become tensors in place of folders:
             ``"{label}_{id}.ply"``.
         **options: See `IngestOptions`.

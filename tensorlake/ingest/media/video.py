@@ -25,7 +25,7 @@ def video(
     *,
     table: Any = None,
     schema: Mapping[str, Any] | None = None,
-    labels: bool = True,
+    labels: Any = True,
     pattern: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
@@ -43,6 +43,7 @@ def video(
         schema: Types by tensor name; they override the inferred ones, such as
             ``{"video": tl.Video(remux=True)}`` for MPEG-TS.
         labels: Whether folders are classes; a video outside them is then an error, or left out.
+            Or a table, as ``table``.
         pattern: A pattern of the files' names, whose fields become tensors in place of folders:
             ``"{label}_{id}.mp4"`` makes the classes ``label``, and the text ``id``.
         **options: See `IngestOptions`.

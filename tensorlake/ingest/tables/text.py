@@ -367,6 +367,12 @@ def _header(
             "\ningest them apart; where the first lines are values: names=[…]"
         )
         raise InvalidInputError(message, src=other)
+    if not line.strip(b"\xef\xbb\xbf\r\n"):
+        raise InvalidInputError(
+            f"{path!r} names no columns: it is empty, or its first line is"
+            "\nwrite their names into its first line, or give them: names=[…]",
+            src=path,
+        )
     try:
         names = reader.read_csv(
             io.BytesIO(line.rstrip(b"\r\n") + b"\n"),

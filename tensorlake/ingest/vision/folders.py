@@ -43,8 +43,8 @@ from tensorlake.ingest.vision.folder_scan import (
 )
 from tensorlake.quantities import plural
 from tensorlake.storage import public_url
+from tensorlake.types import Link, as_type
 from tensorlake.types import Sequence as FrameSequence
-from tensorlake.types import as_type
 
 __all__ = ["found_files", "images", "ingest_files"]
 
@@ -59,7 +59,7 @@ def images(
     dst: str | PathLike[str],
     *,
     schema: Mapping[str, Any] | None = None,
-    labels: bool = True,
+    labels: Any = True,
     pattern: str | None = None,
     **options: Unpack[IngestOptions],
 ) -> Dataset:
@@ -77,6 +77,9 @@ def images(
         dst: Path or URL of the dataset.
         schema: Types by tensor name; they override the inferred ones.
         labels: Whether folders are classes; an image outside them is then an error, or left out.
+            Or a table with a row per file, in place of folders: a CSV, JSON or JSON lines file, a
+            DataFrame, a list of rows. Its column ``file`` has the paths below the folder, the
+            others become tensors.
         pattern: A pattern of the files' names, whose fields become tensors in place of folders:
             ``"{label}_{id}.jpg"`` makes the classes ``label``, and the text ``id``.
         **options: See `IngestOptions`.
@@ -107,7 +110,7 @@ def ingest_files(
     src: str | PathLike[str],
     dst: str | PathLike[str],
     schema: Mapping[str, Any] | None,
-    labels: bool,  # noqa: FBT001 - as the importers take it
+    labels: Any,
     pattern: str | None,
     options: IngestOptions,
     *,
@@ -121,7 +124,7 @@ def ingest_files(
         src: The folder or the zip file.
         dst: Path or URL of the dataset.
         schema: Types by tensor name.
-        labels: Whether folders are classes.
+        labels: Whether folders are classes; or a table, as ``table``.
         pattern: A pattern of names.
         options: See `IngestOptions`.
         table: A table with a row per file (`tables/sidecar.py`), in place of folders and names.
@@ -130,9 +133,16 @@ def ingest_files(
     files = SourceFiles(options.get("storage_options"))
     is_strict = options.get("on_error", "raise") == "raise"
     names = None if pattern is None else NamePattern(pattern)
-    if table is not None and names is not None:
-        message = "table= and pattern= both name the tensors beside the files"
-        raise InvalidInputError(f"{message}\ngive one", argument="table")
+    given = {"table=": table, "pattern=": names}
+    if labels is None:
+        message = "labels= is True, False or a table, got None"
+        raise InvalidInputError(f"{message}\nwithout labels: labels=False", argument="labels")
+    if not isinstance(labels, bool):
+        given["labels="], table, labels = labels, labels, True
+    both = [name for name, one in given.items() if one is not None]
+    if len(both) > 1:
+        message = f"{' and '.join(both)} both name the tensors beside the files"
+        raise InvalidInputError(f"{message}\ngive one", argument=both[0].rstrip("="))
     sidecar = None
     if table is not None:
         others = {name: one for name, one in (schema or {}).items() if name != kind.tensor}
@@ -216,8 +226,16 @@ def _source(
         message = f"schema names unknown tensors {unknown}; {made}"
         raise InvalidInputError(message, src=shown, expected=[*types])
 
+    is_linked = isinstance(as_type((schema or {}).get(kind.tensor, "int64")), Link)
+    if is_linked and archive is not None:
+        raise InvalidInputError(
+            f"files in {shown!r} cannot be linked: they are members of an archive"
+            "\nunpack it and pass the folder, or store them: leave tl.Link out of the schema",
+            src=shown,
+        )
+
     def load(batch: Sequence[FoundFile]) -> dict[str, Any]:
-        contents = read(batch)
+        contents = [_address(p.path) for p in batch] if is_linked else read(batch)
         if kind.value is not None:
             pairs = zip(contents, batch, strict=True)
             contents = [kind.value(bytes(content), name_of(p)) for content, p in pairs]
@@ -254,6 +272,10 @@ def _source(
         apart=f", in a folder that holds {' and '.join(layers)} folders" if layers else "",
         content=(kind.tensor,),
     )
+
+
+def _address(path: str) -> str | Path:
+    return path if is_url(path) else Path(path)
 
 
 def _is_foreign(foreign: Sequence[FoundFile], shown: str) -> InvalidInputError:

@@ -16,6 +16,7 @@ an image that would leave a tensor declared ``of=`` it behind.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +36,7 @@ from tensorlake.loader.config.collate import (
 )
 from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
 from tensorlake.loader.config.companions import moved_images, refuse_left_behind, with_companions
+from tensorlake.loader.config.cuts import Cuts, decoded_as, warn_of_other_draws
 from tensorlake.loader.config.mixing import with_mixes
 from tensorlake.loader.config.nulls import null_column, null_in_column
 from tensorlake.loader.decode import (
@@ -43,10 +45,12 @@ from tensorlake.loader.decode import (
     ImageDecoder,
     PartDecoder,
     Resampler,
+    Turn,
     choose_resampler,
     parse_steps,
 )
-from tensorlake.types import Image, Mesh, SampleType, Sequence
+from tensorlake.quantities import human_nbytes
+from tensorlake.types import Image, Link, Mesh, SampleType, Sequence, Video
 
 if TYPE_CHECKING:
     from tensorlake.loader.plan.selection import Snapshot
@@ -60,6 +64,9 @@ __all__ = [
 ]
 
 IMAGE_NDIM = 3
+WARN_ABOVE = 5
+MOST_NBYTES = 1 << 30
+"""Bytes of the part of one sample in a batch."""
 _NIFTI = "tl.Nifti('float32')"
 _PART_STEPS = {"video": "Clip(16)", "point_cloud": "PointSample(1024)"}
 CAST = "end decode={{{name!r}: […]}} with tl.decode.Cast('int32')"
@@ -118,7 +125,8 @@ def plan_columns(
     names = [name for name in dict.fromkeys(columns) if name != VALID]  # it is added separately
     if not names:
         raise InvalidInputError("no columns are read\ngive columns=[…], or leave it out for all")
-    specs = _parse_decode(decode, names)
+    cuts = Cuts.of(_parse_decode(decode, names), names, planning.snapshot.schema)
+    specs = cuts.specs
     # transformed rows are collated afterwards: see stages/stack.py
     collates = {} if planning.transforms else parse_collate(collate, names)
     planned = {
@@ -126,7 +134,7 @@ def plan_columns(
         if name == ROW
         else _virtual_column(name, virtual[name], specs.get(name), collates.get(name), planning)
         if name in virtual
-        else _plan_column(name, specs.get(name), collates.get(name), planning)
+        else _plan_column(name, specs.get(name), collates.get(name), planning, cuts)
         for name in names
     }
     for name in planning.null:
@@ -146,6 +154,7 @@ def plan_columns(
         _refuse_nulls(column, planning)
     by_name = {column.name: column for column in dense}
     made = with_mixes(by_name, specs, seed=planning.seed, transforms=planning.transforms)
+    warn_of_other_draws(made.values(), planning.bounds, stacklevel=WARN_ABOVE)
     return tuple(made.values())
 
 
@@ -185,7 +194,7 @@ def _virtual_column(
 
 
 def _plan_column(
-    name: str, spec: DecodeSpec | None, collate: Any, planning: Planning
+    name: str, spec: DecodeSpec | None, collate: Any, planning: Planning, cuts: Cuts
 ) -> ColumnPlan:
     if name.startswith("_"):
         raise TensorNotFoundError(
@@ -196,9 +205,9 @@ def _plan_column(
     framework, seed = planning.framework, planning.seed
     sample_type = planning.snapshot.spec(name).type
     dtype = sample_type.dtype
-    if spec is not None:
-        spec.check_part(sample_type)
-    if isinstance(sample_type, Image):
+    if spec is not None and name not in cuts.leads:
+        spec.check_part(decoded_as(sample_type))
+    if isinstance(sample_type, Image) and not sample_type.has_parts:
         spec = spec or DecodeSpec(name, (), ())
         decoder = ImageDecoder(name, sample_type, spec, _resampler_for(spec), seed)
         if planning.transforms and (decoder.output_shape is None or sample_type.nullable):
@@ -226,7 +235,7 @@ def _plan_column(
             name, sample_type, "decoded", shape, dtype, form or "list", row_decoder=clips
         )
     if sample_type.has_parts and (spec is not None or not sample_type.is_lazy):
-        return _part_column(name, spec or DecodeSpec(name, (), ()), collate, planning)
+        return _part_column(name, spec or DecodeSpec(name, (), ()), collate, planning, cuts)
     if dtype is None or sample_type.layout == "encoded":
         if spec is not None or collate not in (None, "list"):
             raise InvalidInputError(
@@ -234,7 +243,8 @@ def _plan_column(
                 f"\nleave {name!r} out of decode= and collate=",
                 tensor=name,
             )
-        return ColumnPlan(name, sample_type, "encoded")
+        files = planning.snapshot.packs.links if isinstance(sample_type, Link) else None
+        return ColumnPlan(name, sample_type, "encoded", files=files)
     if spec is not None and (spec.geometric or spec.pixels):
         raise InvalidInputError(
             f"decode of {name!r}: {(*spec.geometric, *spec.pixels)[0]!r} is for images,"
@@ -256,32 +266,56 @@ def _plan_column(
     return ColumnPlan(name, sample_type, "uniform", sample_type.shape, result, form, linear=linear)
 
 
-def _part_column(name: str, spec: DecodeSpec, collate: Any, planning: Planning) -> ColumnPlan:
-    sample_type = planning.snapshot.spec(name).type
+def _part_column(
+    name: str, spec: DecodeSpec, collate: Any, planning: Planning, cuts: Cuts
+) -> ColumnPlan:
+    sample_type = decoded_as(planning.snapshot.spec(name).type)
     dtype = sample_type.dtype if spec.part is None else spec.part.output_dtype(sample_type)
-    gives_images = spec.part is not None and spec.part.gives_images
+    own = sample_type.linked if isinstance(sample_type, Link) else sample_type
+    whole = own if isinstance(own, Image) and spec.part is None else None
+    gives_images = whole is not None or (spec.part is not None and spec.part.gives_images)
+    gives_images &= name not in cuts.leads or isinstance(sample_type, Video)
+    turns: tuple[Turn, ...] = ()
+    if spec.part is not None and spec.part.gives_boxes and not spec.pixels:
+        box = spec.part.output_shape(sample_type)[int(spec.part.stacks) :]
+        lead = cuts.types[cuts.leads.get(name, name)]
+        turns = spec.turns(box, is_image=isinstance(lead, Image))
+        spec = replace(spec, geometric=())
     is_moved = bool(spec.geometric or spec.pixels) and not gives_images
     if is_moved or (spec.part is None and sample_type.is_lazy):
-        raise _no_part(name, sample_type)
+        raise _no_part(name, sample_type, spec)
     if dtype is None:
         several = f"decode of {name!r}: {sample_type.describe()} has samples of several dtypes"
         declared = "tl.Dicom(dtype='float32')" if sample_type.kind == "dicom" else _NIFTI
         raise InvalidInputError(f"{several}\ndeclare one: {declared}", tensor=name)
-    made = PartDecoder(name, sample_type, spec.part, spec.linear_map(dtype), planning.seed)
+    made = PartDecoder(
+        name,
+        sample_type,
+        spec.part,
+        spec.linear_map(dtype),
+        planning.seed,
+        is_linked=isinstance(planning.snapshot.spec(name).type, Link),
+        turns=turns,
+        lead=cuts.leads.get(name),
+        others=cuts.others(name),
+    )
     if gives_images:
-        images = ImageDecoder(name, Image("png"), spec, _resampler_for(spec), planning.seed)
+        kind = whole or Image("png")
+        images = ImageDecoder(name, kind, spec, _resampler_for(spec), planning.seed)
         if images.output_shape is None and collate is None and not planning.transforms:
-            images = replace(images, stored=planning.shape_of(name, FRAME_AXES))
+            axes = FRAME_AXES if whole is None else ALL_AXES
+            images = replace(images, stored=planning.shape_of(name, axes))
         made = replace(made, images=images)
     shape, result = made.output_shape, made.output_dtype
     spec.check(shape, dtype)
+    _refuse_huge(name, shape, result)
     if planning.transforms and (None in shape or sample_type.nullable):
         collate = "list"  # for the transform, which may make them of one shape
     form = check_collate(
         name,
         shape,
         collate,
-        is_image=gives_images and shape[0] is not None,
+        is_image=gives_images and (shape[0] is not None or own is whole is sample_type),
         framework=planning.framework,
         bounds=partial(planning.bounds, name),
     )
@@ -290,12 +324,33 @@ def _part_column(name: str, spec: DecodeSpec, collate: Any, planning: Planning) 
     return ColumnPlan(name, sample_type, "decoded", shape, result, form, row_decoder=made)
 
 
-def _no_part(name: str, sample_type: SampleType) -> InvalidInputError:
+def _refuse_huge(name: str, shape: tuple[int | None, ...], dtype: np.dtype) -> None:
+    """Refuse parts that would fill the memory, before any is read."""
+    nbytes = math.prod(length for length in shape if length is not None) * dtype.itemsize
+    if nbytes > MOST_NBYTES:
+        raise InvalidInputError(
+            f"the part of each sample of {name!r} that decode= or windows() asks for, {dtype} of"
+            f" shape {shape}, has {human_nbytes(nbytes)}; at most {human_nbytes(MOST_NBYTES)} of a"
+            " sample\ngive a smaller size, or fewer parts",
+            tensor=name,
+            actual=nbytes,
+        )
+
+
+def _no_part(name: str, sample_type: SampleType, spec: DecodeSpec) -> InvalidInputError:
     """Build the error for steps of which none chooses the part of a sample."""
     what = f"decode of {name!r}, {sample_type.describe()}"
     if isinstance(sample_type, Mesh):
         message = f"{what}: no step takes meshes\nleave {name!r} out of decode, and use transform="
         return InvalidInputError(message, tensor=name)
+    if spec.part is not None:
+        moved = (*spec.geometric, *spec.pixels)[0]
+        return InvalidInputError(
+            f"{what}: {moved!r} is for images and videos, and {type(spec.part).__name__} gives"
+            " arrays\nput steps that change numbers after it, such as tl.decode.ToFloat(), and"
+            " mirror parts with their masks in transform= or batch_transform=",
+            tensor=name,
+        )
     step = _PART_STEPS.get(sample_type.kind, "RandomPatch(size)")
     after = "images" if sample_type.kind == "video" else "numbers"
     return InvalidInputError(
@@ -331,7 +386,7 @@ def _stacked(
     planning: Planning,
 ) -> ColumnPlan:
     """Stack the masks of images that become of one size."""
-    decoder = planned[column.moves_with].decoder if column.moves_with and column.is_dense else None
+    decoder = planned[column.moves_with].images if column.moves_with and column.is_dense else None
     if decoder is None or decoder.output_shape is None:
         return column
     shape, name = decoder.output_shape[:2], column.name
@@ -355,6 +410,7 @@ def _refuse_nulls(column: ColumnPlan, planning: Planning) -> None:
     sample_type = column.type
     is_list = column.kind == "encoded" or column.collate == "list"
     has_place = callable(column.collate) or (is_list and planning.lists_null)
+    has_place |= bool(column.parts and column.parts.step and column.parts.step.leaves_null)
     if sample_type is None or column.null is not None or has_place or planning.transforms:
         return
     row = planning.first_null(column.name) if sample_type.nullable else None

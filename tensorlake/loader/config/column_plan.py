@@ -21,7 +21,7 @@ from tensorlake.types import Bytes
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.collate import Collate
-    from tensorlake.types import SampleType
+    from tensorlake.types import LinkOpener, SampleType
 
 __all__ = [
     "ROW",
@@ -38,6 +38,7 @@ MakeBatch: TypeAlias = Callable[[], dict[str, Any]]
 """Makes one batch; called once, by the consumer."""
 ROW = "_row"
 VALID = "_valid"
+HOLE = "_hole"  # True where another row stands in for one that is not there any more
 RowDecoder: TypeAlias = ClipDecoder | PartDecoder
 Kind = Literal["row", "virtual", "uniform", "image", "decoded", "ragged", "encoded"]
 
@@ -62,6 +63,7 @@ class ColumnPlan:
         counts_with: The items, such as boxes, that each have one of these values (``per=``).
         null: The stored sample that replaces NULL; for a virtual column, a number or string.
         drops_with: The items with which these values are dropped where they leave the image.
+        files: Reads the files of links, whose batches are handles.
     """
 
     name: str
@@ -79,6 +81,7 @@ class ColumnPlan:
     counts_with: str | None = None
     null: Any = None  # a Column, but of virtual columns
     drops_with: str | None = None
+    files: LinkOpener | None = None
 
     @property
     def is_stacked(self) -> bool:
@@ -93,13 +96,21 @@ class ColumnPlan:
         return self.mover is not None and self.mover.is_dense
 
     @property
+    def images(self) -> ImageDecoder | None:
+        """The decoder of its images; None where it has none."""
+        if self.row_decoder is None:
+            return self.decoder
+        return cast("ImageDecoder | None", self.row_decoder.images)
+
+    @property
     def spec(self) -> DecodeSpec | None:
         """The steps of its images; None where it has none."""
-        of_images = self.row_decoder
-        decoder = self.decoder
-        if of_images is not None:
-            decoder = cast("ImageDecoder | None", of_images.images)
-        return None if decoder is None else decoder.spec
+        return None if self.images is None else self.images.spec
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether each sample is one image, which annotations are moved with."""
+        return self.decoder is not None or (self.parts is not None and self.parts.is_placed)
 
     @property
     def parts(self) -> PartDecoder | None:

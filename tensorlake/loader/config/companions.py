@@ -75,7 +75,7 @@ def with_companions(
         UnsupportedFeatureError: It belongs to a moved image and cannot be moved with it.
     """
     image = cast("str | None", getattr(column.type, "of", None))
-    if image in moved:
+    if image in moved and (column.parts is None or column.parts.step is None):
         column = _moving(column, planned[image])
     items = _per(column)
     if items is None or items not in planned:
@@ -99,7 +99,7 @@ def with_companions(
 def _moving(column: ColumnPlan, image: ColumnPlan) -> ColumnPlan:
     assert column.type is not None
     mover = mover_of(column.name, column.type)
-    if mover is None or image.row_decoder is not None:
+    if mover is None or not image.is_placed:
         raise UnsupportedFeatureError(
             f"decode of {image.name!r} moves its pixels, and {column.name!r}"
             f" ({column.type.describe()}), which belongs to it, cannot be moved with it\n"

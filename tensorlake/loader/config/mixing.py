@@ -103,7 +103,7 @@ def _check(
     needs_pixels = spec.joins or any(
         isinstance(one, Blend) and one.needs_pixels for one in spec.batch
     )
-    fits = column.kind == "image" if spec.joins else has_images or not needs_pixels
+    fits = column.is_placed if spec.joins else has_images or not needs_pixels
     if not fits or not column.is_stacked or column.dtype is None or column.dtype.kind not in "iuf":
         raise InvalidInputError(
             f"decode of {name!r}: {step!r} takes {'images' if needs_pixels else 'arrays'} of one"

@@ -20,6 +20,7 @@ from tensorlake.loader.decode.geometry import (
     Placement,
     RandomResizedCrop,
     Resize,
+    Rotate90,
 )
 from tensorlake.loader.decode.image import ImageDecoder, Sample
 from tensorlake.loader.decode.mixing import (
@@ -30,20 +31,31 @@ from tensorlake.loader.decode.mixing import (
     Mosaic,
 )
 from tensorlake.loader.decode.parts import (
+    WINDOW_BITS,
     Clip,
     PartDecoder,
     PickedParts,
     PointSample,
     RandomPatch,
     Slice,
+    WindowPart,
+    known_sample,
+    starts_of,
 )
 from tensorlake.loader.decode.recipes import imagenet
 from tensorlake.loader.decode.resample import Resampler, choose_resampler, resampled_by
 from tensorlake.loader.decode.sound.steps import AudioChunk, Mel, Resample
-from tensorlake.loader.decode.spec import DecodeSpec, parse_steps, step_from_json, step_to_json
+from tensorlake.loader.decode.spec import (
+    DecodeSpec,
+    Turn,
+    parse_steps,
+    step_from_json,
+    step_to_json,
+)
 from tensorlake.loader.decode.step import (
     BatchStep,
     GeometricStep,
+    Known,
     LinearMap,
     PartStep,
     PixelStep,
@@ -54,6 +66,7 @@ from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
 
 __all__ = [
     "BOX_FORMATS",
+    "WINDOW_BITS",
     "Area",
     "AudioChunk",
     "BatchMix",
@@ -69,6 +82,7 @@ __all__ = [
     "GeometricStep",
     "ImageDecoder",
     "Kept",
+    "Known",
     "Letterbox",
     "LinearMap",
     "Mel",
@@ -88,17 +102,22 @@ __all__ = [
     "Resample",
     "Resampler",
     "Resize",
+    "Rotate90",
     "Sample",
     "Slice",
     "Step",
     "ToFloat",
+    "Turn",
     "ValueStep",
+    "WindowPart",
     "choose_resampler",
     "imagenet",
     "keep_items",
+    "known_sample",
     "mover_of",
     "parse_steps",
     "resampled_by",
+    "starts_of",
     "step_from_json",
     "step_to_json",
 ]
@@ -106,7 +125,7 @@ __all__ = [
 _STEPS = (
     *("AudioChunk", "Clip", "ColorJitter", "CutMix", "Mel", "MixUp", "Mosaic", "Resample"),
     *("CenterCrop", "Cast", "Flip", "Letterbox", "Normalize", "PointSample", "RandomPatch"),
-    *("RandomResizedCrop", "Resize", "Slice", "ToFloat", "imagenet"),
+    *("RandomResizedCrop", "Resize", "Rotate90", "Slice", "ToFloat", "imagenet"),
 )
 """The public names; the others are for internal packages."""
 
@@ -114,7 +133,7 @@ _NEIGHBOURS = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ConvertImageDtype"), "floats are ToFloat()"),
     **dict.fromkeys(("RandomHorizontalFlip", "HorizontalFlip"), "that is Flip()"),
     **dict.fromkeys(
-        ("Boxes", "Rotate90"),
+        ("Boxes",),
         "it comes in a later version\nuse a function of your own: ds.torch(transform=…)",
     ),
     "LetterBox": "did you mean 'Letterbox'?",

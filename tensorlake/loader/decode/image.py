@@ -85,8 +85,7 @@ class ImageDecoder:
 
     def place(self, sample: Sample, epoch: int) -> Placement:
         """Return the placement of one sample; reads no pixel."""
-        height, width = sample.shape[0], sample.shape[1]
-        return self.spec.place(height, width, seed=self.seed, epoch=epoch, place=sample.place)
+        return self.placement(sample.shape, place=sample.place, epoch=epoch)
 
     def decode(
         self, sample: Sample, placement: Placement, out: Pixels | None = None, *, epoch: int
@@ -116,12 +115,25 @@ class ImageDecoder:
         _write(self._recoloured(moved, sample.place, epoch), linear, out)
         return out
 
-    def transform(self, images: Pixels, *, place: int, epoch: int) -> Pixels:
-        """Crop, resize, mirror and map decoded images (…, height, width, channels), all alike."""
+    def placement(self, shape: tuple[int, ...], *, place: int, epoch: int) -> Placement:
+        """Return the placement of an image of a shape (height, width, …)."""
+        return self.spec.place(shape[0], shape[1], seed=self.seed, epoch=epoch, place=place)
+
+    def transform(
+        self, images: Pixels, *, place: int, epoch: int, placed: Placement | None = None
+    ) -> Pixels:
+        """Crop, resize, mirror and map decoded images (…, height, width, channels), all alike.
+
+        Args:
+            images: The images.
+            place: Their place in the epoch.
+            epoch: The epoch.
+            placed: A placement of which the images are the crop already; None: they are whole.
+        """
         linear = self.spec.linear_map(self.type.dtype or np.dtype("uint8"))
         if self.spec.geometric:
             *leading, height, width, channels = images.shape
-            placed = self.spec.place(height, width, seed=self.seed, epoch=epoch, place=place)
+            placed = placed or self.placement((height, width), place=place, epoch=epoch)
             is_last = not self.spec.pixels
             dtype = self.output_dtype if is_last else images.dtype
             moved = np.empty((*leading, *placed.output, channels), dtype)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tensorlake.loader.decode.geometry import (
     Placement,
     RandomResizedCrop,
     Resize,
+    Rotate90,
 )
 from tensorlake.loader.decode.mixing import CutMix, MixUp, Mosaic
 from tensorlake.loader.decode.parts import Clip, PointSample, RandomPatch, Slice
@@ -46,14 +47,17 @@ if TYPE_CHECKING:
     from tensorlake.loader.decode.step import Draws
     from tensorlake.types import SampleType
 
-__all__ = ["DecodeSpec", "parse_steps", "step_from_json", "step_to_json"]
+Turn: TypeAlias = Flip | Rotate90
+"""A step that mirrors and turns parts of arrays."""
+
+__all__ = ["DecodeSpec", "Turn", "parse_steps", "step_from_json", "step_to_json"]
 
 STEPS: dict[str, type[Any]] = {
     step.__name__: step
     for step in (
         *(CenterCrop, Cast, Flip, Letterbox, Normalize, RandomPatch, RandomResizedCrop, Resize),
         *(Slice, ToFloat, Clip, AudioChunk, Mel, PointSample, Resample, ColorJitter),
-        *(MixUp, CutMix, Mosaic),
+        *(MixUp, CutMix, Mosaic, Rotate90),
     )
 }
 
@@ -144,6 +148,7 @@ class DecodeSpec:
                     actual=len(step.mean),
                 )
         for step in self.geometric:
+            self._check_plane(step)
             if isinstance(step, Letterbox) and step.fill > np.iinfo(dtype).max:
                 raise InvalidInputError(
                     f"decode of {self.tensor!r}: Letterbox fills with {step.fill}, and {dtype.name}"
@@ -152,6 +157,49 @@ class DecodeSpec:
                     expected=int(np.iinfo(dtype).max),
                     actual=step.fill,
                 )
+
+    def _check_plane(self, step: GeometricStep) -> None:
+        """Refuse steps of images that turn them, or mirror them along an axis of arrays."""
+        reason = ""
+        if isinstance(step, Rotate90):
+            reason = "follows steps that choose parts\nturn whole images in transform="
+        elif isinstance(step, Flip) and step.number > 1:
+            reason = "has an axis that images do not have\ngive 'horizontal' or 'vertical'"
+        if reason:
+            raise InvalidInputError(
+                f"decode of {self.tensor!r}: {step!r} {reason}", tensor=self.tensor, actual=step
+            )
+
+    def turns(self, shape: tuple[int | None, ...], *, is_image: bool) -> tuple[Turn, ...]:
+        """Return the steps that mirror and turn parts of this shape.
+
+        Raises:
+            InvalidInputError: Another geometric step follows, or a part has no such axes.
+        """
+        made: list[Turn] = []
+        for step in self.geometric:
+            reason = ""
+            if isinstance(step, Flip):
+                axes = (step.number,)
+                if isinstance(step.axis, str) and not is_image:
+                    reason = "names an axis of images\ngive the number of an axis, such as axis=2"
+                made.append(step)
+            elif isinstance(step, Rotate90):
+                axes = step.axes
+                sides = {shape[axis] for axis in axes if axis < len(shape)}
+                if len(sides) > 1:
+                    reason = f"turns parts of shape {shape}, whose sides differ\ngive equal sides"
+                made.append(step)
+            else:
+                axes, reason = (), "resamples pixels, and parts are only mirrored and turned"
+                reason += "\nleave it out, or do it in transform="
+            if max(axes, default=0) >= len(shape):
+                reason = f"has an axis that parts of shape {shape} do not have\ngive a lower one"
+            if reason:
+                raise InvalidInputError(
+                    f"decode of {self.tensor!r}: {step!r} {reason}", tensor=self.tensor, actual=step
+                )
+        return tuple(made)
 
     def check_part(self, sample_type: SampleType) -> None:
         """Refuse a step that chooses a part of samples which are read whole, or do not fit it.
@@ -162,10 +210,12 @@ class DecodeSpec:
         if self.part is None:
             return
         if not sample_type.has_parts:
+            is_image = sample_type.kind == "image"
+            tiled = "tl.Image('png', tiles=(512, 512))" if is_image else "tl.Array(…, tiles=…)"
             raise InvalidInputError(
                 f"decode of {self.tensor!r}: {shown(self.part)} chooses a part of each sample, and"
                 f" samples of {sample_type.describe()} are read whole\nleave it out, or store"
-                " them in parts: tl.Array(…, tiles=…)",
+                f" them in parts: {tiled}",
                 tensor=self.tensor,
                 actual=self.part,
             )

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from tensorlake.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tensorlake.loader.decode.geometry.placement import Placement
     from tensorlake.types import SampleMap, SampleType
 
@@ -28,6 +30,7 @@ __all__ = [
     "BatchStep",
     "Draws",
     "GeometricStep",
+    "Known",
     "LinearMap",
     "PartStep",
     "PixelStep",
@@ -150,6 +153,21 @@ class BatchStep(ABC):
     probability: float
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A sample, as its chunk's header describes it.
+
+    Attributes:
+        type: The tensor's type.
+        map: The sample's map.
+        shape: Shape of the whole decoded sample, where recorded.
+    """
+
+    type: SampleType
+    map: SampleMap
+    shape: tuple[int, ...] | None
+
+
 class Several(tuple[Any, ...]):
     """Several requests of one sample, whose results of one shape are stacked."""
 
@@ -167,6 +185,29 @@ class PartStep(ABC):
     """Whether results are images (…, height, width, channels), which geometric steps may follow."""
     moves: ClassVar[bool] = False
     """Whether results lack pixels that the whole sample has, so that annotations do not fit."""
+    leaves_null: ClassVar[bool] = False
+    """Whether rows in which the sample is NULL have no part, and are not read."""
+    cuts_others: ClassVar[bool] = False
+    """Whether the requests are regions, which also fit tensors declared ``of=`` this one."""
+    gives_boxes: ClassVar[bool] = False
+    """Whether results are boxes or planes of arrays, which steps may mirror and turn."""
+    shared_axes: ClassVar[int | None] = None
+    """First axes that these have in common; None: all."""
+
+    @property
+    def stacks(self) -> bool:
+        """Whether results of several requests are stacked."""
+        return False
+
+    @property
+    def draws_place(self) -> bool:
+        """Whether the part is at a random place."""
+        return False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Other tensors whose samples a request depends on."""
+        return ()
 
     def check(self, sample_type: SampleType, tensor: str) -> None:
         """Refuse types and shapes that the step is not for.
@@ -176,22 +217,32 @@ class PartStep(ABC):
         """
         del sample_type, tensor
 
+    def check_cut(self, sample_type: SampleType, tensor: str) -> None:
+        """Refuse types ``of=`` the step's tensor that its requests do not fit; as `check`."""
+        self.check(sample_type, tensor)
+
     @abstractmethod
     def request(
-        self,
-        sample_type: SampleType,
-        sample_map: SampleMap,
-        shape: tuple[int, ...] | None,
-        rng: np.random.Generator,
+        self, sample: Known, rng: np.random.Generator, others: Mapping[str, Known | None]
     ) -> Any:
         """Return what ``wanted_parts`` and ``decode_parts`` of the type take.
 
         Args:
-            sample_type: The tensor's type.
-            sample_map: The sample's map.
-            shape: Shape of the whole decoded sample, where recorded.
+            sample: The sample.
             rng: Random numbers of this sample, in this place of the epoch.
+            others: The row's samples of the tensors that the step `needs`; None for NULL.
         """
+
+    def request_at(
+        self,
+        place: int,
+        sample: Known,
+        rng: np.random.Generator,
+        others: Mapping[str, Known | None],
+    ) -> Any:
+        """Return the request at a place of the epoch; the same at all, for equal numbers."""
+        del place
+        return self.request(sample, rng, others)
 
     @abstractmethod
     def output_shape(self, sample_type: SampleType) -> tuple[int | None, ...]:

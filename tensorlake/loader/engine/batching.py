@@ -25,6 +25,7 @@ from tensorlake.loader.engine.composed.rows import form_of
 from tensorlake.loader.plan.balance import Balance, BalancedShares
 from tensorlake.loader.plan.sharding import Batches, RowBatches
 from tensorlake.loader.plan.token_batches import Borders, Padding, PlaceLengths, TokenBatches
+from tensorlake.loader.sources.arrangement import SplicedMixRows
 from tensorlake.loader.sources.column_values import row_lengths, token_column
 from tensorlake.loader.sources.mix import MixRows
 from tensorlake.quantities import human_nbytes
@@ -166,7 +167,7 @@ class Batching:
             raise TypeError(
                 f"{what}: this mix never stops (stop='never')\ncount batches in your own loop"
             )
-        if self.by_tokens and isinstance(self.rows, MixRows):
+        if self.by_tokens and isinstance(self.rows, MixRows | SplicedMixRows):
             raise TypeError(
                 f"{what}: the batches of a mix by tokens differ from epoch to epoch"
                 "\ncount batches in your own loop"
@@ -262,7 +263,7 @@ class Batching:
         """Name a row for an error."""
         selection, at = self.rows.selection, np.array([position])
         (row,) = selection.row_numbers(at).tolist()
-        if not isinstance(self.rows, MixRows):
+        if not isinstance(self.rows, MixRows | SplicedMixRows):
             return f"row {row}"
         (number,) = self.rows.selection.source_of(at).tolist()
         return f"row {row} of source {self.rows.sources[number].name!r}"

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorlake.errors import InvalidStateError
 from tensorlake.loader.config.batch_schema import channels_first
+from tensorlake.loader.config.column_plan import HOLE
 from tensorlake.loader.runtime.counters import Stopwatch
 from tensorlake.loader.runtime.shutdown import closed
 
@@ -82,7 +83,7 @@ class Finish:
         converter: Makes the framework's arrays.
         batch_transform: The user's function of a batch.
         channels_first: The images whose channels come first.
-        holes: Numbers of rows, ascending, that are left out; None: none.
+        holes: Numbers of rows, ascending, that are left out of each source; None: none.
         convert_s: Seconds spent in the converter.
         batch_transform_s: Seconds spent in the user's function.
     """
@@ -90,17 +91,17 @@ class Finish:
     converter: Converter
     batch_transform: Callable[[dict[str, Any]], Any] | None
     channels_first: frozenset[str] = frozenset()
-    holes: NDArray[np.int64] | None = None
+    holes: Sequence[NDArray[np.int64]] | None = None
     convert_s: float = 0.0
     batch_transform_s: float = 0.0
 
     def __call__(self, batch: dict[str, Any]) -> Any:
         """Return the batch as the user's loop gets it."""
         began = perf_counter()
-        if self.holes is not None:
+        if self.holes is not None or HOLE in batch:
             from tensorlake.loader.stages.holes import make_holes
 
-            make_holes(batch, self.holes)
+            make_holes(batch, self.holes or ())
         for name in self.channels_first & batch.keys():
             batch[name] = channels_first(batch[name])
         finished = self.converter.convert(batch)

@@ -14,7 +14,7 @@ The memory tier belongs to the loader and serves all epochs.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +24,7 @@ from tensorlake.loader.config.column_plan import ROW, ColumnPlan
 from tensorlake.loader.config.converter import Converter
 from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_compare
 from tensorlake.loader.engine.batching import batching_of
-from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, shown_columns
+from tensorlake.loader.engine.composed.rows import ShownOrder, epoch_order, form_of, shown_columns
 from tensorlake.loader.engine.explain import describe_loader, describe_plan
 from tensorlake.loader.engine.iterator import BatchIterator, Finish, Pass, Watcher, await_end
 from tensorlake.loader.engine.memory_budget import bounds
@@ -41,7 +41,7 @@ from tensorlake.loader.plan.sharding import RowBatches, check_batch_size
 from tensorlake.loader.plan.state import LoaderState, Place, checked_epoch
 from tensorlake.loader.runtime.counters import Counters
 from tensorlake.loader.runtime.stats import LoaderStats
-from tensorlake.loader.sources.arrangement import SplicedRows, advanced, edited, returned
+from tensorlake.loader.sources.arrangement import SPLICED, advanced, returned
 from tensorlake.loader.sources.buffer_pool import SlabPool
 from tensorlake.loader.sources.chunk_cache import ChunkCache
 from tensorlake.loader.sources.read_strategy import cache_short_nbytes
@@ -92,6 +92,7 @@ class Loader:
         self._order: AnyOrder | None = None
         self._agreed: AnyOrder | None = None  # with the other ranks
         self._watcher: Watcher | None = None
+        self._left_out: Sequence[Int64Array] | None = None
         if arguments.engine == "processes":
             check_transform(arguments.transform)
         if arguments.decode_on == "server":
@@ -154,7 +155,7 @@ class Loader:
             TypeError: The loader reads a mix that never stops, or a mix in batches by tokens.
         """
         self._batching.check("len()")
-        return len(self._numbers(self._batches(self._sharding, 0)))
+        return len(self._numbers(self._batches(self.sharding, 0)))
 
     @property
     def epoch(self) -> int:
@@ -176,16 +177,15 @@ class Loader:
     def remaining(self) -> int:
         """The number of batches left in the current epoch."""
         self._batching.check("remaining")
-        return len(self._numbers(self._batches(self._sharding)))
+        return len(self._numbers(self._batches(self.sharding)))
 
     def skip(self, batches: int) -> None:
         """Skip batches of the current epoch, or of the next if none is left of it."""
         self._end_idle("skip()")
         batches = checked_integer(batches, name="batches")
-        sharding = self._sharding
-        if self._is_over(sharding):
+        if self._is_over():
             self._place.start(self._place.epoch + 1)
-        self._place.skip_to(self._batches(sharding).stop(batches - 1))
+        self._place.skip_to(self._batches(self.sharding).stop(batches - 1))
 
     # ---- state
 
@@ -203,7 +203,7 @@ class Loader:
         recorded = LoaderState.from_json(state)
         rows = returned(self._rows, recorded, self._arguments, self._place)
         self._seed, self._order = recorded.seed, recorded.order
-        is_spliced = isinstance(rows, SplicedRows) or isinstance(self._rows, SplicedRows)
+        is_spliced = isinstance(rows, SPLICED) or isinstance(self._rows, SPLICED)
         if is_spliced or rows.selection.digest != self._rows.selection.digest:
             self._read_from(rows)
         else:
@@ -214,20 +214,21 @@ class Loader:
 
     def advance(
         self,
-        version: str | None = None,
+        version: str | Mapping[str, str] | None = None,
         *,
         mix: Any = None,
         where: str | None = None,
         without: str | None = None,
     ) -> None:
-        """Continue with the rows of another version, or by a condition, in the epoch under way.
+        """Continue with other rows, of a version or a condition, in the epoch under way.
 
-        The rest of the epoch has its values of then, without rows that are gone, and evenly mixed
-        with rows that are new. Leave the loop first, and make the same call on every rank.
+        The rest has its values of then, without rows that are gone, and evenly mixed with new ones.
+        Leave the loop first, and make the same call on every rank.
 
         Args:
-            version: The version; None: the one that is read now.
-            mix: Another mix; not implemented yet.
+            version: The version; of a mix, versions of some of its sources by name. None: those
+                that are read now.
+            mix: Another mix, for the loader of a mix; sources of the same name continue.
             where: A condition in TQL, in place of an earlier one; "" ends it, None keeps it.
             without: Path of a list of rows to leave out, as ``run.skip()`` stores it.
 
@@ -235,12 +236,12 @@ class Loader:
             InvalidStateError: A pass is under way, or workers of a DataLoader read.
             InvalidInputError: The order has no rest that could continue.
         """
-        change = partial(edited, version=version, mix=mix, where=where, without=without)
+        asked = {"version": version, "mix": mix, "where": where, "without": without}
         self._end_idle("advance()")
         if self._is_over():
             self._place.start(self._place.epoch + 1)
         self._place.is_fresh = True  # of a refused call, too, the rest follows
-        rows = advanced(self._rows, change, self._arguments, self.order, self._seed, self._place)
+        rows = advanced(self._rows, asked, self._arguments, self.order, self._seed, self._place)
         self._read_from(rows)
         self._order = rows.order
 
@@ -263,7 +264,7 @@ class Loader:
     def progress(self) -> Progress:
         """Return the current pass's progress; its ``str`` is one line with rate and time left."""
         is_counted = not self._rows.is_endless and self._place.finished is None
-        left = len(self._numbers(self._batches(self._sharding))) if is_counted else None
+        left = len(self._numbers(self._batches(self.sharding))) if is_counted else None
         done = self._stats_now() - self._pass_start
         return progress_of(self._rows, self._place, remaining=left, stats=done)
 
@@ -278,8 +279,8 @@ class Loader:
         """
         from tensorlake.loader.engine.diagnose import Likeness, diagnose_loader
 
-        batches = self._batches(self._sharding, 0 if self._is_over() else None)
-        parts = self._opening(self._sharding, batches), self._finish, self._stats_now()
+        batches = self._batches(self.sharding, 0 if self._is_over() else None)
+        parts = self._opening(self.sharding, batches), self._finish, self._stats_now()
         return diagnose_loader(Likeness(self._like, *parts), step, budget_s)
 
     def _like(self, arguments: LoaderArguments, converter: Converter) -> Loader:
@@ -292,9 +293,9 @@ class Loader:
     def explain(self) -> str:
         """Describe the plan, and ceilings: measured, or estimated in 2 s before any batch."""
         return describe_plan(
-            self._opening(self._sharding, RowBatches(self._sharding, self._rows.num_places)),
+            self._opening(self.sharding, RowBatches(self.sharding, self._rows.num_places)),
             drawn=self._batching.num_drawn,
-            batched=self._batching.describe(self._sharding, self.__len__, is_priced=True),
+            batched=self._batching.describe(self.sharding, self.__len__, is_priced=True),
             columns=self._shown_columns(),
             stages=self.stats().stages,
             like=self._like,
@@ -305,9 +306,9 @@ class Loader:
         return describe_loader(
             selection=self._rows.selection,
             epoch=self._place.epoch,
-            batched=self._batching.describe(self._sharding, self.__len__),
+            batched=self._batching.describe(self.sharding, self.__len__),
             left=None if self._batching.by_tokens or self._rows.is_endless else self.remaining,
-            sharding=self._sharding,
+            sharding=self.sharding,
             columns=self._shown_columns(),
             channels_first=self._finish.channels_first,
         )
@@ -330,20 +331,21 @@ class Loader:
         """Report passes that begin after this to a watcher, which a pickled copy lacks."""
         self._watcher = watcher
 
-    def leave_out(self, rows: Int64Array) -> None:
-        """Make holes of rows, by number: batches have ``_row`` and ``_valid``."""
-        self._finish.holes = rows
+    def leave_out(self, rows: Sequence[Int64Array]) -> None:
+        """Make holes of rows, by number in each source: batches have ``_row`` and ``_valid``."""
+        self._left_out = rows
+        self._finish.holes = rows if form_of(self._rows) is None else None
 
     def batches_from(self, place: int, *, size: int) -> Batches:
         """Return the epoch's global batches of ``size`` rows, or tokens, from a place on."""
         size = checked_integer(size, name="size", least=1)
         whole = {"rank": 0, "world_size": 1, "global_batch_size": size, "equal_parts": 1}
-        return self._batches(replace(self._sharding, **whole), checked_integer(place, name="place"))
+        return self._batches(replace(self.sharding, **whole), checked_integer(place, name="place"))
 
     def places_of(self, number: int) -> Int64Array:
         """Return the places of this rank's part of a batch, counted from the next one."""
         number = checked_integer(number, name="number")
-        return self._plan().deal(self._batches(self._sharding).share(number))
+        return self._plan().deal(self._batches(self.sharding).share(number))
 
     @property
     def plan(self) -> ShownOrder:
@@ -386,8 +388,7 @@ class Loader:
 
     def _read_from(self, rows: OrderedRows) -> None:
         made = self._contents(rows)
-        virtual = (ROW, *rows.virtual)
-        names = tuple(column.name for column in made.columns if column.name not in virtual)
+        names = tuple(one.name for one in made.columns if one.name not in (ROW, *rows.virtual))
         parts = self._converter.equal_parts
         self._batching = batching_of(rows, self._arguments, names, equal_parts=parts)
         self._show(rows, made)
@@ -409,7 +410,7 @@ class Loader:
         return shown_columns(self._rows, self._columns, with_valid=self._arguments.asks_valid)
 
     @property
-    def _sharding(self) -> Sharding:
+    def sharding(self) -> Sharding:
         """Which rank reads which rows: as the current pass began, else by the current ranks."""
         if (live := self._running()) is not None:
             return live.sharding
@@ -420,9 +421,8 @@ class Loader:
 
     def _settle_epoch(self, sharding: Sharding) -> None:
         """Move to the start of the pass: an endless mix continues from its position."""
-        if self._rows.is_endless:
-            return
-        if not self._place.is_fresh or self._is_over(sharding):
+        is_over = not self._place.is_fresh or self._is_over(sharding)
+        if is_over and not self._rows.is_endless:
             self._place.start(self._place.epoch + 1)
 
     def _opening(self, sharding: Sharding, batches: Batches) -> Opening:
@@ -442,6 +442,7 @@ class Loader:
             slabs=self._slabs,
             counters=self._counters,
             limit=self._limit,
+            left_out=self._left_out,
         )
 
     def _batches(self, sharding: Sharding, start: int | None = None) -> Batches:
@@ -463,7 +464,7 @@ class Loader:
             return False  # a worker without turns left has others that continue
         if position >= rows.num_places or not self._arguments.drop_last:
             return position >= rows.num_places
-        return self._batches(sharding or self._sharding).count == 0
+        return self._batches(sharding or self.sharding).count == 0
 
     def _agree(self, process_rank: ProcessRank) -> None:
         if process_rank.compared is None:
@@ -475,7 +476,7 @@ class Loader:
         self._agreed = self._rows.recorded(self.order, self._place)
 
     def _state(self) -> LoaderState:
-        batches = self._batching.recorded(lambda: self._sharding)
+        batches = self._batching.recorded(lambda: self.sharding)
         return state_of(self._rows, self.order, self._place, seed=self._seed, batches=batches)
 
     def _agree_again(self, process_rank: ProcessRank) -> None:

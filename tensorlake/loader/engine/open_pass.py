@@ -11,14 +11,14 @@ memory tier, the slabs, the counters and the measured concurrency limit) belongs
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import CorruptionError
-from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of
+from tensorlake.loader.engine.composed.rows import ComposedPlan, form_of, positions_left_out
 from tensorlake.loader.engine.pipeline import Pipeline, PipelineSetup
 from tensorlake.loader.plan.plan import AccessPlan
 from tensorlake.loader.plan.sharding import RowBatches, ShortBatchWarning
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.engine.iterator import Pass
     from tensorlake.loader.plan.mix_order import AnyOrder
     from tensorlake.loader.plan.plan import Plan
+    from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.plan.sharding import Batches, Sharding, Share
     from tensorlake.loader.plan.state import LoaderState
     from tensorlake.loader.runtime.counters import Counters
@@ -80,6 +81,7 @@ class Opening:
     slabs: SlabPool
     counters: Counters
     limit: ConcurrencyLimit
+    left_out: Sequence[Int64Array] | None = None  # rows of each source that become holes
 
     @property
     def sparse(self) -> tuple[str, ...]:
@@ -98,7 +100,7 @@ class Opening:
     def decoders(self) -> dict[str, PartDecoder]:
         """The decoders of tensors of which parts are read, by name."""
         found = {one.name: one.parts for one in self.columns if one.parts is not None}
-        return {name: one for name, one in found.items() if one.step is not None}
+        return {name: one for name, one in found.items() if one.reads_parts}
 
     @property
     def is_padded(self) -> bool:
@@ -188,6 +190,7 @@ def open_pass(opening: Opening, shares: Iterable[Share]) -> tuple[Pass, Callable
         return remote, remote.start
     plan = opening.rows.plan(opening.order, seed=opening.seed, epoch=opening.epoch)
     if isinstance(plan, ComposedPlan):
+        plan = replace(plan, left_out=positions_left_out(opening.rows, opening.left_out))
         shares = map(plan.unpack, shares)
     if is_remote:
         setup = replace(_remote_setup(opening, with_valid=with_valid), listing=plan)
@@ -223,6 +226,8 @@ def _combine(form: Form, opening: Opening) -> Combine:
                 own = made[name]
                 is_list = isinstance(own, list)
                 made[name] = [*map(linear.apply, own)] if is_list else linear.apply(own)
+        if share.holes is not None:
+            form.leave_out(share, made)
         return made
 
     return combine
@@ -235,7 +240,10 @@ def _combined_here(
     for name in form.joins:
         batch[name] = ranges_of_samples(batch[name])
     opening.counters.add(**form.filled(share))
-    return form.combine(share, batch, opening.slabs)
+    made = form.combine(share, batch, opening.slabs)
+    if share.holes is not None:
+        form.leave_out(share, made)
+    return made
 
 
 def _look_ahead(opening: Opening, plan: Plan, shares: Iterator[Share]) -> Iterator[Share]:
@@ -305,7 +313,9 @@ def _part_reads(opening: Opening) -> dict[str, PartReads]:
     decoders = opening.decoders
     sizes = opening.rows.reader.row_nbytes(tuple(decoders)) if decoders else ()
     return {
-        name: PartReads(partial(one.wanted, epoch=opening.epoch), one.read_nbytes(nbytes))
+        name: PartReads(
+            partial(one.wanted, epoch=opening.epoch), one.read_nbytes(nbytes), one.others
+        )
         for (name, one), nbytes in zip(decoders.items(), sizes, strict=True)
     }
 

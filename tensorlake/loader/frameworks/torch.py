@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing.context import get_spawning_popen
-from multiprocessing.reduction import DupFd
 from typing import Any, Never
 
 import numpy as np
@@ -46,6 +45,7 @@ from tensorlake.loader.frameworks.torch_workers import (
     Move,
     WorkerPasses,
     adopt_file,
+    check_workers,
     has_shared_file,
     shared_file,
 )
@@ -130,7 +130,7 @@ class TorchLoader(Loader, IterableDataset[Any]):
         super().load_state_dict(state)
         self._note_move(state)
 
-    def advance(self, version: str | None = None, **others: Any) -> None:
+    def advance(self, version: str | Mapping[str, str] | None = None, **others: Any) -> None:
         """Continue with other rows; the copies of persistent workers follow.
 
         Raises:
@@ -149,6 +149,9 @@ class TorchLoader(Loader, IterableDataset[Any]):
         make, arguments = super().__reduce__()
         if get_spawning_popen() is None:
             return make, arguments
+        check_workers()
+        from multiprocessing.reduction import DupFd  # Windows has none
+
         passes = replace(self._passes, born=None, begun=0, is_set=False)
         compared, answers = self._process_rank().compared, None
         if compared is not None:

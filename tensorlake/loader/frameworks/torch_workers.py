@@ -18,20 +18,25 @@ since, the place that the last move led to; the others join.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import multiprocessing
 import os
+import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorlake.errors import UnsupportedFeatureError
 from tensorlake.loader.plan.state import Place
 from tensorlake.storage import ForkLock
+from tensorlake.types import pread, pwrite
 
-__all__ = ["Move", "WorkerPasses", "adopt_file", "has_shared_file", "shared_file"]
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["Move", "WorkerPasses", "adopt_file", "check_workers", "has_shared_file", "shared_file"]
 
 MAX_KEPT = 256  # passes, and moves, of all loaders of a process
 MOVES_KEPT = 2  # per loader, and the same number that loaded a state: a worker may begin late
@@ -51,6 +56,21 @@ def shared_file() -> int:
             with tempfile.TemporaryFile() as file:
                 _files.append(os.dup(file.fileno()))
     return _files[0]
+
+
+def check_workers() -> None:
+    """Refuse workers of a ``DataLoader`` where processes cannot share a descriptor and lock it.
+
+    Raises:
+        UnsupportedFeatureError: This system is Windows.
+    """
+    if sys.platform == "win32":
+        raise UnsupportedFeatureError(
+            "DataLoader(loader, num_workers=…) needs files that processes share and lock, which"
+            f" {sys.platform} does not have\nuse num_workers=0: the loader has threads of its own",
+            argument="num_workers",
+            actual=sys.platform,
+        )
 
 
 def has_shared_file() -> bool:
@@ -191,14 +211,16 @@ def _noted() -> Generator[Noted]:
     """Read the notes under an exclusive lock, and write back the changes of the body."""
     file = shared_file()
     with _turn:
-        fcntl.lockf(file, fcntl.LOCK_EX)
+        if sys.platform != "win32":  # there no other process shares it: check_workers()
+            fcntl.lockf(file, fcntl.LOCK_EX)
         try:
             before = os.fstat(file).st_size
-            text = os.pread(file, before, 0).rstrip()
+            text = pread(file, before, 0).rstrip()
             noted: Noted = json.loads(text) if text else {"moves": [], "passes": []}
             yield noted
             after = json.dumps({name: ones[-MAX_KEPT:] for name, ones in noted.items()}).encode()
             if after != text:
-                os.pwrite(file, after.ljust(before), 0)  # trailing blanks are ignored by JSON
+                pwrite(file, after.ljust(before), 0)  # trailing blanks are ignored by JSON
         finally:
-            fcntl.lockf(file, fcntl.LOCK_UN)
+            if sys.platform != "win32":
+                fcntl.lockf(file, fcntl.LOCK_UN)

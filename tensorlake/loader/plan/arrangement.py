@@ -240,6 +240,12 @@ class GroupedPlan:
         at = np.searchsorted(firsts, places, "right") - 1
         return self.listed[self.starts[groups[at]] + places - firsts[at]]
 
+    def group_end(self, place: int) -> int:
+        """Return the place at which the group of a place ends."""
+        groups, firsts = self._permuted
+        at = np.searchsorted(firsts, place, "right") - 1
+        return int(firsts[at] + np.diff(self.starts)[groups[at]])
+
     def deal(self, share: Share) -> Int64Array:
         """Return the places of a rank's share, which are contiguous."""
         return share.places

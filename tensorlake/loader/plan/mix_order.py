@@ -19,7 +19,7 @@ import json
 import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, cast
 
@@ -30,6 +30,7 @@ from tensorlake.loader.plan.arrangement import ArrangedOrder
 from tensorlake.loader.plan.order import Order
 from tensorlake.loader.plan.shuffle import PLAN_VERSION
 from tensorlake.loader.plan.splice import SplicedOrder
+from tensorlake.quantities import is_whole_number
 
 __all__ = [
     "MIX_STOPS",
@@ -38,6 +39,8 @@ __all__ = [
     "MixStop",
     "SourceOrder",
     "Span",
+    "SplicedMixOrder",
+    "SplicedSource",
     "Weight",
     "names_digest",
     "parse_order",
@@ -48,9 +51,11 @@ MIX_STOPS: tuple[MixStop, ...] = ("first", "all", "never")
 # A number, or a function of the place in the order.
 Weight: TypeAlias = float | Callable[[int], float]
 SOURCE_FIELDS = 4
+PASS_FIELDS = 5
 SPAN_FIELDS = 2
 LISTED_SOURCES = 32  # in about 60 bytes each; more are packed
 NUMBER_NBYTES = 8
+SPLICE_NUMBERS = ("epoch", "place", "num_rows", "number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,105 @@ class MixOrder:
         return cls(stop, tuple(sources), span, version)
 
 
-AnyOrder: TypeAlias = Order | MixOrder | ArrangedOrder | SplicedOrder
+@dataclass(frozen=True, slots=True)
+class SplicedSource:
+    """One source of a spliced mix.
+
+    Attributes:
+        number: The number of its pass under way.
+        given: Rows that this pass gave before the splice.
+        stream: Its number when its orders were seeded.
+        left: Rows that an epoch of the mix has left of it.
+        order: The order of its passes, with the cuts of that one.
+    """
+
+    number: int
+    given: int
+    stream: int
+    left: int
+    order: SplicedOrder
+
+
+@dataclass(frozen=True, slots=True)
+class SplicedMixOrder:
+    """The order of a mix whose sources or weights were changed, as a state records it.
+
+    Attributes:
+        base: The order of epochs that begin with this mix.
+        sources: Each source, where the epoch under way was spliced.
+        epoch: The epoch that was spliced.
+        place: The last place where it was; 0 once that epoch is over.
+        num_rows: Places of the epoch from then on, those before the splice included.
+        number: How often it was spliced before.
+    """
+
+    base: MixOrder
+    sources: tuple[SplicedSource, ...]
+    epoch: int = 0
+    place: int = 0
+    num_rows: int = 0
+    number: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Its name in a state."""
+        return "spliced mix"
+
+    @property
+    def version(self) -> int:
+        """Version of the plan."""
+        return self.base.version
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether rows of some source are not in its own order."""
+        return self.base.is_shuffled
+
+    def at(self, epoch: int) -> SplicedMixOrder:
+        """Return the order as it is in an epoch: not spliced, if it is another."""
+        if epoch == self.epoch and self.place:
+            return self
+        sources = tuple(
+            replace(one, number=0, given=0, left=0, order=replace(one.order, epoch=0, cuts=()))
+            for one in self.sources
+        )
+        return replace(self, sources=sources, epoch=0, place=0, num_rows=0, number=0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON members of this order, as recorded in a state."""
+        sources = [
+            [one.number, one.given, one.stream, one.left, one.order.to_json()]
+            for one in self.sources
+        ]
+        value: dict[str, Any] = {"kind": self.kind, "base": self.base.to_json(), "sources": sources}
+        numbers = {name: getattr(self, name) for name in SPLICE_NUMBERS}
+        return value | numbers if self.place else value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], version: int = PLAN_VERSION) -> SplicedMixOrder:
+        """Parse the result of ``to_json``, of a state of a plan version."""
+        base, listed = value.get("base"), value.get("sources")
+        numbers = [value.get(name, 0) for name in SPLICE_NUMBERS]
+        if not isinstance(base, dict) or not isinstance(listed, list):
+            raise _damaged(value)
+        sources: list[SplicedSource] = []
+        for one in cast("list[Any]", listed):
+            if not isinstance(one, list) or len(cast("list[Any]", one)) != PASS_FIELDS:
+                raise _damaged(value)
+            number, given, stream, left, order = cast("list[Any]", one)
+            numbers += [number, given, stream, left]
+            if not isinstance(order, dict):
+                raise _damaged(value)
+            parsed = SplicedOrder.from_json(cast("dict[str, Any]", order), version)
+            sources.append(SplicedSource(number, given, stream, left, parsed))
+        mixed = MixOrder.from_json(cast("dict[str, Any]", base), version)
+        are_numbers = all(is_whole_number(one) and one >= 0 for one in numbers)
+        if not are_numbers or len(mixed.sources) != len(sources):
+            raise _damaged(value)
+        return cls(mixed, tuple(sources), *numbers[: len(SPLICE_NUMBERS)])
+
+
+AnyOrder: TypeAlias = Order | MixOrder | ArrangedOrder | SplicedOrder | SplicedMixOrder
 
 
 def parse_order(value: Mapping[str, Any], version: int = PLAN_VERSION) -> AnyOrder:
@@ -178,6 +281,8 @@ def parse_order(value: Mapping[str, Any], version: int = PLAN_VERSION) -> AnyOrd
         return ArrangedOrder.from_json(value, version)
     if value.get("kind") == "spliced":
         return SplicedOrder.from_json(value, version)
+    if value.get("kind") == "spliced mix":
+        return SplicedMixOrder.from_json(value, version)
     return Order.from_json(value, version)
 
 

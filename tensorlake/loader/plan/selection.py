@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tensorlake.types import Buffer, Column, SampleMap, SampleType
+    from tensorlake.types import Buffer, Column, LinkOpener, SampleMap, SampleType
 
 __all__ = [
     "ChunkIndex",
@@ -65,6 +65,11 @@ class Schema(Protocol):
 
 class Packs(Protocol):
     """The objects in which chunks are stored."""
+
+    @property
+    def links(self) -> LinkOpener:
+        """Reads the files that links name."""
+        ...
 
     async def read_range(self, pack: Any, offset: int, nbytes: int) -> Buffer:
         """Read exactly ``nbytes`` bytes of a pack (its id is the reader's own class)."""
@@ -120,6 +125,11 @@ class Selection(Protocol):
     @property
     def num_rows(self) -> int:
         """Number of rows."""
+        ...
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether positions are row numbers: all rows of one version, in order."""
         ...
 
     @property

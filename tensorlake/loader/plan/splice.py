@@ -22,18 +22,27 @@ import numpy as np
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.loader.plan.arrangement import ArrangedOrder
 from tensorlake.loader.plan.order import Order
-from tensorlake.loader.plan.plan import Plan, check_places
+from tensorlake.loader.plan.passes import check_after_splice
+from tensorlake.loader.plan.plan import Plan
 from tensorlake.loader.plan.selection import Int64Array
 from tensorlake.loader.plan.sharding import Share
-from tensorlake.loader.plan.shuffle import PLAN_VERSION, derive_words, permutation_of
-from tensorlake.loader.plan.stretches import assign_in_stretches
+from tensorlake.loader.plan.shuffle import (
+    PLAN_VERSION,
+    Permutation,
+    derive_words,
+    permutation_of,
+)
+from tensorlake.loader.plan.stretches import (
+    PLACES_STOP,
+    assign_in_stretches,
+    places_in_stretches,
+)
 from tensorlake.quantities import is_whole_number
 
 __all__ = ["BaseOrder", "Changes", "Cut", "Edit", "SplicedOrder", "SplicedPlan", "splice_plan"]
 
 BaseOrder: TypeAlias = Order | ArrangedOrder
 LISTED = 1 << 20
-PLACES_STOP = 1 << 31  # products of two numbers of places fit 62 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +186,14 @@ class Changes:
         gone: Positions in the old one whose rows the new one lacks, ascending.
         added: Positions in the new one whose rows the old one lacks, ascending.
         moved: Returns the positions in the new one of the rows at positions of the old one.
+        back: Returns the positions in the old one of the rows at positions of the new one; −1 for
+            none.
     """
 
     gone: Int64Array
     added: Int64Array
     moved: Callable[[Int64Array], Int64Array]
+    back: Callable[[Int64Array], Int64Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +207,7 @@ class SplicedPlan:
         changes: The rows that differ.
         num_rows: Places of the epoch, those before the splice included.
         keys: Keys of the hash by which rest and added rows are arranged.
-        order: The order of the added rows; None: as selected, after the rest.
+        order: The permutation of the added rows; None: as selected, after the rest.
     """
 
     before: Plan
@@ -204,7 +216,7 @@ class SplicedPlan:
     changes: Changes
     num_rows: int
     keys: tuple[int, ...]
-    order: Callable[[Int64Array], Int64Array] | None
+    order: Permutation | None
 
     @property
     def num_added(self) -> int:
@@ -215,28 +227,76 @@ class SplicedPlan:
         """Return the position in the new selection at each of some places after the splice."""
         if not len(places):
             return places
-        check_places(places, self.num_rows)
-        if int(places.min()) < self.first_place:
-            raise InvalidInputError(
-                f"place {int(places.min())} of this epoch comes before its splice at"
-                f" {self.first_place}, when other rows were read\nask a loader at a state of then",
-                expected=self.first_place,
-                actual=int(places.min()),
-            )
+        check_after_splice(places, self.first_place, self.num_rows)
         is_added, taken = self._assigned(places)
         positions = np.empty_like(places)
         positions[is_added] = self._added_at(taken[is_added])
         positions[~is_added] = self._rest_at(taken[~is_added])
         return positions
 
+    def places_of(self, positions: Int64Array) -> Int64Array:
+        """Return the place of each of some positions of the new selection; −1 before the splice."""
+        source, taken = np.zeros_like(positions), np.full_like(positions, -1)
+        if self.num_added:
+            at = np.minimum(np.searchsorted(self.changes.added, positions), self.num_added - 1)
+            is_added = self.changes.added[at] == positions
+            source[is_added] = 1
+            numbers = at[is_added]
+            taken[is_added] = numbers if self.order is None else self.order.inverse(numbers)
+        others = np.flatnonzero(source == 0)
+        old = self.changes.back(positions[others])
+        others, old = others[old >= 0], old[old >= 0]
+        before = self._before_places(old)
+        others, before = others[before >= self.first_place], before[before >= self.first_place]
+        taken[others] = before - self.first_place - np.searchsorted(self.gone, before)
+        is_there = taken >= 0
+        places = np.full_like(positions, -1)
+        source, taken = source[is_there], taken[is_there]
+        units, start = (self._num_rest, self.num_added), self.first_place
+        if self._is_mixed:
+            found = places_in_stretches(units, source, taken, start=start, keys=self.keys)
+        else:
+            found = start + np.where(source == 1, self._num_rest + taken, taken)
+        places[is_there] = found
+        return places
+
     def deal(self, share: Share) -> Int64Array:
         """Return the places of a rank's share, which are contiguous."""
         return share.places
 
+    @property
+    def _num_rest(self) -> int:
+        return self.num_rows - self.first_place - self.num_added
+
+    @property
+    def _is_mixed(self) -> bool:
+        """Whether rest and added rows alternate."""
+        return bool(self.num_added and self._num_rest and self.order is not None)
+
+    @cached_property
+    def _before_places(self) -> Callable[[Int64Array], Int64Array]:
+        """The inverse of the order before; where it has none, the places from the splice on."""
+        inverse = getattr(self.before, "places_of", None)
+        if inverse is not None:
+            return inverse
+        places = np.arange(self.first_place, self.before.num_rows)
+        parts = np.split(places, range(LISTED, len(places), LISTED))
+        given = np.concatenate([self.before.at(part) for part in parts])
+        ranked = np.argsort(given)
+
+        def listed(positions: Int64Array) -> Int64Array:
+            if not len(given):
+                return np.full_like(positions, -1)
+            at = np.minimum(np.searchsorted(given, positions, sorter=ranked), len(given) - 1)
+            found = ranked[at]
+            return np.where(given[found] == positions, places[found], -1)
+
+        return listed
+
     def _assigned(self, places: Int64Array) -> tuple[Any, Int64Array]:
         """Return which places are of added rows, and which of them, or of the rest, each has."""
-        added, rest = self.num_added, self.num_rows - self.first_place - self.num_added
-        if not added or not rest or self.order is None:
+        added, rest = self.num_added, self._num_rest
+        if not self._is_mixed:
             inside = places - self.first_place
             is_added = inside >= rest
             return is_added, np.where(is_added, inside - rest, inside)
@@ -252,7 +312,7 @@ class SplicedPlan:
         return self.changes.moved(self.before.at(numbers + skipped + self.first_place))
 
     def _added_at(self, numbers: Int64Array) -> Int64Array:
-        return self.changes.added[numbers if self.order is None else self.order(numbers)]
+        return self.changes.added[numbers if self.order is None else self.order.apply(numbers)]
 
     @cached_property
     def _gaps(self) -> Int64Array:
@@ -278,7 +338,7 @@ def splice_plan(
     named: Any = {"seed": seed, "epoch": epoch, "stream": number, "version": version}
     order = None
     if cut.order.is_shuffled:
-        order = permutation_of(added, purpose="added", **named).apply
+        order = permutation_of(added, purpose="added", **named)
     num_rows = cut.num_rows - len(gone) + added
     if num_rows - cut.place >= PLACES_STOP:
         raise InvalidInputError(

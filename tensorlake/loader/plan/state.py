@@ -29,7 +29,7 @@ from tensorlake.errors import (
     UnsupportedFeatureError,
     shown,
 )
-from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder, parse_order
+from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder, SplicedMixOrder, parse_order
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.plan import SEED_STOP
 from tensorlake.loader.plan.shuffle import PLAN_VERSIONS
@@ -229,7 +229,7 @@ def check_state(
         given["num_rows"] = (recorded.num_rows, num_rows)
     if seed is not None and recorded.seed != seed:
         given["seed"] = (recorded.seed, seed)
-    if isinstance(recorded.order, MixOrder):
+    if isinstance(recorded.order, MixOrder | SplicedMixOrder):
         own = [source.order.kind for source in recorded.order.sources]
     else:
         own = [recorded.order.kind]

@@ -19,12 +19,13 @@ import numpy as np
 from tensorlake.loader.plan.selection import Int64Array
 from tensorlake.loader.plan.shuffle import hashed
 
-__all__ = ["assign_in_stretches", "counts_at", "stretch_of"]
+__all__ = ["assign_in_stretches", "counts_at", "places_in_stretches", "stretch_of"]
 
 STRETCH_SHARE = 4  # places for each source
 STRETCH_STOP = 1 << 16  # spans of weights that vary are whole stretches
 FEW_PLACES = 16
 BORDERS_KEPT = 2  # with a number for each source
+PLACES_STOP = 1 << 31  # of two sources: products of two numbers of places fit 62 bits
 
 
 def stretch_of(sources: int) -> int:
@@ -104,6 +105,39 @@ def assign_in_stretches(
     )
     at = firsts[which] + (places - start) % length
     return source[at], given[at]
+
+
+def places_in_stretches(
+    units: tuple[int, int],
+    source: Int64Array,
+    taken: Int64Array,
+    *,
+    start: int,
+    keys: tuple[int, ...],
+) -> Int64Array:
+    """Return the place of each of some rows of two sources: the inverse of the assignment.
+
+    Args:
+        units: The sources' shares, which are also their rows; below 2**31 together.
+        source: Source of each row, 0 or 1.
+        taken: Its number among the rows of its source.
+        start: First place.
+        keys: Keys of the hash by which sources are arranged.
+    """
+    if not len(source):
+        return source
+    total, length = sum(units), stretch_of(2)
+    half = total // 2
+    # the first number of places with one more row of the source than ``taken``
+    first = -(((taken + 1) * total - half) // -max(units[0], 1))
+    second = (taken * total + half) // max(units[1], 1) + 1
+    stretches = np.unique((np.where(source == 0, first, second) - 1) // length)
+    places = (stretches[:, None] * length + np.arange(length)).ravel()
+    places = places[places < total] + start
+    of, numbers = assign_in_stretches(units, places, start=start, stop=start + total, keys=keys)
+    ranked = np.argsort(of * PLACES_STOP + numbers)
+    at = np.searchsorted(of[ranked] * PLACES_STOP + numbers[ranked], source * PLACES_STOP + taken)
+    return places[ranked[at]]
 
 
 def _counts_between(

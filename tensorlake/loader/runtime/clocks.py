@@ -14,6 +14,8 @@ import threading
 import time
 from typing import NamedTuple
 
+from tensorlake.types import BINARY, pread
+
 __all__ = ["Times", "thread_times"]
 
 SCHEDSTAT = "/proc/thread-self/schedstat"
@@ -46,7 +48,7 @@ class _Schedstat:
     def __init__(self) -> None:
         self.process = os.getpid()
         try:
-            self._file = os.open(SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
+            self._file = os.open(SCHEDSTAT, os.O_RDONLY | BINARY)
         except OSError:  # another system, or a kernel without these counts
             self._file = -1
 
@@ -54,7 +56,7 @@ class _Schedstat:
         """Return how long the thread has waited for a processor."""
         if self._file < 0:
             return 0.0
-        fields = os.pread(self._file, SCHEDSTAT_NBYTES, 0).split()
+        fields = pread(self._file, SCHEDSTAT_NBYTES, 0).split()
         return int(fields[1]) / 1e9
 
     def __del__(self) -> None:

@@ -14,7 +14,6 @@ One side asks and the other answers, in turns, so a slab is free when its sender
 
 from __future__ import annotations
 
-import fcntl
 import io
 import mmap
 import os
@@ -27,6 +26,9 @@ from typing import Any
 import numpy as np
 
 from tensorlake.loader.runtime.unsendable import unsendable
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = ["Channel", "has_shared_memory", "memory_file"]
 

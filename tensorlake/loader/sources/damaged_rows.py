@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from tensorlake.errors import CorruptionError
 from tensorlake.loader.sources.chunk_cache import LoadedChunk, loaded_chunk
 from tensorlake.storage import runtime
-from tensorlake.types import concat, take
+from tensorlake.types import Link, concat, take
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.plan.selection import Int64Array, Reader
     from tensorlake.loader.sources.chunk_cache import ChunkCache, GroupRows, TensorChunks
-    from tensorlake.types import Buffer, Column
+    from tensorlake.types import Buffer, Column, SampleMap
 
 __all__ = [
     "lost_rows",
@@ -170,6 +170,8 @@ def _read_row(
     except CorruptionError as error:
         logger.warning("skipped: a row of %r: %s", tensor, str(error).splitlines()[0])
         return None
+    if isinstance(reader.snapshot.spec(tensor).type, Link):
+        return _linked_row(reader, tensor, physical)
     key, row = found.chunks[int(found.chunk[0])], int(found.row_in_chunk[0])
     if key not in salvaged:
         try:
@@ -181,6 +183,19 @@ def _read_row(
     if chunk.lost is None or chunk.is_constant or chunk.lost[row]:
         return None
     return take(chunk.column, np.array([row]))
+
+
+def _linked_row(reader: Reader, tensor: str, physical: Int64Array) -> Column | None:
+    """Read a linked file; None where it is gone or has changed."""
+    try:
+        return runtime.run(reader.fetch_parts(tensor, physical, [_all_parts]))()
+    except CorruptionError as error:
+        logger.warning("skipped: %s", str(error).splitlines()[0])
+        return None
+
+
+def _all_parts(own: SampleMap, _shape: object) -> Int64Array:
+    return np.arange(own.num_parts)
 
 
 def _bytes_of(reader: Reader, key: Any) -> Sequence[Buffer]:

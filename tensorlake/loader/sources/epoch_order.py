@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
+from tensorlake.loader.plan.passes import GroupsPlan, PassesPlan
 from tensorlake.loader.plan.plan import AccessPlan, Plan
 from tensorlake.loader.plan.splice import SplicedPlan
-from tensorlake.loader.sources.mix.plan import MixPlan
+from tensorlake.loader.sources.mix.plan import MixPlan, SplicedMixPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,45 +56,62 @@ class EpochOrder:
             return places
         return self.selection.row_numbers(self.plan.at(places))
 
-    def places_with(self, row: int) -> Int64Array:
-        """Return every position, int64, ascending, at which the epoch gives a row.
+    def places_with(self, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return every position at which the epoch gives one of some rows, ascending.
 
-        There is none of a row that the loader does not read.
+        There is none of rows that the loader does not read. Orders without an inverse are passed
+        over once, for all rows.
+
+        Returns:
+            For each, which of the rows it is; and the position.
 
         Raises:
             InvalidInputError: The loader is of a mix, in which a number does not name a row.
         """
         self.refuse_mix("places_with()")
-        own = self._positions_with(row)
-        if isinstance(self.plan, AccessPlan):
+        which, own = self._positions_with(rows)
+        if isinstance(self.plan, AccessPlan | SplicedPlan):
             places = self.plan.places_of(own)
-            return np.sort(places[places >= 0])
-        found = [np.zeros(0, dtype=np.int64)]
-        for start in range(self._first_place, self.plan.num_rows if len(own) else 0, SCANNED_ROWS):
-            places = np.arange(start, min(start + SCANNED_ROWS, self.plan.num_rows))
-            found.append(places[np.isin(self.plan.at(places), own)])
-        return np.concatenate(found)
+            is_there = places >= 0
+            which, places = which[is_there], places[is_there]
+        else:
+            by_position = np.argsort(own, kind="stable")
+            sorted_own, found = own[by_position], [np.zeros((2, 0), dtype=np.int64)]
+            stop = self.plan.num_rows if len(own) else 0
+            for start in range(self._first_place, stop, SCANNED_ROWS):
+                some = np.arange(start, min(start + SCANNED_ROWS, stop))
+                given = self.plan.at(some)
+                first = np.searchsorted(sorted_own, given, "left")
+                counts = np.searchsorted(sorted_own, given, "right") - first
+                at = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+                at = by_position[at + np.repeat(first, counts)]
+                found.append(np.stack((which[at], np.repeat(some, counts))))
+            which, places = np.concatenate(found, axis=1)
+        order = np.argsort(places, kind="stable")
+        return which[order], places[order]
 
-    def check_known(self, row: int) -> None:
-        """Refuse a row that the loader does not read.
+    @property
+    def has_inverse(self) -> bool:
+        """Whether positions of rows are computed; otherwise the order is passed over."""
+        return isinstance(self.plan, AccessPlan | SplicedPlan)
 
-        Raises:
-            InvalidInputError: It is one.
-        """
-        self._refuse_unknown(np.array([row]), np.array([len(self._positions_with(row)) > 0]))
-
-    def _positions_with(self, row: int) -> Int64Array:
-        """Return the positions of a row in the selection."""
+    def _positions_with(self, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the positions of rows in the selection, and which of the rows each has."""
         if self._listed is None:
-            own = np.array([row], dtype=np.int64)
-            return own[(own >= 0) & (own < self.selection.num_rows)]
+            which = np.flatnonzero((rows >= 0) & (rows < self.selection.num_rows))
+            return which, rows[which]
         ranked, values = self._listed
-        return ranked[np.searchsorted(values, row, "left") : np.searchsorted(values, row, "right")]
+        first = np.searchsorted(values, rows, "left")
+        counts = np.searchsorted(values, rows, "right") - first
+        at = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(np.arange(len(rows)), counts), ranked[at + np.repeat(first, counts)]
 
     @property
     def _first_place(self) -> int:
         """The first place of which the rows are known: of a spliced epoch, that of the splice."""
-        return self.plan.first_place if isinstance(self.plan, SplicedPlan) else 0
+        if isinstance(self.plan, SplicedPlan | PassesPlan | GroupsPlan):
+            return self.plan.first_place
+        return 0
 
     def position_of(self, rows: Sequence[int] | Int64Array) -> Int64Array:
         """Return the position, int64, at which the epoch gives each of some rows.
@@ -127,14 +145,14 @@ class EpochOrder:
 
     def refuse_mix(self, what: str) -> None:
         """Refuse rows of a mix, whose numbers do not identify them."""
-        if isinstance(self.plan, MixPlan):
+        if isinstance(self.plan, MixPlan | SplicedMixPlan):
             raise InvalidInputError(
                 f"{what}: a row number does not identify a row of a mix\nuse rows_at()"
             )
 
     def _places_of(self, positions: Int64Array) -> Int64Array:
         """Return the first place of each of some positions of the selection; −1 for none."""
-        if isinstance(self.plan, AccessPlan):
+        if isinstance(self.plan, AccessPlan | SplicedPlan):
             return self.plan.places_of(positions)
         return self._first_places[positions]
 
@@ -160,6 +178,8 @@ class EpochOrder:
     @cached_property
     def _listed(self) -> tuple[Int64Array, Int64Array] | None:
         """The selection's places by ascending row, and these rows; None if rows are places."""
+        if self.selection.is_whole:
+            return None
         count = self.selection.num_rows
         starts = range(0, count, SCANNED_ROWS)
         parts = (np.arange(start, min(start + SCANNED_ROWS, count)) for start in starts)

@@ -19,7 +19,7 @@ from tensorlake.errors import (
     VersionNotFoundError,
     shown,
 )
-from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder
+from tensorlake.loader.plan.mix_order import AnyOrder, MixOrder, SplicedMixOrder
 from tensorlake.loader.plan.order import (
     SMALL_NBYTES,
     UNIT_NBYTES,
@@ -200,7 +200,8 @@ def state_of(
 ) -> LoaderState:
     """Return the state of a loader at a place: which rows, in which order."""
     # a mix lists the version of each source in its order
-    version = "mix" if isinstance(order, MixOrder) else rows.selection.snapshot.version
+    is_mix = isinstance(order, MixOrder | SplicedMixOrder)
+    version = "mix" if is_mix else rows.selection.snapshot.version
     return LoaderState(
         version=version,
         selection=rows.selection.digest,

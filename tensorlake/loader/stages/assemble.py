@@ -43,6 +43,7 @@ from tensorlake.loader.stages.gather_lists import (
     pick_virtual,
 )
 from tensorlake.loader.stages.sample_ranges import ranges_of
+from tensorlake.types import Link
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.column_plan import MakeBatch, RowDecoder
@@ -201,6 +202,8 @@ class Assembly:
                     self.values[name] = samples  # decoded when they are moved
                     return
                 present = partial(column.type.decode_sample, tensor=name)
+                if column.files is not None and isinstance(column.type, Link):
+                    present = partial(column.type.open_sample, column.files, tensor=name)
                 with self.how.counters.timed("decode_s"):
                     self.values[name] = [
                         None if one is None else present(one, row=row)
@@ -210,6 +213,7 @@ class Assembly:
                 pick = pick_encoded if column.parts is None else pick_parts
                 found = [*pick(self._chunks(name), self.group.tensors[name], column.null)]
                 self._take_slab(column)
+                self.placements[name] = [None] * len(found)
                 self._blank(column, np.arange(len(found)), found)
                 self.waiting[name] = found
             case "image":
@@ -231,7 +235,7 @@ class Assembly:
         if column.name in self.values:
             return
         with self.lock:
-            if column.collate is not None:
+            if column.collate is not None or column.mover is not None:
                 self.values.setdefault(column.name, [None] * len(self.group.places))
             elif column.name not in self.values and column.dtype is not None:
                 shape = (len(self.group.places), *(length or 0 for length in column.shape))
@@ -247,7 +251,8 @@ class Assembly:
 
     def _blank(self, column: ColumnPlan, rows: Int64Array, samples: Sequence[object]) -> None:
         """Set lost rows of an array to zeros, and refuse stored NULLs, which it cannot have."""
-        if column.collate is not None or not any(one is None for one in samples):
+        is_listed = column.collate is not None or column.mover is not None
+        if is_listed or not any(one is None for one in samples):
             return
         is_null = np.array([one is None for one in samples])
         lost = lost_rows(self._chunks(column.name), self.group.tensors[column.name].part(rows))
@@ -332,16 +337,21 @@ class Assembly:
         data = self.waiting[column.name][number]
         if data is None:
             return 0
-        row, place, epoch = self.group.rows[number], self.group.places[number], self.how.epoch
+        row, place = int(self.group.rows[number]), int(self.group.places[number])
+        where: dict[str, Any] = {"row": row, "place": place, "epoch": self.how.epoch}
+        if column.parts is not None and column.parts.others:
+            where["others"] = {name: self.waiting[name][number] for name in column.parts.others}
         try:
-            made = decoder.decode(data, row=int(row), place=int(place), epoch=epoch)
+            made = decoder.decode(data, **where)
+            if column.parts is not None and column.is_placed:
+                self.placements[column.name][number] = column.parts.placed(data, **where)
         except CorruptSampleError as error:
             if self.how.on_error == "raise":
                 raise  # here: a frame on its path that names it would keep the whole pass alive
             self._skip(number, error)
             made = np.zeros(()) if column.collate is None else decoder.empty()
         self.values[column.name][number] = made
-        return 0 if column.parts else len(made)  # images
+        return int(column.is_placed) if column.parts else len(made)  # images
 
     def _skip(self, number: int, error: CorruptSampleError) -> None:
         logger.warning("skipped: %s", error)

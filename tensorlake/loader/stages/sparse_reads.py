@@ -16,22 +16,27 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from tensorlake.errors import CorruptionError
+from tensorlake.loader.decode import PickedParts, known_sample
 from tensorlake.loader.runtime.shutdown import stopped
 from tensorlake.loader.sources.batch_group import Group, Piece, add_own
 from tensorlake.loader.sources.damaged_rows import read_rows_alone
 from tensorlake.reading import nbytes_in_memory
 from tensorlake.storage import runtime
+from tensorlake.types import EncodedColumn
 
 if TYPE_CHECKING:
+    from tensorlake.loader.decode import Known
     from tensorlake.loader.plan.selection import Int64Array, Reader
     from tensorlake.loader.runtime.counters import Counters
     from tensorlake.loader.runtime.threads import WorkerThreads
-    from tensorlake.types import Column
+    from tensorlake.types import Column, SampleMap, SampleType
 
 __all__ = ["PartReads", "Read", "RowReader"]
 
@@ -46,12 +51,15 @@ class PartReads:
     """How parts of a tensor's samples are read.
 
     Attributes:
-        wanted: Returns the parts to fetch, from a map, a shape, ``row=`` and ``place=``.
+        wanted: Returns the parts to fetch, from a map, a shape, ``row=``, ``place=`` and
+            ``others=``.
         nbytes: Estimated bytes of a sample's parts.
+        others: Types of the tensors of the same rows whose maps it needs.
     """
 
     wanted: Callable[..., Int64Array]
     nbytes: int
+    others: Mapping[str, SampleType] = field(default_factory=dict[str, "SampleType"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +143,30 @@ class RowReader:
             return self._reader.fetch(tensor, physical)
         numbers = zip(group.rows[which].tolist(), group.places[which].tolist(), strict=True)
         each = [partial(parts.wanted, row=row, place=place) for row, place in numbers]
+        if parts.others:
+            return self._read_beside(tensor, physical, each, parts.others)
         return self._reader.fetch_parts(tensor, physical, each)
+
+    async def _read_beside(
+        self,
+        tensor: str,
+        physical: Int64Array,
+        wanted: list[Callable[..., Int64Array]],
+        others: Mapping[str, SampleType],
+    ) -> Made:
+        """Read parts that follow from the maps of other tensors, whose headers are read first."""
+        nothing = [_no_parts] * len(physical)
+        reads = [partial(self._reader.fetch_parts, name, physical, nothing) for name in others]
+        made = await runtime.gather_bounded(reads, limit=len(reads))
+        known = [
+            _known_rows(make(), sample_type, name)
+            for make, (name, sample_type) in zip(made, others.items(), strict=True)
+        ]
+        each = [
+            partial(choose, others=dict(zip(others, row, strict=True)))
+            for choose, row in zip(wanted, zip(*known, strict=True), strict=True)
+        ]
+        return await self._reader.fetch_parts(tensor, physical, each)
 
     def _next_or_short(self) -> Read | None:
         """Take the next read; if there is none, record whether more could be in flight."""
@@ -198,6 +229,26 @@ class RowReader:
             read.here()
         except BaseException as error:  # noqa: BLE001 - raised to the consumer of the batch
             read.failed(error)
+
+
+def _no_parts(sample_map: SampleMap, shape: tuple[int, ...] | None) -> Int64Array:
+    """Want no part of a sample: its header alone is read."""
+    del sample_map, shape
+    return np.zeros(0, np.int64)
+
+
+def _known_rows(column: Column, sample_type: SampleType, tensor: str) -> list[Known | None]:
+    """Describe samples by their maps; None for NULL."""
+    assert isinstance(column, EncodedColumn)
+    found: list[Known | None] = []
+    for at, data in enumerate(column.samples):
+        if column.valid is not None and not column.valid[at]:
+            found.append(None)
+            continue
+        own = None if column.maps is None else column.maps[at]
+        shape = None if column.shapes is None else tuple(column.shapes[at].tolist())
+        found.append(known_sample(PickedParts(data, own, shape), sample_type, tensor, at))
+    return found
 
 
 def _failed(error: CorruptionError) -> Column:

@@ -2,8 +2,9 @@
 
     many rows of a chunk     the chunk, by one request; cached
     few, units in the index  only the units that hold them, of all chunks of a pack together
-    few, units elsewhere     the chunk's header first, which records them too; then the units of
-                             several chunks together, whatever packs they are in
+    few, units elsewhere     the chunk's header, which records them too, and with it those of raw
+                             numbers, whose places are known; else then the units of several chunks
+                             together, whatever packs they are in
     few, samples in parts    the same; all parts of the samples
 
 Bytes are verified and decoded in a worker thread, so that the loop can receive other answers.
@@ -12,16 +13,18 @@ Bytes are verified and decoded in a worker thread, so that the loop can receive 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from itertools import chain, compress
 from operator import not_
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format import ChunkHeader, PackId, TensorSpec, header_units
+from tensorlake.errors import CorruptionError
+from tensorlake.format import ChunkHeader, PackId, TensorSpec, header_units, usual_units
 from tensorlake.reading.decode import Fetched, adapted, decoded_and_kept, verified
 from tensorlake.reading.fetch.headers import ChunkHeaders
 from tensorlake.reading.fetch.partial_chunks import ChunkRows, Parts
@@ -37,6 +40,8 @@ from tensorlake.versions import PackReader
 __all__ = ["CHUNKS_IN_FLIGHT", "RowFetches"]
 
 Int64Array = npt.NDArray[np.int64]
+Ranges = dict[PackId, list[tuple[int, int]]]
+Early = Mapping[tuple[PackId, int, int], Buffer]  # the bytes of ranges that were read already
 
 CHUNKS_IN_FLIGHT = 64
 
@@ -125,8 +130,18 @@ class RowFetches:
         self, spec: TensorSpec, unknown: Sequence[tuple[int, ChunkKey, Int64Array]]
     ) -> list[Fetched]:
         """Read rows of chunks whose units the index does not record: their headers do."""
-        fetches = [partial(self._headers.fetch, key) for _, key, _ in unknown]
-        headers = await runtime.gather_bounded(fetches, limit=len(fetches))
+        likely = _likely_ranges(spec, unknown)
+        fetches: list[Callable[[], Awaitable[Any]]] = [
+            *(partial(self._headers.fetch, key) for _, key, _ in unknown),
+            *(partial(self._packs.read_ranges, *one) for one in likely.items()),
+        ]
+        fetched = await runtime.gather_bounded(fetches, limit=len(fetches))
+        headers: list[ChunkHeader] = fetched[: len(unknown)]
+        early = {
+            (pack, *place): buffer
+            for (pack, places), buffers in zip(likely.items(), fetched[len(unknown) :], strict=True)
+            for place, buffer in zip(places, buffers, strict=True)
+        }
         together: dict[int, tuple[list[int], list[ChunkRows]]] = {}
         factories: list[Callable[[], Coroutine[Any, Any, list[Fetched]]]] = []
         for (at, key, rows), header in zip(unknown, headers, strict=True):
@@ -141,7 +156,7 @@ class RowFetches:
             places.append(at)
             chunks.append(ChunkRows(key, rows, units))
         for places, chunks in together.values():
-            factories.append(partial(self._parts, spec, places, chunks))
+            factories.append(partial(self._parts, spec, places, chunks, early))
         return await _all(factories)
 
     async def _in_parts(
@@ -161,7 +176,11 @@ class RowFetches:
         return [Fetched([at], made)]
 
     async def _parts(
-        self, spec: TensorSpec, places: list[int], chunks: list[ChunkRows]
+        self,
+        spec: TensorSpec,
+        places: list[int],
+        chunks: list[ChunkRows],
+        early: Early = MappingProxyType({}),
     ) -> list[Fetched]:
         """Read only the parts of chunks that hold some rows, or whole chunks if that costs less."""
         layout = spec.encoding(chunks[0].key.read_as)
@@ -169,26 +188,35 @@ class RowFetches:
         nbytes = parts.nbytes_by_chunk().tolist()
         is_part = [2 * part <= one.key.nbytes for part, one in zip(nbytes, chunks, strict=True)]
         if all(is_part):
-            return [await self._read_units(spec, places, parts)]
+            return [await self._read_units(spec, places, parts, early)]
         whole = [
             partial(self._whole, spec, at, one.key, one.rows)
             for at, one in compress(zip(places, chunks, strict=True), map(not_, is_part))
         ]
         if any(is_part):
             rest = [*compress(places, is_part)], [*compress(chunks, is_part)]
-            whole.append(partial(self._parts, spec, *rest))
+            whole.append(partial(self._parts, spec, *rest, early))
         return await _all(whole)
 
-    async def _read_units(self, spec: TensorSpec, places: list[int], parts: Parts) -> Fetched:
-        keys, chunk = parts.keys, parts.chunk_of_wanted.tolist()
-        ranges: dict[PackId, list[tuple[int, int]]] = {}
-        for number, (start, stop) in zip(chunk, parts.ranges.tolist(), strict=True):
-            ranges.setdefault(keys[number].pack, []).append((start, stop))
+    async def _read_units(
+        self, spec: TensorSpec, places: list[int], parts: Parts, early: Early
+    ) -> Fetched:
+        keys = parts.keys
+        wanted = [
+            (keys[chunk].pack, start, stop)
+            for chunk, (start, stop) in zip(
+                parts.chunk_of_wanted.tolist(), parts.ranges.tolist(), strict=True
+            )
+        ]
+        ranges: Ranges = {}
+        for pack, start, stop in wanted:
+            if (pack, start, stop) not in early:
+                ranges.setdefault(pack, []).append((start, stop))
         reads = [partial(self._packs.read_ranges, *one) for one in ranges.items()]
-        read = await runtime.gather_bounded(reads, limit=len(reads))
+        read = await runtime.gather_bounded(reads, limit=len(reads)) if reads else []
         # of each pack they came in the order in which the parts name it
         coming = dict(zip(ranges, map(iter, read), strict=True))
-        buffers = [next(coming[keys[number].pack]) for number in chunk]
+        buffers = [early[one] if one in early else next(coming[one[0]]) for one in wanted]
 
         def made() -> list[Column]:
             columns = zip(keys, parts.columns(buffers), strict=True)
@@ -199,6 +227,23 @@ class RowFetches:
         # while those of other packs are in flight
         columns = await asyncio.get_running_loop().run_in_executor(None, made)
         return Fetched(places, lambda: columns)
+
+
+def _likely_ranges(spec: TensorSpec, unknown: Sequence[tuple[int, ChunkKey, Int64Array]]) -> Ranges:
+    """Return where the units of some rows are, by pack, of chunks whose header need not say it."""
+    ranges: Ranges = {}
+    for _, key, rows in unknown:
+        layout = spec.encoding(key.read_as)
+        units = usual_units(layout, key.nbytes - key.header_nbytes)
+        if units is None or spec.type.nullable:
+            continue
+        try:
+            own = Parts.of([ChunkRows(key, rows, units)], layout)
+        except CorruptionError:
+            continue  # the header will tell what is damaged
+        if 2 * int(own.nbytes_by_chunk()[0]) <= key.nbytes:
+            ranges.setdefault(key.pack, []).extend(map(tuple, own.ranges.tolist()))
+    return ranges
 
 
 async def _all(

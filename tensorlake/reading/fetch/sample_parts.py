@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from tensorlake.format import ChunkHeader, PackId
 from tensorlake.reading.index.chunk_cache import ChunkKey
 from tensorlake.reading.index.extent_table import Located
 from tensorlake.storage import Buffer, parallel_map, runtime
-from tensorlake.types import Column, Each, EncodedColumn, SampleMap
+from tensorlake.types import Column, Each, EncodedColumn, PartSource, SampleMap
 from tensorlake.versions import PackReader
 
 __all__ = ["PartReader", "StoredSample", "part_column", "whole_samples"]
@@ -174,9 +175,17 @@ class PartReader:
         return [[next(coming[one.key.pack]) for _ in range(len(parts))] for one, parts in wanted]
 
 
+class VerifiedSample(PartSource, Protocol):
+    """A sample whose parts are verified when they have been read."""
+
+    def verified(self, parts: Int64Array, buffers: Sequence[Buffer]) -> Mapping[int, Buffer]:
+        """Verify the bytes of parts; return them by their numbers."""
+        ...
+
+
 def part_column(
-    samples: Sequence[StoredSample | None],
-    asked: Sequence[Wanted],
+    samples: Sequence[VerifiedSample | None],
+    asked: Sequence[tuple[VerifiedSample, Int64Array]],
     buffers: Sequence[Sequence[Buffer]],
     shape: tuple[int | None, ...],
 ) -> Column:

@@ -72,6 +72,9 @@ UNIT_NBYTES = 6
 PAGES_ABOVE_NBYTES_MAX = 1 << 20
 """Pages of 10⁷ extents; reading them together with a sample of the leaves saves a round trip."""
 
+LOADED_LEAVES_MAX = 64
+"""At most this number of leaves is read ahead of lookups in a whole column: 3 MB without units."""
+
 SAMPLED_WINDOWS = 3
 """Where a tree has inner pages, the mean size of a row is estimated from this many leaves."""
 
@@ -104,10 +107,12 @@ class ChunkIndex:
         self._leaves_read = 0
         self._can_be_flat = True
         self._has_units = not is_local  # in a local folder they are mapped: no prefetch
+        self._is_loaded = False  # without units, which then are not read from the index at all
         if before is not None and before._root.children == root.children:  # noqa: SLF001 its own class
             self._body = before._body  # noqa: SLF001 its own class
             self._leaves_read = before._leaves_read  # noqa: SLF001 its own class
             self._can_be_flat = before._can_be_flat  # noqa: SLF001 its own class
+            self._is_loaded = before._is_loaded  # noqa: SLF001 its own class
 
     @property
     def root(self) -> Root[Extents]:
@@ -147,6 +152,16 @@ class ChunkIndex:
         """Read the pages that ``row_nbytes`` and ``locate`` of some rows need, concurrently."""
         reads = [self.row_nbytes, partial(self._read_pages, physical)]
         await runtime.gather_bounded(reads, limit=len(reads))
+
+    async def load(self) -> None:
+        """Read where all chunks are, for lookups in any rows; but not very many pages.
+
+        Units are left out: they are most of the bytes of an index, and a read of few rows of raw
+        numbers takes them with the chunks' headers.
+        """
+        if not self.is_cached and self._can_be_flat and self._leaves <= LOADED_LEAVES_MAX:
+            self._is_loaded = True
+            self._body = await self._flattened()
 
     def locate(self, physical: Int64Array) -> Located:
         """Find rows, in any order, repeats allowed.
@@ -235,7 +250,8 @@ class ChunkIndex:
         entries = None if ahead is None else ahead.entries(starts)
         if ahead is not None and entries is not None:
             return _each(ahead.found.table.units, entries)
-        parts = Parts.UNITS if self._is_local or self._body is not None else Parts.LOCATIONS
+        is_with_leaves = self._is_local or (self._body is not None and not self._is_loaded)
+        parts = Parts.UNITS if is_with_leaves else Parts.LOCATIONS
         found = await tree.locate(self._root, starts, self._pages, parts=parts)
         return _each(found.table.units, found.entry)
 
@@ -347,7 +363,7 @@ class ChunkIndex:
         return min(self._root.body_rows // self._leaves, LIMITS.leaf_units) * UNIT_NBYTES
 
     def _parts_of_all(self) -> Parts:
-        is_large = self._is_local or self._leaves > LEAVES_WITH_UNITS_MAX
+        is_large = self._is_local or self._is_loaded or self._leaves > LEAVES_WITH_UNITS_MAX
         return Parts.LOCATIONS if is_large else Parts.UNITS
 
     async def _sampled_row_nbytes(self) -> int:

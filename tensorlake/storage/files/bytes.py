@@ -3,6 +3,8 @@
 One system call may read fewer bytes than requested; these functions repeat it.
 """
 
+# ruff: noqa: PTH112 - a Path costs more than these calls
+
 from __future__ import annotations
 
 import errno
@@ -11,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tensorlake.storage.api.store import Buffer
+from tensorlake.types import AT_ONCE, BINARY, ON_WINDOWS, pread, preadv
 
 __all__ = [
     "INLINE_NBYTES",
@@ -25,8 +28,7 @@ __all__ = [
 
 INLINE_NBYTES: Final = 256 * 1024
 """Requests up to this size run inline: a copy of 256 KiB costs about as much as a thread hop."""
-READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Flags of open: non-blocking, so that opening a named pipe does not wait for its writer."""
+READ_ONLY: Final = os.O_RDONLY | AT_ONCE
 MAX_PIECES: Final = 1024  # of one preadv: IOV_MAX of Linux and macOS
 
 
@@ -56,7 +58,6 @@ def read_in_turn(file: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes
     Raises:
         ShortFileError: The file ends before a range does.
     """
-    pread = os.pread
     descriptor = os.open(file, READ_ONLY)
     try:
         for start, stop in ranges:
@@ -94,12 +95,12 @@ def read_if_cached(file: str, start: int, stop: int) -> tuple[memoryview, int]:
 
 def _pread(descriptor: int, start: int, stop: int) -> bytes:
     """Read [start, stop), less only where the file ends: one pread returns at most 2 GiB."""
-    data = os.pread(descriptor, stop - start, start)
+    data = pread(descriptor, stop - start, start)
     if len(data) == stop - start:
         return data
     parts = [data]
     while parts[-1] and (start := start + len(parts[-1])) < stop:
-        parts.append(os.pread(descriptor, stop - start, start))
+        parts.append(pread(descriptor, stop - start, start))
     return b"".join(parts)
 
 
@@ -109,7 +110,7 @@ def read_into(file: str, start: int, pieces: Sequence[memoryview]) -> int:
     at = start
     descriptor = os.open(file, READ_ONLY)
     try:
-        while rest and (received := os.preadv(descriptor, rest[:MAX_PIECES], at)):
+        while rest and (received := preadv(descriptor, rest[:MAX_PIECES], at)):
             at += received
             while rest and received >= rest[0].nbytes:
                 received -= rest.pop(0).nbytes
@@ -130,8 +131,13 @@ def read_whole(file: str) -> bytes:
 
 
 def bring_to_disk(file: str) -> None:
-    """Sync a file, or the names in a folder, to disk."""
-    descriptor = os.open(file, READ_ONLY)
+    """Sync a file, or the names in a folder, to disk.
+
+    Windows syncs what is open for writing only, and has no call for the names in a folder.
+    """
+    if ON_WINDOWS and os.path.isdir(file):
+        return
+    descriptor = os.open(file, os.O_RDWR | BINARY if ON_WINDOWS else READ_ONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -20,6 +20,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
+from tensorlake.types import BINARY
+
 HOLDS_DESCRIPTOR: Final = sys.version_info < (3, 13)
 DEFAULT_LIMIT: Final = 256 if HOLDS_DESCRIPTOR else 4096
 """Before Python 3.13 a mapping holds a file descriptor, of which a process often has only 1024."""
@@ -54,7 +56,7 @@ def begin_write_back(descriptor: int, offset: int = 0, nbytes: int = 0) -> None:
 
 
 def _map(file: str) -> memoryview:
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(file, os.O_RDONLY | BINARY)
     try:
         nbytes = os.fstat(descriptor).st_size
         if nbytes == 0:  # an empty mapping is an error to the system
@@ -71,6 +73,8 @@ def _map(file: str) -> memoryview:
 @cache
 def _sync_file_range() -> Callable[[int, int, int, int], Any] | None:
     """Find the C library's function; None where it has none."""
+    if sys.platform != "linux":
+        return None
     found = getattr(ctypes.CDLL(None), "sync_file_range", None)
     if found is not None:
         found.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)

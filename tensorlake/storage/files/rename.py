@@ -1,20 +1,23 @@
 """Give a finished file its name, atomically, unless the name is taken.
 
-A hard link fails when the name exists, on every POSIX file system that has links.  Where there are
-none (FAT, some FUSE and network mounts) Linux can rename without replacing.  Where neither works
-there is no way to publish safely, and writing raises an error.
+A hard link fails when the name exists, on every POSIX file system that has links, and on NTFS.
+Where there are none (FAT, some FUSE and network mounts) Linux can rename without replacing, and
+Windows' rename never replaces.  Where neither works there is no way to publish safely, and writing
+raises an error.
 """
 
-# ruff: noqa: PTH121 - a Path costs more than these calls
+# ruff: noqa: PTH104, PTH121 - a Path costs more than these calls
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import sys
 from typing import Final
 
 from tensorlake.errors import UnsupportedStoreError
+from tensorlake.types import ON_WINDOWS
 
 NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 AT_FDCWD: Final = -100  # linux/fcntl.h
@@ -31,15 +34,22 @@ def publish_exclusive(scratch: str, target: str) -> None:
         if not os.path.samefile(scratch, target):
             raise
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if (
+            error.errno not in NO_LINKS and not ON_WINDOWS
+        ):  # its errors for this vary by file system
             raise
         rename_exclusive(scratch, target)
 
 
 def rename_exclusive(scratch: str, target: str) -> None:
-    """Rename by Linux' renameat2; UnsupportedStoreError where kernel or file system lack it."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    """Rename without replacing; UnsupportedStoreError where kernel or file system cannot."""
+    if ON_WINDOWS:
+        os.rename(scratch, target)
+        return
     code = errno.ENOSYS
+    rename = None
+    if sys.platform == "linux":
+        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is not None:
         source, destination = os.fsencode(scratch), os.fsencode(target)
         if rename(AT_FDCWD, source, AT_FDCWD, destination, RENAME_NOREPLACE) == 0:

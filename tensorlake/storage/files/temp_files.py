@@ -20,6 +20,7 @@ from typing import Final
 from tensorlake.storage.api.store import SCRATCH, Buffer
 from tensorlake.storage.files.bytes import INLINE_NBYTES, bring_to_disk
 from tensorlake.storage.files.mappings import begin_write_back
+from tensorlake.types import BINARY, writev
 
 __all__ = ["ScratchFile", "ScratchFolder"]
 
@@ -67,7 +68,7 @@ class ScratchFile:
             while stop < len(parts) and stop - start < MAX_PIECES and nbytes < WRITE_NBYTES:
                 nbytes += len(parts[stop])
                 stop += 1
-            written = os.writev(self._descriptor, parts[start:stop])
+            written = writev(self._descriptor, parts[start:stop])
             self.nbytes += written
             while start < stop and written >= len(parts[start]):
                 written -= len(parts[start])
@@ -126,7 +127,7 @@ class ScratchFolder:
     def begin(self) -> ScratchFile:
         """Create a temporary file."""
         path = os.path.join(self._folder, secrets.token_hex(8))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY
         try:
             descriptor = os.open(path, flags, 0o666)
         except FileNotFoundError:

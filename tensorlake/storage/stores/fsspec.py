@@ -103,6 +103,11 @@ class FsspecStore:
         return self._url
 
     @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """The options with which it was opened; they may hold secrets, and stay in this process."""
+        return self._opened_with[1]
+
+    @property
     def is_local(self) -> bool:
         return False
 

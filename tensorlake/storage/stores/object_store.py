@@ -108,6 +108,11 @@ class ObjectStore:
         return self._connection.url
 
     @property
+    def storage_options(self) -> Mapping[str, str]:
+        """The options with which it was opened; they may hold secrets, and stay in this process."""
+        return self._opened_with[1]
+
+    @property
     def is_local(self) -> bool:
         return False
 

@@ -428,11 +428,10 @@ class LakeStore:
         what = f"object {path!r} of {self.url!r}" if path else repr(self.url)
         facts = {"path": path, "url": self.url, "status": answer.status_code}
         if answer.status_code in (401, 403):
-            raise AccessError(
-                f"may not {verb} {what}: {detail.splitlines()[0]}\n"
-                f"give another token: token=…, or {TOKEN_VARIABLE} in the environment",
-                **facts,
-            )
+            reason, _, remedy = detail.partition("\n")
+            if answer.status_code == 401 or not remedy:  # noqa: PLR2004 - HTTP's own: no token
+                remedy = f"give another token: token=…, or {TOKEN_VARIABLE} in the environment"
+            raise AccessError(f"may not {verb} {what}: {reason}\n{remedy}", **facts)
         if answer.status_code in (400, 413, 422):
             raise InvalidInputError(f"cannot {verb} {what}: {detail}", **facts)
         raise StorageError(

@@ -39,7 +39,7 @@ from tensorlake.types.base.errors import (
     shape_mismatch,
     unreadable,
 )
-from tensorlake.types.base.file import File, given_bytes
+from tensorlake.types.base.file import Content, File, FileView, given_bytes
 
 if TYPE_CHECKING:
     from tensorlake.types.base.parts import SampleParts
@@ -115,6 +115,11 @@ class Audio(SampleType):
         return Waveform
 
     @property
+    def keeps_files(self) -> bool:
+        """Files are stored as they are."""
+        return True
+
+    @property
     def media_type(self) -> str:
         """Any audio; see `media_type_of`."""
         return "audio/*"
@@ -154,7 +159,14 @@ class Audio(SampleType):
             maps.append(SampleMap(write_head(track), track.cuts))
         return EncodedColumn(encoded, np.array(shapes, np.int64).reshape(-1, 2), None, maps)
 
-    def _track(self, content: Buffer, sample: Any, place: Place, position: int) -> Track:
+    def map_file(
+        self, file: FileView, place: Place, position: int
+    ) -> tuple[SampleMap, tuple[int, ...]]:
+        """Find the packets of a file without loading it."""
+        track = self._track(file, None, place, position)
+        return SampleMap(write_head(track), track.cuts), (track.frames, track.channels)
+
+    def _track(self, content: Content, sample: Any, place: Place, position: int) -> Track:
         name = _named(sample, content)
         container = container_of(content)
         if container is None:
@@ -287,7 +299,8 @@ class Audio(SampleType):
         )
 
 
-def _named(sample: Any, content: Buffer) -> str:
+def _named(sample: Any, content: Content) -> str:
     if isinstance(sample, (str, File)) or hasattr(sample, "__fspath__"):
         return repr(str(sample.path if isinstance(sample, File) else sample))
-    return f"a sample ({len(content):,} bytes)"
+    name = repr(content.name) if isinstance(content, FileView) else "a sample"
+    return f"{name} ({len(content):,} bytes)"

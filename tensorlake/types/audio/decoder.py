@@ -22,6 +22,7 @@ from tensorlake.types.audio.containers.parse import parse_track
 from tensorlake.types.audio.containers.track import Track
 from tensorlake.types.audio.containers.wav import samples_of, samples_of_file, wav_file
 from tensorlake.types.audio.limits import unlikely_stream
+from tensorlake.types.base.file import Content, file_of
 
 if TYPE_CHECKING:
     from tensorlake.types.audio.containers.track import Container
@@ -111,7 +112,7 @@ def _plain_frames(
     return frames
 
 
-def file_track(content: Buffer, container: Container) -> Track:
+def file_track(content: Content, container: Container) -> Track:
     """Return the track of a file, whose numbers libsndfile confirms.
 
     A file whose codec cannot be read in parts is decoded once, to count its frames.
@@ -124,7 +125,7 @@ def file_track(content: Buffer, container: Container) -> Track:
         raise ValueError(refusal)
     soundfile = _soundfile()
     try:
-        info = soundfile.info(io.BytesIO(content))
+        info = soundfile.info(file_of(content))
     except soundfile.LibsndfileError as error:
         raise ValueError(f"libsndfile cannot read it: {error}") from error
     if track is None:
@@ -151,7 +152,7 @@ def file_track(content: Buffer, container: Container) -> Track:
     return track.undivided() if is_small and track.is_whole_file else track
 
 
-def _count(content: Buffer, track: Track) -> None:
+def _count(content: Content, track: Track) -> None:
     """Refuse a file that decodes to other than its frames."""
     left = track.frames
     with _opened(content, track) as opened:
@@ -213,7 +214,7 @@ def _next(opened: Any, frames: int) -> np.ndarray:
         raise ValueError(f"libsndfile cannot decode it: {error}") from error
 
 
-def _opened(file: Buffer, track: Track) -> Any:
+def _opened(file: Content, track: Track) -> Any:
     soundfile = _soundfile()
 
     class Stream(soundfile.SoundFile):  # pyright: ignore[reportUntypedBaseClass] - without types
@@ -227,7 +228,7 @@ def _opened(file: Buffer, track: Track) -> Any:
             return False
 
     try:
-        opened = Stream(io.BytesIO(file))
+        opened = Stream(file_of(file))
     except soundfile.LibsndfileError as error:
         raise ValueError(f"libsndfile cannot read it: {error}") from error
     if (opened.channels, opened.samplerate) != (track.channels, track.rate):

@@ -150,7 +150,7 @@ def frames_of(
         return low, high + 1, (inner, *rest)
     try:
         index = first.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):  # TypeError: of an array
         raise refused(f"frames are a number or a slice, got {first!r}") from None
     if not -frames <= index < frames:
         raise refused(f"it has {frames:,} frames, and {index:,} is not one of them")

@@ -70,6 +70,8 @@ class SampleType(Parted, ABC):
         kind: Stable name of the type in schemas.
         nullable: Whether a sample may be NULL (None).
         default: The value of rows without one; NO_DEFAULT when a value is required.
+        personal: Whether samples are about a person: the dataset then keeps no bounds of them,
+            which its log would keep permanently, and queries skip no chunk by them.
     """
 
     kind: ClassVar[str]
@@ -83,6 +85,7 @@ class SampleType(Parted, ABC):
 
     nullable: bool = field(default=False, kw_only=True)
     default: Any = field(default=NO_DEFAULT, kw_only=True)  # Any: a value that convert() accepts
+    personal: bool = field(default=False, kw_only=True)
 
     # ---- the stored form
 
@@ -461,7 +464,7 @@ def check_default(sample_type: SampleType) -> None:
     Raises:
         SchemaError: With the reason.
     """
-    check_flags(nullable=sample_type.nullable)
+    check_flags(nullable=sample_type.nullable, personal=sample_type.personal)
     default = sample_type.default
     if isinstance(default, np.ndarray | np.generic):
         object.__setattr__(sample_type, "default", default.tolist())  # frozen, still in __init__

@@ -22,6 +22,7 @@ from tensorlake.types.base.column import (
     Buffer,
     Column,
     EncodedColumn,
+    PackedSamples,
     RaggedColumn,
     UniformColumn,
     offsets_of,
@@ -30,9 +31,10 @@ from tensorlake.types.base.column import (
 if TYPE_CHECKING:
     from tensorlake.types.base.base import SampleType
 
-__all__ = ["count_items", "join_items", "split_items"]
+__all__ = ["count_items", "join_items", "split_items", "split_uniform"]
 
 _U32 = np.dtype("<u4")
+LONG_NBYTES = 256  # of samples in the mean: copied one by one in less time than by a mask
 
 
 def join_items(items: Column) -> bytes:
@@ -74,6 +76,52 @@ def split_items(sample: Buffer, item: SampleType) -> Column:
             content = head.rest(np.dtype(np.uint8), int(lengths.sum())).data
             bounds = pairwise(offsets_of(lengths).tolist())
             return EncodedColumn([content[start:stop] for start, stop in bounds], shapes)
+
+
+def split_uniform(column: EncodedColumn, item: SampleType) -> tuple[np.ndarray, np.ndarray]:
+    """Split samples of uniform items all at once; NULL has none.
+
+    Returns:
+        The items of all samples end to end, (n, *shape), and how many each has, int64.
+
+    Raises:
+        CorruptSampleError: One is not a joined sample of that type.
+    """
+    assert item.dtype is not None
+    assert item.layout == "uniform"
+    samples, dtype = column.samples, item.dtype
+    shape = tuple(length or 0 for length in item.shape)
+    item_nbytes = math.prod(shape) * dtype.itemsize
+    if not isinstance(samples, PackedSamples):
+        samples = PackedSamples(b"".join(samples), offsets_of(np.array([*map(len, samples)])))
+    first = int(samples.offsets[0])
+    content = np.frombuffer(samples.content, np.uint8)[first : int(samples.offsets[-1])]
+    starts, lengths = samples.offsets[:-1] - first, samples.lengths
+    known = lengths > 0
+    if column.valid is not None:
+        known &= column.valid
+    counts = np.where(known, (lengths - _U32.itemsize) // max(item_nbytes, 1), 0).astype(np.int64)
+    is_right = ~known
+    is_right |= lengths == _U32.itemsize + counts * item_nbytes
+    heads = starts[known & is_right][:, None] + np.arange(_U32.itemsize)
+    stated = content[heads].view(_U32).reshape(-1) if len(heads) else np.zeros(0, _U32)
+    is_right[known & is_right] = stated == counts[known & is_right]
+    for wrong in np.flatnonzero(~is_right).tolist():
+        split_items(samples[wrong], item)  # which raises
+    if len(content) > LONG_NBYTES * len(heads):
+        stretches = zip(
+            (heads[:, 0] + _U32.itemsize).tolist(), lengths[known].tolist(), strict=True
+        )
+        joined = b"".join([content[at : at + n - _U32.itemsize].data for at, n in stretches])
+        numbers = np.frombuffer(joined, np.uint8)
+    else:
+        kept = np.ones(len(content), np.bool_)
+        kept[heads.reshape(-1)] = False
+        for at in np.flatnonzero(~known & (lengths > 0)).tolist():
+            kept[int(starts[at]) : int(starts[at] + lengths[at])] = False
+        numbers = content[kept]
+    values = numbers.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
+    return values.reshape(-1, *shape), counts
 
 
 def count_items(sample: Buffer) -> int:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from tensorlake.errors import InvalidInputError
     from tensorlake.types.base.column import Buffer
+    from tensorlake.types.base.errors import Place
+    from tensorlake.types.base.file import FileView
 
 __all__ = [
     "Each",
@@ -170,6 +172,11 @@ class Parted:
     """Whether reading a row gives a `SampleHandle`, which decodes when it is asked."""
 
     @property
+    def keeps_files(self) -> bool:
+        """Whether the bytes of a given file are the stored sample, so that `Link` can leave it."""
+        return False
+
+    @property
     def has_parts(self) -> bool:
         """Whether stored samples carry maps, and can be read in parts."""
         return self.is_lazy
@@ -178,6 +185,25 @@ class Parted:
     def handle_class(self) -> type[SampleHandle]:
         """Class of the handles of samples, of a type that is lazy."""
         return SampleHandle
+
+    @property
+    def handle_type(self) -> Parted:
+        """The type as which handles decode: a link's is that of the file."""
+        return self
+
+    def map_file(
+        self, file: FileView, place: Place, position: int
+    ) -> tuple[SampleMap, tuple[int, ...]] | None:
+        """Check a file as a sample, without loading it; return its map and its shape.
+
+        Returns:
+            None, if samples of the type are checked in memory; `Link` then loads the file.
+
+        Raises:
+            InvalidInputError: It is not a sample of the type.
+        """
+        del file, place, position
+        return None
 
     def map_of(self, sample: Buffer, *, tensor: str, row: int) -> SampleMap:
         """Make the map of a stored sample from its bytes.
@@ -348,11 +374,16 @@ class SampleHandle:
     def __getitem__(self, region: Any) -> Any:
         return self.read(region if isinstance(region, tuple) else (region,))
 
-    def __iter__(self) -> Iterator[Any]:
+    def blocks(self) -> Iterator[Any]:
+        """Decode all of the sample, in blocks along its first axis, or as its type is iterated."""
         count = len(self)
         block = max(1, _ITERATED_NUMBERS // max(1, math.prod(self.shape[1:])))
         for start in range(0, count, block):
-            yield from self[start : start + block]
+            yield self[start : start + block]
+
+    def __iter__(self) -> Iterator[Any]:
+        for block in self.blocks():
+            yield from block
 
     def __len__(self) -> int:
         shape = self.shape

@@ -127,8 +127,12 @@ def as_type(value: Any) -> SampleType:
         except SchemaError:
             pass  # raised below, with the other short forms
     names = (*DTYPE_NAMES, *(name for name in _short if isinstance(name, str)), *_types)
+    hint = did_you_mean(value, names)
+    for kind, one in _types.items():
+        if kind not in _short and hint.endswith(f" {kind!r}?"):  # a kind is not a short form
+            hint = f"; did you mean tl.{one.__name__}()?"
     raise SchemaError(
-        f"{shown(value)} is not a type of samples{did_you_mean(value, names)}"
+        f"{shown(value)} is not a type of samples{hint}"
         "\ngive a type such as tl.Image(), a dtype name such as 'float32', or 'str'",
         actual=value,
     )

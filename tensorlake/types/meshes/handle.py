@@ -149,6 +149,10 @@ class MeshHandle(SampleHandle):
     def __getitem__(self, region: Any) -> Any:
         return self.vertices[region]
 
+    def blocks(self) -> Iterator[Any]:
+        """Decode the mesh, which is read whole."""
+        yield self.read()
+
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter(self.vertices)
 

@@ -92,6 +92,11 @@ class Mesh(SampleType):
         return MeshHandle
 
     @property
+    def keeps_files(self) -> bool:
+        """Files are stored as they are."""
+        return True
+
+    @property
     def media_type(self) -> str:
         """Any mesh; see `media_type_of`."""
         return "model/*"
@@ -212,7 +217,8 @@ def _ply_file(vertices: np.ndarray, faces: np.ndarray) -> bytes:
     if faces.ndim != 2 or faces.shape[1] != _AXES or faces.dtype.kind not in "iu":  # noqa: PLR2004 - (f, 3)
         raise ValueError(f"faces are integers (f, 3), got {faces.dtype} {faces.shape}")
     if faces.size and not 0 <= faces.min() <= faces.max() < len(vertices):
-        raise ValueError(f"faces name vertices 0 to {len(vertices) - 1}, got {faces.max()}")
+        wrong = faces.min() if faces.min() < 0 else faces.max()
+        raise ValueError(f"faces name vertices 0 to {len(vertices) - 1}, got {wrong}")
     is_single = np.can_cast(vertices.dtype, np.float32)
     kind, dtype = ("float", "<f4") if is_single else ("double", "<f8")
     stored = np.ascontiguousarray(vertices, dtype)

@@ -36,7 +36,7 @@ from tensorlake.types.points.levels import arrange, bounds_of, level_counts
 from tensorlake.types.tiles import BLOSC_TILES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tensorlake.types.base.column import Buffer
     from tensorlake.types.base.parts import SampleParts
@@ -52,6 +52,7 @@ _KEPT_HEADS = 256  # the rows of a few batches, whose parts are planned, then de
 _BOUNDS_NBYTES = 48  # float64 (2, 3)
 _MAX_BLOCKS = 1 << 24
 _FAR = 16
+_PROJECTED = b"\x98"  # of MessagePack, an array of 8: a head with a projection
 
 
 class _Head(msgspec.Struct, array_like=True, frozen=True):
@@ -62,6 +63,12 @@ class _Head(msgspec.Struct, array_like=True, frozen=True):
     origin: tuple[float, float, float]
     bounds: bytes
     block_bounds: bytes
+
+
+class _ProjectedHead(_Head, array_like=True, frozen=True):
+    """A head with one member more; without it a head is as older versions wrote it."""
+
+    projection: dict[int, bytes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +84,7 @@ class PointMap:
         starts: First point of each block, and the number of points: int64 (blocks + 1,).
         lows: Least coordinates in each block, float64 (blocks, 3).
         highs: Greatest ones.
+        projection: Records of the coordinate reference system, by their number in LAS.
     """
 
     fields: tuple[Field, ...]
@@ -87,6 +95,7 @@ class PointMap:
     starts: np.ndarray
     lows: np.ndarray
     highs: np.ndarray
+    projection: Mapping[int, bytes]
 
     def field(self, name: str) -> Field | None:
         """Return the field of a name; None if there is none."""
@@ -122,17 +131,19 @@ def store_points(cloud: Cloud) -> tuple[bytes, SampleMap]:
         )
     bounds = [bounds_of(coordinates[start:stop]) for start, stop in spans]
     whole = np.stack(bounds_of(coordinates[np.isfinite(coordinates).all(axis=1)]))
-    head = msgspec.msgpack.encode(
-        _Head(
-            _VERSION,
-            [(one.name, one.dtype.str, one.length, one.scaling) for one in cloud.fields],
-            len(cloud),
-            block_points,
-            tuple(_origin(cloud, whole).tolist()),
-            whole.astype("<f8").tobytes(),
-            zlib.compress(np.array(bounds, "<f8").tobytes()),
-        )
+    made = _Head(
+        _VERSION,
+        [(one.name, one.dtype.str, one.length, one.scaling) for one in cloud.fields],
+        len(cloud),
+        block_points,
+        tuple(_origin(cloud, whole).tolist()),
+        whole.astype("<f8").tobytes(),
+        zlib.compress(np.array(bounds, "<f8").tobytes()),
     )
+    if cloud.projection:
+        known = msgspec.structs.asdict(made)
+        made = _ProjectedHead(**known, projection=dict(cloud.projection))
+    head = msgspec.msgpack.encode(made)
     preamble = _PREAMBLE.pack(MAGIC, len(head)) + head
     blocks = [
         _encode(cloud.fields, [column[start:stop] for column in columns]) for start, stop in spans
@@ -207,6 +218,8 @@ def read_head(head: bytes) -> PointMap:
     """
     try:
         read = msgspec.msgpack.decode(head, type=_Head)
+        is_longer = head[:1] == _PROJECTED
+        projected = msgspec.msgpack.decode(head, type=_ProjectedHead) if is_longer else None
     except msgspec.MsgspecError as error:
         raise ValueError(f"its map is damaged: {error}") from error
     if read.version != _VERSION:
@@ -236,6 +249,7 @@ def read_head(head: bytes) -> PointMap:
         starts,
         blocks[:, 0],
         blocks[:, 1],
+        {} if projected is None else projected.projection,
     )
 
 

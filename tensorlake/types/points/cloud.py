@@ -7,7 +7,7 @@ computes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +69,8 @@ class Cloud:
     Attributes:
         fields: A description of each column.
         columns: A column per field, (n,) or (n, length).
+        projection: Records of the coordinate reference system by their number in LAS; others have
+            none.
 
     Raises:
         ValueError: A column has another dtype than numbers, or columns differ in length; or one of
@@ -77,6 +79,7 @@ class Cloud:
 
     fields: tuple[Field, ...]
     columns: tuple[np.ndarray, ...]
+    projection: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.fields]
@@ -88,10 +91,10 @@ class Cloud:
             raise ValueError(f"it has two fields {twice[0]!r}")
         if len(names) > MAX_FIELDS:
             raise ValueError(f"it has {len(names):,} fields; at most {MAX_FIELDS:,} are stored")
-        for field, column in zip(self.fields, self.columns, strict=True):
-            if column.shape != field.shape(len(self)):
+        for one, column in zip(self.fields, self.columns, strict=True):
+            if column.shape != one.shape(len(self)):
                 shapes = f"{column.shape}, others {self.columns[0].shape}"
-                raise ValueError(f"its field {field.name!r} is {shapes}")
+                raise ValueError(f"its field {one.name!r} is {shapes}")
         vectors = [axis for axis in AXES if self.fields[names.index(axis)].length]
         if vectors:
             raise ValueError(f"its field {vectors[0]!r} has several numbers a point")
@@ -101,6 +104,7 @@ class Cloud:
         cls,
         columns: Mapping[str, np.ndarray],
         scaled: Mapping[str, tuple[float, float]] | None = None,
+        projection: Mapping[int, bytes] | None = None,
     ) -> Cloud:
         """Make a cloud of columns by name; `scaled` has the scale and offset of stored integers.
 
@@ -118,7 +122,7 @@ class Cloud:
             length = 0 if column.ndim < 2 else column.shape[1]  # noqa: PLR2004 - (n, k)
             fields.append(Field(str(name), dtype, length, (scaled or {}).get(name)))
             kept.append(np.ascontiguousarray(column, dtype))
-        return cls(tuple(fields), tuple(kept))
+        return cls(tuple(fields), tuple(kept), projection or {})
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -139,7 +143,9 @@ class Cloud:
             raise ValueError(f"it has no field {missing[0]!r}: {', '.join(own)}")
         places = [own.index(name) for name in names]
         return Cloud(
-            tuple(self.fields[at] for at in places), tuple(self.columns[at] for at in places)
+            tuple(self.fields[at] for at in places),
+            tuple(self.columns[at] for at in places),
+            self.projection,
         )
 
     def coordinates(self) -> np.ndarray:
@@ -167,8 +173,8 @@ def records_of(fields: Sequence[Field], columns: Sequence[np.ndarray]) -> np.nda
         for one in fields
     ]
     made = np.empty(len(columns[0]) if columns else 0, layout)
-    for field, column in zip(fields, columns, strict=True):
-        made[field.name] = field.values(column)
+    for one, column in zip(fields, columns, strict=True):
+        made[one.name] = one.values(column)
     return made
 
 

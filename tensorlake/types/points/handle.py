@@ -70,6 +70,14 @@ class PointCloudHandle(SampleHandle):
         return self._points.origin.copy()
 
     @property
+    def scaling(self) -> dict[str, tuple[float, float]]:
+        """Scale and offset of each field that is stored as scaled integers, such as x of LAS.
+
+        Empty for other clouds, and for fields that the tensor declares in a dtype of their own.
+        """
+        return {one.name: one.scaling for one in self._points.fields if one.scaling is not None}
+
+    @property
     def xyz(self) -> np.ndarray:
         """Coordinates of all points from `origin`, float32 (points, 3)."""
         return self.read(PointRequest(fields=AXES, stacked=True))
@@ -126,6 +134,20 @@ class PointCloudHandle(SampleHandle):
         )
         return self.read(request)
 
+    @property
+    def projection(self) -> dict[int, bytes]:
+        """Records of the coordinate reference system of a LAS file, by number; else empty.
+
+        2112 is WKT, 34735 to 34737 are the keys of GeoTIFF and their values.
+        """
+        return dict(self._points.projection)
+
+    @property
+    def crs(self) -> str | None:
+        """The coordinate reference system as WKT; None where the file did not have it as such."""
+        text = self._points.projection.get(2112)
+        return None if text is None else text.rstrip(b"\0").decode("utf-8", "replace")
+
     def npz(self) -> bytes:
         """Return all points as a NumPy ``.npz`` file with an array per field."""
         return write_npz(self.read())
@@ -134,6 +156,10 @@ class PointCloudHandle(SampleHandle):
         if isinstance(region, str):
             return self.read(PointRequest(fields=(region,)))[region]
         return super().__getitem__(region)
+
+    def blocks(self) -> Iterator[Any]:
+        """Decode the cloud, whose levels are read together."""
+        yield self.read()
 
     def __iter__(self) -> Iterator[np.void]:
         return iter(self.read())

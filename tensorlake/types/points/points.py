@@ -211,7 +211,7 @@ class PointCloud(SampleType):
             numbers = np.arange(len(cloud), dtype="<u4")
             columns = {one: cloud.column(one) for one in names} | {INDEX: numbers}
             scaled = {one.name: one.scaling for one in cloud.fields if one.scaling is not None}
-            cloud = Cloud.of(columns, scaled)
+            cloud = Cloud.of(columns, scaled, cloud.projection)
         if self.index and INDEX not in wanted:
             wanted.append(INDEX)
         return cloud if wanted == [one.name for one in cloud.fields] else cloud.only(wanted)
@@ -229,7 +229,7 @@ class PointCloud(SampleType):
         blocks = np.arange(own.num_parts - 1)
         names = [one.name for one in known.fields]
         columns = read_blocks(SampleParts(own, parts), known, blocks, names)
-        return Cloud(known.fields, tuple(columns))
+        return Cloud(known.fields, tuple(columns), known.projection)
 
     # ---- reading
 

@@ -7,47 +7,32 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorlake.errors import CorruptSampleError, InvalidInputError, SchemaError, shown
+from tensorlake.errors import SchemaError, shown
 from tensorlake.quantities import is_whole_number
-from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, SampleType, initialise
+from tensorlake.types.base.base import NO_DEFAULT, Layout, QueryKind, initialise
 from tensorlake.types.base.casting import joined_column, ragged_column, uniform_values
-from tensorlake.types.base.column import (
-    Buffer,
-    Column,
-    EncodedColumn,
-    SampleMap,
-    UniformColumn,
-    as_ragged,
-)
+from tensorlake.types.base.column import Column, UniformColumn
 from tensorlake.types.base.dtypes import parse_dtype
-from tensorlake.types.base.errors import unreadable
-from tensorlake.types.tiles import (
-    BLOSC_TILES,
-    TileHead,
-    box_of,
-    parse_tiles,
-    read_region,
-    store_tiles,
-    tile_map,
-)
+from tensorlake.types.tiles import TiledSamples, check_of, columns_in_tiles, parse_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import DTypeLike
 
+    from tensorlake.types.base.base import SampleType
     from tensorlake.types.base.errors import Place
-    from tensorlake.types.base.parts import SampleParts
     from tensorlake.types.base.ragged import Ragged
 
-__all__ = ["Array", "untiled"]
+__all__ = ["Array"]
 
+_CHANNELS = 4
 _MAX_NDIM = 32  # NumPy 1's limit
 _MAX_LENGTH = 2**48  # no sample comes near; keeps products of hostile shapes inside int64
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Array(SampleType):
+class Array(TiledSamples):
     """Arrays of one dtype; a None in the shape is any length.
 
     >>> Array("uint16", shape=(512,)).layout, Array("float32", shape=(None, 3)).layout
@@ -64,6 +49,8 @@ class Array(SampleType):
         shape: Length of each axis.
         per: The tensor whose items (boxes) have one element each, along the first axis.
         tiles: Length of a tile along each axis; None where samples are stored whole.
+        of: The tensor in parts that samples belong to, voxel by voxel or frame by frame: a loader
+            reads the same part of both. For arrays in tiles.
     """
 
     kind: ClassVar[str] = "array"
@@ -72,6 +59,7 @@ class Array(SampleType):
     shape: tuple[int | None, ...] = field()  # pyright: ignore[reportIncompatibleMethodOverride] -- frozen
     per: str | None = None
     tiles: tuple[int, ...] | None = None
+    of: str | None = None
 
     def __init__(
         self,
@@ -80,14 +68,22 @@ class Array(SampleType):
         *,
         per: str | None = None,
         tiles: Iterable[int] | None = None,
+        of: str | None = None,
         nullable: bool = False,
         default: Any = NO_DEFAULT,
+        personal: bool = False,
     ) -> None:
         elements, lengths = parse_dtype(dtype), _parse_shape(shape)
         what = f"Array({elements.name}, {lengths})"
         box = None if tiles is None else parse_tiles(tiles, len(lengths), elements, what)
         if box is not None and per is not None:
             raise SchemaError(f"{what}: per= and tiles= exclude each other\ngive one of them")
+        check_of(of, what)
+        if of is not None and box is None:
+            raise SchemaError(
+                f"{what}: of={shown(of)} is for arrays in tiles, of which parts are read"
+                f"\ngive tiles=, such as {(32,) * len(lengths)}, or leave of= out"
+            )
         if per is not None and lengths[:1] != (None,):
             raise SchemaError(
                 f"Array of shape {lengths}: per={shown(per)} means one"
@@ -102,8 +98,10 @@ class Array(SampleType):
             shape=lengths,
             per=per,
             tiles=box,
+            of=of,
             nullable=nullable,
             default=default,
+            personal=personal,
         )
 
     @property
@@ -124,6 +122,18 @@ class Array(SampleType):
         return self.tiles is not None
 
     @property
+    def mask_tiles(self) -> tuple[int, ...] | None:
+        """Those of the array; its last axis is channels if it has up to four of them."""
+        if self.tiles is None or (self.shape[-1] or _CHANNELS + 1) > _CHANNELS:
+            return self.tiles
+        return self.tiles[:-1]
+
+    @property
+    def untiled(self) -> SampleType:
+        """Arrays stored whole, of the same dtype and shape."""
+        return self if self.tiles is None else replace(self, tiles=None, of=None)
+
+    @property
     def query_kind(self) -> QueryKind:
         """Elements are numbers or bools."""
         return "bool" if self.dtype == np.bool_ else "number"
@@ -132,13 +142,15 @@ class Array(SampleType):
         """Name the dtype and the shape: ``Array(uint16, (512,))``."""
         more = f", per={self.per}" if self.per else ""
         more += f", tiles={self.tiles}" if self.tiles else ""
+        more += f", of={self.of}" if self.of else ""
         return f"Array({self.dtype.name}, {self.shape}{more})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Accept arrays, nested lists, and tensors of other libraries."""
         if self.tiles is not None:
-            plain = replace(self, tiles=None)  # refuses what does not fit
-            return self._in_tiles(plain.convert_values(samples, place), self.tiles, place)
+            plain = replace(self, tiles=None, of=None)  # refuses what does not fit
+            column = plain.convert_values(samples, place)
+            return columns_in_tiles(column, self.tiles, place, has_classes=self.of is not None)
         if self.layout == "ragged":
             return ragged_column(samples, self.dtype, self.shape, place)
         fixed = tuple(length or 0 for length in self.shape)
@@ -149,81 +161,6 @@ class Array(SampleType):
         if self.layout != "ragged":
             return self.convert_values(list(samples), place)
         return joined_column(samples, self.dtype, self.shape, place)
-
-    # ---- tiles
-
-    def map_of(self, sample: Buffer, *, tensor: str, row: int) -> SampleMap:
-        """Make the map of a sample from the table at its end."""
-        try:
-            return tile_map(sample)
-        except ValueError as error:
-            raise self._corrupt(error, tensor, row) from error
-
-    def wanted_parts(
-        self, sample_map: SampleMap, request: Any, *, tensor: str, row: int
-    ) -> np.ndarray:
-        """Return the tiles over a region, by NumPy's indices."""
-        head = self._head(sample_map, tensor, row)
-        return head.grid.over(box_of(head.shape, request, self.refusal(tensor, row)))
-
-    def decode_parts(
-        self, sample: SampleParts, request: Any, *, tensor: str, row: int
-    ) -> np.ndarray | np.generic:
-        """Decode a region from its tiles."""
-        head = self._head(sample.map, tensor, row)
-        try:
-            part = read_region(sample, head, request, self.refusal(tensor, row))
-        except InvalidInputError:
-            raise
-        except (ValueError, RuntimeError) as error:
-            raise self._corrupt(error, tensor, row) from error
-        return part.astype(self.dtype, copy=False)
-
-    def _in_tiles(self, column: Column, tiles: tuple[int, ...], place: Place) -> EncodedColumn:
-        """Encode arrays, checked and cast, by their tiles."""
-        assert not isinstance(column, EncodedColumn)
-        ragged = as_ragged(column)  # a view
-        offsets, shapes = ragged.offsets.tolist(), ragged.shapes.tolist()
-        samples: list[Buffer] = []
-        maps: list[SampleMap | None] = []
-        for position, shape in enumerate(shapes):
-            values = ragged.values[offsets[position] : offsets[position + 1]].reshape(shape)
-            try:
-                sample, own = store_tiles(values, tiles, BLOSC_TILES)
-            except ValueError as error:
-                raise unreadable(place, position, f"cannot be tiled: {error}") from error
-            samples.append(sample)
-            maps.append(own)
-        return EncodedColumn(samples, ragged.shapes, None, maps)
-
-    def _head(self, sample_map: SampleMap, tensor: str, row: int) -> TileHead:
-        try:
-            head = TileHead.parse(sample_map.head)
-        except ValueError as error:
-            raise self._corrupt(error, tensor, row) from error
-        if head.codec != BLOSC_TILES.name or len(head.shape) != len(self.shape):
-            why = f"it has tiles of {head.codec!r} and of the shape {head.shape}"
-            raise self._corrupt(why, tensor, row)
-        return head
-
-    def _corrupt(self, error: Exception | str, tensor: str, row: int) -> CorruptSampleError:
-        return CorruptSampleError(
-            f"row {row} of {tensor!r} ({self.describe()}) cannot be decoded: {error}"
-            "\nrestore the object from a copy, or update the row",
-            tensor=tensor,
-            row=row,
-        )
-
-
-def untiled(sample_type: SampleType) -> SampleType:
-    """Return the type that has the same values stored whole; other types than arrays unchanged.
-
-    >>> untiled(Array("uint8", (None,), tiles=(256,))).describe()
-    'Array(uint8, (None,))'
-    """
-    if isinstance(sample_type, Array) and sample_type.tiles is not None:
-        return replace(sample_type, tiles=None)
-    return sample_type
 
 
 def _parse_shape(shape: Iterable[int | None]) -> tuple[int | None, ...]:

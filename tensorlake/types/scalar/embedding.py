@@ -51,6 +51,7 @@ class Embedding(SampleType):
         *,
         nullable: bool = False,
         default: Any = NO_DEFAULT,
+        personal: bool = False,
     ) -> None:
         if not is_whole_number(dim) or not 1 <= dim <= _MAX_DIM:
             raise SchemaError(
@@ -77,6 +78,7 @@ class Embedding(SampleType):
             dtype=elements,
             nullable=nullable,
             default=default,
+            personal=personal,
         )
 
     @property

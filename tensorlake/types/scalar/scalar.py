@@ -40,9 +40,20 @@ class Scalar(OneNumber, SampleType):
     dtype: np.dtype = field()  # pyright: ignore[reportIncompatibleMethodOverride] -- frozen
 
     def __init__(
-        self, dtype: DTypeLike, *, nullable: bool = False, default: Any = NO_DEFAULT
+        self,
+        dtype: DTypeLike,
+        *,
+        nullable: bool = False,
+        default: Any = NO_DEFAULT,
+        personal: bool = False,
     ) -> None:
-        initialise(self, dtype=parse_dtype(dtype), nullable=nullable, default=default)
+        initialise(
+            self,
+            dtype=parse_dtype(dtype),
+            nullable=nullable,
+            default=default,
+            personal=personal,
+        )
 
     @property
     def query_kind(self) -> QueryKind:

@@ -22,7 +22,7 @@ from tensorlake.types.base.base import NO_DEFAULT, QueryKind, SampleType, check_
 from tensorlake.types.base.casting import iterated
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, offsets_of, slice_rows, take
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch
-from tensorlake.types.base.join import count_items, join_items, split_items
+from tensorlake.types.base.join import count_items, join_items, split_items, split_uniform
 from tensorlake.types.base.mixins import Encoded
 from tensorlake.types.base.region import Region, part_of
 from tensorlake.types.base.registry import as_type, from_json
@@ -53,10 +53,17 @@ class Sequence(Encoded, SampleType):
 
     of: Any = field()  # Any: an argument of as_type(); a SampleType after __init__
 
-    def __new__(cls, of: Any, *, nullable: bool = False, default: Any = NO_DEFAULT) -> Any:
+    def __new__(
+        cls,
+        of: Any,
+        *,
+        nullable: bool = False,
+        default: Any = NO_DEFAULT,
+        personal: bool = False,
+    ) -> Any:
         """Create the sequence; for a struct, the `Struct` of sequences that it is stored as."""
         if isinstance(of, Struct):
-            return _struct_of_lists(of, nullable=nullable, default=default)
+            return _struct_of_lists(of, nullable=nullable, default=default, personal=personal)
         return object.__new__(cls)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
@@ -65,11 +72,17 @@ class Sequence(Encoded, SampleType):
 
     def __post_init__(self) -> None:
         item = from_json(self.of) if isinstance(self.of, Mapping) else as_type(self.of)
-        if item.has_default:
+        if item.has_default or item.personal:
             raise SchemaError(
-                f"the items of a sequence cannot be NULL or have defaults, got"
+                f"the items of a sequence have no NULL, default or mark of their own, got"
                 f" {item.describe()} with"
-                " nullable= or default=\ngive these to the Sequence",
+                " nullable=, default= or personal=\ngive these to the Sequence",
+                actual=item,
+            )
+        if item.handle_type is not item:
+            raise SchemaError(
+                f"the items of a sequence are stored in the dataset, got {item.describe()}"
+                f"\nstore the files, Sequence({item.handle_type.describe()}), or a link a row",
                 actual=item,
             )
         object.__setattr__(self, "of", item)
@@ -152,12 +165,27 @@ class Sequence(Encoded, SampleType):
         """Return the items of a stored sample as a column of their type, none decoded."""
         return split_items(sample, self.item)
 
+    @property
+    def has_uniform_items(self) -> bool:
+        """Whether the items are numbers, booleans or classes, or arrays of them of one shape."""
+        item = self.item
+        is_plain = item.layout == "uniform" and item.query_kind in {"number", "bool", "label"}
+        return is_plain and item.dtype is not None and None not in item.shape
+
+    def uniform_items(self, column: EncodedColumn) -> tuple[np.ndarray, np.ndarray]:
+        """Return uniform items of all rows end to end, and how many each row has.
+
+        Raises:
+            CorruptSampleError: A stored list is damaged.
+        """
+        return split_uniform(column, self.item)
+
     def json_value(self, value: Any) -> Any:
         """Return a row's items as JSON, where JSON can represent them."""
         return None if value is None else [self.item.json_value(one) for one in value]
 
 
-def _struct_of_lists(struct: Struct, *, nullable: bool, default: Any) -> Struct:
+def _struct_of_lists(struct: Struct, *, nullable: bool, default: Any, personal: bool) -> Struct:
     if default is not NO_DEFAULT and default is not None and default != []:
         raise SchemaError(
             f"a sequence of structs has no default but [] and None, got {shown(default)}"
@@ -166,7 +194,7 @@ def _struct_of_lists(struct: Struct, *, nullable: bool, default: Any) -> Struct:
         )
     lists = {name: Sequence(one) for name, one in struct.fields.items()}
     fill: Any = dict.fromkeys(lists, default) if default == [] else default
-    return Struct(lists, nullable=nullable, default=fill)
+    return Struct(lists, nullable=nullable, default=fill, personal=personal)
 
 
 def _items_of(sample: Any, item: SampleType, place: Place, position: int) -> list[Any]:

@@ -43,7 +43,12 @@ class Struct:
     fields: Mapping[str, Field]
 
     def __init__(
-        self, fields: Mapping[str, Any], *, nullable: bool = False, default: Any = NO_DEFAULT
+        self,
+        fields: Mapping[str, Any],
+        *,
+        nullable: bool = False,
+        default: Any = NO_DEFAULT,
+        personal: bool = False,
     ) -> None:
         """Check the fields.
 
@@ -51,6 +56,7 @@ class Struct:
             fields: The type of each, or its short form.
             nullable: Whether every field may be NULL.
             default: The value of rows without one: a value for each field, or None.
+            personal: Whether every field is about a person; see ``SampleType``.
         """
         if not isinstance(fields, Mapping) or not fields:
             raise SchemaError(
@@ -58,10 +64,12 @@ class Struct:
                 '\nwrite Struct({"x": "float32", "y": "float32"})',
                 actual=fields,
             )
-        check_flags(nullable=nullable)
+        check_flags(nullable=nullable, personal=personal)
         defaults = _defaults(fields, default)
         made = {
-            _checked_name(name): _field(one, nullable=nullable, default=defaults[name])
+            _checked_name(name): _field(
+                one, nullable=nullable, default=defaults[name], personal=personal
+            )
             for name, one in fields.items()
         }
         object.__setattr__(self, "fields", made)
@@ -99,14 +107,16 @@ def _tensors(group: str, struct: Struct) -> Iterator[tuple[str, SampleType]]:
         yield path, replace(one, **cited) if cited else one
 
 
-def _field(value: Any, *, nullable: bool, default: Any) -> Field:
+def _field(value: Any, *, nullable: bool, default: Any, personal: bool) -> Field:
     if isinstance(value, Struct):
-        if not nullable and default is NO_DEFAULT:
+        if not (nullable or personal) and default is NO_DEFAULT:
             return value
-        return Struct(value.fields, nullable=nullable, default=default)
+        return Struct(value.fields, nullable=nullable, default=default, personal=personal)
     declared = as_type(value)
     if nullable:
         declared = replace(declared, nullable=True)
+    if personal:
+        declared = replace(declared, personal=True)
     return declared if default is NO_DEFAULT else replace(declared, default=default)
 
 

@@ -2,7 +2,8 @@
 
     tile 0 │ tile 1 │ … │ lengths u64 each │ head │ head length u32 │ tiles u64 │ "TLTILES1"
 
-    head    JSON: {"codec": "zstd", "dtype": "uint16", "shape": [4000, 6000], "tiles": [256, 256]}
+    head    JSON: {"codec": "zstd", "dtype": "uint16", "shape": [4000, 6000], "tiles": [256, 256]},
+            of masks also "classes" (``classes.py``)
 
 Numbers are little-endian. A tile is a part of the sample, as is the table: a region reads its tiles
 only, and needs no table, because the map in the chunk's header has the head and where tiles end.
@@ -17,9 +18,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
@@ -30,10 +34,11 @@ from tensorlake.types.base.column import SampleMap
 from tensorlake.types.base.dtypes import parse_dtype
 from tensorlake.types.base.region import part_of
 from tensorlake.types.tiles.box import box_of
+from tensorlake.types.tiles.classes import ClassTable
 from tensorlake.types.tiles.grid import MAX_TILES, TileGrid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tensorlake.errors import InvalidInputError
     from tensorlake.types.base.column import Buffer
@@ -55,11 +60,13 @@ __all__ = [
 
 _MAGIC = b"TLTILES1"
 _FOOTER = struct.Struct("<IQ8s")
-_MAX_HEAD_NBYTES = 1 << 16
+_MAX_HEAD_NBYTES = 1 << 26  # most of it a table of classes
 _MAX_NDIM = 32
 _BLOSC_HEADER = struct.Struct("<4xIII")
 _LEVEL = 5
 
+_THREADS_NBYTES = 4 << 20  # below, a sample takes less time than threads to begin
+_RUNS_A_THREAD, _MOST_THREADS = 4, 16
 _TOGETHER_NBYTES = 1 << 19  # decoded in a few times as long as a thread takes to begin
 
 MAX_TILE_NBYTES = 256 << 20
@@ -132,12 +139,14 @@ class TileHead:
         dtype: Dtype of its elements.
         grid: Its tiles.
         more: Bytes that a type records beside them; opaque.
+        classes: Which classes the tiles of a mask have; None of other samples.
     """
 
     codec: str
     dtype: np.dtype
     grid: TileGrid
     more: bytes = b""
+    classes: ClassTable | None = field(default=None, repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -157,6 +166,7 @@ class TileHead:
             "shape": list(self.grid.shape),
             "tiles": list(self.grid.tiles),
             **({"more": self.more.decode("latin-1")} if self.more else {}),
+            **({} if self.classes is None else {"classes": self.classes.to_text()}),
         }
         return json.dumps(made, separators=(",", ":")).encode()
 
@@ -172,7 +182,7 @@ class TileHead:
             read = json.loads(head)
             codec, dtype = str(read["codec"]), parse_dtype(read["dtype"])
             shape, tiles = tuple(read["shape"]), tuple(read["tiles"])
-            more = str(read.get("more", "")).encode("latin-1")
+            more, classes = str(read.get("more", "")).encode("latin-1"), read.get("classes")
         except (KeyError, TypeError, ValueError, SchemaError, RecursionError) as error:
             raise ValueError(f"its head is not one of tiles ({error})") from error
         good = all(type(one) is int and 0 <= one < 1 << 48 for one in (*shape, *tiles))
@@ -181,11 +191,17 @@ class TileHead:
         grid = TileGrid(shape, tiles)
         if len(grid) > MAX_TILES:
             raise ValueError(f"{len(grid):,} tiles")
-        return cls(codec, dtype, grid, more)
+        table = None if classes is None else ClassTable.parse(str(classes), grid)
+        return cls(codec, dtype, grid, more, table)
 
 
 def store_tiles(
-    values: np.ndarray, tiles: tuple[int, ...], codec: TileCodec, *, more: bytes = b""
+    values: np.ndarray,
+    tiles: tuple[int, ...],
+    codec: TileCodec,
+    *,
+    more: bytes = b"",
+    has_classes: bool = False,
 ) -> tuple[bytes, SampleMap]:
     """Encode an array by its tiles; return the sample and its map.
 
@@ -194,6 +210,7 @@ def store_tiles(
         tiles: Lengths of a tile.
         codec: Encodes them.
         more: Bytes that the type records beside them, in the head.
+        has_classes: Whether values may be classes, of which the head gets a table.
 
     Raises:
         ValueError: It has too many tiles.
@@ -201,14 +218,32 @@ def store_tiles(
     grid = TileGrid(values.shape, tiles)
     if len(grid) > MAX_TILES:
         raise ValueError(f"{len(grid):,} tiles of {tiles}; at most {MAX_TILES:,} of a sample")
-    head = TileHead(codec.name, values.dtype, grid, more).to_bytes()
+    is_mask = has_classes and np.can_cast(values.dtype, np.int64)
+    classes = ClassTable.of(values, grid) if is_mask else None
+    head = TileHead(codec.name, values.dtype, grid, more, classes).to_bytes()
     starts, stops = (one.T.tolist() for one in grid.corners(np.arange(len(grid))))
     tiled = (values[tuple(map(slice, a, b))] for a, b in zip(starts, stops, strict=True))
-    encoded = [codec.encode(tile) for tile in tiled]
+    encoded = _encoded([*tiled], codec, values.nbytes)
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     footer = _FOOTER.pack(len(head), len(encoded), _MAGIC)
     table = lengths.astype("<u8").tobytes() + head + footer
     return b"".join((*encoded, table)), SampleMap(head, np.cumsum([*lengths, len(table)]))
+
+
+def _encoded(tiles: Sequence[np.ndarray], codec: TileCodec, nbytes: int) -> list[bytes]:
+    """Encode tiles, those of a large sample in threads, which a codec leaves the interpreter to."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if nbytes < _THREADS_NBYTES or not cores or cores == 1:
+        return _encode_run(codec, tiles)
+    count = min(len(tiles), _RUNS_A_THREAD * cores)
+    cuts = np.linspace(0, len(tiles), count + 1).astype(np.int64).tolist()
+    runs = [tiles[start:stop] for start, stop in pairwise(cuts)]
+    with ThreadPoolExecutor(min(cores, _MOST_THREADS), "tensorlake-tiles") as pool:
+        return [one for run in pool.map(partial(_encode_run, codec), runs) for one in run]
+
+
+def _encode_run(codec: TileCodec, tiles: Sequence[np.ndarray]) -> list[bytes]:
+    return [codec.encode(tile) for tile in tiles]
 
 
 def read_tiles(sample: SampleParts, head: TileHead, codec: TileCodec, box: Box) -> np.ndarray:
@@ -234,6 +269,7 @@ def read_region(
     sample: SampleParts,
     head: TileHead,
     region: Region,
+    codec: TileCodec,
     refused: Callable[[str], InvalidInputError],
 ) -> np.ndarray | np.generic:
     """Decode a region, given by NumPy's indices, from its tiles; keeps nothing else in memory.
@@ -243,7 +279,7 @@ def read_region(
         ValueError: A tile cannot be decoded, or was not fetched.
     """
     box = box_of(head.shape, region, refused)
-    values = read_tiles(sample, head, BLOSC_TILES, box)
+    values = read_tiles(sample, head, codec, box)
     part = part_of(values, box.inside, refused)
     return part.copy() if isinstance(part, np.ndarray) and part.nbytes < values.nbytes else part
 

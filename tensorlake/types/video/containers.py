@@ -15,17 +15,16 @@ run-lengths (an entry of 8 bytes may stand for 2³² samples).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tensorlake.types.base.file import Content, View, file_of, view_of
 from tensorlake.types.video.decoder import MAX_PIXELS, av_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tensorlake.types.base.column import Buffer
 
 __all__ = [
     "FORMATS",
@@ -74,7 +73,7 @@ class Limits:
     decoded_pixels: int = 1 << 38  # an hour of 1920 × 1080 at 30 frames per second
 
 
-def container_of(data: Buffer) -> str | None:
+def container_of(data: Content) -> str | None:
     r"""Return "mov" (also MP4), "matroska" (also WebM), "avi" or "gif"; None for other bytes.
 
     >>> container_of(b"\0\0\0\x1cftypisom"), container_of(b"GIF89a"), container_of(b"ID3")
@@ -90,12 +89,12 @@ def container_of(data: Buffer) -> str | None:
     return "gif" if head[:4] == b"GIF8" else None
 
 
-def is_transport_stream(data: Buffer) -> bool:
+def is_transport_stream(data: Content) -> bool:
     """Whether a file is MPEG-TS, which stores a packet of video in pieces of 184 bytes."""
-    return bytes(data[: _TS_PACKET + 1 : _TS_PACKET]) == _TS_SYNC * 2
+    return bytes(data[: _TS_PACKET + 1])[::_TS_PACKET] == _TS_SYNC * 2
 
 
-def media_type_of(data: Buffer) -> str:
+def media_type_of(data: Content) -> str:
     r"""Return the MIME type of a video file, by its first bytes.
 
     >>> media_type_of(b"\0\0\0\x1cftypisom"), media_type_of(b"GIF89a")
@@ -114,7 +113,7 @@ def media_type_of(data: Buffer) -> str:
             return "application/octet-stream"
 
 
-def check_container(data: Buffer, container: str, *, tracks: int, frames: int) -> None:
+def check_container(data: Content, container: str, *, tracks: int, frames: int) -> None:
     """Reject a file that was cut short, or that promises too much.
 
     Args:
@@ -128,11 +127,11 @@ def check_container(data: Buffer, container: str, *, tracks: int, frames: int) -
     """
     match container:
         case "mov":
-            _check_boxes(memoryview(data), tracks, frames)
+            _check_boxes(view_of(data), tracks, frames)
         case "matroska":
             _check_segment(bytes(data[:4096]), len(data))
         case "avi":
-            stop = int.from_bytes(data[4:8], "little") + 8
+            stop = int.from_bytes(bytes(data[4:8]), "little") + 8
             if stop > len(data):
                 raise _cut_short(len(data), stop, "RIFF")
         case _:
@@ -140,7 +139,7 @@ def check_container(data: Buffer, container: str, *, tracks: int, frames: int) -
                 raise ValueError(f"data end at byte {len(data):,}, before the GIF's last byte, 3B")
 
 
-def _check_boxes(data: memoryview, tracks: int, frames: int) -> None:
+def _check_boxes(data: View, tracks: int, frames: int) -> None:
     names: list[bytes] = []
     samples, edits, is_sound = 0, 1, False  # of the track
     for name, start, stop, end in _boxes(data, 0, len(data), 0):
@@ -172,16 +171,14 @@ def _check_boxes(data: memoryview, tracks: int, frames: int) -> None:
         raise ValueError("data end before its index, the box 'moov'")
 
 
-def _boxes(
-    data: memoryview, at: int, end: int, depth: int
-) -> Iterator[tuple[bytes, int, int, int]]:
+def _boxes(data: View, at: int, end: int, depth: int) -> Iterator[tuple[bytes, int, int, int]]:
     """Yield name, start and end of content, and end of the parent, of each box and those in it."""
     while at + _BOX <= end:
-        size = int.from_bytes(data[at : at + 4], "big")
+        size = int.from_bytes(bytes(data[at : at + 4]), "big")
         name = bytes(data[at + 4 : at + 8])
         start = at + _BOX
         if size == 1:
-            size = int.from_bytes(data[at + 8 : at + 16], "big")
+            size = int.from_bytes(bytes(data[at + 8 : at + 16]), "big")
             start = at + _LONG_BOX
         stop = end if size == 0 else at + size
         if size == 0 and (depth or name != b"mdat"):
@@ -194,22 +191,23 @@ def _boxes(
         at = stop
 
 
-def _samples(name: bytes, content: memoryview, *, is_sound: bool) -> int:
+def _samples(name: bytes, content: View, *, is_sound: bool) -> int:
     """Return how many samples a table stands for; uncompressed sound is not listed by FFmpeg."""
     if name == b"stsz":
         has_one_size = content[4:8] != bytes(4)
         count = _count(content, 8, 0 if has_one_size else 4)
         return 0 if is_sound and has_one_size else count
     entries = _count(content, 4, 8)
-    runs = np.frombuffer(content, ">u4", 2 * entries, _TABLE_START).reshape(-1, 2)
+    table = bytes(content[_TABLE_START : _TABLE_START + 8 * entries])
+    runs = np.frombuffer(table, ">u4").reshape(-1, 2)
     if is_sound and entries == 1 and int(runs[0, 1]) == 1:
         return 0
     return int(runs[:, 0].astype(np.int64).sum())
 
 
-def _count(content: memoryview, at: int, width: int) -> int:
+def _count(content: View, at: int, width: int) -> int:
     """Return the number of entries of a table, which are `width` bytes each."""
-    count = int.from_bytes(content[at : at + 4], "big")
+    count = int.from_bytes(bytes(content[at : at + 4]), "big")
     if at + 4 + count * width > len(content):
         raise ValueError(f"a table of {count:,} entries is longer than its box")
     return count
@@ -235,10 +233,10 @@ def _cut_short(length: int, stop: int, what: str) -> ValueError:
     return ValueError(f"data end at byte {length:,}, and its {what} at byte {stop:,}")
 
 
-def opened_container(data: Buffer, container: str, limits: Limits) -> Any:
+def opened_container(data: Content, container: str, limits: Limits) -> Any:
     """Open a file by the demuxer of its format; other files that it names are not opened."""
     return av_library().open(
-        BytesIO(data),
+        file_of(data),
         "r",
         format=container,
         options={"max_streams": str(limits.tracks), "max_pixels": str(limits.pixels)},

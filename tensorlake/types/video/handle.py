@@ -105,6 +105,10 @@ class VideoHandle(SampleHandle):
             )
         return self.read(Times(tuple(seconds.tolist())))
 
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Decode all frames, one at a time."""
+        return iter(self)
+
     def __iter__(self) -> Iterator[np.ndarray]:
         for start in range(0, len(self), _BLOCK):
             yield from self[start : start + _BLOCK]

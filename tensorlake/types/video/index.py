@@ -28,7 +28,7 @@ from tensorlake.types.video.verify import NotContiguousError, rate_of, usable_ke
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from tensorlake.types.base.column import Buffer
+    from tensorlake.types.base.file import Content
 
 __all__ = ["index_video", "map_packets"]
 
@@ -49,7 +49,7 @@ class _Packets:
     discarded: list[int] = field(default_factory=list)
 
 
-def index_video(data: Buffer, limits: Limits | None = None) -> VideoMap:
+def index_video(data: Content, limits: Limits | None = None) -> VideoMap:
     """Return the map of a file.
 
     Raises:
@@ -77,7 +77,7 @@ def _failures_named() -> Generator[None]:
         raise ValueError(f"FFmpeg cannot read it: {error}") from error
 
 
-def map_packets(data: Buffer, container: str, limits: Limits) -> tuple[VideoMap, _Packets]:
+def map_packets(data: Content, container: str, limits: Limits) -> tuple[VideoMap, _Packets]:
     """Read the packets, and build the map that their times give."""
     with opened_container(data, container, limits) as opened:
         stream = video_stream(opened)
@@ -130,7 +130,7 @@ def _parameters(stream: Any) -> DecoderParameters:
     )
 
 
-def _read_packets(opened: Any, stream: Any, data: Buffer, limits: Limits) -> _Packets:
+def _read_packets(opened: Any, stream: Any, data: Content, limits: Limits) -> _Packets:
     found = _Packets()
     for packet in opened.demux(stream):
         size = packet.size
@@ -154,7 +154,7 @@ def _read_packets(opened: Any, stream: Any, data: Buffer, limits: Limits) -> _Pa
     return found
 
 
-def _place_of(packet: Any, data: Buffer, number: int) -> int:
+def _place_of(packet: Any, data: Content, number: int) -> int:
     """Return the offset of a packet's bytes in the file."""
     content, at = bytes(packet), packet.pos
     if at is not None and at >= 0:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensorlake.types.base.column import Buffer
+    from tensorlake.types.base.file import Content
     from tensorlake.types.video.containers import Limits
     from tensorlake.types.video.decoder import ReadBytes
     from tensorlake.types.video.map import VideoMap
@@ -67,7 +68,7 @@ def verified(
     video: VideoMap,
     times: Sequence[int | None],
     discarded: Sequence[int],
-    data: Buffer,
+    data: Content,
     limits: Limits,
 ) -> VideoMap:
     """Return the map as it holds: the frames in their true order, and only true key frames.
@@ -85,7 +86,7 @@ def verified(
     """
 
     def read(start: int, stop: int) -> Buffer:
-        return data[start:stop]
+        return bytes(data[start:stop])
 
     video, expected = _as_decoded(video, data, limits)
     if not _begins_as(expected, video, times, read, limits) or not _ends(video, read, limits):
@@ -100,7 +101,7 @@ def verified(
     return video
 
 
-def _as_decoded(video: VideoMap, data: Buffer, limits: Limits) -> tuple[VideoMap, list[Seen]]:
+def _as_decoded(video: VideoMap, data: Content, limits: Limits) -> tuple[VideoMap, list[Seen]]:
     """Decode the first frames as FFmpeg decodes the file; return the map with their size."""
     expected: list[Seen] = []
     size, rotation = video.size, 0

@@ -29,8 +29,9 @@ from tensorlake.types.base.errors import (
     shape_mismatch,
     unreadable,
 )
-from tensorlake.types.base.file import File, given_bytes
+from tensorlake.types.base.file import Content, File, FileView, given_bytes
 from tensorlake.types.base.parts import SampleHandle, SampleParts
+from tensorlake.types.tiles import check_of
 from tensorlake.types.video.containers import FORMATS, MAX_FRAMES, Limits, media_type_of
 from tensorlake.types.video.decoder import MAX_PIXELS, decode_frames
 from tensorlake.types.video.encode import ENCODERS, VideoCodec, encode_frames, remux
@@ -73,6 +74,8 @@ class Video(SampleType):
             copied into Matroska, not decoded; otherwise it is refused.
         max_pixels: Most pixels of a frame.
         max_frames: Most frames of a video.
+        of: The video whose frames are of the same times, such as another camera's: a loader reads
+            the same clip of both.
     """
 
     kind: ClassVar[str] = "video"
@@ -84,6 +87,7 @@ class Video(SampleType):
     remux: bool = False
     max_pixels: int = MAX_PIXELS
     max_frames: int = MAX_FRAMES
+    of: str | None = None
 
     def __post_init__(self) -> None:
         if not is_one_of(self.codec, ENCODERS):
@@ -101,6 +105,7 @@ class Video(SampleType):
             )
         for name in ("max_pixels", "max_frames"):
             checked_integer(getattr(self, name), name=name, least=1, most=1 << 40)
+        check_of(self.of, "Video")
         check_default(self)
 
     @property
@@ -132,6 +137,11 @@ class Video(SampleType):
     def handle_class(self) -> type[SampleHandle]:
         """Handles with `fps`, `at` and `frames`."""
         return VideoHandle
+
+    @property
+    def keeps_files(self) -> bool:
+        """Files are stored as they are."""
+        return True
 
     @property
     def media_type(self) -> str:
@@ -224,23 +234,37 @@ class Video(SampleType):
             height, width = width, height
         return frames, height, width, channels
 
+    def map_file(
+        self, file: FileView, place: Place, position: int
+    ) -> tuple[SampleMap, tuple[int, ...]]:
+        """Find the packets of a file without loading it; packets are not copied into another."""
+        try:
+            video = index_video(file, self._limits)
+        except ValueError as error:
+            raise self._refused(file, file, error, place, position) from error
+        return _sample_map(video), self._shape_of(video)
+
     def _indexed(
         self, content: Buffer, sample: Any, place: Place, position: int
     ) -> tuple[Buffer, VideoMap]:
-        named = f"{_named(sample)} ({len(content):,} bytes)"
         try:
             try:
                 return content, index_video(content, self._limits)
             except ValueError:
                 if not self.remux:
                     raise
-                content = remux(content, self._limits)
-                return content, index_video(content, self._limits)
+                copied = remux(content, self._limits)
+                return copied, index_video(copied, self._limits)
         except ValueError as error:
-            is_in_pieces = isinstance(error, NotContiguousError) and not self.remux
-            hint = "use tl.Video(remux=True), which copies its packets" if is_in_pieces else ""
-            reason = f"cannot take {named}: {error}"
-            raise unreadable(place, position, reason, hint=hint) from error
+            raise self._refused(content, sample, error, place, position) from error
+
+    def _refused(
+        self, content: Content, sample: Any, error: ValueError, place: Place, position: int
+    ) -> Exception:
+        is_in_pieces = isinstance(error, NotContiguousError) and not self.remux
+        hint = "use tl.Video(remux=True), which copies its packets" if is_in_pieces else ""
+        reason = f"cannot take {_named(sample)} ({len(content):,} bytes): {error}"
+        return unreadable(place, position, reason, hint=hint)
 
     def _encoded(self, sample: Any, place: Place, position: int) -> bytes:
         frames, fps = sample, self.fps
@@ -299,6 +323,8 @@ def _is_rate(fps: Any) -> bool:
 
 
 def _named(sample: Any) -> str:
+    if isinstance(sample, FileView):
+        return repr(sample.name)
     if isinstance(sample, bytes | bytearray | memoryview | Mapping | np.ndarray):
         return "a sample"
     return repr(str(sample.path if isinstance(sample, File) else sample))

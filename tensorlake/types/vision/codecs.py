@@ -138,6 +138,10 @@ def _decode_jpeg(sample: Buffer, pixels: np.ndarray) -> None:
 def _encoder(name: str, **options: Any) -> Callable[[np.ndarray], bytes]:
     def encode(pixels: np.ndarray) -> bytes:
         plain = pixels[:, :, 0] if pixels.shape[2] == _GRAY else pixels
+        packed = np.empty(plain.shape, plain.dtype)
+        if plain.strides != packed.strides:  # an axis of 1 is contiguous to NumPy, whatever its own
+            packed[...] = plain
+            plain = packed
         library: Any = _imagecodecs(name)
         return bytes(getattr(library, f"{name}_encode")(plain, **options))
 

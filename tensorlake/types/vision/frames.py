@@ -29,6 +29,7 @@ __all__ = ["frames_of", "has_frames"]
 _ANIMATED_WEBP = 0x02  # of the flags of VP8X
 _GIF_END = b";"
 _GRAY, _ALPHA = 1, 4
+_FRAMES_MAX = 10_000  # each is encoded by itself, in a millisecond: longer ones are videos
 
 
 def has_frames(content: Buffer) -> bool:
@@ -118,5 +119,9 @@ def _pixels(image: Any, channels: int) -> np.ndarray:
 
 
 def _check_pixels(pixels: int, count: int) -> None:
+    if count > _FRAMES_MAX:
+        raise ValueError(
+            f"{count:,} frames, more than {_FRAMES_MAX:,}: tl.Video() takes GIF files, too"
+        )
     if pixels > MAX_PIXELS:
         raise ValueError(f"{count:,} frames of {pixels:,} pixels, more than {MAX_PIXELS:,}")

@@ -17,17 +17,20 @@ the stored bytes stay the same.
 
 A truncated file is rejected at ingestion, by its header and its last bytes (`vision/image_end.py`);
 damage in the middle is an error when it is decoded, never half an image.
+
+With ``tiles`` an image is stored as tiles, each encoded by the codec, and a region reads only those
+over it. Files are then decoded at ingestion, of any codec, and not kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
 from tensorlake.errors import CorruptSampleError, InvalidInputError, SchemaError, shown
-from tensorlake.types.base.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base.base import Layout, QueryKind, check_default
 from tensorlake.types.base.casting import cast_array, to_array
 from tensorlake.types.base.column import (
     Buffer,
@@ -40,12 +43,13 @@ from tensorlake.types.base.column import (
 from tensorlake.types.base.errors import (
     Place,
     describe_value,
-    dtype_mismatch,
     is_one_of,
     shape_mismatch,
     unreadable,
 )
-from tensorlake.types.base.file import File, given_bytes
+from tensorlake.types.base.file import given_bytes
+from tensorlake.types.base.parts import MemorySample, read_request
+from tensorlake.types.tiles import TiledSamples, TileHead, tile_map, tiled_sample
 from tensorlake.types.vision.codecs import (
     ANY_CODEC,
     CODECS,
@@ -57,17 +61,21 @@ from tensorlake.types.vision.codecs import (
     turn,
 )
 from tensorlake.types.vision.frames import frames_of, has_frames
-from tensorlake.types.vision.headers.encoded import image_format
 from tensorlake.types.vision.headers.header import ImageHeader
+from tensorlake.types.vision.image_file import CHANNELS, check_image_file, depth_of, file_name
+from tensorlake.types.vision.image_tiles import ImageTiles, parse_image_tiles, pixels_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tensorlake.types.base.base import SampleType
+    from tensorlake.types.base.column import SampleMap
+    from tensorlake.types.tiles import TileCodec
 
 __all__ = ["Image", "ImageCodec", "ImageMode"]
 
 ImageMode = Literal["RGB", "L", "RGBA", "RGB16", "L16", "RGBA16"]
 
-_CHANNELS = {None: 3, "RGB": 3, "L": 1, "RGBA": 4, "RGB16": 3, "L16": 1, "RGBA16": 4}
 _GRAY, _COLOUR, _COLOUR_ALPHA, _CMYK = 1, 3, 4, 4
 _EXCHANGED = 5  # from this EXIF orientation on, rows are shown as columns
 _PLANE_NDIM, _IMAGE_NDIM = 2, 3
@@ -75,16 +83,23 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 @dataclass(frozen=True, slots=True)
-class Image(SampleType):
+class Image(TiledSamples):
     """Images, stored as ingested.
 
     >>> Image(codec="jpeg").describe(), Image("png", mode="L").shape, Image("tiff", "L16").dtype
     ('Image(jpeg)', (None, None, 1), dtype('uint16'))
 
+    With ``tiles`` each image is stored as tiles of that height and width: a region reads only the
+    tiles over it. Meant for images of many megapixels.
+
+    >>> Image("png", tiles=(512, 512)).describe()
+    'Image(png, tiles=(512, 512))'
+
     Attributes:
         codec: "jpeg", "png", "webp", "avif", "jpeg2000" or "tiff"; "any" for all of these.
         mode: Channels and depth of the pixels, see above.
         upright: Whether images are rotated by their EXIF orientation when they are read.
+        tiles: Height and width of a tile; None where images are stored whole.
     """
 
     kind: ClassVar[str] = "image"
@@ -92,6 +107,7 @@ class Image(SampleType):
     codec: ImageCodec = "jpeg"
     mode: ImageMode | None = None
     upright: bool = False
+    tiles: tuple[int, int] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not is_one_of(self.codec, (*CODECS, "any")):
@@ -100,19 +116,22 @@ class Image(SampleType):
                 f"{shown(self.codec)} is not a codec of images\nuse one of {known}",
                 actual=self.codec,
             )
-        possible = [mode for mode in _CHANNELS if self._can_be(mode)]
+        possible = [mode for mode in CHANNELS if self._can_be(mode)]
         if self.mode is not None and not is_one_of(self.mode, filter(None, possible)):
             raise SchemaError(
                 f"{shown(self.mode)} is not a mode of {self.codec} images"
                 f"\nuse one of {', '.join(map(repr, possible))}",
                 actual=self.mode,
             )
+        if self.tiles is not None:
+            tiles = parse_image_tiles(self.tiles, self.codec, self.shape, self.dtype)
+            object.__setattr__(self, "tiles", tiles)
         check_default(self)
 
     def _can_be(self, mode: str | None) -> bool:
-        codec, channels = self._codec, _CHANNELS[mode]
+        codec, channels = self._codec, CHANNELS[mode]
         return (
-            _depth_of(mode) in codec.depths
+            depth_of(mode) in codec.depths
             and (codec.has_alpha or channels != _COLOUR_ALPHA)
             and (codec.has_gray or channels != _GRAY)
         )
@@ -123,7 +142,7 @@ class Image(SampleType):
 
     @property
     def _channels(self) -> int:
-        return _CHANNELS[self.mode]
+        return CHANNELS[self.mode]
 
     @property
     def layout(self) -> Layout:
@@ -133,7 +152,7 @@ class Image(SampleType):
     @property
     def dtype(self) -> np.dtype:
         """Decoded pixels are uint8, or uint16 in a mode of 16 bits."""
-        return np.dtype(f"uint{_depth_of(self.mode)}")
+        return np.dtype(f"uint{depth_of(self.mode)}")
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -151,13 +170,38 @@ class Image(SampleType):
         return True
 
     @property
-    def media_type(self) -> str:
-        """The codec's MIME type; for "any" see `media_type_of`."""
-        return self._codec.media_type
+    def keeps_files(self) -> bool:
+        """Files are stored as they are, unless images are in tiles."""
+        return self.tiles is None
 
-    def media_type_of(self, sample: Buffer) -> str:
+    @property
+    def has_parts(self) -> bool:
+        """Whether images are tiles."""
+        return self.tiles is not None
+
+    @property
+    def mask_tiles(self) -> tuple[int, ...] | None:
+        """Those of the image."""
+        return self.tiles
+
+    @property
+    def tile_codec(self) -> TileCodec:
+        """The codec of the image's files."""
+        return ImageTiles(self.codec)
+
+    @property
+    def untiled(self) -> SampleType:
+        """Images as PNG files, which have the pixels of any mode unchanged."""
+        return replace(self, codec="png", tiles=None, upright=False) if self.tiles else self
+
+    @property
+    def media_type(self) -> str | None:
+        """The codec's MIME type; for "any" see `media_type_of`; tiles have none."""
+        return None if self.tiles else self._codec.media_type
+
+    def media_type_of(self, sample: Buffer) -> str | None:
         """Return the MIME type of one stored sample, whole or not."""
-        return self._codec_for(sample).media_type
+        return None if self.tiles else self._codec_for(sample).media_type
 
     def codec_of(self, sample: Buffer) -> ImageCodec | None:
         """Return the codec of a stored sample; None where "any" detects none."""
@@ -170,10 +214,13 @@ class Image(SampleType):
     def describe(self) -> str:
         """Show the codec, and the mode if given: ``Image(jpeg)``."""
         mode = f", {self.mode}" if self.mode else ""
-        return f"Image({self.codec}{mode}{', upright' if self.upright else ''})"
+        tiles = f", tiles={self.tiles}" if self.tiles else ""
+        return f"Image({self.codec}{mode}{', upright' if self.upright else ''}{tiles})"
 
     def convert_values(self, samples: np.ndarray | list[Any], place: Place) -> Column:
         """Accept paths, bytes, files, PIL images, and arrays of pixels."""
+        if self.tiles is not None:
+            return self._convert_tiled(samples, place)
         encoded: list[Buffer] = []
         shapes: list[tuple[int, ...]] = []
         codec = self._codec
@@ -184,17 +231,40 @@ class Image(SampleType):
                 encoded.append(codec.encode(pixels))
                 shapes.append(pixels.shape)
             else:
-                header = self._check(content, codec, sample, place, position)
+                header = check_image_file(
+                    content, self.codec, self.mode, sample=sample, place=place, position=position
+                )
                 encoded.append(content)
                 shapes.append(self.shape_of(header))
         return EncodedColumn(encoded, np.array(shapes, dtype=np.int64).reshape(-1, 3))
+
+    def _convert_tiled(self, samples: np.ndarray | list[Any], place: Place) -> Column:
+        assert self.tiles is not None
+        whole = replace(self, codec="any", tiles=None)
+        encoded: list[Buffer] = []
+        maps: list[SampleMap | None] = []
+        shapes: list[tuple[int, ...]] = []
+        for position, sample in enumerate(samples):
+            content = given_bytes(sample, place, position)
+            pixels = (
+                self._pixels(sample, place, position)
+                if content is None
+                else pixels_of_file(content, whole, self._codec, sample, place, position)
+            )
+            tiles = (*self.tiles, self._channels)
+            one, own = tiled_sample(pixels, tiles, self.tile_codec, place, position)
+            encoded.append(one)
+            maps.append(own)
+            shapes.append(pixels.shape)
+        recorded = np.array(shapes, dtype=np.int64).reshape(-1, 3)
+        return EncodedColumn(encoded, recorded, None, maps)
 
     def items_in(self, sample: Any, place: Place, position: int) -> list[Any] | None:
         """Return the frames of a file, encoded; of a file of one image the file."""
         content = given_bytes(sample, place, position)
         if content is None:
             return None
-        name = _named(sample) or f"a sample ({len(content):,} bytes) "
+        name = file_name(sample) or f"a sample ({len(content):,} bytes) "
         row = position if place.positions is None else int(place.positions[position])
         of_frame = replace(place, declared=self, positions=np.array([row]))
         try:
@@ -237,7 +307,39 @@ class Image(SampleType):
         Raises:
             ValueError: It is damaged, or of another codec.
         """
+        if self.tiles:
+            height, width, channels = TileHead.parse(tile_map(sample).head).shape
+            return height, width, channels
         return self.shape_of(self._codec.parse_header(sample))
+
+    def head_of(self, sample_map: SampleMap, *, tensor: str, row: int) -> TileHead:
+        """Read the head of an image in tiles.
+
+        Raises:
+            CorruptSampleError: It is damaged, or not one of the type.
+        """
+        head = super(Image, self).head_of(sample_map, tensor=tensor, row=row)
+        if (head.shape[-1], head.dtype) != (self._channels, self.dtype):
+            why = f"it has tiles of {head.dtype} and of the shape {head.shape}"
+            raise self._corrupt(why, tensor, row)
+        return head
+
+    def untile(self, column: Column, *, tensor: str = "") -> Column:
+        """Return images in tiles as PNG files; others unchanged.
+
+        Raises:
+            CorruptSampleError: A tile cannot be decoded.
+        """
+        if self.tiles is None:
+            return column
+        assert isinstance(column, EncodedColumn)
+        files: list[Buffer] = []
+        for at in range(len(column)):  # one after another: they are large
+            is_null = column.valid is not None and not column.valid[at]
+            source = None if is_null else MemorySample.of(self, column, at, tensor=tensor, row=at)
+            pixels = None if source is None else np.asarray(read_request(self, source, ()))
+            files.append(b"" if pixels is None else CODECS["png"].encode(pixels))
+        return EncodedColumn(files, column.shapes, column.valid)
 
     def is_of_inks(self, sample: Buffer) -> bool:
         """Whether a stored sample is CMYK, which `decode` reads as RGB, and JPEG decoders do not.
@@ -257,6 +359,8 @@ class Image(SampleType):
         """
         if not isinstance(column, EncodedColumn):
             return column
+        if self.tiles is not None:
+            return super(Image, self).decode(column, tensor=tensor, rows=rows)
         numbers = range(len(column)) if rows is None else rows
         shapes = column.shapes
         if shapes is None:
@@ -273,7 +377,7 @@ class Image(SampleType):
                 self._decode_one(sample, pixels.reshape(shape))
             except ValueError as error:
                 row = int(numbers[position])
-                raise self._corrupt(sample, str(error), tensor, row) from error
+                raise self._corrupt_file(sample, str(error), tensor, row) from error
         return RaggedColumn(values, shapes, column.valid)
 
     def _check_shapes(
@@ -291,7 +395,7 @@ class Image(SampleType):
             if excess is None and channels != self._channels:
                 excess = f"it is recorded with {channels:,} channels"
             if excess is not None:
-                raise self._corrupt(sample, excess, tensor, int(rows[position]))
+                raise self._corrupt_file(sample, excess, tensor, int(rows[position]))
 
     def _decode_one(self, sample: Buffer, pixels: np.ndarray) -> None:
         orientation = self._codec.parse_header(sample).orientation if self.upright else 1
@@ -316,90 +420,8 @@ class Image(SampleType):
                     shapes[position] = self.parse_shape(sample)
                 except ValueError as error:
                     row = int(rows[position])
-                    raise self._corrupt(sample, str(error), tensor, row) from error
+                    raise self._corrupt_file(sample, str(error), tensor, row) from error
         return shapes
-
-    def _check(
-        self, content: Buffer, codec: PixelCodec, sample: Any, place: Place, position: int
-    ) -> ImageHeader:
-        actual = image_format(content)
-        if (
-            actual is not None
-            and actual != codec.format
-            and (codec is not ANY_CODEC or self.codec_of(content) is None)
-        ):
-            raise self._foreign(actual, sample, place, position)
-        if not len(content):
-            raise _not_whole(content, codec, sample, place, position, ValueError("it is empty"))
-        try:
-            header = codec.parse_header(content)
-        except ValueError as error:
-            raise _not_whole(content, codec, sample, place, position, error) from error
-        name = self.codec if codec is not ANY_CODEC else self.codec_of(content) or "any"
-        excess = too_many_pixels(name, len(content), header.height, header.width)
-        if excess is not None:
-            reason = f"cannot take {_named(sample) or 'a sample'}: {excess}"
-            hint = "cut it into tiles, each a row, or store it as tl.Bytes"
-            raise unreadable(place, position, reason, hint=hint)
-        refusal = self._refuse(header)
-        if refusal:
-            described = f"{_named(sample) or 'a file '}of {refusal[0]}"
-            raise dtype_mismatch(place, position, described, hint=refusal[1])
-        try:
-            if codec.check_end is not None:
-                codec.check_end(content)
-        except ValueError as error:
-            raise _not_whole(content, codec, sample, place, position, error) from error
-        return header
-
-    def _foreign(self, actual: str, sample: Any, place: Place, position: int) -> Exception:
-        """Build the error for an image of another format, with the codec that would accept it."""
-        name = _named(sample) or "the sample "
-        known = next((one for one, codec in CODECS.items() if codec.format == actual), None)
-        encoded = "PNG" if self.codec == "any" else self._codec.format
-        advice = f"give its pixels as an array to have them encoded as {encoded}"
-        if actual == "GIF":
-            advice = f'{advice}, or store its frames: tl.Sequence(tl.Image("png"))'
-        if known is not None:
-            mode = "" if self.mode is None else f', mode="{self.mode}"'
-            advice = (
-                f'use Image(codec="{known}"), or Image(codec="any"{mode}) where images'
-                f" differ (for an existing tensor: ds.alter_tensor({place.tensor!r},"
-                f' codec="any")), or {advice}'
-            )
-        stores = "jpeg, png, webp, avif, jpeg2000 and tiff" if self.codec == "any" else encoded
-        return unreadable(place, position, f"stores {stores}, but {name}is {actual}", hint=advice)
-
-    def _refuse(self, header: ImageHeader) -> tuple[str, str] | None:
-        """Return why a file of this kind would have to be converted, with advice."""
-        depth = _depth_of(self.mode)
-        if max(header.depth, 8) != depth:  # fewer than 8 bits are read as 8, losing nothing
-            other = f"{(self.mode or 'RGB').removesuffix('16')}{'' if depth == 16 else '16'}"  # noqa: PLR2004 - bits
-            is_possible = header.depth in self._codec.depths
-            advice = (
-                f'use Image(codec="{self.codec}", mode="{other}")'
-                if is_possible
-                else "reduce it to 8 bits"
-            )
-            return f"{header.depth} bits per channel", f"{advice}, or store its pixels as tl.Array"
-        if header.channels == _CMYK:
-            is_read = self.codec == "any" and header.format == "JPEG" and self._channels != _GRAY
-            if is_read:
-                return None
-            advice = 'convert it: PIL.Image.open(path).convert("RGB")'
-            if header.format == "JPEG":
-                advice = f'use Image(codec="any"), which reads it as RGB, or {advice}'
-            return "four channels (CMYK)", advice
-        if header.has_alpha and self._channels != _COLOUR_ALPHA:
-            mode = "RGBA16" if depth == 16 else "RGBA"  # noqa: PLR2004 - bits
-            advice = f'use Image(codec="{self.codec}", mode="{mode}"), or convert it to "RGB"'
-            return "an alpha channel", advice
-        if header.channels != _GRAY and self._channels == _GRAY:
-            return (
-                "three channels",
-                "use mode=None, or convert it: PIL.Image.open(path).convert('L')",
-            )
-        return None
 
     def _pixels(self, sample: Any, place: Place, position: int) -> np.ndarray:
         try:
@@ -412,7 +434,7 @@ class Image(SampleType):
         if array.ndim != _IMAGE_NDIM or array.shape[2] != channels:
             hint = self._shape_hint(sample, array.shape)
             raise shape_mismatch(place, position, describe_value(array), hint=hint)
-        limit = self._codec.max_side
+        limit = None if self.tiles else self._codec.max_side
         if 0 in array.shape or (limit is not None and max(array.shape) > limit):
             sides = "1 and more" if limit is None else f"1 … {limit:,}"
             hint = f"the sides of a {self.codec} are {sides}"
@@ -433,7 +455,9 @@ class Image(SampleType):
             return 'for images with an alpha channel use mode="RGBA"'
         return ""
 
-    def _corrupt(self, sample: Buffer, reason: str, tensor: str, row: int) -> CorruptSampleError:
+    def _corrupt_file(
+        self, sample: Buffer, reason: str, tensor: str, row: int
+    ) -> CorruptSampleError:
         return CorruptSampleError(
             f"row {row} of {tensor!r} ({len(sample):,} bytes) is not a whole "
             f"{self._codec_for(sample).format}: {reason}"
@@ -444,26 +468,3 @@ class Image(SampleType):
             expected=self.codec,
             actual=reason,
         )
-
-
-def _not_whole(
-    content: Buffer,
-    codec: PixelCodec,
-    sample: Any,
-    place: Place,
-    position: int,
-    error: ValueError,
-) -> Exception:
-    size = f"{_named(sample) or 'a sample '}({len(content):,} bytes)"
-    return unreadable(place, position, f"cannot take {size}, not a whole {codec.format}: {error}")
-
-
-def _named(sample: Any) -> str:
-    """Return the name of a given file; "" for bytes."""
-    if isinstance(sample, (bytes, bytearray, memoryview)):
-        return ""
-    return f"{str(sample.path if isinstance(sample, File) else sample)!r} "
-
-
-def _depth_of(mode: str | None) -> int:
-    return 16 if mode is not None and mode.endswith("16") else 8

@@ -32,7 +32,14 @@ from tensorlake.types.base.errors import (
 )
 from tensorlake.types.base.file import File, given_bytes
 from tensorlake.types.base.parts import SampleHandle
-from tensorlake.types.tiles import BLOSC_TILES, TileHead, is_tiled, parse_tiles, store_tiles
+from tensorlake.types.tiles import (
+    BLOSC_TILES,
+    TileHead,
+    check_of,
+    is_tiled,
+    parse_tiles,
+    store_tiles,
+)
 from tensorlake.types.volumes.dicom_head import DicomHead
 from tensorlake.types.volumes.dicom_series import DicomSeries, read_series
 from tensorlake.types.volumes.dicom_volume import DicomVolume
@@ -70,6 +77,8 @@ class Dicom(TiledVolume):
         ndim: 3, or 4 for series in colours, read as [z, y, x, 3].
         tiles: Lengths of a tile along each axis; True for 32; False for one tile a volume.
         max_nbytes: Bytes of voxels up to which files may be any fraction of them.
+        of: The volume that samples are registered with, voxel by voxel: a loader reads the same
+            part of both.
     """
 
     kind: ClassVar[str] = "dicom"
@@ -80,6 +89,7 @@ class Dicom(TiledVolume):
     ndim: int = 3
     tiles: bool | tuple[int, ...] = True
     max_nbytes: int = 1 << 30
+    of: str | None = None
 
     if TYPE_CHECKING:
 
@@ -91,9 +101,11 @@ class Dicom(TiledVolume):
             ndim: int = 3,
             tiles: bool | Iterable[int] = True,  # noqa: FBT001, FBT002 - as the schema has it
             max_nbytes: int = 1 << 30,
+            of: str | None = None,
             *,
             nullable: bool = False,
             default: Any = None,
+            personal: bool = False,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -127,6 +139,7 @@ class Dicom(TiledVolume):
             widest = np.dtype(np.float64)
             tiles = parse_tiles(self.tiles, self.ndim, self.dtype or widest, "Dicom")
             object.__setattr__(self, "tiles", tiles)
+        check_of(self.of, "Dicom")
         check_default(self)
 
     @property

@@ -39,6 +39,7 @@ from tensorlake.types.base.parts import MemorySample, SampleHandle
 from tensorlake.types.tiles import (
     BLOSC_TILES,
     TileHead,
+    check_of,
     is_tiled,
     parse_tiles,
     store_tiles,
@@ -94,6 +95,8 @@ class Nifti(TiledVolume):
             False for one tile a volume.
         max_nbytes: Bytes of voxels up to which a file may be any fraction of them. A larger volume
             is refused if its file has less than a twentieth.
+        of: The volume that samples are registered with, voxel by voxel: a loader reads the same
+            part of both.
     """
 
     kind: ClassVar[str] = "nifti"
@@ -102,6 +105,7 @@ class Nifti(TiledVolume):
     ndim: int = 3
     tiles: bool | tuple[int, ...] = True
     max_nbytes: int = 1 << 30
+    of: str | None = None
 
     if TYPE_CHECKING:
 
@@ -111,9 +115,11 @@ class Nifti(TiledVolume):
             ndim: int = 3,
             tiles: bool | Iterable[int] = True,  # noqa: FBT001, FBT002 - as the schema has it
             max_nbytes: int = 1 << 30,
+            of: str | None = None,
             *,
             nullable: bool = False,
             default: Any = None,
+            personal: bool = False,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -132,6 +138,7 @@ class Nifti(TiledVolume):
             widest = np.dtype(np.complex128)
             tiles = parse_tiles(self.tiles, self.ndim, self.dtype or widest, "Nifti")
             object.__setattr__(self, "tiles", tiles)
+        check_of(self.of, "Nifti")
         check_default(self)
 
     @property
@@ -168,7 +175,13 @@ class Nifti(TiledVolume):
             tiles = self._tiles_of(file.voxels.shape, tiles=self.tiles)
             more = file.header.to_bytes()
             try:
-                encoded, own = store_tiles(file.voxels, tiles, BLOSC_TILES, more=more)
+                encoded, own = store_tiles(
+                    file.voxels,
+                    tiles,
+                    BLOSC_TILES,
+                    more=more,
+                    has_classes=self.of is not None and not file.header.is_scaled,
+                )
             except ValueError as error:
                 raise unreadable(place, position, f"cannot be tiled: {error}") from error
             stored.append(encoded)
@@ -222,6 +235,9 @@ class Nifti(TiledVolume):
         if not is_matrix or not bool(np.isfinite(affine).all()):
             hint = "it maps voxels (x, y, z, 1) to millimetres; without one, give np.eye(4)"
             described = f"the affine {describe_value(affine)}"
+            if is_matrix:
+                described = "an affine with NaN or infinite numbers"
+                raise unreadable(place, position, f"cannot take {described}", hint=hint)
             raise shape_mismatch(place, position, described, hint=hint)
         spatial = min(SPATIAL, voxels.ndim)
         lengths = (*reversed(voxels.shape[:spatial]), *voxels.shape[spatial:])

@@ -320,6 +320,8 @@ def _kept(parsed: Any, affine: np.ndarray | None = None) -> NiftiHeader:
         zooms = [float(one) for one in parsed.get_zooms()]
     except (library.spatialimages.HeaderDataError, ValueError) as error:
         raise ValueError(f"its header is damaged ({error})") from error
+    if not np.isfinite(matrix).all():
+        raise ValueError("its affine has NaN or infinite numbers")
     kept = parsed.as_byteswapped("<")
     for name in _TEXTS:
         if name in kept.keys():  # noqa: SIM118 - nibabel's header is not a mapping

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from tensorlake.errors import CorruptSampleError, InvalidInputError
+from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import human_nbytes
-from tensorlake.types.base.base import Layout, QueryKind, SampleType
+from tensorlake.types.base.base import Layout, QueryKind
 from tensorlake.types.base.parts import MemorySample, SampleParts
 from tensorlake.types.tiles import (
     BLOSC_TILES,
+    TiledSamples,
     TileHead,
     box_of,
-    read_region,
     read_tiles,
     tile_map,
 )
@@ -64,7 +64,7 @@ def stored_voxels(content: Buffer, max_nbytes: int) -> tuple[TileHead, np.ndarra
     return head, read_tiles(parts, head, BLOSC_TILES, box)
 
 
-class TiledVolume(SampleType):
+class TiledVolume(TiledSamples):
     """A type of volumes that are stored in tiles and read lazily, as [z, y, x, …]."""
 
     __slots__ = ()
@@ -95,39 +95,36 @@ class TiledVolume(SampleType):
         return True
 
     @property
+    def mask_tiles(self) -> tuple[int, ...] | None:
+        """Those of the volume along its axes in space; 32 where it has them by default, or none."""
+        tiles: bool | tuple[int, ...] = getattr(self, "tiles", True)
+        spatial = min(SPATIAL, len(self.shape))
+        return (_SIDE,) * spatial if isinstance(tiles, bool) else tiles[:spatial]
+
+    @property
     def drawn_as(self) -> str:
         """A volume, of which the viewer shows planes."""
         return "volume"
-
-    def map_of(self, sample: Buffer, *, tensor: str, row: int) -> SampleMap:
-        """Make the map of a sample from the table at its end."""
-        try:
-            return tile_map(sample)
-        except ValueError as error:
-            raise self._corrupt(error, tensor, row) from error
 
     def wanted_parts(
         self, sample_map: SampleMap, request: Any, *, tensor: str, row: int
     ) -> np.ndarray:
         """Return the tiles over a region, by NumPy's indices."""
-        head = self._head(sample_map, tensor, row)
         region: Region = () if isinstance(request, Voxels) else request
-        return head.grid.over(box_of(head.shape, region, self.refusal(tensor, row)))
+        return super().wanted_parts(sample_map, region, tensor=tensor, row=row)
 
     def decode_parts(
         self, sample: SampleParts, request: Any, *, tensor: str, row: int
     ) -> np.ndarray | np.generic:
         """Decode a region from its tiles, and scale it."""
-        head = self._head(sample.map, tensor, row)
+        head = self.head_of(sample.map, tensor=tensor, row=row)
         region: Region = () if isinstance(request, Voxels) else request
+        part = self._region(sample, head, region, tensor, row)
+        if isinstance(request, Voxels):
+            return part
         try:
-            part = read_region(sample, head, region, self.refusal(tensor, row))
-            if isinstance(request, Voxels):
-                return part
             values = self.values_of(np.asarray(part), head, region)
-        except InvalidInputError:
-            raise
-        except (ValueError, RuntimeError) as error:
+        except ValueError as error:
             raise self._corrupt(error, tensor, row) from error
         if self.dtype is not None:
             values = values.astype(self.dtype, copy=False)
@@ -142,21 +139,3 @@ class TiledVolume(SampleType):
             spatial = min(SPATIAL, len(shape))
             return (_SIDE,) * spatial + (_CHANNELS,) * (len(shape) - spatial)
         return tiles
-
-    def _head(self, sample_map: SampleMap, tensor: str, row: int) -> TileHead:
-        try:
-            head = TileHead.parse(sample_map.head)
-        except ValueError as error:
-            raise self._corrupt(error, tensor, row) from error
-        if head.codec != BLOSC_TILES.name or len(head.shape) != len(self.shape):
-            why = f"it has tiles of {head.codec!r} and of the shape {head.shape}"
-            raise self._corrupt(why, tensor, row)
-        return head
-
-    def _corrupt(self, error: Exception | str, tensor: str, row: int) -> CorruptSampleError:
-        return CorruptSampleError(
-            f"row {row} of {tensor!r} ({self.describe()}) cannot be decoded: {error}"
-            "\nrestore the object from a copy, or update the row",
-            tensor=tensor,
-            row=row,
-        )

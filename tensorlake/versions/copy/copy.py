@@ -1,7 +1,7 @@
 """Copy a dataset to another store: packs first, then entries in order, the descriptor last.
 
     claim ──► packs ──► entries 0, 1, 2, … of main, then of the others ──► tags ──► runs ──►
-    HEADs ──► descriptor ──► claim deleted
+    HEADs ──► records of forgotten rows ──► descriptor ──► claim deleted
 
 Stopped anywhere, there is no dataset yet (``refs/copy_claim.py``); run again, it continues. A
 complete copy is updated in the same order, without a claim.
@@ -40,6 +40,7 @@ from tensorlake.format import (
     new_txid,
 )
 from tensorlake.storage import Store, probe, runtime
+from tensorlake.versions.copy.forgotten import follow_forgotten
 from tensorlake.versions.copy.plan import (
     ENTRIES_AT_ONCE,
     CopyPlan,
@@ -192,6 +193,8 @@ async def _copied(
             await _copy_runs(source, target)
         for branch, head in plan.heads.items():
             await _put_hint(target, branch, head, mirror=mirror)
+        if plan.heads:
+            await follow_forgotten(plan, source, target, mirror=mirror)
         if claimed is not None:
             await _put_descriptor(plan, target, claimed, mirror_of=source.url if mirror else None)
         if (whole := await read_descriptor(target)) is not None:

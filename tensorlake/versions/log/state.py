@@ -23,12 +23,13 @@ from tensorlake.format import (
     RowIdRuns,
     RowSegments,
     Schema,
+    TensorSpec,
     column_groups,
     tree,
 )
 
 __all__ = ["ExtentRoot", "Published", "State", "coverage_faults", "group_faults",
-           "group_state", "state_of", "table_of"]  # fmt: skip
+           "group_state", "state_of", "table_of", "tensor_state"]  # fmt: skip
 
 T = TypeVar("T", bound=LeafTable)
 
@@ -112,6 +113,13 @@ def group_state(group: ColumnGroup) -> State:
     rows = RowSegments.range(0, group.rows) if group.rows else RowSegments.empty()
     ids = RowIdRuns.run(group.rows, NO_TXID) if group.rows else RowIdRuns.empty()
     return State(group.parts(), group.roots, Root.of(rows), Root.of(ids), group.rows)
+
+
+def tensor_state(spec: TensorSpec, root: ExtentRoot) -> State:
+    """Return the cells of one tensor, as a tree has them, as a state that shows all in order."""
+    rows = RowSegments.range(0, root.rows) if root.rows else RowSegments.empty()
+    ids = RowIdRuns.run(root.rows, NO_TXID) if root.rows else RowIdRuns.empty()
+    return State(Schema((spec,)), {spec.id: root}, Root.of(rows), Root.of(ids), root.rows)
 
 
 def state_of(entry: Entry) -> State:

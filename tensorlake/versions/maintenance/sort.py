@@ -14,7 +14,7 @@ carried over (of the schema, a restore, another order) restart the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from tensorlake.format import (
     NO_TXID,
     Changes,
     ChunkKind,
+    ColumnGroup,
     Entry,
     Extents,
     LeafTable,
@@ -53,8 +54,10 @@ from tensorlake.versions.maintenance.optimize import Optimized, TensorOptimized,
 from tensorlake.versions.packs.chunk_builder import PendingChunks, column_nbytes
 from tensorlake.versions.packs.reader import PackReader
 from tensorlake.versions.packs.writer import DryStage, PackStage
+from tensorlake.versions.rows.alignment import subtract
+from tensorlake.versions.rows.derived import fresh_group, fresh_rows, group_of, mask_of
 from tensorlake.versions.rows.live_rows import visible_rows
-from tensorlake.versions.rows.ranges import known_union, rows_in
+from tensorlake.versions.rows.ranges import clip, known_union, ranges_of, rows_in, union
 from tensorlake.versions.transaction.publish import Draft, Publication, publish
 
 __all__ = ["Begun", "ReadColumn", "recluster"]
@@ -231,7 +234,7 @@ async def _combined(
     rows = await _rows(begun, head, packs)
     if rows is None:
         return None
-    return State(
+    state = State(
         schema=head.schema,
         roots=roots,
         rows=await _grown(Root.of(RowSegments.empty()), rows, packs, stage),
@@ -239,6 +242,24 @@ async def _combined(
         physical=head.physical,
         groups=head.groups,
     )
+    return replace(state, groups=await _with_fresh(begun, head, state, packs, stage))
+
+
+async def _with_fresh(
+    begun: Begun, head: State, sorted_: State, packs: PackReader, stage: PackStage
+) -> Mapping[str, ColumnGroup]:
+    """Return the groups; those of computed tensors have the fresh rows, at their new places."""
+    groups = dict(head.groups)
+    for spec in head.schema.tensors:
+        group = groups.get(group_of(spec.id))
+        if group is None:
+            continue
+        fresh = await fresh_rows(head, spec, packs.pages)
+        moved, limit = clip(fresh, begun.state.physical), begun.state.physical
+        is_fresh = mask_of(moved, limit)[begun.order]
+        rows = union((ranges_of(np.flatnonzero(is_fresh)), subtract(fresh, moved)))
+        groups[group_of(spec.id)] = await fresh_group(group, sorted_, rows, packs.pages, stage)
+    return groups if groups != dict(head.groups) else head.groups
 
 
 def _updated(theirs: Sequence[Changes], tensor_id: str, limit: int) -> Int64Array | None:

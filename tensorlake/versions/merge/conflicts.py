@@ -61,6 +61,10 @@ def _advice(plan: MergePlan, how: OnConflict) -> str:
             " branches, then merge again"
         )
     preferring = f"ds.merge({branch!r}, on_conflict='ours') or 'theirs'"
+    if any(one.conflict.what == "delete" for one in plan.conflicts) and plan.disputed_rows:
+        return (
+            "decide the rows that one deleted and the other changed, too: preview the merge again"
+        )
     if callable(how):
         return f"a function decides cells only: {preferring} decides everything"
     return f"{preferring} prefers a side, a function decides cell by cell"

@@ -44,6 +44,7 @@ from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.state import ExtentRoot, Published, State
 from tensorlake.versions.merge.base import Version, contains, merge_bases, version_at, was_reordered
 from tensorlake.versions.merge.conflicts import merge_conflict_error
+from tensorlake.versions.merge.derived import FreshRows, fresh_after, merged_cells
 from tensorlake.versions.merge.plan import MergePlan, MergeRequest
 from tensorlake.versions.merge.planner import plan_merge
 from tensorlake.versions.merge.restore import content_of
@@ -53,7 +54,7 @@ from tensorlake.versions.packs.reader import PackReader, loaded
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.refs.pins import holding
 from tensorlake.versions.rows.alignment import windows
-from tensorlake.versions.rows.ranges import ranges_of, rows_in, union
+from tensorlake.versions.rows.ranges import Ranges, ranges_of, rows_in, union
 from tensorlake.versions.rows.schema_rules import CombinedTensor
 from tensorlake.versions.transaction.changeset import Edit, fill_extents
 from tensorlake.versions.transaction.groups import MergedGroups, merged_groups
@@ -184,9 +185,17 @@ class _Merging:
             groups = merged_groups(ours.state, theirs.state, bases_of, plan.merged.schema)
         outcome = MergeOutcome("merge", ours, theirs, tuple(found), plan, is_refused, groups)
         own = {} if not refuse else _decided_cells(plan, self.request, stage)
-        building = _Building(plan, own, _cut(plan), groups, stage, pages)
+        takes_all = self.request.tensors is None
+        fresh = fresh_after(plan, self.cells, takes_all=takes_all) if refuse else {}
+        building = _Building(plan, own, _cut(plan), groups, fresh, stage, pages)
         draft = self._draft(ours, building.build, plan.changes)
-        return outcome, replace(draft, verify=partial(self.cells.verify, changed=_changed(plan)))
+        verify = partial(
+            self.cells.verify,
+            changed=_changed(plan),
+            touched=_touched(plan),
+            before=ours.state.schema,
+        )
+        return outcome, replace(draft, verify=verify)
 
     def _taking_over(self, ours: Version) -> Any:
         async def build(sink: PageSink) -> State:
@@ -217,9 +226,17 @@ class _Merging:
             return True
         how = self.request.on_conflict
         if callable(how):
-            left = [one for one in plan.conflicts if one.conflict.what != "update"]
+            decided = {"update", "delete"} if self._decides_rows(plan) else {"update"}
+            left = [one for one in plan.conflicts if one.conflict.what not in decided]
             return not left and not plan.merged.clashes
         return how in ("ours", "theirs") and not plan.undecided
+
+    def _decides_rows(self, plan: MergePlan) -> bool:
+        """Return whether each row that one side deleted and the other changed is decided."""
+        decided = self.request.rows
+        if decided is None or self.request.tensors is not None:
+            return False
+        return all(id_ in decided for rows in plan.disputed_rows for id_ in rows.ids)
 
 
 def _with_theirs(mine: Entry, other: Entry) -> dict[str, Any]:
@@ -235,17 +252,26 @@ def _with_theirs(mine: Entry, other: Entry) -> dict[str, Any]:
 
 
 def _changed(plan: MergePlan) -> dict[str, Int64Array]:
-    """Return rows of ours that get values, of tensors with one element per item of another."""
+    """Return rows of ours that get values, of tensors that are ``per=`` or ``of=`` another."""
     schema = plan.merged.schema
-    names = {spec.name: getattr(spec.type, "per", None) for spec in schema.tensors}
-    ids = {
-        schema[one].id for name, items in names.items() if items in names for one in (name, items)
-    }
+    ids = {one.id for pair in (*schema.paired, *schema.cut) for one in pair}
     rows = {id_: [cells.of_one] for id_, cells in plan.taken.items() if id_ in ids}
     for asked in plan.disputed:
         if asked.tensor.spec.id in rows:
             rows[asked.tensor.spec.id].append(ranges_of(np.sort(asked.ours[1])))
     return {id_: rows_in(union(some)) for id_, some in rows.items()}
+
+
+def _touched(plan: MergePlan) -> dict[str, Ranges]:
+    """Return the rows of the result that get values of theirs, or decided ones."""
+    start = plan.ours.physical
+    new = np.array([[start, start + plan.added_rows]], np.int64)
+    touched = {"": new if plan.added_rows else new[:0], **plan.updated}
+    for asked in plan.disputed:
+        rows = ranges_of(np.sort(asked.ours[1]))
+        id_ = asked.tensor.spec.id
+        touched[id_] = union((touched.get(id_, new[:0]), rows))
+    return touched
 
 
 def _decided_cells(
@@ -325,6 +351,7 @@ class _Building:
     own: Mapping[str, list[Edit]]
     cut: Mapping[str, _Cut]
     groups: MergedGroups
+    fresh: FreshRows
     stage: PackStage
     pages: PageReader
 
@@ -339,7 +366,7 @@ class _Building:
                 for start, stop in plan.revived.tolist()
             ]
             row_ids = await tree.replace(row_ids, dead, self.pages, sink)
-        return State(
+        made = State(
             schema=plan.merged.schema,
             roots=roots,
             rows=await self._rows(ours, sink),
@@ -347,6 +374,8 @@ class _Building:
             physical=ours.physical + plan.added_rows,
             groups=self.groups.groups,
         )
+        cells = await merged_cells(self.fresh, made, self.pages, sink)
+        return replace(made, groups={**made.groups, **cells}) if cells else made
 
     async def _rows(self, ours: State, sink: PageSink) -> Root[RowSegments]:
         plan = self.plan

@@ -27,6 +27,7 @@ from tensorlake.versions.rows.schema_rules import CombinedSchema, CombinedTensor
 
 __all__ = [
     "DisputedCells",
+    "DisputedRows",
     "MergePlan",
     "MergeRequest",
     "OnConflict",
@@ -64,6 +65,27 @@ class DisputedCells:
         return replace(self, base=base, ours=ours, theirs=theirs)
 
 
+@dataclass(frozen=True, slots=True)
+class DisputedRows:
+    """Rows that one side deleted and the other changed.
+
+    Attributes:
+        base: The version at which the sides diverged.
+        physical: The physical rows there.
+        deleted_by: The side that deleted them.
+        shown: The version that still shows them, and their physical rows there.
+        ids: Their row ids, ``<txid>:<offset>``.
+        tensors: By row, the names of the tensors that the other side changed.
+    """
+
+    base: Version
+    physical: Int64Array
+    deleted_by: Literal["ours", "theirs"]
+    shown: tuple[Version, Int64Array]
+    ids: tuple[str, ...]
+    tensors: tuple[tuple[str, ...], ...]
+
+
 OnConflict = Literal["error", "ours", "theirs"] | Callable[[DisputedCells], Column]
 """The decision of cells that both changed: none, a side, or a function that returns values."""
 
@@ -76,10 +98,14 @@ class MergeRequest:
         on_conflict: The decision of changes by both sides.
         tensors: Ids of the tensors whose updates by theirs are taken, and nothing else; None:
             everything.
+        rows: By row id, the side that decides a row that one side deleted and the other changed;
+            ``on_conflict`` decides the others. If it is given, the cells of tensors that are
+            ``per`` one another are disputed together: where one is, all that differ are.
     """
 
     on_conflict: OnConflict = "error"
     tensors: frozenset[str] | None = None
+    rows: Mapping[str, Literal["ours", "theirs"]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +133,8 @@ class MergePlan:
         added: Rows of theirs placed after ours, as starts and stops in theirs' order.
         revived: Dead rows of ours whose row ids are among the added.
         order: Rows of ours in a new order, as starts and stops; None: unchanged.
+        disputed_rows: Rows that one side deleted and the other changed, if the request decides
+            rows.
     """
 
     ours: Side
@@ -123,6 +151,7 @@ class MergePlan:
     )
     revived: Ranges = field(default_factory=no_ranges)
     order: tuple[Int64Array, Int64Array] | None = None
+    disputed_rows: tuple[DisputedRows, ...] = ()
 
     @property
     def added_rows(self) -> int:

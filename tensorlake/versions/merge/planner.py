@@ -8,16 +8,18 @@ changes on the base's axis; so are those of schemas (``rows/schema_rules.py``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.format import ChangedRows, Changes
+from tensorlake.format import ChangedRows, Changes, row_ids, txid_of
+from tensorlake.storage import runtime
 from tensorlake.versions.merge.base import Version
 from tensorlake.versions.merge.plan import (
     DisputedCells,
+    DisputedRows,
     MergePlan,
     MergeRequest,
     RowConflict,
@@ -28,13 +30,22 @@ from tensorlake.versions.merge.side import (
     Codes,
     Comparison,
     Side,
+    TensorChanges,
     compare_sides,
     narrows,
 )
 from tensorlake.versions.rows.alignment import Matched, SharedRows, match, shared_rows, subtract
 from tensorlake.versions.rows.class_names import codes_in
 from tensorlake.versions.rows.conflict_rules import find_conflicts
-from tensorlake.versions.rows.ranges import Ranges, intersect, no_ranges, union
+from tensorlake.versions.rows.derived import derived_ids
+from tensorlake.versions.rows.ranges import (
+    Ranges,
+    intersect,
+    no_ranges,
+    ranges_of,
+    rows_in,
+    union,
+)
 from tensorlake.versions.rows.schema_rules import (
     CombinedSchema,
     CombinedTensor,
@@ -84,12 +95,72 @@ class _Planner:
             return self._decided(compared, merged, conflicts)
         deleted = list[Ranges]()
         revived = list[Ranges]()
+        disputed = list[DisputedRows]()
         for one in compared:
-            gone, lives = _survivors(one, prefers_theirs=self.request.on_conflict == "theirs")
+            if self.request.rows is None:
+                as_theirs = one.domain if self.request.on_conflict == "theirs" else no_ranges()
+            else:
+                found = list(self._disputed_rows(one))
+                as_theirs = self._as_theirs(found, self.request.rows)
+                disputed += found
+            gone, lives = _survivors(one, self._assigned(one), as_theirs=as_theirs)
             deleted.append(one.to_ours.images(gone))
             revived.append(one.to_theirs.images(lives))
         new = union([news[1], *revived])
-        return self._decided(compared, merged, conflicts, new=new, deleted=union(deleted))
+        plan = self._decided(compared, merged, conflicts, new=new, deleted=union(deleted))
+        return replace(plan, disputed_rows=tuple(disputed))
+
+    def _disputed_rows(self, one: Comparison) -> Iterator[DisputedRows]:
+        """Return rows of a base that one side deleted and the other changed."""
+        sides: tuple[tuple[Literal["ours", "theirs"], Ranges, Side, SharedRows], ...] = (
+            ("ours", one.deleted_by_ours, self.theirs, one.to_theirs),
+            ("theirs", one.deleted_by_theirs, self.ours, one.to_ours),
+        )
+        for deleted_by, deleted, other, to_other in sides:
+            changed = {
+                id_: intersect(deleted, changes.theirs if deleted_by == "ours" else changes.ours)
+                for id_, changes in self._assigned(one).items()
+            }
+            rows = union(list(changed.values()))
+            if not len(rows):
+                continue
+            at, _, shown = (
+                match(SharedRows.identity(one.base.physical), to_other).within(rows).rows()
+            )
+            ids = runtime.run(row_ids(one.base.version.state.row_ids, at, one.base.pages))
+            inside = {id_: frozenset(rows_in(some).tolist()) for id_, some in changed.items()}
+            names = {id_: spec.name for id_ in inside if (spec := other.spec(id_)) is not None}
+            yield DisputedRows(
+                one.base.version,
+                at,
+                deleted_by,
+                (other.version, shown),
+                tuple(f"{txid_of(row_id)}:{int(row_id['offset'])}" for row_id in ids),
+                tuple(
+                    tuple(name for id_, name in names.items() if row in inside[id_])
+                    for row in at.tolist()
+                ),
+            )
+
+    def _as_theirs(
+        self, disputed: Sequence[DisputedRows], decided: Mapping[str, Literal["ours", "theirs"]]
+    ) -> Ranges:
+        """Return those that are decided as theirs have them."""
+        other = self.request.on_conflict
+        chosen = [
+            rows.physical[[decided.get(id_, other) == "theirs" for id_ in rows.ids]]
+            for rows in disputed
+        ]
+        return union([ranges_of(np.sort(physical)) for physical in chosen])
+
+    def _derived(self) -> frozenset[str]:
+        """Return the computed tensors: their values make no conflict, ours stay."""
+        return derived_ids(self.ours.version.state.schema, self.theirs.version.state.schema)
+
+    def _assigned(self, one: Comparison) -> dict[str, TensorChanges]:
+        """Return the changes of all tensors but computed ones."""
+        derived = self._derived()
+        return {id_: changed for id_, changed in one.tensors.items() if id_ not in derived}
 
     def _merged(self, disputed: Sequence[str] = ()) -> CombinedSchema:
         """Combine both schemas; ``disputed`` tensors, dropped by one, are the preferred side's."""
@@ -144,6 +215,7 @@ class _Planner:
                 cells=self.cells,
                 codes=codes,
                 crossed=[other for other in self.bases if other is not base],
+                together=self._together(),
             )
         known = [base.shared_with(self.ours).images(base.shown.ranges) for base in self.bases]
         domain = subtract(
@@ -162,8 +234,22 @@ class _Planner:
                 tensor_ids=asked,
                 cells=self.cells,
                 codes=codes,
+                together=self._together(),
                 has_base=False,
             )
+
+    def _together(self) -> list[set[str]]:
+        """Return the groups of tensors whose cells of a row are decided together."""
+        if self.request.rows is None:
+            return []
+        schema = self.ours.version.state.schema
+        ids = {spec.name: spec.id for spec in schema.tensors}
+        groups: dict[str, set[str]] = {}
+        for spec in schema.tensors:
+            owner = getattr(spec.type, "per", None)
+            if owner in ids:
+                groups.setdefault(owner, {ids[owner]}).add(spec.id)
+        return list(groups.values())
 
     def _new_rows(self, compared: Sequence[Comparison]) -> tuple[Ranges, Ranges]:
         """Return the rows that no base shows: of ours, and of theirs."""
@@ -189,7 +275,7 @@ class _Planner:
         is_partial = self.request.tensors is not None
         mine: dict[str, ChangedRows] = {}
         other: dict[str, ChangedRows] = {}
-        for tensor_id, changed in one.tensors.items():
+        for tensor_id, changed in self._assigned(one).items():
             alike = subtract(intersect(changed.ours, changed.theirs), changed.conflicts)
             mine[tensor_id] = listed(subtract(changed.ours, alike))
             other[tensor_id] = listed(subtract(changed.theirs, alike))
@@ -216,11 +302,15 @@ class _Planner:
         )
 
     def _drops(self, one: Comparison, side: Side, beside: Side) -> list[Mapping[str, Any]]:
-        """Return tensors that one side dropped; tensors that both dropped do not conflict."""
+        """Return tensors that one side dropped; tensors that both dropped do not conflict.
+
+        Computed ones do neither: their values can be made again, or are not stored at all.
+        """
         return [
             {"op": "drop", "tensor": spec.id, "name": spec.name}
             for spec in one.base.version.state.schema.tensors
             if side.spec(spec.id) is None and beside.spec(spec.id) is not None
+            if spec.compute is None
         ]
 
     def _checked(self, one: Comparison, side: Side, beside: Side) -> list[Mapping[str, Any]]:
@@ -301,7 +391,7 @@ class _Planner:
             wanted = union((subtract(changed.theirs, changed.ours), conflicts))
             parts.append(both.within(union((changed.moved, wanted))))
             changed_rows.append(one.to_ours.images(wanted))
-            if callable(how) and len(changed.conflicts):
+            if callable(how) and len(changed.conflicts) and tensor_id not in self._derived():
                 at, rows, other_rows = both.within(changed.conflicts).rows()
                 has_base = one.base is not self.ours
                 disputed.append(
@@ -332,14 +422,18 @@ class _Planner:
         return np.concatenate((moved[0], own[0])), np.concatenate((moved[1], own[1]))
 
 
-def _survivors(one: Comparison, *, prefers_theirs: bool) -> tuple[Ranges, Ranges]:
-    """Return rows of a base that ours loses, and rows that come back from theirs."""
-    by_ours = union([changed.ours for changed in one.tensors.values()])
-    by_theirs = union([changed.theirs for changed in one.tensors.values()])
+def _survivors(
+    one: Comparison, tensors: Mapping[str, TensorChanges], *, as_theirs: Ranges
+) -> tuple[Ranges, Ranges]:
+    """Return rows of a base that ours loses, and rows that come back from theirs.
+
+    ``as_theirs`` are rows that one side deleted and the other changed, and theirs decide.
+    """
+    by_ours = union([changed.ours for changed in tensors.values()])
+    by_theirs = union([changed.theirs for changed in tensors.values()])
     gone = subtract(one.deleted_by_theirs, one.deleted_by_ours)
-    if prefers_theirs:
-        return gone, intersect(one.deleted_by_ours, by_theirs)
-    return subtract(gone, by_ours), no_ranges()
+    revived = intersect(intersect(one.deleted_by_ours, by_theirs), as_theirs)
+    return subtract(gone, subtract(by_ours, as_theirs)), revived
 
 
 def _length(rows: Ranges) -> int:

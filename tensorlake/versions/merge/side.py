@@ -8,8 +8,8 @@ those that theirs changed too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -22,6 +22,7 @@ from tensorlake.format import (
     PageReader,
     Parts,
     RowIdRuns,
+    Schema,
     TensorSpec,
     tree,
 )
@@ -38,7 +39,7 @@ from tensorlake.versions.rows.alignment import (
     subtract,
 )
 from tensorlake.versions.rows.ranges import Ranges, intersect, no_ranges, ranges_of, union
-from tensorlake.versions.rows.schema_rules import takes_values_away
+from tensorlake.versions.rows.schema_rules import CombinedTensor, takes_values_away
 
 __all__ = [
     "CellReader",
@@ -47,6 +48,7 @@ __all__ = [
     "Side",
     "TensorChanges",
     "compare_sides",
+    "differing_cells",
     "narrows",
 ]
 
@@ -87,12 +89,21 @@ class CellReader(Protocol):
         """
         ...
 
-    def verify(self, state: State, changed: Mapping[str, Int64Array]) -> None:
+    def verify(
+        self,
+        state: State,
+        changed: Mapping[str, Int64Array],
+        touched: Mapping[str, Ranges],
+        before: Schema,
+    ) -> None:
         """Refuse content in which values from two versions are inconsistent.
 
         Args:
             state: The state to publish.
-            changed: By tensor id, physical rows that got values of the other version.
+            changed: By tensor id, physical rows that got values of the other version, where
+                tensors must be consistent.
+            touched: By tensor id, physical rows that got such values; of "", all new rows.
+            before: The schema of ours.
         """
         ...
 
@@ -180,6 +191,7 @@ def compare_sides(
     cells: CellReader,
     codes: Mapping[Side, Mapping[str, Codes]],
     crossed: Sequence[Side] = (),
+    together: Collection[Collection[str]] = (),
     has_base: bool = True,
 ) -> Comparison:
     """Return the changes of both sides to some rows of a base.
@@ -193,6 +205,7 @@ def compare_sides(
         cells: Compares values.
         codes: For each side and tensor id, its class codes in the result, if they differ.
         crossed: Other bases: cells differing between them and this one were changed on both sides.
+        together: Groups of tensors of which all that differ in a row conflict where one does.
         has_base: False when ``base`` is ours, because there is no base: differences were changed
             by both.
     """
@@ -236,6 +249,12 @@ def compare_sides(
             conflicts=conflicts,
             moved=subtract(intersect(moved, in_ours), at_ours),
         )
+    for group in together:
+        members = [id_ for id_ in group if id_ in tensors]
+        rows = union([tensors[id_].conflicts for id_ in members])
+        for id_ in members if len(rows) else ():
+            apart = differing(id_, ours, theirs, match(to_ours, to_theirs).within(rows))
+            tensors[id_] = _disputed_too(tensors[id_], apart)
     return Comparison(
         base,
         to_ours,
@@ -245,6 +264,33 @@ def compare_sides(
         found.deleted_by_theirs,
         tensors,
     )
+
+
+def _disputed_too(changes: TensorChanges, rows: Ranges) -> TensorChanges:
+    return replace(
+        changes,
+        ours=union((changes.ours, rows)),
+        theirs=union((changes.theirs, rows)),
+        conflicts=union((changes.conflicts, rows)),
+        moved=subtract(changes.moved, rows),
+    )
+
+
+def differing_cells(
+    tensor: CombinedTensor, ours: Side, theirs: Side, matched: Matched, cells: CellReader
+) -> Ranges:
+    """Return rows of ours, matched with theirs, in which a tensor has another value there.
+
+    Args:
+        tensor: The tensor, which both have.
+        ours: The branch merged into.
+        theirs: The branch merged.
+        matched: Rows of both, at those of ours.
+        cells: Compares values.
+    """
+    id_, codes = tensor.spec.id, tensor.read_as.codes
+    known: dict[Side, dict[str, Codes]] = {} if codes is None else {theirs: {id_: codes}}
+    return _Differing(cells, known)(id_, ours, theirs, matched)
 
 
 def narrows(base: Side, side: Side, tensor_id: str) -> bool:

@@ -141,7 +141,7 @@ def _store_cut(
     parts = [
         column if is_whole else slice_rows(column, start, stop) for start, stop in pairwise(cuts)
     ]
-    encode = partial(encode_chunk, layout=layout)
+    encode = partial(encode_chunk, layout=layout, has_bounds=not spec.type.personal)
     if layout.is_raw or len(parts) == 1 or spec.chunk_nbytes < SIDE_BY_SIDE_NBYTES:
         return [stage.add_chunk(encode(part), tensor_id=spec.id, read_as=read_as) for part in parts]
     with closing(parallel_map(encode, parts)) as blobs:

@@ -20,6 +20,7 @@ from tensorlake.errors import CorruptionError, SnapshotExpiredError, Transaction
 from tensorlake.format import Entry, PackId, PageReader, PageRef
 from tensorlake.storage import (
     Buffer,
+    LinkStore,
     LocalStore,
     MissingObjectError,
     Store,
@@ -57,8 +58,9 @@ class PackOverlay(Protocol):
 class PackReader:
     """Reader of pack ranges; ``pages`` reads index pages through a cache. Thread-safe."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, links: LinkStore | None = None) -> None:
         self.store = store
+        self.links = links or LinkStore.of(store)
         self.pages = PageReader(self, is_folder=isinstance(store, LocalStore))
         self._overlays: tuple[weakref.ref[PackOverlay], ...] = ()
         self._versions: tuple[str, ...] = ()

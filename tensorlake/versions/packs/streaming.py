@@ -70,7 +70,8 @@ class FilledPack:
         for start, stop in pairwise(self.cuts):
             chunk = copied[: stop - start]
             np.copyto(chunk, values[start:stop])
-            blob = encode_chunk(UniformColumn(chunk), spec.layout)
+            has_bounds = not spec.type.personal
+            blob = encode_chunk(UniformColumn(chunk), spec.layout, has_bounds=has_bounds)
             offset = self.writer.add(blob.pieces, what=spec.id, checksum=blob.checksum)
             self.chunks.append(PlacedChunk.of(blob, self.id, offset, read_as=spec.read_as))
             yield self.writer.take()

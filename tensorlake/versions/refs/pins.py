@@ -90,7 +90,7 @@ async def pinned(store: Store, branch: str, entry: Entry, *, txid: str) -> Async
             what = "its branch has ended" if newest.kind == "end" else "by expire()"
             raise SnapshotExpiredError(
                 f"{pin.version} of {store.url!r} has expired ({what}), so nothing new can be made"
-                " from it\nchoose a newer version, see ds.log(); or tl.copy() it",
+                " from it\nchoose a newer version, see ds.log(); or copy all: tl.copy(src, dst)",
                 version=pin.version,
             )
         yield pin

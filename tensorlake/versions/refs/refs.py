@@ -46,6 +46,7 @@ from tensorlake.versions.log.entries import (
 )
 from tensorlake.versions.log.log import BranchLog, list_branches
 from tensorlake.versions.log.put_once import put_surely
+from tensorlake.versions.refs.forgotten import forgotten_before
 from tensorlake.versions.refs.registry import (
     Citation,
     FoundNames,
@@ -66,6 +67,7 @@ __all__ = [
     "list_tags",
     "read_tag",
     "readable_tags",
+    "refuse_forgotten",
     "resolve",
 ]
 
@@ -262,6 +264,7 @@ async def resolve(
     Raises:
         VersionNotFoundError: There is no such branch, commit or tag; the message names near ones.
         InvalidInputError: It is of another type, or names a saved view.
+        SnapshotExpiredError: Rows of it were forgotten.
     """
     if isinstance(version, dt.datetime):
         return await _at_time(store, version, branch)
@@ -274,9 +277,7 @@ async def resolve(
         entry = await BranchLog(store, branch).entry(number)
         if entry is None or not entry.has_body:
             raise await _not_found(store, name)
-        return Resolved(
-            branch, await commit_under(store, branch, entry), is_writable=False, name=name
-        )
+        return await _kept(store, branch, await commit_under(store, branch, entry), name)
     head = await BranchLog(store, name, follows_hint=follows_hint).head()
     if head is not None:
         if not head.has_body:
@@ -350,7 +351,44 @@ async def _at_time(store: Store, when: dt.datetime, branch: str) -> Resolved:
             version=when,
         )
     under = await commit_under(store, branch, found.newest)
-    return Resolved(branch, under, is_writable=False, name=f"{branch}@{under.seq}")
+    return await _kept(store, branch, under, f"{branch}@{under.seq}")
+
+
+async def _kept(store: Store, branch: str, entry: Entry, name: str) -> Resolved:
+    """Return a version by its number."""
+    await refuse_forgotten(store, branch, entry.seq)
+    return Resolved(branch, entry, is_writable=False, name=name)
+
+
+async def refuse_forgotten(store: Store, branch: str, seq: int) -> None:
+    """Refuse a version that expired because rows of it were forgotten.
+
+    Raises:
+        SnapshotExpiredError: It did, and no tag or saved view names it.
+    """
+    head = await BranchLog(store, branch).head()
+    if head is None or not is_expired(seq, newest=head):
+        return
+    stops = await forgotten_before(store, branch)
+    if stops <= seq or await _is_named(store, branch, seq):
+        return
+    where = f"{branch!r} is without them from {branch}@{stops} on\nopen that or a newer version"
+    if head.kind == "end":
+        where = f"branch {branch!r} has ended\nopen another branch, see ds.branches"
+    raise SnapshotExpiredError(
+        f"{branch}@{seq} of {store.url!r} has expired: rows were forgotten, and {where}",
+        version=f"{branch}@{seq}",
+    )
+
+
+async def _is_named(store: Store, branch: str, seq: int) -> bool:
+    """Whether a tag or a saved view names a version."""
+
+    def cited(_name: str, path: str, data: bytes) -> Citation | None:
+        return parse_citation(path, data)
+
+    named = (await readable_names(store, cited)).found.values()
+    return any((one.branch, one.seq) == (branch, seq) for one in named)
 
 
 async def _not_found(store: Store, name: str) -> NotFoundError:

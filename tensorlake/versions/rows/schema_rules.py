@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tensorlake.errors import SchemaError
-from tensorlake.format import Extents, Schema, TensorSpec, check_tensor_name
+from tensorlake.format import Constraint, Extents, Schema, TensorSpec, check_tensor_name
 from tensorlake.types import NO_DEFAULT, ClassLabel, Image, SampleType, is_widening, parse_dtype
 from tensorlake.versions.rows.class_names import (
     ClassNames,
@@ -159,7 +159,10 @@ def combine_schemas(
     names = dict(known) | {id_: one.spec.name for id_, one in named.items()}
     tensors = {id_: replace(one, spec=_citing(one.spec, names)) for id_, one in named.items()}
     specs = tuple(one.spec for one in tensors.values())
-    schema = current if specs == current.tensors else replace(current, tensors=specs)
+    before = bases[0].constraints if bases else {}
+    constraints = combining.constraints(before, current, incoming)
+    is_same = specs == current.tensors and constraints == current.constraints
+    schema = current if is_same else replace(current, tensors=specs, constraints=constraints)
     changes = tuple(_changes(current, schema))
     return CombinedSchema(schema, tensors, tuple(combining.clashes), changes)
 
@@ -239,6 +242,26 @@ class _Combining:
             spec = here or there
             if spec is not None and (before is None or self._stays(before, spec, side)):
                 yield id_, CombinedTensor(spec, side, ReadAs(tuple(range(len(spec.encodings)))))
+
+    def constraints(
+        self, base: Mapping[str, Constraint], current: Schema, incoming: Schema
+    ) -> dict[str, Constraint]:
+        """Combine the constraints of both sides, each by its name; recording clashes."""
+        here, there = current.constraints, incoming.constraints
+        if self.rule.only is not None or dict(here) == dict(there):
+            return dict(here)
+        found: dict[str, Constraint] = {}
+        for name in dict.fromkeys((*here, *there)):
+            before, mine, other = base.get(name), here.get(name), there.get(name)
+            if before not in (mine, other) and mine != other:
+                description = f"both changed the constraint {name!r}"
+                of = next(one.inputs[0] for one in (mine, other, before) if one is not None)
+                self.clashes.append(Clash("schema", of, description))
+            is_theirs = mine == before or (other != before and self.rule.prefer == "incoming")
+            one = other if is_theirs else mine
+            if one is not None:
+                found[name] = one
+        return found
 
     def _stays(self, before: TensorSpec, spec: TensorSpec, side: SchemaSide) -> bool:
         """Return whether a tensor that the other side dropped is in the result."""
@@ -360,7 +383,7 @@ def _free_name(name: str, branch: str, taken: Collection[str]) -> str | None:
         return None
 
 
-_SAID = ("name", "type", "fill", "chunk_nbytes", "attributes", "unknown")
+_SAID = ("name", "type", "fill", "chunk_nbytes", "attributes", "compute", "unknown")
 
 
 def _comparable(spec: TensorSpec) -> dict[str, Any]:
@@ -394,6 +417,10 @@ def _in_terms(spec: TensorSpec, names: ClassNames, codes: Sequence[int] | None) 
 def _changes(before: Schema, after: Schema) -> Iterator[dict[str, Any]]:
     if after is before:
         return
+    for name in dict.fromkeys((*before.constraints, *after.constraints)):
+        old, new = before.constraints.get(name), after.constraints.get(name)
+        if old != new and (one := new or old) is not None:
+            yield {"op": "metadata", "tensor": one.inputs[0], "name": name}
     old_specs = {spec.id: spec for spec in before.tensors}
     kept = {spec.id for spec in after.tensors}
     yield from (_op("drop", spec) for spec in before.tensors if spec.id not in kept)
@@ -408,7 +435,7 @@ def _changes(before: Schema, after: Schema) -> Iterator[dict[str, Any]]:
             yield _op("names", spec)
         if _bare(old.type) != _bare(spec.type):
             yield _op("type", spec)
-        if old.attributes != spec.attributes:
+        if (old.attributes, old.compute) != (spec.attributes, spec.compute):
             yield _op("metadata", spec)
 
 

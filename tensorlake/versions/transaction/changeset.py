@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tensorlake.format import (
     Changes,
     ChunkKind,
+    Constraint,
     Entry,
     Extents,
     StatisticsTable,
@@ -30,7 +31,7 @@ from tensorlake.versions.packs.chunk_builder import PendingChunks
 from tensorlake.versions.rows.ranges import Ranges, clip, no_ranges, rows_in, union
 from tensorlake.versions.transaction.groups import changed_groups
 
-__all__ = ["Edit", "KeyedRows", "Staged", "fill_extents", "with_ranges"]
+__all__ = ["Edit", "KeyedMove", "KeyedRows", "Staged", "fill_extents", "with_ranges"]
 
 Edit = tuple[int, int, Extents]
 """Physical rows [start, stop) of a tensor now have these extents."""
@@ -52,6 +53,23 @@ class KeyedRows:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyedMove:
+    """The rows staged by an upsert, after the changes moved to a newer entry.
+
+    Attributes:
+        was: The rows it staged, by rows of the previous state.
+        rows: Where those rows are now; -1 where the newer entry never had them.
+        limit: Rows of the older entry; those from here on were added later, by either side.
+        keys_stand: Whether the older entry's rows are where they were, with the keys they had.
+    """
+
+    was: KeyedRows
+    rows: npt.NDArray[np.int64]
+    limit: int
+    keys_stand: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """Changes on one log entry.
 
@@ -69,6 +87,7 @@ class Staged:
         created: Ids of tensors that the base does not have.
         is_rebased: Whether the base is a later entry than the one they were staged on.
         keyed: Rows staged by upserts, oldest first.
+        made: By id of each computed tensor, the rows whose values a refresh staged.
     """
 
     base: Entry
@@ -84,6 +103,7 @@ class Staged:
     created: frozenset[str] = frozenset()
     is_rebased: bool = False
     keyed: tuple[KeyedRows, ...] = ()
+    made: Mapping[str, Ranges] = field(default_factory=dict[str, Ranges])
 
     @property
     def limit(self) -> int:
@@ -135,6 +155,35 @@ class Staged:
             schema=self.schema_changes,
         )
 
+    def changed(self) -> dict[str, Ranges]:
+        """By tensor id, the physical rows that were given values; of "", those new or shown again.
+
+        No samples wait to become chunks.
+        """
+        limit, physical = self.limit, self.working.physical
+        new = np.array([[limit, physical]], np.int64) if limit < physical else no_ranges()
+        return {**self.updated, "": union((new, self.returned))}
+
+    def assigned(self) -> dict[str, npt.NDArray[np.int64]]:
+        """By tensor id, the physical rows that were given values, or the fill of a new tensor."""
+        found = {id_: rows_in(ranges) for id_, ranges in self.updated.items() if len(ranges)}
+        for spec in self.working.schema.tensors:
+            if spec.id in self.created and spec.fill is not None:
+                found[spec.id] = np.arange(self.working.physical, dtype=np.int64)
+        return found
+
+    def with_constraint(self, name: str, constraint: Constraint | None) -> Staged:
+        """Return the changes with a constraint of this name; None drops it."""
+        schema = self.working.schema
+        kept = {known: one for known, one in schema.constraints.items() if known != name}
+        kept |= {} if constraint is None else {name: constraint}
+        (of, *_) = (constraint or schema.constraints[name]).inputs
+        return replace(
+            self,
+            working=replace(self.working, schema=replace(schema, constraints=kept)),
+            schema_changes=(*self.schema_changes, {"op": "metadata", "tensor": of, "name": name}),
+        )
+
     def updated_rows(self, tensor_id: str) -> npt.NDArray[np.int64]:
         """Rows of the base whose value of one tensor was assigned, in order."""
         return rows_in(clip(self.updated.get(tensor_id, no_ranges()), self.limit))
@@ -149,7 +198,8 @@ def with_ranges(
 
 def fill_extents(spec: TensorSpec, rows: int) -> Extents:
     """Rows that have the tensor's fill, with statistics: queries prune them like any other."""
-    one = statistics_of(spec.type.fill_column(spec.fill, 1))
+    column = spec.type.fill_column(spec.fill, 1)
+    one = statistics_of(column, has_bounds=not spec.type.personal)
     known = replace(one, null_count=rows if spec.fill is None else 0)
     return Extents.without_bytes(
         ChunkKind.FILL, rows, statistics=StatisticsTable.of([known]), read_as=spec.read_as

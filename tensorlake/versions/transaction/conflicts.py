@@ -8,7 +8,7 @@ are those of the base; those of the head are called targets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -30,6 +30,7 @@ from tensorlake.storage import runtime
 from tensorlake.versions.log.state import ExtentRoot, State, state_of
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.rows.conflict_rules import Conflict, find_conflicts
+from tensorlake.versions.rows.derived import derived_ids
 from tensorlake.versions.rows.ranges import (
     clip,
     distinct,
@@ -101,6 +102,8 @@ class BothSides:
         mine: The changes that the staged ones would record.
         theirs: The changes that the entries in between recorded.
         is_rewritten: Whether rows of the base have other places in the head.
+        derived: Ids of computed tensors, whose values are in no conflict: of one cell, the later
+            writer's stays, and whether it is stale follows from what it was made from.
     """
 
     staged: Staged
@@ -110,6 +113,7 @@ class BothSides:
     mine: Changes
     theirs: tuple[Changes, ...]
     is_rewritten: bool
+    derived: frozenset[str]
 
     @classmethod
     def of(
@@ -122,7 +126,14 @@ class BothSides:
         if is_rewritten:
             theirs = (_anything(staged.base_state.schema, state, theirs),)
         mine = staged.changes()
-        return cls(staged, head, state, place, mine, theirs, is_rewritten)
+        derived = derived_ids(staged.working.schema, state.schema)
+        return cls(staged, head, state, place, mine, theirs, is_rewritten, derived)
+
+    def without_derived(self) -> tuple[Changes, tuple[Changes, ...]]:
+        """Return the changes of both sides, without computed tensors that are not read."""
+        mine = _without(self.mine, self.derived)
+        unread = self.derived - self.place.reads
+        return mine, tuple(_without(one, unread) for one in self.theirs)
 
     @property
     def base(self) -> State:
@@ -194,6 +205,13 @@ def _anything(base: Schema, state: State, theirs: Iterable[Changes]) -> Changes:
     )
 
 
+def _without(changes: Changes, tensors: frozenset[str]) -> Changes:
+    if tensors.isdisjoint(changes.update):
+        return changes
+    kept = {id_: rows for id_, rows in changes.update.items() if id_ not in tensors}
+    return replace(changes, update=kept)
+
+
 def _batches(rows: Int64Array) -> Iterator[Int64Array]:
     """Yield few rows at a time: whether any differs is seldom known only at the last."""
     for start in range(0, len(rows), ASKED_AT_ONCE):
@@ -263,13 +281,14 @@ def _delete_conflict(rows: Int64Array) -> list[Conflict]:
 def overlap_of(sides: BothSides) -> Overlap:
     """Find what both sides changed; this reads pages and chunks where records are not enough."""
     staged, place = sides.staged, sides.place
-    suspects = find_conflicts(sides.mine, sides.theirs, reads=place.reads)
+    suspects = find_conflicts(*sides.without_derived(), reads=place.reads)
     is_about = {kind: [one for one in suspects if one.what == kind] for kind in _KINDS}
     deleted = rows_in(clip(staged.deleted, staged.limit))
     vanished, idle, touched = _nothing(), _nothing(), _nothing()
     if is_about["delete"]:
         # What was written to a tensor that they have not is no change of their row.
-        written = (staged.updated[id_] for id_ in staged.updated.keys() - staged.created)
+        others = staged.created | sides.derived
+        written = (staged.updated[id_] for id_ in staged.updated.keys() - others)
         updated = union(clip(rows, staged.limit) for rows in written)
         rows = np.setdiff1d(rows_in(updated), deleted, assume_unique=True)
         hidden = rows[~sides.is_shown(sides.targets(rows))]
@@ -280,7 +299,9 @@ def overlap_of(sides: BothSides) -> Overlap:
     # A row that their policy keeps has their values, not those it had here before its deletion.
     going = np.setdiff1d(deleted, touched) if place.on_conflict == "theirs" else deleted
     mine, theirs = staged.working.schema, sides.state.schema
-    drops = {one.tensor_id or "" for one in is_about["drop"]}
+    # Computed columns lose nothing: their values can be made again, or are not stored at all.
+    computed = {spec.id for spec in sides.base.schema.tensors if spec.compute is not None}
+    drops = {one.tensor_id or "" for one in is_about["drop"]} - computed
     dropped = frozenset(
         one
         for one in drops
@@ -365,7 +386,7 @@ def _cells(
 def _changed(sides: BothSides, rows: Int64Array) -> Int64Array:
     """Return the rows written here that have a cell with a new value."""
     is_changed = np.zeros(len(rows), dtype=np.bool_)
-    for tensor_id in sides.mine.update:
+    for tensor_id in sides.without_derived()[0].update:
         written = np.flatnonzero(~is_changed & np.isin(rows, sides.staged.updated_rows(tensor_id)))
         is_changed[written] = sides.changed_here(tensor_id, rows[written])
     return rows[is_changed]
@@ -385,7 +406,7 @@ def _touched(sides: BothSides, deleted: Int64Array) -> Int64Array:
     """Rows deleted here that they updated, and still show."""
     rows = deleted[sides.is_shown(sides.targets(deleted))]
     is_touched = np.zeros(len(rows), dtype=np.bool_)
-    for changes in sides.theirs:
+    for changes in sides.without_derived()[1]:
         for tensor_id, updated in changes.update.items():
             schemas = (sides.base.schema, sides.state.schema)
             if any(schema.by_id(tensor_id) is None for schema in schemas):

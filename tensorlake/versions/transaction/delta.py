@@ -32,8 +32,9 @@ from tensorlake.format import (
 )
 from tensorlake.versions.log.state import ExtentRoot, State, table_of
 from tensorlake.versions.packs.writer import PackStage
-from tensorlake.versions.rows.ranges import clip, distinct, no_ranges, rows_in
+from tensorlake.versions.rows.ranges import Ranges, clip, distinct, no_ranges, rows_in
 from tensorlake.versions.transaction.changeset import Edit, Staged, fill_extents
+from tensorlake.versions.transaction.derived import NetCells, applied_cells, net_cells
 from tensorlake.versions.transaction.groups import NetGroup, applied_groups, net_groups
 
 __all__ = ["NetChanges", "applied", "net_of"]
@@ -55,6 +56,9 @@ class NetChanges:
         gone: Rows that are no longer shown.
         returned: Rows that are shown again, after all others.
         groups: By name, the column groups that were changed; None where dropped.
+        updated: By tensor id, the rows of the edits whose values were assigned; of tensors that
+            are not named, all of them.
+        made: By id of a computed tensor, the cells that its values were made from.
         is_rebased: Whether the tails may grow to twice their size (format.md, "The log entry").
     """
 
@@ -66,6 +70,8 @@ class NetChanges:
     gone: Int64Array
     returned: Int64Array
     groups: Mapping[str, NetGroup | None] = field(default_factory=dict[str, NetGroup | None])
+    updated: Mapping[str, Ranges] = field(default_factory=dict[str, Ranges])
+    made: Mapping[str, NetCells] = field(default_factory=dict[str, NetCells])
     is_rebased: bool = False
 
 
@@ -94,6 +100,11 @@ async def net_of(staged: Staged, pages: PageReader, stage: PackStage) -> NetChan
         gone=gone[gone < limit],
         returned=np.setdiff1d(rows_in(staged.returned), gone, assume_unique=True),
         groups=await net_groups(working, staged.base_state, pages, stage),
+        updated={
+            spec.id: clip(staged.updated.get(spec.id, no_ranges()), limit)
+            for spec in working.schema.tensors
+        },
+        made=await net_cells(working, staged.made, limit, pages, stage),
         is_rebased=staged.is_rebased,
     )
 
@@ -117,13 +128,24 @@ async def applied(
             root = await _grown(net, root, new, pages, sink)
         roots[spec.id] = root
     born = RowIdRuns.run(net.appended_rows, txid)
+    groups = await applied_cells(
+        await applied_groups(net.groups, to, pages, sink),
+        net.made,
+        to,
+        roots,
+        net.schema,
+        edited=net.edits,
+        updated=net.updated,
+        pages=pages,
+        sink=sink,
+    )
     return State(
         schema=net.schema,
         roots=roots,
         rows=await _applied_rows(net, to, pages, sink),
         row_ids=await _grown(net, to.row_ids, born, pages, sink),
         physical=to.physical + net.appended_rows,
-        groups=await applied_groups(net.groups, to, pages, sink),
+        groups=groups,
     )
 
 

@@ -32,6 +32,7 @@ from tensorlake.types import Column
 from tensorlake.versions.log.state import ExtentRoot, State, table_of
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.rows.conflict_rules import Conflict
+from tensorlake.versions.rows.derived import derived_tensor
 
 __all__ = [
     "MergedGroups",
@@ -132,6 +133,8 @@ async def net_groups(
         if group is None:
             net[name] = None
             continue
+        if derived_tensor(group) is not None:
+            continue  # changed row by row (``derived.py``)
         is_append = before is not None and group.continues(before)
         start = before.rows if before is not None and is_append else 0
         added: dict[str, Extents] = {}
@@ -216,7 +219,7 @@ def merged_groups(
 ) -> MergedGroups:
     """Keep the groups of ours; take from theirs, where ours did not change them, those that cover.
 
-    Of a group that covers cells, ``covers`` finds what still holds in the trees of the result,
+    In a group that covers cells, ``covers`` finds what still holds in the trees of the result,
     whichever side made it. One that both had, and ours dropped, stays dropped.
     """
     known = {spec.id for spec in schema.tensors}
@@ -224,6 +227,8 @@ def merged_groups(
     taken: list[str] = []
     left: list[str] = []
     for name, group in theirs.groups.items():
+        if _is_derived(group):
+            continue  # combined row by row (``merge/derived.py``)
         own, before = ours.groups.get(name), [base.groups.get(name) for base in bases]
         if not group.covers or not known.issuperset(group.covers) or _is_same(own, group):
             continue
@@ -242,8 +247,13 @@ def group_conflicts(working: State, base: State, head: State) -> tuple[Conflict,
     return tuple(
         Conflict("group", description=f"both changed the column group {name!r}")
         for name in changed_groups(working, base)
+        if not _is_derived(working.groups.get(name) or base.groups.get(name))
         if not _is_same(base.groups.get(name), head.groups.get(name))
     )
+
+
+def _is_derived(group: ColumnGroup | None) -> bool:
+    return group is not None and derived_tensor(group) is not None
 
 
 def _is_same(one: ColumnGroup | None, other: ColumnGroup | None) -> bool:

@@ -21,10 +21,19 @@ from tensorlake.format import Entry, Extents
 from tensorlake.storage import runtime
 from tensorlake.versions.log.state import ExtentRoot, table_of
 from tensorlake.versions.rows.conflict_rules import Conflict
-from tensorlake.versions.rows.ranges import Ranges, clip, no_ranges, ranges_of, rows_in, union
+from tensorlake.versions.rows.ranges import (
+    Ranges,
+    clip,
+    known_union,
+    no_ranges,
+    ranges_of,
+    rows_in,
+    union,
+)
 from tensorlake.versions.transaction.changeset import Edit, Staged
 from tensorlake.versions.transaction.conflicts import BothSides, Overlap, Rebasing, overlap_of
-from tensorlake.versions.transaction.delta import applied, net_of
+from tensorlake.versions.transaction.delta import NetChanges, applied, net_of
+from tensorlake.versions.transaction.derived import Sides, followed_cells, moved_cells
 from tensorlake.versions.transaction.groups import group_conflicts
 
 __all__ = ["Rebased", "rebase"]
@@ -134,6 +143,10 @@ async def _moved(sides: BothSides, overlap: Overlap, plan: _Plan) -> Staged:
         edits[spec.id] = [(start, stop, read_as.of(table)) for start, stop, table in found]
         if net.appended_rows:
             appended[spec.id] = read_as.of(net.appended[spec.id])
+    followed = net.made
+    if followed and not sides.is_rewritten:
+        followed = await followed_cells(net.made, _sides_of(sides, plan, net), place.pages)
+    cells, made = moved_cells(followed, plan.moves, state.physical)
     moved = replace(
         net,
         schema=schema,
@@ -141,6 +154,8 @@ async def _moved(sides: BothSides, overlap: Overlap, plan: _Plan) -> Staged:
         appended=appended,
         gone=plan.gone,
         returned=plan.returned,
+        updated=updated,
+        made=cells,
         is_rebased=True,
     )
     working = await applied(moved, state, txid=place.txid, pages=place.pages, sink=place.scratch)
@@ -155,6 +170,25 @@ async def _moved(sides: BothSides, overlap: Overlap, plan: _Plan) -> Staged:
         schema_changes=_schema_changes(staged, overlap),
         created=staged.created & {spec.id for spec in schema.tensors},
         is_rebased=True,
+        made={id_: rows for id_, rows in made.items() if len(rows)},
+    )
+
+
+def _sides_of(sides: BothSides, plan: _Plan, net: NetChanges) -> Sides:
+    """Describe which cells both sides changed, for those that values were made from."""
+    updates = [changes.update for changes in sides.theirs]
+    ids = {id_ for one in net.made.values() for id_ in one.edits}
+    kept: dict[str, Ranges] = {}
+    for id_ in ids:
+        edits = [edit[:2] for edit in net.edits.get(id_, ())]
+        rows = np.array(edits, np.int64).reshape(-1, 2)
+        kept[id_] = ranges_of(plan.moves[id_][0]) if id_ in plan.moves else union([rows])
+    return Sides(
+        sides.staged.working,
+        sides.state,
+        net.updated,
+        kept,
+        {id_: known_union(one.get(id_, ()) for one in updates) for id_ in ids},
     )
 
 

@@ -29,11 +29,11 @@ from tensorlake.format import (
     Addition,
     Changes,
     ColumnGroup,
+    Constraint,
     Entry,
     Extents,
     LeafTable,
     PageReader,
-    PlacedChunks,
     Root,
     RowIdRuns,
     RowSegments,
@@ -53,9 +53,10 @@ from tensorlake.versions.packs.chunk_builder import PendingChunks, store_column
 from tensorlake.versions.packs.reader import PackReader, ScratchPages
 from tensorlake.versions.packs.writer import PackStage
 from tensorlake.versions.rows.conflict_rules import Conflict
-from tensorlake.versions.rows.ranges import ranges_of, rows_in, union
+from tensorlake.versions.rows.ranges import ranges_of, union
 from tensorlake.versions.transaction.changeset import (
     Edit,
+    KeyedMove,
     KeyedRows,
     Staged,
     fill_extents,
@@ -63,6 +64,7 @@ from tensorlake.versions.transaction.changeset import (
 )
 from tensorlake.versions.transaction.conflicts import CellsDiffer, OnConflict, Rebasing
 from tensorlake.versions.transaction.delta import applied, net_of
+from tensorlake.versions.transaction.derived import with_made, with_rewritten
 from tensorlake.versions.transaction.groups import settled_groups, without_dropped
 from tensorlake.versions.transaction.publish import Doubt
 from tensorlake.versions.transaction.rebase import rebase
@@ -81,23 +83,6 @@ class Savepoint:
     """A savepoint of staged changes."""
 
     staged: Staged
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedMove:
-    """The rows staged by an upsert, after the changes moved to a newer entry.
-
-    Attributes:
-        was: The rows it staged, by rows of the previous state.
-        rows: Where those rows are now; -1 where the newer entry never had them.
-        limit: Rows of the older entry; those from here on were added later, by either side.
-        keys_stand: Whether the older entry's rows are where they were, with the keys they had.
-    """
-
-    was: KeyedRows
-    rows: Int64Array
-    limit: int
-    keys_stand: bool
 
 
 class Rematch(Protocol):
@@ -214,13 +199,21 @@ class Transaction:
     # Staging
 
     def append(self, columns: Mapping[str, Column], num_rows: int) -> None:
-        """Stage rows: one column for each tensor of the schema, by tensor id."""
+        """Stage rows: a column for each tensor, by tensor id; one without gets its fill."""
         staged = self._staged
         # A changed spec never meets older samples here: every change seals them first.
         pending: dict[str, PendingChunks] = {}
         for spec in staged.working.schema.tensors:
-            waiting = staged.pending.get(spec.id) or PendingChunks(spec)
-            column = columns[spec.id]
+            waiting, column = staged.pending.get(spec.id), columns.get(spec.id)
+            if waiting is None and column is None:
+                continue
+            if waiting is None:
+                waiting = PendingChunks(spec)
+                if staged.pending_rows:
+                    earlier = spec.type.fill_column(spec.fill, staged.pending_rows)
+                    waiting = waiting.with_column(earlier, self.stage)
+            if column is None:
+                column = spec.type.fill_column(spec.fill, num_rows)
             pending[spec.id] = waiting.with_buffered(column) or waiting.with_column(
                 column, self.stage
             )
@@ -243,11 +236,31 @@ class Transaction:
         root = runtime.run(tree.replace(working.roots[spec.id], edits, self._pages, self._scratch))
         staged = self._staged
         covered = np.array([(start, stop) for start, stop, _ in edits], dtype=np.int64)
+        after = replace(working, roots={**working.roots, spec.id: root})
+        if working.groups:
+            places = (working, after, spec.id, covered, ranges_of(rows))
+            after = runtime.run(with_rewritten(*places, self._pages, self._scratch))
         self._staged = replace(
             staged,
-            working=replace(working, roots={**working.roots, spec.id: root}),
+            working=after,
             edited=with_ranges(staged.edited, spec.id, covered),
             updated=with_ranges(staged.updated, spec.id, ranges_of(rows)),
+        )
+
+    def note_made(self, tensor_id: str, rows: Int64Array, read: Savepoint) -> None:
+        """Stage that values of a computed tensor were made from cells of its inputs.
+
+        Args:
+            tensor_id: The tensor, whose values are staged.
+            rows: Their physical rows.
+            read: When the inputs were read; nothing staged then was discarded since.
+        """
+        then, assigned = read.staged.working.roots, self._staged.updated
+        places = (self.working(), tensor_id, ranges_of(rows), then, assigned)
+        self._staged = replace(
+            self._staged,
+            working=runtime.run(with_made(*places, self._pages, self._scratch)),
+            made=with_ranges(self._staged.made, tensor_id, ranges_of(rows)),
         )
 
     def delete(self, rows: Int64Array, physical: Int64Array) -> None:
@@ -327,6 +340,10 @@ class Transaction:
             ),
         )
 
+    def change_constraints(self, name: str, constraint: Constraint | None) -> None:
+        """Stage a constraint of this name; None drops it."""
+        self._staged = self.sealed().with_constraint(name, constraint)
+
     def stage_group(self, name: str, group: ColumnGroup | None) -> None:
         """Stage the content of a column group; None drops it."""
         working = self.working()
@@ -344,14 +361,16 @@ class Transaction:
             return staged.working
         # Here, in the caller's thread: making chunks may wait for packs that the loop sends.
         sealed = {
-            spec.id: staged.pending[spec.id].seal(self.stage)
+            spec.id: waiting.seal(self.stage)
+            if (waiting := staged.pending.get(spec.id)) is not None
+            else fill_extents(spec, staged.pending_rows)
             for spec in staged.working.schema.tensors
         }
         grown = self._grown(staged.working, staged.pending_rows, sealed)
         self._staged = replace(staged, working=grown, pending_rows=0, pending={})
         return grown
 
-    def _grown(self, state: State, count: int, chunks: Mapping[str, PlacedChunks]) -> State:
+    def _grown(self, state: State, count: int, chunks: Mapping[str, Addition[Extents]]) -> State:
         """Add rows at the end, those of each tensor's chunks."""
         visible = RowSegments.range(state.physical, state.physical + count)
         born = RowIdRuns.run(count, self.txid, state.physical - self.base_state.physical)
@@ -374,14 +393,10 @@ class Transaction:
         """Return the changes that a commit would record, by physical rows of the base."""
         return self._staged.changes()
 
-    def assigned(self) -> dict[str, Int64Array]:
-        """By tensor id, the physical rows that were given values, or the fill of a new tensor."""
-        staged = self._staged
-        found = {id_: rows_in(ranges) for id_, ranges in staged.updated.items() if len(ranges)}
-        for spec in staged.working.schema.tensors:
-            if spec.id in staged.created and spec.fill is not None:
-                found[spec.id] = np.arange(staged.working.physical, dtype=np.int64)
-        return found
+    def sealed(self) -> Staged:
+        """Return all that is staged; samples that wait become chunks."""
+        self.working()
+        return self._staged
 
     # Publishing
 

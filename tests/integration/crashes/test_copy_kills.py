@@ -45,6 +45,7 @@ def copied(
     return receiver.recv() if process.exitcode == 0 else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 8])
 def test_a_killed_copy_goes_on_where_it_was(source: Path, tmp_path: Path, workers: int) -> None:
     whole = copied(source, tmp_path / "whole.tl", workers)

@@ -201,6 +201,7 @@ def check_rows(url: Path, acknowledged: dict[int, int]) -> dict[int, int]:
     return found
 
 
+@pytest.mark.slow
 def test_kills_of_two_ingestions_lose_no_acknowledged_commit_and_double_no_row(tmp_path):
     """Test 29: SIGKILL some commits on, wherever the next is; running on completes.
 

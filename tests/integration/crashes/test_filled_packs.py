@@ -46,6 +46,7 @@ def filled_in_a_process(folder: Path, killed_at: int | None = None) -> int | Non
     return int(receiver.recv()) if process.exitcode == 0 else None
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_write_leaves_all_rows_or_none_and_no_half_pack(tmp_path):
     create(LocalStore(tmp_path / "whole")).close()
     writes = filled_in_a_process(tmp_path / "whole")
@@ -246,6 +247,7 @@ def test_an_array_that_another_thread_fills_meanwhile_is_stored_whole_and_sound(
     assert open_on(LocalStore(tmp_path)).check().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.soak)])
 def test_an_interrupt_at_any_step_leaves_all_rows_or_none_and_no_file(tmp_path, stride):
     within = frozenset(module.__file__ for module in (stage, filled_packs, pending, local)) | {

@@ -76,6 +76,7 @@ def is_clean(store: Store) -> bool:
     return pack_paths(store) == needed_paths(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_collector_that_dies_before_any_request_harms_nothing_and_another_completes(step):
     """format.md 16 and 39."""
@@ -106,6 +107,7 @@ def _die() -> None:
     raise SimulatedCrash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_collector_asleep_before_any_request_while_another_runs_harms_nothing(step):
     """format.md 39: two at once; the clock goes on, and commits come, while one sleeps."""
@@ -240,6 +242,7 @@ def test_citing_while_the_version_is_swept_is_valid_or_an_error(cite, give_up, i
     assert len(outcomes) > 1, "a sweep must have come too early for some"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cite", "give_up"), PAIRS)
 def test_a_sweep_with_a_citing_between_any_of_its_steps_takes_nothing_of_it(cite, give_up):
     """format.md 15 and 40: before each step of the collector, all of the citing, then giving up."""

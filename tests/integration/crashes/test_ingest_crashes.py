@@ -78,6 +78,7 @@ def check(kind: str, source: Path, folder: Path, points: tuple[int, ...]) -> Non
             assert ds.check().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"sync"}))
 def test_killed_ingestion_ends_with_the_same_content(kind, source, tmp_path):
     check(kind, source, tmp_path, SAMPLED)
@@ -98,6 +99,7 @@ def test_ingestion_killed_at_twelve_points_ends_with_the_same_content(kind, sour
     check(kind, source, tmp_path, tuple(range(1, POINTS + 1)))
 
 
+@pytest.mark.slow
 def test_ingestion_killed_again_and_again_ends_with_the_same_content(source, tmp_path):
     whole, url = tmp_path / "whole.tl", tmp_path / "often.tl"
     turns = ingest("images", source, whole)

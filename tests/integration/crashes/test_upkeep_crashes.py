@@ -156,6 +156,7 @@ def test_a_copy_of_one_version_that_stops_goes_on():
     assert crash_everywhere({}, copy, look) >= 4
 
 
+@pytest.mark.slow
 def test_a_mirror_being_brought_up_to_date_is_readable_all_the_time():
     source = filled()
     mirror = MemoryStore()

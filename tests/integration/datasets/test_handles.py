@@ -125,6 +125,7 @@ def test_a_forked_child_of_a_process_that_used_s3_is_told_so_at_once(s3):
 FORKS = 12
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a_child_forked_while_threads_read_is_not_stuck(dataset, hurried):
     """Locks that a thread of the parent held at the fork are held by nobody in the child."""
@@ -225,6 +226,7 @@ def test_staged_changes_are_not_pickled(dataset):
     dataset.discard()
 
 
+@pytest.mark.slow
 def test_another_process_opens_what_was_pickled(dataset, place):
     if place[0].startswith("memory"):
         pytest.skip("another process has another memory")
@@ -318,6 +320,7 @@ def test_versions_tags_and_read_only_handles_refuse_every_write(folder, version)
     assert not dataset.has_changes
 
 
+@pytest.mark.slow
 def test_a_view_refuses_writes_and_names_its_dataset(folder):
     view = tl.open(folder)[:]
 
@@ -325,6 +328,7 @@ def test_a_view_refuses_writes_and_names_its_dataset(folder):
         view["x"][0] = 1
 
 
+@pytest.mark.slow
 def test_a_branch_is_writable_and_leaves_main_alone(folder):
     dataset = tl.open(folder, "main@1")
 

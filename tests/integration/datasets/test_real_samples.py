@@ -67,6 +67,7 @@ def test_folders_of_images_are_read_by_webdataset(dst, tmp_path):
     assert [names[int(one["label.cls"])] for one in read] == [file.parent.name for file in files]
 
 
+@pytest.mark.slow
 def test_photographs_are_read_by_pyarrow_with_every_byte(dst, tmp_path):
     files = sorted((DATA / "imagenet300").glob("*.JPEG"))
     ds = tl.ingest.images(DATA / "imagenet300", dst)
@@ -161,6 +162,7 @@ def same_annotations(original, ours):
     return len(one.anns)
 
 
+@pytest.mark.slow
 def test_coco_is_read_by_its_own_tools_with_every_mask(dst, tmp_path, capsys):
     original = DATA / "coco_tiny" / "annotations" / "instances_train2017.json"
     ds = tl.ingest.coco(original, DATA / "coco_tiny" / "train2017", dst)

@@ -141,6 +141,7 @@ def get(client, path, **json):
     return answer
 
 
+@pytest.mark.slow
 def test_the_sdk_finds_the_class_when_a_schema_names_it(lake):
     ds = tl.open(str(lake / "rooms"))
 
@@ -253,6 +254,7 @@ def test_a_plug_in_that_cannot_be_is_named(installed, kind, why):
         from_json({"kind": kind})
 
 
+@pytest.mark.slow
 def test_without_the_plug_in_reading_the_tensor_names_the_missing_type(lake):
     program = "import sys, tensorlake as tl; ds = tl.open(sys.argv[1]); ds['depth'][0]"
     ended = subprocess.run(

@@ -202,6 +202,7 @@ def test_bench_diagnoses_a_dataset(pictures, tmp_path):
     assert (tmp_path / "page.html").exists()
 
 
+@pytest.mark.slow
 def test_explain_says_that_a_store_does_not_answer(stored):
     store = ThrottledStore(stored)
     with open_on(store) as ds, ds.loader(batch_size=BATCH) as loader:

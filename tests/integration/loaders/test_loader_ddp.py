@@ -216,6 +216,7 @@ def _rows_of_meshes(dataset):
     return found
 
 
+@pytest.mark.slow
 def test_ranks_in_ddp_share_one_order_and_another_world_continues_it(pets):
     (whole,) = pets.loader(batch_size=ROWS, shuffle=True, seed=SEED, columns=["_row"])
     expected = whole["_row"].tolist()

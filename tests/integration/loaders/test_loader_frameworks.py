@@ -134,6 +134,7 @@ def in_child(url, state):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_mesh_of_several_devices_gets_global_arrays_sharded_by_rows(pets):
     pytest.importorskip("jax")
     plain = pets.loader(global_batch_size=12, shuffle=True, seed=11, columns=["tokens", "_row"])

@@ -164,6 +164,7 @@ def loader_objects():
     }
 
 
+@pytest.mark.slow
 @EACH_WAY
 def test_nothing_is_left_and_no_collection_is_needed(pets, damaged, way):
     whole(pets, damaged)  # opens the packs, which the dataset keeps open
@@ -179,6 +180,7 @@ def test_nothing_is_left_and_no_collection_is_needed(pets, damaged, way):
     assert held() - before == Counter()
 
 
+@pytest.mark.slow
 @EACH_WAY
 def test_memory_stays_flat(pets, damaged, way):
     way(pets, damaged)
@@ -277,6 +279,7 @@ with tl.open(sys.argv[1]) as ds:
 """
 
 
+@pytest.mark.slow
 def test_control_c_ends_a_program(pets):
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, pets.url],

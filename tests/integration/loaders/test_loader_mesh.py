@@ -65,6 +65,7 @@ def joined(ranks):
     return [[*itertools.chain(*parts)] for parts in zip(*ranks, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffle", ["full", "window"])
 def test_peers_of_a_mesh_read_equal_batches_and_no_byte_too_many(store, pass_of, shuffle):
     read = {"shuffle": shuffle, "global_batch_size": 24}
@@ -88,6 +89,7 @@ def test_peers_of_a_mesh_read_equal_batches_and_no_byte_too_many(store, pass_of,
     assert max(nbytes.values()) <= 1.05 * needed
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_data_ranks(pass_of):
     """Four data ranks, then two, then three: no row is lost or repeated in the epoch."""
     read = {"shuffle": "window", "global_batch_size": 24}

@@ -73,6 +73,7 @@ def test_a_store_that_fails_now_and_then_is_asked_again(folder):
     assert sum(len(batch["_row"]) for batch in batches) == ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "conditions",
     [
@@ -123,6 +124,7 @@ class InFlight(MemoryStore):
         return await super().get_range(path, start, stop)
 
 
+@pytest.mark.slow
 def test_what_is_in_flight_is_bounded_in_bytes():
     store = InFlight()
     big = create_on(store, {"x": tl.Array("uint8", shape=(1 << 20,))})

@@ -94,6 +94,7 @@ def run_case(sources, seed):
     assert seen == len(expected["x"]), (seed, world, global_batch_size)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tensorlake.loader.ShortBatchWarning")
 def test_random_worlds_batches_and_cuts_continue_one_order(sources):
     for seed in range(CASES):

@@ -86,6 +86,7 @@ def test_nchw_is_of_images_alone_stacked_or_listed(pets, framework):
     assert batch["tokens"].ndim == 2
 
 
+@pytest.mark.slow
 def test_nested_tensors_hold_ragged_columns(pets):
     loader = pets.torch(batch_size=6, collate={"boxes": "nested"}, columns=["boxes"])
 
@@ -147,6 +148,7 @@ def test_dataloader_workers_divide_the_batches_among_them(pets, workers):
     assert seen == expected  # worker i makes batches i, i + k, …, and they are asked in turn
 
 
+@pytest.mark.slow
 def test_dataloader_workers_that_are_spawned_make_the_loader_again(pets):
     again = pets.torch(batch_size=7, shuffle=True, seed=4, columns=["_row"])
     expected = [
@@ -182,6 +184,7 @@ def test_dataloader_workers_start_the_epoch_that_is_set(pets):
         assert rows_of(stock) == rows_of(alone)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
 @pytest.mark.parametrize("persistent", [False, True])
 def test_passes_of_dataloader_workers_are_successive_epochs(pets, persistent):
@@ -210,6 +213,7 @@ def test_passes_of_dataloader_workers_are_successive_epochs(pets, persistent):
         assert rows_of(stock) == rows_of(alone)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
 @pytest.mark.parametrize(
     ("method", "persistent"),
@@ -327,6 +331,7 @@ class StatefulWorkers(torch.utils.data.IterableDataset):
             yield number, batch["_row"].tolist(), self.loader.state_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:os.fork", "ignore:This process")  # the test forks on purpose
 @pytest.mark.parametrize("stop", range(1, 10))
 def test_each_dataloader_worker_goes_on_from_its_own_state(pets, stop):

@@ -91,6 +91,7 @@ def test_what_a_window_holds_counts_as_prefetch(store):
     assert loader.stats().cache_nbytes == 0  # the last use has dropped the last block
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 3])
 def test_ranks_hardly_read_each_others_blocks(store, world):
     ranks = [loader_of(store, rank=rank, world_size=world) for rank in range(world)]

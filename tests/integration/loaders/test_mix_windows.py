@@ -112,6 +112,7 @@ def test_windows_of_all_sources_are_within_prefetch(stores):
     assert loader.stats().cache_nbytes == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 3])
 def test_ranks_hardly_read_each_others_blocks(stores, world):
     ranks = [loader_of(stores, rank=rank, world_size=world) for rank in range(world)]
@@ -125,6 +126,7 @@ def test_ranks_hardly_read_each_others_blocks(stores, world):
     assert len(reads) <= 2.6 * blocks_of(ranks[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [1, 3])
 @pytest.mark.parametrize("kinds", [("window", "window"), ("full", "window")])
 def test_a_pass_that_was_left_goes_on_on_any_number_of_ranks(stores, world, kinds):
@@ -153,6 +155,7 @@ def test_a_pass_that_was_left_goes_on_on_any_number_of_ranks(stores, world, kind
     assert sorted(joined(after)) == sorted(expected[len(before) :])
 
 
+@pytest.mark.slow
 def test_a_stage_may_pause_a_source_and_epochs_follow_each_other(stores):
     a, b = map(open_on, stores)
     late = tl.mix({"b": (b, 1)})
@@ -169,6 +172,7 @@ def test_a_stage_may_pause_a_source_and_epochs_follow_each_other(stores):
         assert sorted(own[start : start + ROWS[1]]) == list(range(ROWS[1]))
 
 
+@pytest.mark.slow
 def test_places_that_were_not_known_in_time_are_read_with_a_second_request(stores, monkeypatch):
     monkeypatch.setattr("tensorlake.loader.sources.windows.MOST_AHEAD", 64)
     loader = loader_of(stores)

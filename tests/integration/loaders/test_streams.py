@@ -207,6 +207,7 @@ COMPOSED: dict[str, tuple[Callable[[tl.Dataset], Any], dict[str, Any]]] = {
 ORDERS = {name: (lambda ds: ds, arguments) for name, arguments in WAYS.items()} | COMPOSED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ORDERS)
 @pytest.mark.parametrize("listed_rows", [1 << 14, 9])
 @pytest.mark.filterwarnings("ignore::tensorlake.loader.ShortBatchWarning")
@@ -359,6 +360,7 @@ def wide_loader(address: str) -> tl.loader.Loader:
     return tl.open(f"{address}/wide").loader(batch_size=2, decode_on="server", prefetch=1)
 
 
+@pytest.mark.slow
 def test_a_stream_of_a_server_that_stops_goes_on_at_the_next_one(
     served: Served, wide: Path
 ) -> None:
@@ -375,6 +377,7 @@ def test_a_stream_of_a_server_that_stops_goes_on_at_the_next_one(
             assert first + rest.result(WAIT_S) == expected
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_leaves_its_place_to_others(served: Served, wide: Path) -> None:
     del wide
     with listening(create_app(public(served.lake, max_batch_streams=1))) as address:
@@ -386,6 +389,7 @@ def test_a_client_that_goes_leaves_its_place_to_others(served: Served, wide: Pat
         assert sum(len(batch["x"]) for batch in wide_loader(address)) == WIDE_ROWS
 
 
+@pytest.mark.slow
 def test_a_client_that_takes_nothing_is_given_up_and_held_the_server_back(
     served: Served, wide: Path
 ) -> None:

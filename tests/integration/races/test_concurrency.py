@@ -49,6 +49,7 @@ def check_rows_of_writers(dataset: Dataset, writers: int) -> None:
         assert n[writer == one].tolist() == list(range(COMMITS))
 
 
+@pytest.mark.slow
 def test_rows_of_writing_processes_are_there_once_and_in_order(tmp_path):
     """Test 7, with real processes on a folder."""
     url = str(tmp_path / "lake")
@@ -70,6 +71,7 @@ def test_rows_of_writing_processes_are_there_once_and_in_order(tmp_path):
     check_rows_of_writers(dataset, PROCESSES)
 
 
+@pytest.mark.slow
 def test_rows_of_writing_threads_are_there_once_and_in_order(hurried):
     """Test 7, with threads of one process, each with its own handle."""
     store = MemoryStore()
@@ -310,6 +312,7 @@ def test_a_lost_race_in_the_last_moment_combines():
     assert open_on(objects)["x"][:].tolist() == [1, 2, 3, 0]
 
 
+@pytest.mark.slow
 def test_readers_see_only_whole_commits(hurried, store):
     """Test 9: every version keeps x == y in all rows and an even number of rows."""
     stop = threading.Event()
@@ -414,6 +417,7 @@ def test_a_second_commit_of_one_handle_at_once_raises():
     assert open_on(objects)["x"][:].tolist() == [1]
 
 
+@pytest.mark.slow
 def test_a_read_sees_one_version_while_the_handle_moves_to_another(hurried, store):
     """Test 9, for one call on one handle: rows, chunks and schema of the same version."""
     handle, writer = open_on(store), open_on(store)

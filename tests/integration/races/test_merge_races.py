@@ -95,6 +95,7 @@ def writes_of(act: Callable[[FaultyStore], None]) -> int:
     return counting.writes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ACTS)
 def test_a_stop_before_any_write_leaves_the_state_before_or_after(act):
     """format.md 1-3, 39: merge, fast-forward, restore and the end of a branch."""
@@ -269,6 +270,7 @@ def test_a_merge_or_restore_racing_a_sweep_is_valid_or_an_error(act, later):
     assert columns(open_on(objects)) == now
 
 
+@pytest.mark.slow
 def test_merging_and_appending_processes_lose_and_double_nothing(tmp_path):
     """Real processes on a folder: two append to a branch each, two merge both ways all the time."""
     url = str(tmp_path / "lake")

@@ -1,6 +1,7 @@
 """Optimizing again and again while other processes append, update and delete."""
 
 import numpy as np
+import pytest
 
 import tensorlake as tl
 from tests.support.upkeepers import (
@@ -15,6 +16,7 @@ from tests.support.writers import fork_server
 OPTIMIZATIONS = 6
 
 
+@pytest.mark.slow
 def test_optimizing_loses_nothing_that_appending_updating_and_deleting_processes_do(tmp_path):
     """format.md 11, with real processes on a folder: no conflict, no lost write, no row back."""
     url = str(tmp_path / "lake")

@@ -84,6 +84,7 @@ def check(place: tuple[str, dict[str, str]], writers: int, commits: int) -> None
     assert dataset.version == f"main@{1 + writers * commits}"
 
 
+@pytest.mark.slow
 def test_eight_processes_that_append_and_update_lose_nothing(place):
     contested = start_all(place, FEW, 2)
 

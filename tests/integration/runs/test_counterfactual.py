@@ -24,6 +24,7 @@ def lake(tmp_path):
 CROP = {"image": [tl.decode.RandomResizedCrop(6, 6), tl.decode.Flip()]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"shuffle": True}, {"shuffle": "window"}, {"weights": "y"}])
 def test_all_other_rows_keep_their_places_and_pixels(lake, how):
     seen = []
@@ -52,6 +53,34 @@ def test_all_other_rows_keep_their_places_and_pixels(lake, how):
         )
         alone = other.batch(step)
         assert alone["image"].tobytes() == batch["image"].tobytes()
+
+
+def test_rows_are_left_out_of_the_sources_of_a_mix(lake, tmp_path):
+    other = tl.create(tmp_path / "other.tl", {"y": "float64"})
+    other.extend({"y": np.arange(ROWS) + 10.0})
+    other.commit("rows")
+    mixed = tl.mix({"pets": (lake[["y"]], 1), "other": (other, 2)})
+    seen = []
+    with tl.run(tmp_path / "runs", "mixed") as run:
+        loader = run.loader(mixed, batch_size=9, shuffle=True, seed=4)
+        seen = [{name: array.copy() for name, array in batch.items()} for batch in loader]
+    recorded = tl.runs(tmp_path / "runs")["mixed"].of(mixed)
+
+    for view, source in ((lake.query("WHERE y > 0.5"), 0), (other.query("WHERE y < 40"), 1)):
+        made = list(recorded.without(view).loader())
+        assert len(made) == len(seen)
+        for batch, was in zip(made, seen, strict=True):
+            holes = np.isin(was["y"], view["y"][:])
+            assert (was["_source"][holes] == source).all()
+            assert batch["_valid"].tolist() == (~holes).tolist()
+            assert batch["y"].tolist() == np.where(holes, 0, was["y"]).tolist()
+            assert batch["_source"].tolist() == was["_source"].tolist()
+        assert recorded.without(view).batch(1)["y"].tolist() == made[1]["y"].tolist()
+    third = tl.create(tmp_path / "third.tl", {"y": "float64"})
+    third.extend({"y": [1.0]})
+    third.commit("one")
+    with pytest.raises(tl.InvalidInputError, match="none of these 1 rows"):
+        recorded.without(third).loader()
 
 
 def test_ranks_and_torch_have_the_same_holes(lake):
@@ -113,6 +142,9 @@ def test_what_has_parts_of_rows_is_refused(lake, tmp_path):
         lake.runs["batched"].without(lake[[1]]).loader()
     with pytest.raises(tl.InvalidInputError, match="no step 10"):
         lake.runs["batched"].without(lake[[1]]).batch(10)
+    other = tl.create(tmp_path / "other.tl", {"x": "int64"})
+    with pytest.raises(tl.InvalidInputError, match=r"got rows of .*other\.tl"):
+        lake.runs["batched"].without(other)
     with lake.run("none") as run:
         run.log(loss=1.0)
     with pytest.raises(tl.InvalidInputError, match="recorded no batch"):

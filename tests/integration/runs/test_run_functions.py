@@ -57,6 +57,7 @@ def test_values_of_rows(lake):
     assert [losses[r][-1] for r in hard.rows.tolist()] == [losses[r][-1] for r in expected]
 
 
+@pytest.mark.slow
 def test_steps_of_rows(lake):
     ds, seen, _ = lake
 

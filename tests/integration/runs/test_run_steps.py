@@ -84,12 +84,29 @@ def run_case(ds, number):
             assert again.rows_at(step, rank).tolist() == rows, f"step {step} of rank {rank}"
         together = [row for rank in sorted(ranks) for row in ranks[rank]]
         assert set(again.rows_at(step).tolist()) == set(together)
-    for row in case.sample(view.rows.tolist(), 3):
-        seen = [step for step in sorted(log) if any(row in rows for rows in log[step].values())]
-        assert again.steps_of(row) == seen, f"row {row}"
+    wanted = case.sample(view.rows.tolist(), 3)
+    seen = [
+        [step for step in sorted(log) if any(row in rows for rows in log[step].values())]
+        for row in wanted
+    ]
+    assert again.steps_of(np.array(wanted)) == seen, f"rows {wanted}"
+    assert again.steps_of(wanted[0]) == seen[0], f"row {wanted[0]}"
+    epochs = set(steps.column("epoch").to_pylist())
+    low = case.randrange(len(log))
+    high = case.randint(low, len(log))
+    for epoch in epochs:
+        call = f"STEP('{name}', epoch => {epoch})"
+        listed = ds.query(f"SELECT {call} AS step")["step"]
+        among = ds.query(f"SELECT {call} AS step WHERE {call} BETWEEN {low} AND {high}")
+        expected = [
+            at for at, step in enumerate(listed) if step is not None and low <= step <= high
+        ]
+        assert among.rows.tolist() == expected
+        assert list(among["step"]) == [listed[at] for at in expected]
     ds.runs.delete(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(CASES))
 def test_a_run_knows_the_rows_of_its_steps(numbers, number):
     run_case(numbers, number)

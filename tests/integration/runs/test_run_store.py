@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
 import tensorlake as tl
 from tensorlake.dataset.runs.record import Record
 from tensorlake.dataset.runs.recorder import Recorder
-from tensorlake.dataset.runs.tables import read_tables
-from tensorlake.storage import open_store
+from tensorlake.dataset.runs.tables import parsed_part, read_tables, table_bytes
+from tensorlake.storage import open_store, runtime
 from tensorlake.testing import Fault, FaultyStore
 
 
@@ -47,6 +48,50 @@ def test_a_part_that_is_refused_is_put_again(store, recorder):
     recorder.close()
 
     assert sorted(logged(store)) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_parts_are_joined_and_count_once_wherever_it_stops(store, recorder, monkeypatch):
+    monkeypatch.setattr("tensorlake.dataset.runs.recorder.JOINED_PARTS", 5)
+    names = ("txid_high", "txid_low", "offset")
+    ids = np.zeros(1, [(name, "<u8") for name in names])
+    for loss in range(20):
+        recorder.log({"loss": loss})
+        recorder.log_rows(ids, {"own": np.array([loss * 1.0])})
+        recorder.flush()
+        recorder.wait()
+    paths = [part.path for part in recorder.record.parts()]
+
+    assert [path.rpartition(".")[2] for path in paths].count("parquet") >= 5
+    assert logged(store)[:10] == [float(loss) for loss in range(10)]
+
+    # a crash before the parts are deleted leaves them beside the larger one
+    attempt = recorder.attempt
+    for stop in range(4):
+        for kind in ("events", "rows"):
+            own = [path for path in paths if f"{kind}-" in path and path.endswith("parquet")]
+            first = parsed_part(own[0], runtime.run(store.get(own[0])) or b"")
+            for number in range(stop + 1):
+                path = recorder.record.path(attempt, kind, number)
+                runtime.run(store.put(path, table_bytes(first.slice(number, 1))))
+        assert logged(store)[:10] == [float(loss) for loss in range(10)]
+    recorder.close()
+    assert sorted(logged(store)) == [float(loss) for loss in range(20)]
+    rows = read_tables(recorder.record, "rows", {}).column("own").to_pylist()
+    assert sorted(rows) == [float(loss) for loss in range(20)]
+
+
+def test_a_part_that_is_not_stored_yet_is_not_joined_over(store, recorder, monkeypatch):
+    monkeypatch.setattr("tensorlake.dataset.runs.recorder.JOINED_PARTS", 3)
+    store.inject(Fault.REFUSED, call="put_if_absent", path="events-000002", times=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for loss in range(12):
+            recorder.log({"loss": loss})
+            recorder.flush()
+            recorder.wait()
+        recorder.close()
+
+    assert sorted(logged(store)) == [float(loss) for loss in range(12)]
 
 
 def test_close_raises_for_a_store_that_stays_away(store, recorder):

@@ -47,6 +47,7 @@ def test_batches_are_made_again_byte_for_byte(pictures, shuffle):
         assert again.rows_at(step).tolist() == batch["_row"].tolist()
 
 
+@pytest.mark.slow
 def test_another_process_makes_the_same_batch(pictures):
     with pictures.run("elsewhere") as run:
         seen, _ = trained(run, batch_size=8, shuffle=True, seed=5, decode=RANDOM_CROP)
@@ -63,6 +64,7 @@ def test_another_process_makes_the_same_batch(pictures):
     assert done.stdout.strip() == seen[3]["image"].tobytes().hex()
 
 
+@pytest.mark.slow
 def test_parts_of_ranks_are_replayed(pictures):
     read = {}
     for rank in range(3):
@@ -84,6 +86,7 @@ def test_parts_of_ranks_are_replayed(pictures):
         again.batch(0, rank=3)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_in_its_record(pictures):
     how = {"batch_size": 5, "shuffle": True, "seed": 9}
     with pictures.run("resumed") as run:
@@ -116,6 +119,7 @@ def test_a_resumed_run_goes_on_in_its_record(pictures):
         again.rows_at(len(expected))
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_a_readable_record(pictures, tmp_path):
     program = f"""
         import json, os, signal
@@ -151,6 +155,7 @@ def test_a_killed_process_leaves_a_readable_record(pictures, tmp_path):
     assert pictures.check().ok
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_close_its_run_loses_nothing(pictures):
     program = f"""
         import tensorlake as tl

@@ -45,6 +45,7 @@ def trained(lake):
     return lake, seen, states
 
 
+@pytest.mark.slow
 def test_every_batch_is_made_again(trained):
     lake, seen, _ = trained
     run = lake.runs["r"]
@@ -61,8 +62,25 @@ def test_steps_of_a_row_follow_it_through_versions(trained):
     lake, seen, _ = trained
     run = lake.runs["r"]
 
-    for x in (3, 13, 44):  # deleted; left out; neither
-        assert run.steps_of(x) == [step for step, was in enumerate(seen) if x in was["x"]]
+    steps_of = [[step for step, was in enumerate(seen) if x in was["x"]] for x in range(60)]
+    assert run.steps_of(np.arange(60)) == steps_of
+    assert [run.steps_of(x) for x in (3, 13, 44)] == [steps_of[x] for x in (3, 13, 44)]
+    assert run.steps_of([]) == []
+    with pytest.raises(tl.InvalidInputError, match="row 60 is not one of"):
+        run.steps_of([1, 60])
+    for low, high in ((2, 4), (6, 6), (0, 99), (9, 1)):  # of rows that another query takes
+        found = lake.query(
+            "WHERE label = 0 AND STEP('r', epoch => 0) BETWEEN $a AND $b", a=low, b=high
+        )
+        same = "STEP('r', epoch => 0) >= $a AND label = 0 AND STEP('r', epoch => 0) < $b"
+        assert lake.query(f"WHERE {same}", a=low, b=high + 1).rows.tolist() == found.rows.tolist()
+        same = "STEP('r', epoch => 0) > $a AND label = 0 AND STEP('r', epoch => 0) <= $b"
+        assert lake.query(f"WHERE {same}", a=low - 1, b=high).rows.tolist() == found.rows.tolist()
+        own = [
+            x for x, steps in enumerate(steps_of) if any(low <= step <= high for step in steps[:1])
+        ]
+        kept = [x for x in own if x >= 10 and x % 5 == 0]
+        assert [x for x in found["x"][:] if x < 100] == kept
     found = lake.query("SELECT x, STEPS('r') AS steps WHERE x IN (13, 44, 102)")
     for x, steps in zip(found["x"], found["steps"], strict=True):
         assert steps.tolist() == [step for step, was in enumerate(seen) if x in was["x"]]
@@ -130,10 +148,8 @@ def test_what_cannot_be_skipped_is_refused(lake, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"weights": "x"}, "an order by weights= has no rest"),
-        ({"group": "label"}, "an order by group= has no rest"),
-        ({"repeat": 2}, "with repeat="),
-        ({"limit": 20}, "with limit="),
+        ({"weights": "x"}, "rows that weights= draws may come again"),
+        ({"weights": {"label": "balanced"}}, "rows that weights= draws may come again"),
     ],
 )
 def test_orders_without_a_rest_are_refused(lake, arguments, match):
@@ -151,7 +167,7 @@ def test_advance_refuses_what_it_cannot_read(lake):
         ({}, "neither a version nor a condition"),
         ({"version": 3}, "version is a string"),
         ({"where": ["x"]}, "where is a string"),
-        ({"mix": lake}, "not implemented yet"),
+        ({"mix": lake}, "is for the loader of a mix"),
     ):
         with pytest.raises(tl.InvalidInputError, match=match):
             loader.advance(**given)
@@ -200,6 +216,18 @@ def test_rows_that_come_back_are_not_given_again(lake):
     rest = [x for batch in loader for x in batch["x"].tolist()]
 
     assert sorted([*first, *second, *rest]) == list(range(60))
+
+
+def test_passes_after_a_splice_are_those_of_a_new_loader(lake):
+    loader = lake.loader(batch_size=10, shuffle=True, seed=1, repeat=3)
+    next(iter(loader))
+    loader.advance(where="label != 3")
+
+    rest = np.concatenate([batch["x"] for batch in loader])
+    new = lake.query("WHERE label != 3").loader(batch_size=10, shuffle=True, seed=1, repeat=3)
+    passes = np.concatenate([batch["x"] for batch in new]).reshape(3, 48)
+
+    assert rest[-96:].tolist() == passes[1:].ravel().tolist()
 
 
 def test_a_refused_change_loses_no_rows_of_the_epoch():

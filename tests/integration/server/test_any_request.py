@@ -77,6 +77,7 @@ def ask_one(address: str, operation: Any, examples: int) -> set[int]:
     return statuses
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_no_request_that_the_document_allows_fails_the_server(address: str) -> None:
     seen = ask_everything(address, FEW)

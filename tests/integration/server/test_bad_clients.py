@@ -213,6 +213,7 @@ def test_what_follows_a_refusal_is_not_waited_for(server: Server) -> None:
     assert said.startswith(b"HTTP/1.1 401 ")
 
 
+@pytest.mark.slow
 def test_who_reads_nothing_of_an_answer_is_given_up(server: Server) -> None:
     connection = server.connect()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -339,6 +340,7 @@ def test_a_body_longer_than_allowed_is_refused_before_it_is_sent(server: Server)
     assert said.startswith(b"HTTP/1.1 413 ")
 
 
+@pytest.mark.slow
 def test_chunks_longer_than_allowed_are_refused_as_they_come(server: Server) -> None:
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
 

@@ -48,6 +48,7 @@ def newest(served: tuple[str, str]) -> Entry:
     return found
 
 
+@pytest.mark.slow
 def test_groups_are_committed_and_moved_over_a_server(served: tuple[str, str]) -> None:
     url, token = served
     with tl.open(url, token=token) as ds, ds.branch("fix-work"):

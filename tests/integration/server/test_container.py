@@ -98,6 +98,7 @@ def test_replicas_answer_alike_and_read_the_views_of_each_other(programs: Path) 
     assert [row["x"] for row in rows.json()["rows"]] == [7, 8]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_told_to_stop_ends_its_streams_and_goes(
     tmp_path: Path, programs: Path
 ) -> None:

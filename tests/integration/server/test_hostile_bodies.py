@@ -189,6 +189,7 @@ BODIES: dict[str, tuple[str, dict[str, str], Callable[[], bytes]]] = {
 }
 
 
+@pytest.mark.slow
 def test_no_body_that_says_gigabytes_takes_them(child: Child) -> None:
     before, rows = child.peak_nbytes(), child.rows()
 
@@ -243,6 +244,7 @@ def test_bodies_wait_for_a_thread_and_others_do_not(
     assert sent.result().status_code in (200, 204)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
 @pytest.mark.parametrize(
     "values",
@@ -270,6 +272,7 @@ def test_rows_of_every_form_come_through(
     assert child.rows() == before + 2
 
 
+@pytest.mark.slow
 def test_logins_that_do_not_end_hold_nothing(child: Child) -> None:
     """B3: 500 of them held 620 MiB."""
     before = child.peak_nbytes()

@@ -88,6 +88,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
+@pytest.mark.slow
 def test_no_hostile_entry_stands(served: Served) -> None:
     store, before = served.store(), served.newest("main")
     hostile = hostile_entries(before, "main")
@@ -346,6 +347,7 @@ def test_no_small_tree_makes_the_server_walk_a_large_one(served: Served, what: s
         run(served.store().put_if_absent(f"branches/main/{before.seq + 1:010d}.json", data))
 
 
+@pytest.mark.slow
 def test_a_hostile_entry_in_a_folder_costs_its_branch_and_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -366,6 +366,7 @@ ask()
 """
 
 
+@pytest.mark.slow
 def test_processes_that_used_a_server_end_in_silence_a_forked_one_too() -> None:
     async def main() -> tuple[bytes, bytes]:
         script = Script([[answer(b"x", status="200 OK")] for _ in range(6)])

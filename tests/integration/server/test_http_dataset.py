@@ -101,6 +101,7 @@ def test_what_is_written_over_http_is_the_dataset_on_disk(served: Served, name: 
     assert there.check().ok
 
 
+@pytest.mark.slow
 def test_small_commits_over_http_are_compacted(
     served: Served, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -164,6 +165,7 @@ def test_writers_that_change_the_same_conflict_and_others_do_not(served: Served,
     theirs.discard()
 
 
+@pytest.mark.slow
 def test_many_writers_through_two_servers_lose_nothing(served: Served, name: str) -> None:
     make(served, name)
     token, writers, commits = served.token("write"), 4, 3
@@ -185,6 +187,7 @@ def test_many_writers_through_two_servers_lose_nothing(served: Served, name: str
     assert len(there) == 6 + writers * commits
 
 
+@pytest.mark.slow
 def test_upserts_through_two_servers_leave_each_key_once(served: Served, name: str) -> None:
     token, writers = served.token("write"), 3
     with listening(create_app(served.settings)) as other, ThreadPoolExecutor(writers) as threads:
@@ -285,6 +288,19 @@ def test_a_reader_is_refused_the_commit_and_a_branch_writer_the_other_branch(
             refused.commit("eight")
         refused.discard()
     assert tl.open(str(served.lake / name)).version == "main@1"
+
+
+def test_a_refusal_has_the_remedy_of_the_server(served: Served, name: str) -> None:
+    make(served, name)
+    with listening(create_app(replace(served.settings, write=False))) as address:
+        ds = tl.open(f"{address}/{name}", token=served.token("write"))
+        ds["x"][0] = 8
+        with pytest.raises(AccessError) as caught:
+            ds.commit("eight")
+        ds.discard()
+
+    assert "read-only" in str(caught.value)
+    assert str(caught.value).endswith("start it with --write, or write to the lake itself")
 
 
 def test_a_dataset_is_removed_with_the_scope_for_it(served: Served, name: str) -> None:

@@ -16,6 +16,7 @@ ROWS = 64
 WAIT_S = 60
 
 
+@pytest.mark.slow
 def test_packs_are_read_from_the_store_itself_without_the_token() -> None:
     values = np.random.default_rng(0).integers(0, 255, (ROWS, 4096), dtype=np.uint8)
     with s3_server() as s3:

@@ -60,6 +60,7 @@ SEARCHES: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "named"), SEARCHES)
 def test_a_search_finds_the_same_through_a_server(
     lake: Path, address: str, asked: tuple[Any, ...], named: dict[str, Any]

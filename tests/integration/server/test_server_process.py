@@ -70,6 +70,7 @@ def make_dataset(url: str, **options: object) -> tl.Dataset:
     return dataset
 
 
+@pytest.mark.slow
 def test_one_dataset_is_served_by_its_own_name(tmp_path: Path) -> None:
     make_dataset(str(tmp_path / "pets.tl"))
 
@@ -79,6 +80,7 @@ def test_one_dataset_is_served_by_its_own_name(tmp_path: Path) -> None:
         assert client.get("/v1/datasets/other").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_lake_on_s3_is_served(tmp_path: Path) -> None:
     del tmp_path
     with s3_server() as s3:
@@ -97,6 +99,7 @@ def test_a_lake_on_s3_is_served(tmp_path: Path) -> None:
     assert len(thumbnails.content) > 40
 
 
+@pytest.mark.slow
 def test_new_commits_are_seen_and_old_pages_stay(tmp_path: Path) -> None:
     dataset = make_dataset(str(tmp_path / "pets"))
 
@@ -111,6 +114,7 @@ def test_new_commits_are_seen_and_old_pages_stay(tmp_path: Path) -> None:
         assert again == before
 
 
+@pytest.mark.slow
 def test_a_dataset_made_anew_is_never_taken_for_the_old_one(tmp_path: Path) -> None:
     url = str(tmp_path / "pets")
     make_dataset(url)
@@ -129,6 +133,7 @@ def test_a_dataset_made_anew_is_never_taken_for_the_old_one(tmp_path: Path) -> N
     assert stale.status_code == 404
 
 
+@pytest.mark.slow
 def test_many_readers_get_the_same_answers(tmp_path: Path) -> None:
     make_dataset(str(tmp_path / "pets"))
 
@@ -200,6 +205,7 @@ def test_a_request_that_ends_within_the_drain_is_answered(tmp_path: Path) -> Non
     assert (answer.status_code, answer.json()) == (200, {"done": True})
 
 
+@pytest.mark.slow
 def test_the_interrupt_key_stops_it_in_order(tmp_path: Path) -> None:
     make_dataset(str(tmp_path / "pets"))
 
@@ -209,6 +215,7 @@ def test_the_interrupt_key_stops_it_in_order(tmp_path: Path) -> None:
         assert server.wait(STOP_S) == 130
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1"])
 def test_an_address_that_others_reach_is_refused(tmp_path: Path, host: str) -> None:
     run = subprocess.run(
@@ -225,6 +232,7 @@ def test_an_address_that_others_reach_is_refused(tmp_path: Path, host: str) -> N
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -241,3 +249,18 @@ def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert "--port 0" in run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_a_folder_that_is_not_there_is_served_for_writing_only(tmp_path: Path) -> None:
+    run = subprocess.run(
+        command(str(tmp_path / "pest.tl"), "--port", "0"),
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=STOP_S,
+        check=False,
+    )
+
+    assert run.returncode == 2
+    assert run.stderr.startswith("there is no folder '")
+    assert not (tmp_path / "pest.tl").exists()

@@ -46,6 +46,7 @@ def place(address: str) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(urlsplit(address).query).items()}
 
 
+@pytest.mark.slow
 def test_the_address_opens_the_dataset_for_who_has_it_and_for_nobody_else(ds: tl.Dataset) -> None:
     address = urlsplit(ds.show(open=False))
 
@@ -95,6 +96,7 @@ def test_what_no_other_process_can_read_is_refused() -> None:
         inside.show(open=False)
 
 
+@pytest.mark.slow
 def test_without_its_extra_or_its_pages_show_says_what_to_do(
     ds: tl.Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -107,6 +109,7 @@ def test_without_its_extra_or_its_pages_show_says_what_to_do(
         ds.show(open=False)
 
 
+@pytest.mark.slow
 def test_the_server_ends_with_the_process_however_that_ends(tmp_path: Path) -> None:
     url = str(tmp_path / "notes")
     tl.create(url, {"x": "int64"}).close()
@@ -132,6 +135,7 @@ def test_the_server_ends_with_the_process_however_that_ends(tmp_path: Path) -> N
             assert is_ended(connection)
 
 
+@pytest.mark.slow
 def test_a_frame_goes_by_the_notebooks_own_name() -> None:
     frame = showing.frame_of("http://127.0.0.1:8123/pets?at=main%401&q=x#token=t")
 

@@ -17,6 +17,7 @@ MADE = {"writev": 3, "fsync": 4, "open": 7, "link": 2, "replace": 1}
 """Those and what is tried again, or is the hint's and best-effort."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize(
     ("call", "number"),

@@ -278,6 +278,7 @@ def tensors(draw: st.DrawFn) -> tuple[tl.SampleType, Any]:
     return one, st.none() | value if nullable else value
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=25)
 def test_any_dataset_reads_the_same(tmp_path_factory, data):

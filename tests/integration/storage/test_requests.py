@@ -346,6 +346,7 @@ def test_one_row_of_a_raw_chunk_reads_its_block_and_not_the_chunk(store):
     assert store.bytes_read <= 64 << 10
 
 
+@pytest.mark.slow
 def test_a_thousand_tensors_commit_a_row_in_two_puts_and_open_in_three_round_trips(store):
     """Test 48: a schema above 32 KiB lies in a page; the entry stays small."""
     schema = {f"group/tensor-{n:04}": "int64" for n in range(1000)}

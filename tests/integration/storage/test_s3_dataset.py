@@ -81,6 +81,7 @@ def test_what_was_committed_is_read_by_another_handle(dataset, url, options):
     assert len(opened.query("WHERE label = 'dog' AND x BETWEEN 0 AND 9")) == 5
 
 
+@pytest.mark.slow
 def test_branches_tags_and_older_versions(dataset, url, options):
     dataset.tag("v1")
     fix = dataset.branch("fix", at="v1")
@@ -101,6 +102,7 @@ def test_branches_tags_and_older_versions(dataset, url, options):
         opened.tag("v1")
 
 
+@pytest.mark.slow
 def test_of_two_updates_of_one_cell_exactly_one_conflicts(dataset, url, options):
     other = tl.open(url, storage_options=options)
     dataset["x"][3] = 30
@@ -114,6 +116,7 @@ def test_of_two_updates_of_one_cell_exactly_one_conflicts(dataset, url, options)
     dataset.discard()
 
 
+@pytest.mark.slow
 def test_appends_of_threads_and_processes_are_all_there(url, options):
     tl.create(url, {"writer": "int64", "n": "int64"}, storage_options=options).close()
     process = fork_server().Process(target=append_rows, args=(url, options, 0, COMMITS))
@@ -131,6 +134,7 @@ def test_appends_of_threads_and_processes_are_all_there(url, options):
         assert n[writer == one].tolist() == list(range(COMMITS))
 
 
+@pytest.mark.slow
 def test_a_large_commit_is_sent_in_packs(url, options):
     dataset = tl.create(url, {"a": tl.Array("uint8", shape=(1 << 20,))}, storage_options=options)
     for start in range(0, 80, 8):
@@ -144,6 +148,7 @@ def test_a_large_commit_is_sent_in_packs(url, options):
     assert [int(opened["a"][row, 7]) for row in (0, 40, 79)] == [0, 40, 79]
 
 
+@pytest.mark.slow
 def test_datasets_are_found_listed_and_deleted(dataset, url, options):
     assert tl.exists(url, storage_options=options)
     bucket = url.rpartition("/")[0]
@@ -164,6 +169,7 @@ def test_a_bucket_that_is_not_there_is_reported(s3, options):
         tl.open("s3://no-such-bucket/lake", storage_options=options)
 
 
+@pytest.mark.slow
 def test_a_collection_takes_nothing_that_is_young_and_commits_go_on(dataset, url, options):
     """Dates of a listing and of a single object are of one clock, in whole seconds."""
     dataset.extend(columns(0, 10))
@@ -179,6 +185,7 @@ def test_a_collection_takes_nothing_that_is_young_and_commits_go_on(dataset, url
     assert len(tl.open(url, storage_options=options)) == len(dataset)
 
 
+@pytest.mark.slow
 def test_lines_of_a_bucket_are_ingested(s3, options):
     folder = s3.fresh_url()
     lines = b"".join(b'{"n": %d}\n' % n for n in range(3))
@@ -209,6 +216,7 @@ def test_a_clock_that_is_a_year_ahead_hides_no_commit(s3, options, monkeypatch):
     assert [one.object for one in there.check().findings] == ["branches/main/0000000001.json"]
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_behind_is_found_out_and_the_store_asked(s3, options, monkeypatch):
     url = s3.fresh_url()
     tl.create(url, {"x": "int64"}, storage_options=options).close()
@@ -225,6 +233,7 @@ def test_a_clock_that_is_behind_is_found_out_and_the_store_asked(s3, options, mo
     assert tl.open(url, storage_options=options).expire(older_than="1h").given_up == ()
 
 
+@pytest.mark.slow
 def test_a_source_on_s3_is_told_by_its_etag(url, options):
     """Its times are of whole seconds: what is corrected at once has the time of what it was."""
     store, src = open_store(f"{url}/raw", storage_options=options), f"{url}/raw"

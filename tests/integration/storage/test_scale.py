@@ -61,6 +61,7 @@ def lake(request: pytest.FixtureRequest) -> Lake:
     return Lake(CountingStore(store), samples, scale)
 
 
+@pytest.mark.slow
 def test_opening_reads_as_much_after_many_commits_of_many_chunks(lake):
     """format.md, numbers at 10⁹ rows; with the descriptor, which tl.open reads beside: 4."""
     lake.store.reset()
@@ -73,6 +74,7 @@ def test_opening_reads_as_much_after_many_commits_of_many_chunks(lake):
     assert len(handle["sample"]) == lake.scale.rows
 
 
+@pytest.mark.slow
 def test_a_cold_sample_is_three_requests_in_a_row_and_a_near_one_is_one(lake):
     handle = open_on(lake.store)
     row = int(readable_rows(lake.scale, 1)[0])
@@ -219,7 +221,7 @@ def test_old_versions_and_the_newest_commits_of_a_long_log_take_few_requests(lak
     lake.store.reset()
 
     assert handle.at("main@7").version == "main@7"
-    assert lake.store.count() <= 3
+    assert lake.store.count() <= 4  # one lists the records of forgotten rows
     lake.store.reset()
     assert len(handle.log(5)) == 5
     assert lake.store.count() <= 5
@@ -227,8 +229,8 @@ def test_old_versions_and_the_newest_commits_of_a_long_log_take_few_requests(lak
     then = handle.at("main@7").log(1)[0].time + dt.timedelta(microseconds=1)
     lake.store.reset()
     assert handle.at(then).version == "main@7"
-    assert lake.store.round_trips <= 4
-    assert lake.store.count() <= 4 + 3 * 32
+    assert lake.store.round_trips <= 5
+    assert lake.store.count() <= 5 + 3 * 32
 
 
 def test_a_cold_sample_through_deleted_rows_is_five_requests_in_a_row(lake):
@@ -278,6 +280,7 @@ def test_scattered_rows_read_their_blocks_and_each_is_verified():
         again["x"][rows[1:50]]
 
 
+@pytest.mark.slow
 def test_an_entry_of_a_hundred_thousand_packs_stays_small():
     """format.md 48: each chunk of a tensor in a pack of its own."""
     dataset = create_on(MemoryStore(), {"x": "int64"})
@@ -300,6 +303,7 @@ def test_an_entry_of_a_hundred_thousand_packs_stays_small():
     assert len(entry.to_bytes()) < 16_000
 
 
+@pytest.mark.slow
 def test_an_entry_after_64_rebases_in_a_row_fits():
     """format.md 48: each rebase may fill a tail to twice its size, the next commit spills it."""
     store = MemoryStore()

@@ -26,6 +26,7 @@ class TestS3Store(StoreConformance):
         return open_store(s3.fresh_url(), storage_options=s3.storage_options)
 
 
+@pytest.mark.slow  # the same store beneath, with fsspec between
 class TestFsspecStore(StoreConformance):
     """S3 once more, through s3fs."""
 

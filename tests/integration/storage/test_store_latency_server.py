@@ -207,6 +207,7 @@ def test_requests_that_come_together_or_in_pieces_are_answered_in_order(server):
     assert (seen.connections, seen.max_in_flight) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_body_that_is_held_back_until_it_may_come_is_asked_for(server):
     address = urlsplit(server.endpoint)
     put = b"PUT /bucket/lake/held HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"

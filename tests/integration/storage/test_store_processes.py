@@ -62,15 +62,18 @@ def race(url: str, *, writers: int, rounds: int, options: dict[str, str] | None 
     assert claimed == found
 
 
+@pytest.mark.slow
 def test_one_of_sixteen_processes_wins_each_name_in_a_folder(tmp_path):
     race(str(tmp_path / "lake"), writers=WRITERS, rounds=50)
 
 
+@pytest.mark.slow
 def test_one_of_four_processes_wins_each_name_in_s3():
     with s3_server() as s3:
         race(s3.fresh_url(), writers=4, rounds=15, options=s3.storage_options)
 
 
+@pytest.mark.slow
 def test_killed_writer_leaves_whole_objects_only(tmp_path):
     script = f"""
 from tensorlake.storage import LocalStore, run
@@ -100,6 +103,7 @@ async def collect(store):
     return [meta async for meta in store.list("")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_used_before", [True, False])
 def test_fork_either_works_or_says_why_not(tmp_path, is_used_before):
     script = f"""
@@ -130,6 +134,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert done.returncode == (11 if is_used_before else 10)
 
 
+@pytest.mark.slow
 def test_process_may_end_right_after_its_last_request(tmp_path):
     script = """
 import sys

@@ -73,6 +73,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(STEPS)
 @settings(max_examples=8)
 def test_zarr_reads_what_the_sdk_reads_after_any_history(steps):

@@ -271,6 +271,7 @@ def test_the_cases_are_of_every_call():
     assert len(CASES) > 8000
 
 
+@pytest.mark.slow
 def test_odd_values_raise_only_errors_of_the_tree():
     failures = [failed for case in CASES[::EVERY] if (failed := outcome(case))]
 

@@ -69,6 +69,13 @@ CONDITIONS = {
     "MATCH(word, 'É') AND word != 'a'": lambda row: "é" in words(row),
     "NOT MATCH(word, 'ab')": lambda row: row["word"] is not None and "ab" not in words(row),
     "word IS NOT NULL": lambda row: row["word"] is not None,
+    "count = 1 OR word = 'ab'": lambda row: row["count"] == 1 or row["word"] == "ab",
+    "MATCH(word, 'a') OR label = 'cow' OR price > 1": lambda row: (
+        "a" in words(row) or row["label"] == 2 or (row["price"] is not None and row["price"] > 1)
+    ),
+    "(count < 0 OR flag) AND NOT (label = 'ant' OR price = 0)": lambda row: (
+        (row["count"] < 0 or row["flag"]) and row["label"] != 0 and row["price"] not in (None, 0)
+    ),
     "CONTAINS(tags, 'new')": lambda row: "new" in row["tags"],
     "CONTAINS(tags, 'new') AND CONTAINS(tags, 'x')": lambda row: {"new", "x"} <= set(row["tags"]),
 }
@@ -206,6 +213,7 @@ class Datasets:
                 dataset.restore(dataset.log()[-1].version)
 
 
+@pytest.mark.slow
 @given(st.lists(rows, min_size=1, max_size=8), steps)
 @examples(8, deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=PHASES)
 def test_answers_are_those_of_all_rows(first, steps):

@@ -172,6 +172,7 @@ def came_back(ds, kind, folder, url):
     return getattr(tl.ingest, kind)(path, url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arrow", "pandas", "parquet", "csv", "jsonl", "webdataset"])
 def test_what_goes_out_comes_back_equal_or_is_refused_by_name(tmp_path, kind):
     @examples(10, database=None)
@@ -206,6 +207,7 @@ def test_what_goes_out_comes_back_equal_or_is_refused_by_name(tmp_path, kind):
     check()
 
 
+@pytest.mark.slow
 @examples(15)
 @given(
     st.lists(

@@ -79,6 +79,7 @@ def known(blob, verify):
     }
 
 
+@pytest.mark.slow
 @given(columns(), CODECS)
 def test_a_chunk_gives_back_the_samples(case, codecs):
     sample_type, samples, column = case

@@ -148,6 +148,7 @@ def test_the_probes_ask_for_nearly_every_byte(objects, probes):
         assert share > (0.6 if path.startswith("packs/") else 0.99), path
 
 
+@pytest.mark.slow
 def test_a_flipped_or_missing_byte_of_a_log_tag_or_descriptor_is_found_or_changes_nothing(
     objects, probes
 ):
@@ -160,6 +161,7 @@ def test_a_flipped_or_missing_byte_of_a_log_tag_or_descriptor_is_found_or_change
         hold(objects, probes, path, some_of(objects[path], FEW))
 
 
+@pytest.mark.slow
 def test_a_flipped_or_missing_byte_of_a_pack_is_found_or_changes_nothing(objects, probes):
     """format.md 19: a small pack, and the largest."""
     packs = sorted(

@@ -150,6 +150,7 @@ steps = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(steps)
 @examples(25)
 def test_tree_of_extents_is_the_array_it_stands_for(steps):

@@ -98,6 +98,7 @@ SEGMENTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "additions"), [(Extents, EXTENTS), (RowIdRuns, RUNS), (RowSegments, SEGMENTS)]
 )

@@ -118,6 +118,7 @@ def model_of_draws(drawn, lengths, length):
     ]
 
 
+@pytest.mark.slow
 @examples(5, deadline=None)
 @given(DOCUMENTS, st.integers(1, 17), st.sampled_from(DRAWN), st.sampled_from([SHUFFLED, {}]))
 def test_documents_drawn_by_weights_are_cut_after_an_epochs_tokens(
@@ -286,6 +287,7 @@ def some():
     return ds
 
 
+@pytest.mark.slow
 @examples(8, deadline=None)
 @pytest.mark.filterwarnings("ignore::tensorlake.errors.ShortBatchWarning")
 @given(

@@ -226,6 +226,7 @@ def test_sources_of_mixes_inside_have_the_product_of_the_shares(tree):
     assert np.allclose(np.array(weights) / sum(weights), [expected[one] for one in range(count)])
 
 
+@pytest.mark.slow
 @examples(20)
 @given(
     st.lists(st.integers(1, 3000), min_size=1, max_size=3, unique=True).map(sorted),

@@ -71,6 +71,7 @@ def order_of(ds, arguments):
     return [row for batch in batches for row in batch["_row"].tolist()]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     DOCUMENTS,
@@ -135,6 +136,7 @@ def model_of_whole(lengths, length, eos):
     return sequences
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     DOCUMENTS,
@@ -155,6 +157,7 @@ def test_whole_documents_are_placed_by_best_fit(lengths, length, eos, shuffle, b
     assert len(loader) == -(-len(expected) // batch_size)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tensorlake.ShortBatchWarning")
 @settings(max_examples=15, deadline=None)
 @given(DOCUMENTS, st.integers(1, 9), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.data())

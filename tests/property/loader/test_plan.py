@@ -57,6 +57,7 @@ def test_a_million_places_of_a_billion_rows_are_found_and_found_again():
     assert np.array_equal(plan.places_of(positions), places)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3000), st.integers(1, 9), st.integers(1, 40), st.integers(1, 60), st.data())
 def test_ranks_of_a_windowed_order_divide_every_batch(n, world, block, batch_size, data):
     order = Order("window", block, data.draw(st.integers(1, 9)))
@@ -157,6 +158,7 @@ def test_dropping_the_last_batch_leaves_only_whole_ones(n, batch_size, world):
     assert len(shares) == n // (batch_size * world)
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 400),
     orders,

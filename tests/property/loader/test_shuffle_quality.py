@@ -67,6 +67,7 @@ def test_every_batch_of_a_window_has_nearly_all_classes():
     assert min(seen) >= 6
 
 
+@pytest.mark.slow
 def test_rows_of_110_kb_stored_by_class_mix_nearly_as_in_a_full_shuffle():
     rows, classes, batch = 1_280_000, 1000, 256
     order = choose_order("window", num_rows=rows, row_nbytes=110_000)

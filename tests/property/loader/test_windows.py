@@ -79,6 +79,7 @@ def seen(batches, size, tail):
 KEYS = st.lists(st.integers(0, 4), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(KEYS, st.fixed_dictionaries(STEPS), TAILS, st.booleans(), st.integers(1, 5))
 def test_windows_of_rows_are_the_models(keys, steps, tail, shuffle, batch_size):
@@ -96,6 +97,7 @@ def test_windows_of_rows_are_the_models(keys, steps, tail, shuffle, batch_size):
         assert shuffle or made == expected
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tensorlake.ShortBatchWarning")
 @settings(max_examples=15, deadline=None)
 @given(KEYS, st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.data())
@@ -145,6 +147,7 @@ def test_ranks_and_resumed_ranks_together_give_each_window_once(keys, step, worl
     assert merged(resumed) == whole[len(begun) :]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.integers(0, 23), min_size=1, max_size=12),

@@ -232,6 +232,7 @@ def stored(name, value):
     return np.reshape(value, (2, 2)) if name == "m" and value is not None else value
 
 
+@pytest.mark.slow
 @examples(80)
 @given(ROWS, EXPRESSIONS)
 def test_an_expression_is_what_python_makes_of_it(rows, expression):

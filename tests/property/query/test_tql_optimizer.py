@@ -173,16 +173,19 @@ of_orders = given(
 of_groups = given(TABLES, CONDITIONS, st.sampled_from(["l", "t", "f", "i, l"]), CONDITIONS)
 
 
+@pytest.mark.slow
 @of_conditions
 def test_a_condition_keeps_what_python_keeps(rows, condition):
     check_condition(rows, condition)
 
 
+@pytest.mark.slow
 @of_orders
 def test_order_and_limit_are_the_same(rows, condition, keys, limit, offset):
     check_order(rows, condition, keys, limit, offset)
 
 
+@pytest.mark.slow
 @of_groups
 def test_groups_are_the_same_and_add_up(rows, condition, keys, counted):
     check_groups(rows, condition, keys, counted)

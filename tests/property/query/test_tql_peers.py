@@ -194,6 +194,7 @@ def check(seeds, count, duckdb):
     return asked
 
 
+@pytest.mark.slow
 def test_questions_have_the_answers_of_duckdb_and_sqlite(duckdb):
     asked = check(range(LAKES), QUESTIONS_A_LAKE, duckdb)
 

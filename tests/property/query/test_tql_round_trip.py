@@ -1,5 +1,6 @@
 """Canonical text says what the tree says: `parse(print_query(query)) == query` for any tree."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,11 +145,13 @@ def test_printing_and_parsing_an_expression_gives_it_back(expr):
     assert print_expr(again) == text
 
 
+@pytest.mark.slow
 @given(QUERIES)
 def test_printing_and_parsing_a_query_gives_it_back(query):
     assert parse(print_query(query)) == query
 
 
+@pytest.mark.slow
 @given(STATEMENTS)
 def test_printing_and_parsing_queries_in_queries_gives_them_back(statement):
     assert parse(print_query(statement)) == statement

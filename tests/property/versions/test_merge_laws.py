@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ def content(ds: Dataset) -> Rows:
     return {row["uid"]: {**row, "label": names[row["label"]]} for row in rows}
 
 
+@pytest.mark.slow
 @FEW
 @given(disjoint_edits())
 def test_merging_disjoint_edits_commutes(pair):

@@ -6,6 +6,7 @@ The oracle is a plain list of rows (format.md 11): what a branch shows after eac
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,6 +108,7 @@ def plain_rows(ds: Dataset) -> list[Row]:
     return rows_of(ds)
 
 
+@pytest.mark.slow
 @examples(6)
 @given(steps)
 def test_optimizing_at_any_moment_of_any_history_changes_nothing(history):

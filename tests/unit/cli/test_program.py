@@ -153,6 +153,7 @@ def test_the_help_of_every_command_has_an_example_that_parses(path, capsys):
         group, arguments = command, [*context.protected_args, *context.args]
 
 
+@pytest.mark.slow
 def test_the_examples_that_only_read_run_as_they_are(run, tmp_path, monkeypatch, pets):
     tl.copy(pets, str(tmp_path / "pets.tl"))
     monkeypatch.chdir(tmp_path)

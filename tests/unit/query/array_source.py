@@ -91,8 +91,8 @@ class ArrayIndex:
     def __init__(self, source: ArraySource, column: str, unindexed: np.ndarray) -> None:
         self.source, self.column, self.unindexed = source, column, unindexed
 
-    def answers(self, op: str) -> bool:
-        return op not in {"nearest", "best"}
+    def answers(self, op: str, path: tuple[str, ...] = ()) -> bool:
+        return not path and op not in {"nearest", "best"}
 
     def rows(self, conditions: Sequence[IndexCondition], most: int) -> np.ndarray | None:
         kind, data = self.source.columns[self.column]

@@ -108,6 +108,7 @@ def chosen(selection: Any) -> list[int]:
     return [int(row) % ROWS for row in listed.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", SELECTIONS, ids=lambda one: str(one)[:30])
 def test_columns_read_the_rows_that_brackets_name(dataset, selection):
     expected = columns()
@@ -132,6 +133,7 @@ def test_columns_read_the_rows_that_brackets_name(dataset, selection):
         assert values == [expected[name][row] for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", SELECTIONS, ids=lambda one: str(one)[:30])
 def test_views_hold_the_rows_that_brackets_name(dataset, selection):
     view = dataset[selection]

@@ -8,10 +8,11 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of, session_of
-from tensorlake.errors import StorageError
+from tensorlake.errors import CorruptionError, StorageError
 from tensorlake.reading import ChunkCache, Reader
 from tensorlake.storage import MemoryStore
 from tensorlake.testing import CountingStore, Fault, FaultyStore
+from tests.support import damage
 from tests.support.handles import create_on, open_on, wait_for_storage
 
 ROWS = 2_000_000
@@ -238,3 +239,52 @@ def test_shapes_of_consecutive_rows_are_those_of_rows_in_any_order():
         assert found.tolist() == expected[first:stop]
     assert reader.shapes("x", np.arange(420)[::-1]).tolist() == expected[::-1]
     assert reader.shapes("x", np.arange(0)).shape == (0, 2)
+
+
+@pytest.fixture(scope="module")
+def scattered() -> tuple[MemoryStore, np.ndarray]:
+    """Raw numbers in the chunks of a tail, beside the same where a row is NULL."""
+    store = MemoryStore()
+    dataset = create_on(
+        store,
+        {
+            "raw": tl.Array("float32", (64,)),
+            "some": tl.Array("float32", (64,), nullable=True),
+        },
+    )
+    numbers = np.random.default_rng(0).random((20_000, 64), np.float32)
+    some: list[object] = [*numbers]
+    some[7] = None
+    dataset.extend({"raw": numbers, "some": some})
+    dataset.commit()
+    return store, numbers
+
+
+def test_scattered_rows_of_raw_numbers_come_with_their_headers(scattered):
+    held, numbers = scattered
+    store = CountingStore(held)
+    handle = open_on(store)
+    rows = [19_999, 5, 4000, 4001, 12_345, 5]
+    store.reset()
+
+    assert np.array_equal(handle["raw"][rows], numbers[rows])
+    assert store.round_trips == 1
+    assert store.bytes_read < 64 << 10
+
+    found = handle["some"].read([19_999, 8, 7], null=0)
+    assert np.array_equal(found, [numbers[19_999], numbers[8], np.zeros(64)])
+
+
+@pytest.mark.parametrize("is_header", [True, False], ids=["header", "part"])
+def test_damage_is_found_in_parts_that_come_with_their_headers(scattered, is_header):
+    held, _ = scattered
+    (key,) = Reader(session_of(open_on(held)).committed).locate("raw", np.array([5])).chunks
+    place = key.offset + (key.header_nbytes // 2 if is_header else key.header_nbytes + 5 * 256)
+    objects = damage.objects_of(held)
+    content = bytearray(objects[key.pack.path])
+    content[place] ^= 1
+    other = MemoryStore()
+    damage.fill(other, {**objects, key.pack.path: bytes(content)})
+
+    with pytest.raises(CorruptionError, match="chunk"):
+        open_on(other)["raw"][[5, 15_000]]

@@ -100,6 +100,7 @@ def check_damage(store: MemoryStore, probes: list[Opening], stride: int) -> int:
     return errors
 
 
+@pytest.mark.slow
 def test_flipped_and_cut_bytes_are_reported_or_change_nothing(store, probes):
     """Tests 19 and 45."""
     assert check_damage(store, probes, STRIDE) > 20

@@ -82,6 +82,7 @@ def places(request, tmp_path_factory) -> dict[str, tuple[Store, np.ndarray]]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codecs", CODECS)
 @pytest.mark.parametrize("rows", SELECTIONS)
 def test_a_selection_equals_that_of_numpy(places, codecs, rows):

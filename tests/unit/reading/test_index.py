@@ -76,6 +76,7 @@ def test_rows_are_found_alike_in_the_tree_and_flat(large):
         assert found.row_in_chunk.tolist() == (rows % ROWS_A_CHUNK).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "stop"), [(0, 1), (123_455, 123_465), (599_985, 600_012), (600_003, 600_050)]
 )
@@ -102,6 +103,7 @@ def test_consecutive_rows_are_left_to_the_tree_until_it_is_flat(large):
     assert (runs, pages.reads) == (None, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "stop"), [(0, 1), (123_455, 123_465), (599_985, 600_012), (600_003, 600_050)]
 )
@@ -117,6 +119,7 @@ def test_consecutive_rows_are_found_by_their_ends_in_the_tree_too(large, start, 
     assert pages.reads <= root.height
 
 
+@pytest.mark.slow
 def test_an_index_of_which_all_runs_are_asked_is_flat_from_then_on(large):
     root, pages = large
     index = ChunkIndex(root, Pages(pages))
@@ -263,6 +266,7 @@ def thinned() -> tuple[Root[RowSegments], CountedPages, np.ndarray]:
     return kept, pages, np.setdiff1d(np.arange(count), gone)
 
 
+@pytest.mark.slow
 def test_rows_of_a_selection_with_deletes_are_mapped_in_the_tree_in_memory_and_as_an_array(thinned):
     root, pages, model = thinned
     row_map = RowMap(root, Pages(pages))
@@ -276,6 +280,7 @@ def test_rows_of_a_selection_with_deletes_are_mapped_in_the_tree_in_memory_and_a
     assert pages.reads == 0
 
 
+@pytest.mark.slow
 def test_one_row_of_a_selection_with_deletes_reads_one_leaf(thinned):
     root, pages, model = thinned
     pages.reads = 0

@@ -42,6 +42,7 @@ def pack_of_chunks(ds) -> tuple[Path, int]:
     return Path(ds.url) / key.pack.path, key.offset + key.header_nbytes
 
 
+@pytest.mark.slow
 def test_scattered_rows_are_those_asked_for_and_only_their_parts_are_read(written, rows):
     with tl.open(str(written), read_only=True) as ds, counted() as tally:
         found = ds["x"][rows]

@@ -13,6 +13,7 @@ export type ClassCount = Schemas["ClassCount"];
 export type ClassCounts = Schemas["ClassCounts"];
 export type Commit = Schemas["CommitInfo"];
 export type DisputedCell = Schemas["DisputedCell"];
+export type DisputedRow = Schemas["DisputedRow"];
 export type Histogram = Schemas["Histogram"];
 export type DatasetInfo = Schemas["DatasetInfo"];
 export type Diff = Schemas["DiffInfo"];
@@ -28,8 +29,18 @@ export type Statistics = Schemas["Statistics"];
 export type Summary = Schemas["Summary"];
 export type TensorInfo = Schemas["TensorInfo"];
 export type Merge = Schemas["MergeRequest"];
+export type LabelIssues = Schemas["LabelIssues"];
 export type Merged = Schemas["Merged"];
 export type WindowInfo = Schemas["WindowInfo"];
+export type MediaInfo = Schemas["MediaInfo"];
+export type PairAxis = Schemas["PairAxis"];
+export type PairStatistics = Schemas["PairStatistics"];
+export type PeaksInfo = Schemas["PeaksInfo"];
+export type Curve = Schemas["Curve"];
+export type RunDetails = Schemas["RunDetails"];
+export type RunInfo = Schemas["RunInfo"];
+export type RunStep = Schemas["RunStep"];
+export type SeenSteps = Schemas["SeenSteps"];
 
 /** RFC 9457, with tensorlake's stable `code` and, for queries, the position in the text. */
 export type Problem = Omit<Schemas["ProblemInfo"], "type">;
@@ -142,6 +153,10 @@ export class Api {
     return ((await answer.json()) as Ref).version;
   }
 
+  async endBranch(name: string, branch: string): Promise<void> {
+    await this.#request(`${path(name)}/branches/${encodeName(branch)}`, { method: "DELETE" });
+  }
+
   /** Publishes changes as one commit, and returns its version; with the same `key` again, that of the first time. */
   async commit(name: string, transaction: Transaction): Promise<string> {
     const answer = await this.#request(`${path(name)}/transactions`, posted<"TransactionRequest">(transaction));
@@ -189,6 +204,16 @@ export class Api {
     return (await answer.json()) as Schemas["SearchResult"];
   }
 
+  /** Rows whose label is likely wrong, by predicted probabilities. */
+  labelIssues(name: string, label: string, probabilities: string, version: string, signal: AbortSignal): Promise<LabelIssues> {
+    return this.#json(`${path(name)}/label-issues/${encodeName(label)}`, { pred_probs: probabilities, version }, { signal });
+  }
+
+  /** Rows that appear twice, by images that look alike or vectors of one direction. */
+  duplicates(name: string, tensor: string, threshold: number | null, version: string, signal: AbortSignal): Promise<Schemas["Duplicates"]> {
+    return this.#json(`${path(name)}/duplicates/${encodeName(tensor)}`, { threshold, version }, { signal });
+  }
+
   /** A result again, by its id. */
   result(name: string, view: string, signal?: AbortSignal): Promise<QueryResult> {
     return this.#json(`${path(name)}/query`, { view, limit: 0 }, { signal });
@@ -197,6 +222,36 @@ export class Api {
   /** The numbers of all rows of a result, as .npz. */
   async rowNumbers(name: string, view: string): Promise<ArrayBuffer> {
     return (await this.#request(`${path(name)}/selection`, posted<"AskedRows">({ view }))).arrayBuffer();
+  }
+
+  /** All training runs that were recorded beside a dataset, page by page. */
+  async runs(name: string, signal?: AbortSignal): Promise<RunInfo[]> {
+    const found: RunInfo[] = [];
+    for (let after: string | null | undefined; after !== null; ) {
+      const page: Schemas["RunList"] = await this.#json(`${path(name)}/runs`, { after }, { signal });
+      found.push(...page.runs);
+      after = page.next;
+    }
+    return found;
+  }
+
+  run(name: string, run: string, signal?: AbortSignal): Promise<RunDetails> {
+    return this.#json(`${path(name)}/runs/${encodeName(run)}`, {}, { signal });
+  }
+
+  /** A metric over the steps of a run, in at most `points` points. */
+  curve(name: string, run: string, metric: string, points: number, signal: AbortSignal): Promise<Curve> {
+    return this.#json(`${path(name)}/runs/${encodeName(run)}/metrics/${encodeName(metric)}`, { points }, { signal });
+  }
+
+  /** The batch of a step: the id of its rows as a result. */
+  step(name: string, run: string, step: number, version: string, signal?: AbortSignal): Promise<RunStep> {
+    return this.#json(`${path(name)}/runs/${encodeName(run)}/steps/${step}`, { version }, { signal });
+  }
+
+  /** The steps whose batches had a row of a version. */
+  seenSteps(name: string, run: string, row: number, version: string, signal: AbortSignal): Promise<SeenSteps> {
+    return this.#json(`${path(name)}/runs/${encodeName(run)}/rows/${row}`, { version }, { signal });
   }
 
   savedViews(name: string): Promise<SavedViews> {
@@ -228,6 +283,11 @@ export class Api {
     return this.#json(`${path(name)}/statistics/${encodeName(tensor)}`, { ...source }, { signal });
   }
 
+  /** Rows by the values of two tensors. */
+  pairStatistics(name: string, [x, y]: readonly [string, string], source: Source, signal: AbortSignal): Promise<PairStatistics> {
+    return this.#json(`${path(name)}/statistics/${encodeName(x)}/by/${encodeName(y)}`, { ...source }, { signal });
+  }
+
   /** Vectors as points of the plane, and by what they are coloured, as .npz. */
   async projection(name: string, tensor: string, version: string, color: string | null, signal: AbortSignal): Promise<ArrayBuffer> {
     const url = this.#url(`${path(name)}/projection/${encodeName(tensor)}`, { version, color });
@@ -245,9 +305,14 @@ export class Api {
 
   /** The window of a deep image, from the address that `sampleUrl` gives. */
   async window(address: string, signal: AbortSignal): Promise<WindowInfo> {
+    return (await (await this.part(address, "window", signal)).json()) as WindowInfo;
+  }
+
+  /** What the server makes of a sample beside its image, from the address that `sampleUrl` gives. */
+  part(address: string, part: string, signal: AbortSignal): Promise<Response> {
     const url = new URL(address);
-    url.pathname += "/window";
-    return (await (await this.#request(url.href, { signal })).json()) as WindowInfo;
+    url.pathname += `/${part}`;
+    return this.#request(url.href, { signal });
   }
 
   /** One sample, from the address that `sampleUrl` gives. */

@@ -252,6 +252,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/datasets/{name}/selection": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Select Rows
+         * @description Return which rows queries select, or the values of their groups, as .npz.
+         */
+        post: operations["select_rows_v1_datasets__name__selection_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/datasets/{name}/query/explain": {
         parameters: {
             query?: never;
@@ -312,20 +332,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/datasets/{name}/selection": {
+    "/v1/datasets/{name}/label-issues/{tensor}": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get?: never;
-        put?: never;
         /**
-         * Select Rows
-         * @description Return which rows queries select, or the values of their groups, as .npz.
+         * Find Label Issues
+         * @description Find rows whose label is likely wrong, by predicted probabilities.
          */
-        post: operations["select_rows_v1_datasets__name__selection_post"];
+        get: operations["find_label_issues_v1_datasets__name__label_issues__tensor__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/duplicates/{tensor}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find Duplicates
+         * @description Find rows that appear twice, or nearly: the method depends on the type of the tensor.
+         */
+        get: operations["find_duplicates_v1_datasets__name__duplicates__tensor__get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -368,6 +408,66 @@ export interface paths {
          * @description Open a saved view as a query's result.
          */
         get: operations["open_saved_v1_datasets__name__views__view__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/tensors/{tensor}/{row}/info": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Info
+         * @description Describe a sample that is read in parts, from its header alone.
+         */
+        get: operations["read_info_v1_datasets__name__tensors__tensor___row__info_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/tensors/{tensor}/{row}/peaks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Peaks
+         * @description Read the outline of a sound, for a waveform.
+         */
+        get: operations["read_peaks_v1_datasets__name__tensors__tensor___row__peaks_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/tensors/{tensor}/{row}/scene": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Scene
+         * @description Read points or triangles: .npz of `xyz`, `origin`, `total`, and `faces`, `rgb`, `value`.
+         */
+        get: operations["read_scene_v1_datasets__name__tensors__tensor___row__scene_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -456,6 +556,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/datasets/{name}/statistics/{tensor}/by/{other}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Pair Statistics
+         * @description Count rows by the values of two tensors: classes, or bars of a histogram, of each.
+         */
+        get: operations["read_pair_statistics_v1_datasets__name__statistics__tensor__by__other__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/datasets/{name}/projection/{tensor}": {
         parameters: {
             query?: never;
@@ -468,6 +588,106 @@ export interface paths {
          * @description Project vectors to the plane: .npz of `xy`, `row`, and `color` where it is asked for.
          */
         get: operations["read_projection_v1_datasets__name__projection__tensor__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Runs
+         * @description List the runs that were recorded beside a dataset, by name.
+         */
+        get: operations["list_runs_v1_datasets__name__runs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Run
+         * @description Describe a run: its config, its metrics, its passes over the rows.
+         */
+        get: operations["read_run_v1_datasets__name__runs__run__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/runs/{run}/metrics/{metric}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Metric
+         * @description Return a metric over steps: lowest, highest and mean value of each point.
+         */
+        get: operations["read_metric_v1_datasets__name__runs__run__metrics__metric__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/runs/{run}/steps/{step}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Step
+         * @description Return the rows of a step's batch, as the id of a result and by their numbers.
+         */
+        get: operations["read_step_v1_datasets__name__runs__run__steps__step__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/datasets/{name}/runs/{run}/rows/{row}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Seen
+         * @description Return the steps whose batches had a row; computed from the order of the run.
+         */
+        get: operations["read_seen_v1_datasets__name__runs__run__rows__row__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -825,6 +1045,35 @@ export interface components {
             exist_ok?: boolean;
         };
         /**
+         * Curve
+         * @description A metric over steps ``start`` to ``stop``: of each point, the steps ``first`` to ``last``.
+         *
+         *     ``low``, ``high`` and ``mean`` are of the finite values of all ranks, null where there is none;
+         *     ``at`` is the step that has the highest, and ``others`` counts values that are not finite.
+         */
+        Curve: {
+            /** Metric */
+            metric: string;
+            /** Start */
+            start: number;
+            /** Stop */
+            stop: number;
+            /** First */
+            first: number[];
+            /** Last */
+            last: number[];
+            /** Low */
+            low: (number | null)[];
+            /** High */
+            high: (number | null)[];
+            /** Mean */
+            mean: (number | null)[];
+            /** At */
+            at: number[];
+            /** Others */
+            others: number[];
+        };
+        /**
          * DatasetInfo
          * @description One version of one dataset.
          */
@@ -904,6 +1153,42 @@ export interface components {
             ours: components["schemas"]["CellValue"] | components["schemas"]["Summary"];
             /** Theirs */
             theirs: components["schemas"]["CellValue"] | components["schemas"]["Summary"];
+        };
+        /**
+         * DisputedRow
+         * @description A row that one branch deleted and the other changed; ``row`` is that of ``version``.
+         */
+        DisputedRow: {
+            /** Row Id */
+            row_id: string;
+            /**
+             * Deleted By
+             * @enum {string}
+             */
+            deleted_by: "ours" | "theirs";
+            /** Version */
+            version: string;
+            /** Row */
+            row: number;
+            /**
+             * Tensors
+             * @description those that the other branch changed
+             */
+            tensors: string[];
+        };
+        /**
+         * Duplicates
+         * @description Rows that appear twice, cluster by cluster, at most 10,000 of ``total``; clusters from 0.
+         */
+        Duplicates: {
+            /** Version */
+            version: string;
+            /** Total */
+            total: number;
+            /** Rows */
+            rows: number[];
+            /** Clusters */
+            clusters: number[];
         };
         /**
          * ExplainRequest
@@ -1007,6 +1292,29 @@ export interface components {
             query: unknown;
         };
         /**
+         * LabelIssues
+         * @description Rows whose label is likely wrong, worst first, at most 10,000 of ``total``.
+         *
+         *     ``given`` and ``suggested`` are codes of classes; ``scores`` are 1 minus the probability of the
+         *     given class. ``left_out`` counts rows that have a label, and NaN among their probabilities.
+         */
+        LabelIssues: {
+            /** Version */
+            version: string;
+            /** Total */
+            total: number;
+            /** Rows */
+            rows: number[];
+            /** Scores */
+            scores: number[];
+            /** Given */
+            given: number[];
+            /** Suggested */
+            suggested: number[];
+            /** Left Out */
+            left_out: number;
+        };
+        /**
          * ListedRows
          * @description A batch of rows in an order that only the client has.
          */
@@ -1027,10 +1335,35 @@ export interface components {
             valid?: boolean;
         };
         /**
+         * MediaInfo
+         * @description A sample that is read in parts: what its kind has, null elsewhere.
+         */
+        MediaInfo: {
+            /** Media Type */
+            media_type: string;
+            /** Nbytes */
+            nbytes: number;
+            /** Shape */
+            shape: number[];
+            /** Codec */
+            codec?: string | null;
+            /** Duration S */
+            duration_s?: number | null;
+            /** Rate */
+            rate?: number | null;
+            /** Spacing */
+            spacing?: number[] | null;
+            /** Fields */
+            fields?: string[] | null;
+            /** Faces */
+            faces?: number | null;
+        };
+        /**
          * MergeRequest
          * @description Bring the changes of ``source`` (a branch, or any version) into a branch.
          *
          *     ``decisions`` has, by tensor and row id, whose value a cell gets that both changed;
+         *     ``rows`` whose decision holds for a row that one branch deleted and the other changed;
          *     ``on_conflict`` holds for all others.
          */
         MergeRequest: {
@@ -1055,6 +1388,10 @@ export interface components {
                     [key: string]: "ours" | "theirs";
                 };
             } | null;
+            /** Rows */
+            rows?: {
+                [key: string]: "ours" | "theirs";
+            } | null;
             /**
              * Dry Run
              * @default false
@@ -1065,7 +1402,8 @@ export interface components {
          * Merged
          * @description The result of a merge, or its preview: ``how`` is nothing, fast-forward or merge.
          *
-         *     A preview lists the cells to decide, at most 1,000; ``conflicts`` counts all.
+         *     A preview lists the cells and rows to decide, at most 1,000 of each; ``conflicts`` counts all.
+         *     Cells of tensors that are ``per`` one another are to be decided alike in each row.
          */
         Merged: {
             /** How */
@@ -1089,6 +1427,8 @@ export interface components {
             conflicts: string[];
             /** Disputed */
             disputed: components["schemas"]["DisputedCell"][];
+            /** Disputed Rows */
+            disputed_rows: components["schemas"]["DisputedRow"][];
         };
         /**
          * ObjectInfo
@@ -1126,6 +1466,61 @@ export interface components {
             kind: "tensor" | "class" | "function" | "keyword";
             /** Detail */
             detail: string;
+        };
+        /**
+         * PairAxis
+         * @description One of two tensors: its most frequent ``classes``, or a ``histogram``; the other is null.
+         *
+         *     Classes are those that the most rows hold, in that order; ``classes.distinct`` is the number of
+         *     all.
+         */
+        PairAxis: {
+            /** Tensor */
+            tensor: string;
+            classes: components["schemas"]["ClassCounts"] | null;
+            histogram: components["schemas"]["Histogram"] | null;
+        };
+        /**
+         * PairStatistics
+         * @description ``counts[j][i]`` rows have a value in place i of ``x`` and one in place j of ``y``.
+         *
+         *     A place is a class or a bar. A row that holds many classes is counted in each of them. Rows
+         *     with a NULL, NaN or infinity, and those of classes that are not listed, are in no place.
+         */
+        PairStatistics: {
+            /** Rows */
+            rows: number;
+            /**
+             * Counted
+             * @description rows that were looked at
+             */
+            counted: number;
+            /**
+             * Placed
+             * @description rows that are in one place or more
+             */
+            placed: number;
+            x: components["schemas"]["PairAxis"];
+            y: components["schemas"]["PairAxis"];
+            /** Counts */
+            counts: number[][];
+            /**
+             * Medians
+             * @description of one number by the classes of the other tensor; else null
+             */
+            medians: (number | null)[] | null;
+        };
+        /**
+         * PeaksInfo
+         * @description The outline of a sound: of each stretch the least and the greatest value, ±127 full scale.
+         */
+        PeaksInfo: {
+            /** Low */
+            low: number[];
+            /** High */
+            high: number[];
+            /** Is Sampled */
+            is_sampled: boolean;
         };
         /**
          * QueryRequest
@@ -1237,6 +1632,178 @@ export interface components {
             next: number | null;
             /** Rows */
             rows: components["schemas"]["Row"][];
+        };
+        /**
+         * RunDetails
+         * @description One run, with what its curves and rows can be asked for.
+         */
+        RunDetails: {
+            /** Name */
+            name: string;
+            /**
+             * Status
+             * @description a part was written in the last 90 s; the last pass was completed; it was left before its end; no step was recorded; the record is damaged, or too large
+             * @enum {string}
+             */
+            status: "recording" | "complete" | "unfinished" | "empty" | "unreadable";
+            /**
+             * Version
+             * @description that it began with
+             * @default
+             */
+            version?: string;
+            /**
+             * Started
+             * @description time of the first step
+             */
+            started?: string | null;
+            /**
+             * Updated
+             * @description time of the last step
+             */
+            updated?: string | null;
+            /**
+             * Steps
+             * @default 0
+             */
+            steps?: number;
+            /**
+             * Last
+             * @description the last value of each scalar that was logged
+             */
+            last?: {
+                [key: string]: components["schemas"]["CellValue"];
+            };
+            /** Problem */
+            problem?: string | null;
+            /** Config */
+            config: {
+                [key: string]: unknown;
+            };
+            /**
+             * Metrics
+             * @description scalars; then wait_s and compute_s, in seconds of a step
+             */
+            metrics: string[];
+            /**
+             * Values
+             * @description that were logged for rows
+             */
+            values: string[];
+            /** Passes */
+            passes: components["schemas"]["RunPass"][];
+        };
+        /**
+         * RunInfo
+         * @description One run; of one that cannot be read, its name and the ``problem``.
+         */
+        RunInfo: {
+            /** Name */
+            name: string;
+            /**
+             * Status
+             * @description a part was written in the last 90 s; the last pass was completed; it was left before its end; no step was recorded; the record is damaged, or too large
+             * @enum {string}
+             */
+            status: "recording" | "complete" | "unfinished" | "empty" | "unreadable";
+            /**
+             * Version
+             * @description that it began with
+             * @default
+             */
+            version?: string;
+            /**
+             * Started
+             * @description time of the first step
+             */
+            started?: string | null;
+            /**
+             * Updated
+             * @description time of the last step
+             */
+            updated?: string | null;
+            /**
+             * Steps
+             * @default 0
+             */
+            steps?: number;
+            /**
+             * Last
+             * @description the last value of each scalar that was logged
+             */
+            last?: {
+                [key: string]: components["schemas"]["CellValue"];
+            };
+            /** Problem */
+            problem?: string | null;
+        };
+        /**
+         * RunList
+         * @description Runs in the order of their names; ``next`` is the name to continue after, or None.
+         */
+        RunList: {
+            /** Runs */
+            runs: components["schemas"]["RunInfo"][];
+            /** Next */
+            next: string | null;
+        };
+        /**
+         * RunPass
+         * @description Steps ``start`` to ``stop`` of one pass over the rows; ``stop`` null: no known end.
+         */
+        RunPass: {
+            /** Start */
+            start: number;
+            /** Stop */
+            stop: number | null;
+            /** Epoch */
+            epoch: number;
+            /**
+             * Version
+             * @description that was read
+             */
+            version: string;
+            /** Ranks */
+            ranks: number;
+            /**
+             * Batch Size
+             * @description rows of a batch of all ranks
+             */
+            batch_size: number;
+        };
+        /**
+         * RunStep
+         * @description The batch of a step; ``view`` names its rows as a result, in the order of the batch.
+         *
+         *     The result has a column for each value that was logged of rows at this step.
+         */
+        RunStep: {
+            /** Run */
+            run: string;
+            /** Step */
+            step: number;
+            pass: components["schemas"]["RunPass"];
+            /** Rank */
+            rank: number | null;
+            /** View */
+            view: string;
+            /**
+             * Rows
+             * @description of the version; null where it does not show one
+             */
+            rows: (number | null)[];
+            /**
+             * Scalars
+             * @description logged at the step, by rank 0
+             */
+            scalars: {
+                [key: string]: components["schemas"]["CellValue"];
+            };
+            /**
+             * Columns
+             * @description of the view: values logged of rows
+             */
+            columns: string[];
         };
         /**
          * SaveViewRequest
@@ -1355,6 +1922,16 @@ export interface components {
             explanation: string;
             cost: components["schemas"]["Cost"];
             page: components["schemas"]["RowsPage"];
+        };
+        /**
+         * SeenSteps
+         * @description The last 1,000 of ``total`` steps whose batches had a row, ascending.
+         */
+        SeenSteps: {
+            /** Steps */
+            steps: number[];
+            /** Total */
+            total: number;
         };
         /**
          * SessionRequest
@@ -2733,6 +3310,51 @@ export interface operations {
             };
         };
     };
+    select_rows_v1_datasets__name__selection_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AskedRows"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-npz": unknown;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
     explain_query_v1_datasets__name__query_explain_post: {
         parameters: {
             query?: never;
@@ -2868,21 +3490,24 @@ export interface operations {
             };
         };
     };
-    select_rows_v1_datasets__name__selection_post: {
+    find_label_issues_v1_datasets__name__label_issues__tensor__get: {
         parameters: {
-            query?: never;
+            query: {
+                /** @description a probability for each class */
+                pred_probs: string;
+                /** @description main when left out */
+                version?: string | null;
+            };
             header?: never;
             path: {
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                tensor: string;
             };
             cookie?: never;
         };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["AskedRows"];
-            };
-        };
+        requestBody?: never;
         responses: {
             /** @description Successful Response */
             200: {
@@ -2890,7 +3515,55 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/x-npz": unknown;
+                    "application/json": components["schemas"]["LabelIssues"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    find_duplicates_v1_datasets__name__duplicates__tensor__get: {
+        parameters: {
+            query?: {
+                /** @description bits of an image's hash, or the least similarity of texts or vectors */
+                threshold?: number | null;
+                /** @description main when left out */
+                version?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                tensor: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Duplicates"];
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */
@@ -3044,6 +3717,162 @@ export interface operations {
             };
         };
     };
+    read_info_v1_datasets__name__tensors__tensor___row__info_get: {
+        parameters: {
+            query?: {
+                /** @description main when left out */
+                version?: string | null;
+                /** @description `row` is a position in its result */
+                view?: string | null;
+                /** @description the version must have it */
+                digest?: string | null;
+            };
+            header?: never;
+            path: {
+                row: number;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                tensor: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MediaInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_peaks_v1_datasets__name__tensors__tensor___row__peaks_get: {
+        parameters: {
+            query?: {
+                stretches?: number;
+                /** @description main when left out */
+                version?: string | null;
+                /** @description `row` is a position in its result */
+                view?: string | null;
+                /** @description the version must have it */
+                digest?: string | null;
+            };
+            header?: never;
+            path: {
+                row: number;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                tensor: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeaksInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_scene_v1_datasets__name__tensors__tensor___row__scene_get: {
+        parameters: {
+            query?: {
+                /** @description of points, instead of their colour */
+                field?: string | null;
+                /** @description main when left out */
+                version?: string | null;
+                /** @description `row` is a position in its result */
+                view?: string | null;
+                /** @description the version must have it */
+                digest?: string | null;
+            };
+            header?: never;
+            path: {
+                row: number;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                tensor: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-npz": unknown;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
     read_sample_v1_datasets__name__tensors__tensor___row__get: {
         parameters: {
             query?: {
@@ -3054,8 +3883,10 @@ export interface operations {
                 /** @description the version must have it */
                 digest?: string | null;
                 size?: number | null;
-                /** @description one item of a sequence */
+                /** @description one item of a sequence, a video or a volume */
                 frame?: number | null;
+                /** @description of a volume: across the frames */
+                axis?: number;
                 /** @description of a deep image, which is then drawn: low,high, or auto */
                 window?: string | null;
                 /** @description the stored bytes, to download */
@@ -3244,6 +4075,56 @@ export interface operations {
             };
         };
     };
+    read_pair_statistics_v1_datasets__name__statistics__tensor__by__other__get: {
+        parameters: {
+            query?: {
+                /** @description main when left out */
+                version?: string | null;
+                /** @description id of a query's result */
+                view?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                tensor: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                other: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PairStatistics"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
     read_projection_v1_datasets__name__projection__tensor__get: {
         parameters: {
             query?: {
@@ -3270,6 +4151,240 @@ export interface operations {
                 };
                 content: {
                     "application/x-npz": unknown;
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    list_runs_v1_datasets__name__runs_get: {
+        parameters: {
+            query?: {
+                /** @description the name to continue after */
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunList"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_run_v1_datasets__name__runs__run__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetails"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_metric_v1_datasets__name__runs__run__metrics__metric__get: {
+        parameters: {
+            query?: {
+                start?: number;
+                stop?: number | null;
+                points?: number;
+            };
+            header?: never;
+            path: {
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                run: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                metric: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Curve"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_step_v1_datasets__name__runs__run__steps__step__get: {
+        parameters: {
+            query?: {
+                /** @description whose rows are listed; main when left out */
+                version?: string | null;
+                /** @description all when left out */
+                rank?: number | null;
+            };
+            header?: never;
+            path: {
+                step: number;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunStep"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+            /** @description what went wrong, as RFC 9457 problem JSON */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemInfo"];
+                };
+            };
+        };
+    };
+    read_seen_v1_datasets__name__runs__run__rows__row__get: {
+        parameters: {
+            query?: {
+                /** @description whose rows are listed; main when left out */
+                version?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description of the version */
+                row: number;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeenSteps"];
                 };
             };
             /** @description what went wrong, as RFC 9457 problem JSON */

@@ -12,6 +12,7 @@ export type Action =
   | { kind: "diff" }
   | { kind: "theme" }
   | { kind: "map" }
+  | { kind: "runs" }
   | { kind: "zoom"; step: 1 | -1 }
   | { kind: "pan"; x: number; y: number }
   | { kind: "whole" }
@@ -25,8 +26,8 @@ export type Action =
   | { kind: "close" };
 
 export const KEYS: { keys: string[]; what: string; action: Action }[] = [
-  { keys: ["j", "ArrowRight"], what: "next row", action: { kind: "move", step: "next" } },
-  { keys: ["k", "ArrowLeft"], what: "previous row", action: { kind: "move", step: "previous" } },
+  { keys: ["j", "ArrowRight"], what: "next row; → in the batch of a step: the next step", action: { kind: "move", step: "next" } },
+  { keys: ["k", "ArrowLeft"], what: "previous row; ← in the batch of a step: the step before", action: { kind: "move", step: "previous" } },
   { keys: ["ArrowDown"], what: "down one line", action: { kind: "move", step: "down" } },
   { keys: ["ArrowUp"], what: "up one line", action: { kind: "move", step: "up" } },
   { keys: ["PageDown"], what: "down one screen", action: { kind: "move", step: "page-down" } },
@@ -42,19 +43,20 @@ export const KEYS: { keys: string[]; what: string; action: Action }[] = [
   { keys: ["]"], what: "fold or unfold the selected row", action: { kind: "fold", side: "right" } },
   { keys: ["o"], what: "show or hide overlays", action: { kind: "overlays" } },
   { keys: ["m"], what: "show rows as a map of their vectors, or as before", action: { kind: "map" } },
+  { keys: ["r"], what: "show training runs, or rows as before", action: { kind: "runs" } },
   { keys: ["d"], what: "show or hide differences from the compared version", action: { kind: "diff" } },
   { keys: ["+", "="], what: "larger images, or zoom in", action: { kind: "zoom", step: 1 } },
   { keys: ["-"], what: "smaller images, or zoom out", action: { kind: "zoom", step: -1 } },
-  { keys: ["Shift+ArrowLeft"], what: "pan left", action: { kind: "pan", x: -1, y: 0 } },
-  { keys: ["Shift+ArrowRight"], what: "pan right", action: { kind: "pan", x: 1, y: 0 } },
+  { keys: ["Shift+ArrowLeft"], what: "pan left, or turn a scene", action: { kind: "pan", x: -1, y: 0 } },
+  { keys: ["Shift+ArrowRight"], what: "pan right, or turn a scene", action: { kind: "pan", x: 1, y: 0 } },
   { keys: ["Shift+ArrowUp"], what: "pan up", action: { kind: "pan", x: 0, y: -1 } },
   { keys: ["Shift+ArrowDown"], what: "pan down", action: { kind: "pan", x: 0, y: 1 } },
   { keys: ["0"], what: "fit the image", action: { kind: "whole" } },
   { keys: ["e"], what: "edit boxes, polygons and keypoints in the detail view, or not", action: { kind: "edit" } },
   { keys: ["s"], what: "select rows similar to this one; in the detail view, side by side or one view", action: { kind: "turn" } },
-  { keys: [" "], what: "play or pause frames", action: { kind: "play" } },
-  { keys: [","], what: "previous frame", action: { kind: "frame", by: -1 } },
-  { keys: ["."], what: "next frame", action: { kind: "frame", by: 1 } },
+  { keys: [" "], what: "play or pause frames, audio or video", action: { kind: "play" } },
+  { keys: [","], what: "previous frame, or a second of audio back", action: { kind: "frame", by: -1 } },
+  { keys: ["."], what: "next frame, or a second of audio on", action: { kind: "frame", by: 1 } },
   { keys: ["t"], what: "light or dark theme", action: { kind: "theme" } },
   { keys: ["?"], what: "keyboard shortcuts", action: { kind: "help" } },
   { keys: ["Escape"], what: "close, or leave the query", action: { kind: "close" } },

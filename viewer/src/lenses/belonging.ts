@@ -1,6 +1,7 @@
 /** Labels and scores that belong to the objects of a tensor. */
 import type { Row, TensorInfo } from "../api/client";
 import type { ClassTable } from "../classes/class-table";
+import { isMedia } from "./media";
 import { isFrames } from "./sequence";
 
 const SCORE_NAME = /score|conf|prob/i;
@@ -22,7 +23,7 @@ export function isPredicted(tensor: TensorInfo): boolean {
  */
 export function imageOf(tensor: TensorInfo, tensors: readonly TensorInfo[]): string | null {
   if (tensor.of != null) return tensor.of;
-  const images = tensors.filter((one) => one.picture && !isFrames(one));
+  const images = tensors.filter((one) => one.picture && !isFrames(one) && !isMedia(one));
   const words = tensor.name.toLowerCase().split(/[^a-z0-9]+/);
   const named = images.filter((image) => words.join("_").includes(image.name.toLowerCase().replace(/[^a-z0-9]+/g, "_")));
   const [longest] = named.sort((a, b) => b.name.length - a.name.length);

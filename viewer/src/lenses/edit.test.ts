@@ -36,8 +36,24 @@ test("a box stays inside the image, and one that was outside may come back", () 
   expect(edit("bbox", null, { kind: "add", points: [[-5, -5], [999, 999]] }, "xyxy")).toEqual([[0, 0, 160, 120]]);
 });
 
-test("a value that is not all numbers, or only a summary, is not edited", () => {
-  expect(edit("bbox", [["NaN", 0, 1, 1], [0, 0, 1, 1]], { kind: "remove", object: 1 })).toBeUndefined();
+test("damaged boxes go, move and are mended; the others keep their numbers", () => {
+  const value = [[100, 90, 20, 10], ["NaN", 0, 10, "-Infinity"], [0, 0, 0, 0]];
+  const mended = (object: number) => edit("bbox", value, { kind: "mend", object }, "xyxy") as number[][];
+
+  expect(edit("bbox", value, { kind: "remove", object: 0 }, "xyxy")).toEqual(value.slice(1));
+  expect(mended(0)).toEqual([[20, 10, 100, 90], ...value.slice(1)]);
+  expect(mended(1)[1]).toEqual([0, 0, 10, 1]);
+  expect(mended(2)[2]).toEqual([0, 0, 1, 1]);
+  expect((edit("bbox", value, { kind: "move", object: 0, by: [1, 2] }, "xyxy") as number[][])[0]).toEqual([21, 12, 101, 92]);
+  expect((edit("bbox", value, { kind: "drag", object: 2, handle: 4, to: [5, 0] }, "xyxy") as number[][])[2]).toEqual([0, 0, 5, 0]);
+  expect(edit("bbox", [[0, 0, 5, 5]], { kind: "drag", object: 0, handle: 4, to: [5, 0] }, "xyxy")).toBeUndefined();
+  for (const format of ["xywh", "cxcywh", "cxcywhn"]) {
+    expect((edit("bbox", [["NaN", "NaN", "NaN", "NaN"]], { kind: "mend", object: 0 }, format) as number[][]).flat()).toEqual((edit("bbox", [], { kind: "add", points: [[0, 0], [160, 120]] }, format) as number[][]).flat());
+  }
+});
+
+test("a value that is no list of boxes, or only a summary, is not edited", () => {
+  expect(edit("bbox", [[null, 0, 1, 1], [0, 0, 1, 1]], { kind: "remove", object: 1 })).toBeUndefined();
   for (const kind of ["polygon", "keypoints"]) expect(edit(kind, { $summary: "bytes", nbytes: 9 }, { kind: "remove", object: 0 })).toBeUndefined();
 });
 

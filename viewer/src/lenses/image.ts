@@ -11,8 +11,7 @@ export const imageLens: Lens = {
   },
   describe(value, tensor) {
     if (!isSummary(value)) return "";
-    const [height, width, channels] = value.shape ?? [];
-    const size = width === undefined ? [] : [`${width} × ${height}${channels === undefined ? "" : ` × ${channels}`}`];
+    const size = (value.shape?.length ?? 0) < 2 ? [] : [(value.shape ?? []).join(" × ")]; // h × w × c, as SHAPE(…) has them
     const codec = codecOf(value.media_type ?? tensor.media_type);
     const parts = [...size, ...(codec === undefined ? [] : [codec])];
     if (typeof value.nbytes === "number") parts.push(formatBytes(value.nbytes));

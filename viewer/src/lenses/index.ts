@@ -2,11 +2,13 @@
 import { isSummary, type TensorInfo } from "../api/client";
 import { arrayLens } from "./array";
 import { bboxLens } from "./bbox";
+import { bbox3dLens } from "./bbox3d";
 import { imageLens } from "./image";
 import { keypointsLens } from "./keypoints";
 import { labelLens } from "./label";
 import type { Lens, Value } from "./lens";
 import { binaryMaskLens, instanceMaskLens, segmentMaskLens } from "./mask";
+import { audioLens, cloudLens, meshLens, videoLens } from "./media";
 import { numberLens } from "./number";
 import { polygonLens } from "./polygon";
 import { isFrames, sequenceLens, volumeLens } from "./sequence";
@@ -17,11 +19,13 @@ export { imageOf, isPredicted, labelsOf } from "./belonging";
 export { handlesOf } from "./handles";
 export { frameCount, isFrames } from "./sequence";
 export { isDeep } from "./image";
-export type { DrawContext, Gesture, Lens, Path, Pixel, Shape, Value } from "./lens";
+export { isMedia, isPlayed } from "./media";
+export type { DrawContext, Gesture, Lens, Path, Pixel, Shape, Solid, Value } from "./lens";
 
 const LENSES: Record<string, Lens> = {
   image: imageLens,
   bbox: bboxLens,
+  bbox_3d: bbox3dLens,
   class_label: labelLens,
   text: textLens,
   json: jsonLens,
@@ -38,6 +42,10 @@ const LENSES: Record<string, Lens> = {
   uuid: uuidLens,
   sequence: sequenceLens,
   volume: volumeLens,
+  audio: audioLens,
+  video: videoLens,
+  point_cloud: cloudLens,
+  mesh: meshLens,
 };
 
 /** Kinds without a lens of their own are shown as arrays: shape and first values. */
@@ -52,7 +60,7 @@ export function describeValue(value: Value | undefined, tensor: TensorInfo): str
   if (value === undefined) return "";
   if (value === null) return "NULL";
   if (isSummary(value) && value.$summary === "error") return value.message ?? "cannot be read";
-  if (isSummary(value) && value.$summary === "media" && !isMask(tensor) && !isFrames(tensor)) return imageLens.describe(value, tensor);
+  if (isSummary(value) && value.$summary === "media" && !isMask(tensor) && !isFrames(tensor) && lensOf(tensor).view === undefined) return imageLens.describe(value, tensor);
   return lensOf(tensor).describe(value, tensor);
 }
 

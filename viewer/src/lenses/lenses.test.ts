@@ -32,7 +32,7 @@ test("the tensor list says in two words what a tensor is", () => {
 test("an image is described without decoding it", () => {
   const value = { $summary: "media", media_type: "image/jpeg", nbytes: 148_213, shape: [426, 640, 3] } as const;
 
-  expect(describeValue({ ...value, shape: [...value.shape] }, tensor("image"))).toBe("640 × 426 × 3, jpeg, 148 kB");
+  expect(describeValue({ ...value, shape: [...value.shape] }, tensor("image"))).toBe("426 × 640 × 3, jpeg, 148 kB");
 });
 
 test("a volume plays its planes as frames", () => {

@@ -27,4 +27,5 @@ export const sequenceLens: Lens = {
 export const volumeLens: Lens = {
   brief: (tensor) => tensor.type,
   describe: (value) => (isSummary(value) ? [(value.shape ?? []).join(" × "), formatBytes(value.nbytes ?? 0)].join(", ") : readText(value)),
+  view: () => import("../players/volume/VolumePlayer.svelte"),
 };

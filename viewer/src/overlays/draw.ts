@@ -106,6 +106,11 @@ function trace(shape: Shape, fit: Fit, paths: Paths): void {
     const points = clockwise(path.points);
     points.forEach(([left, top], i) => (i === 0 ? paths.fill.moveTo(x(left), y(top)) : paths.fill.lineTo(x(left), y(top))));
     paths.fill.closePath();
+  } else if (path.kind === "wires") {
+    for (const [from, to] of path.lines) {
+      paths.lines.moveTo(x(from[0]), y(from[1]));
+      paths.lines.lineTo(x(to[0]), y(to[1]));
+    }
   } else if (path.kind === "skeleton") {
     for (const [from, to] of path.bones) {
       const [a, b] = [path.joints[from], path.joints[to]];

@@ -42,6 +42,7 @@ test("under an image stands its count of boxes, else its class", () => {
 
   expect(chooseCaption(row, [image, species, boxes], new Set())).toBe("1 box");
   expect(chooseCaption(row, [image, species, boxes], new Set(["boxes"]))).toBe("dog");
+  expect(chooseCaption({ ...row, loss: 0.5 }, [image, species, { ...species, name: "loss", kind: "scalar", names: null }], new Set(), ["loss"])).toBe("loss 0.5 · dog");
 });
 
 test("a card of text is higher than a card of numbers", () => {

@@ -52,9 +52,18 @@ export function cardHeight(tensors: TensorInfo[], columns: string[], hidden: Rea
   return Math.min(320, Math.max(72, Math.round(40 + 18.5 * lines)));
 }
 
-/** The caption of an image: the count of boxes, else a class name, else a number or text. */
-export function chooseCaption(row: Row, tensors: TensorInfo[], hidden: ReadonlySet<string>): string {
-  const shown = tensors.filter((tensor) => !hidden.has(tensor.name));
+/** The caption of an image: the count of boxes, else a class name, else a number or text; values of `first` before it. */
+export function chooseCaption(row: Row, tensors: TensorInfo[], hidden: ReadonlySet<string>, first: readonly string[] = []): string {
+  const visible = tensors.filter((tensor) => !hidden.has(tensor.name));
+  const valued = visible.filter(({ name }) => first.includes(name)).flatMap((tensor) => {
+    const text = captionOf(row[tensor.name], tensor);
+    return text === null ? [] : `${tensor.name} ${text}`;
+  });
+  const shown = visible.filter(({ name }) => !first.includes(name));
+  return [...valued, captionOfKind(row, shown)].filter((text) => text !== "").join(" · ");
+}
+
+function captionOfKind(row: Row, shown: readonly TensorInfo[]): string {
   const order = ["bbox", "polygon", "class_label", "scalar", "text"];
   for (const kind of order) {
     for (const tensor of shown) {

@@ -4,6 +4,8 @@
  * All sequences of a row play together, by one number. The next frame follows once the current one is visible: a slow
  * connection plays slower, and skips nothing.
  */
+import type { Player } from "../players/player";
+
 const FRAME_MS = 100;
 
 export class Playback {
@@ -12,6 +14,12 @@ export class Playback {
   /** The frames of the longest sequence of the row; 0 without sequences. */
   count = $state(0);
   #timer: ReturnType<typeof setTimeout> | null = null;
+  #players = $state.raw<readonly Player[]>([]);
+
+  /** The player that keys are for: the last one that was opened. */
+  get player(): Player | null {
+    return this.#players.at(-1) ?? null;
+  }
 
   /** `onRest` is called with the frame at which it rests. */
   constructor(readonly onRest: (frame: number) => void) {}
@@ -23,7 +31,14 @@ export class Playback {
     this.frame = Math.min(frame, Math.max(0, count - 1));
   }
 
+  /** Lends the keys to a player until the returned function is called. */
+  lend(player: Player): () => void {
+    this.#players = [...this.#players, player];
+    return () => (this.#players = this.#players.filter((one) => one !== player));
+  }
+
   toggle(): void {
+    if (this.player?.play !== undefined) return this.player.play();
     if (this.isPlaying) {
       this.#stop();
       this.onRest(this.frame);
@@ -34,6 +49,7 @@ export class Playback {
   }
 
   step(by: number): void {
+    if (this.player?.step !== undefined) return this.player.step(by);
     this.show(this.frame + by);
   }
 

@@ -7,10 +7,14 @@ const place: Place = {
   at: "main@12",
   tql: "WHERE label = 'cat' AND x > 1",
   saved: null, selected: null,
+  runs: ["first/a", "second"],
+  metrics: ["train/loss", "acc"],
+  step: null,
   row: 160,
   first: 144,
   hidden: ["masks", "clip"],
   counted: ["boxes", "pose/score"],
+  pair: ["label", "a:b,c"],
   off: [3],
   opacity: 0.8,
   zoom: 2,
@@ -30,7 +34,7 @@ const place: Place = {
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, row: null, first: null, hidden: [], counted: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, vector: null, color: null, look: false, side: false, label: null, edit: false, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, runs: [], metrics: [], step: null, row: null, first: null, hidden: [], counted: null, pair: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, vector: null, color: null, look: false, side: false, label: null, edit: false, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);
@@ -83,4 +87,13 @@ test("a link to edit a row opens its detail view, and keeps how the rows are sho
 
   expect(readPlace(new URL("http://127.0.0.1:8300/pets?mode=edit&row=3"), root)).toMatchObject({ edit: true, look: true, layout: null });
   for (const place of [edited, { ...edited, look: false }]) expect(readPlace(writePlace(place, root), root)).toEqual(place);
+});
+
+test("a link to a step shows its batch, and keeps how the rows are shown", () => {
+  const step = { ...defaults, dataset: "pets", runs: ["first/a"], step: 41_200 };
+
+  expect(writePlace(step, root).search).toBe("?run=first%2Fa&step=41200&mode=step");
+  for (const layout of [null, "table"] as const) expect(readPlace(writePlace({ ...step, layout }, root), root)).toEqual({ ...step, layout });
+  expect(readPlace(new URL("http://127.0.0.1:8300/pets?mode=step&step=3"), root)).toEqual({ ...defaults, dataset: "pets" }); // of no run
+  expect(readPlace(new URL("http://127.0.0.1:8300/pets?mode=step&run=a&step=-1"), root).step).toBeNull();
 });

@@ -8,9 +8,10 @@
 
 import { encodeName } from "../api/client";
 
-export type Layout = "grid" | "table" | "map";
-const MODES: Readonly<Record<string, Layout>> = { rows: "grid", table: "table", map: "map", grid: "grid" }; // "grid" in older links
+export type Layout = "grid" | "table" | "map" | "mistakes" | "duplicates" | "runs";
+const MODES: Readonly<Record<string, Layout>> = { rows: "grid", table: "table", map: "map", mistakes: "mistakes", duplicates: "duplicates", runs: "runs", grid: "grid" }; // "grid" in older links
 const EDIT = "edit";
+const STEP = "step";
 
 export interface Place {
   dataset: string | null;
@@ -21,6 +22,12 @@ export interface Place {
   saved: string | null;
   /** The id of rows that were selected one by one, which are shown instead. */
   selected: string | null;
+  /** Training runs whose curves are shown; empty for the newest. */
+  runs: readonly string[];
+  /** The metrics of these curves; empty for the first. */
+  metrics: readonly string[];
+  /** A step of the first of these runs, the rows of whose batch are shown; null for none. */
+  step: number | null;
   /** Position of the selected row in the current rows. */
   row: number | null;
   /** Position of the first row in sight; null for the top, or where the selected row is in sight. */
@@ -33,6 +40,8 @@ export interface Place {
   hidden: string[];
   /** Tensors whose statistics are shown; null for the default. */
   counted: string[] | null;
+  /** Two tensors by whose values rows are counted; null for none. */
+  pair: readonly [string, string] | null;
   /** Classes whose overlays are hidden. */
   off: number[];
   /** Opacity of fills, 0 to 1. */
@@ -78,6 +87,8 @@ export function readPlace(url: URL, root: URL): Place {
   const mode = url.searchParams.get("mode") ?? url.searchParams.get("layout") ?? "";
   const change = url.searchParams.get("change") ?? "";
   const frame = url.searchParams.get("frame") ?? "";
+  const runs = url.searchParams.getAll("run").filter((name) => name !== "");
+  const step = url.searchParams.get("step") ?? "";
   const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
   return {
     dataset: inside === "" ? null : decodeName(decodeURIComponent(inside)),
@@ -85,13 +96,17 @@ export function readPlace(url: URL, root: URL): Place {
     tql: url.searchParams.get("q") ?? "",
     saved,
     selected: url.searchParams.get("q") || saved !== null ? null : url.searchParams.get("sel") || null,
+    runs,
+    metrics: url.searchParams.getAll("metric").filter((name) => name !== ""),
+    step: runs.length > 0 && /^\d{1,15}$/.test(step) ? Number(step) : null,
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     first: /^\d{1,15}$/.test(first) ? Number(first) : null,
-    layout: MODES[mode === EDIT ? (url.searchParams.get("layout") ?? "") : mode] ?? null,
+    layout: MODES[mode === EDIT || mode === STEP ? (url.searchParams.get("layout") ?? "") : mode] ?? null,
     vector: url.searchParams.get("vector") || null,
     color: url.searchParams.get("color"),
     hidden: (url.searchParams.get("hide") ?? "").split(",").filter((name) => name !== ""),
     counted: url.searchParams.get("count")?.split(",").filter((name) => name !== "") ?? null,
+    pair: readPair(url.searchParams.getAll("by")),
     off: (url.searchParams.get("off") ?? "").split(",").filter((code) => /^\d{1,9}$/.test(code)).map(Number),
     opacity: opacity >= 0 && opacity <= 1 ? opacity : OPACITY_DEFAULT,
     zoom: Number.isInteger(zoom) && zoom >= 0 && zoom <= ZOOM_MAX ? zoom : ZOOM_DEFAULT,
@@ -107,6 +122,10 @@ export function readPlace(url: URL, root: URL): Place {
     edit: mode === EDIT,
     look: row !== null && (url.searchParams.get("look") ?? (mode === EDIT ? "1" : "")) === "1",
   };
+}
+
+function readPair([first = "", second = ""]: string[]): Place["pair"] {
+  return first !== "" && second !== "" ? [first, second] : null;
 }
 
 /** `image:low,high`, the smaller number first; nothing for other texts. */
@@ -136,15 +155,19 @@ export function writePlace(place: Place, root: URL): URL {
   set("q", place.tql);
   set("view", place.saved ?? "");
   set("sel", place.selected ?? "");
+  for (const run of place.runs) url.searchParams.append("run", run);
+  for (const metric of place.metrics) url.searchParams.append("metric", metric);
+  set("step", place.step === null ? "" : String(place.step));
   set("row", place.row === null ? "" : String(place.row));
   set("top", place.first === null ? "" : String(place.first));
   const layout = place.layout === "grid" ? "rows" : (place.layout ?? "");
-  set("mode", place.edit ? EDIT : layout);
-  if (place.edit) set("layout", layout);
+  set("mode", place.edit ? EDIT : place.step !== null ? STEP : layout);
+  if (place.edit || place.step !== null) set("layout", layout);
   set("vector", place.vector ?? "");
   if (place.color !== null) url.searchParams.set("color", place.color); // "" is a choice
   set("hide", place.hidden.join(","));
   if (place.counted !== null) url.searchParams.set("count", place.counted.join(",")); // an empty choice is kept
+  for (const name of place.pair ?? []) url.searchParams.append("by", name);
   set("off", place.off.join(","));
   set("opacity", place.opacity === OPACITY_DEFAULT ? "" : String(place.opacity));
   for (const [name, window] of Object.entries(place.windows)) url.searchParams.append("window", `${name}:${window}`);
@@ -155,6 +178,11 @@ export function writePlace(place: Place, root: URL): URL {
   set("side", place.side ? "1" : "");
   set("zoom", place.zoom === ZOOM_DEFAULT ? "" : String(place.zoom));
   return url;
+}
+
+/** The address of a row of a version, among all of its rows. */
+export function addressOfRow(place: Place, root: URL, version: string, row: number): string {
+  return writePlace({ ...place, at: version, row, tql: "", saved: null, selected: null, step: null, first: null, compare: null, diff: null, label: null, edit: false, look: false }, root).href;
 }
 
 /** The page's base URL, which includes the prefix of a proxy. */

@@ -34,6 +34,7 @@ import { Edits } from "./edits/edits.svelte";
 import { KeptSteps } from "./edits/kept-steps";
 import { RowSelection, selectRows } from "./rows/selection.svelte";
 import { Results } from "./rows/results";
+import { batchOf, Runs } from "./runs.svelte";
 import { Refs } from "./versions/refs.svelte";
 import { findRoot, readPlace, takeToken, writePlace, ZOOM_MAX, type Layout, type Place } from "./url";
 
@@ -47,7 +48,7 @@ export interface Shown {
 }
 
 /** All rows, from the top. */
-const ALL_ROWS = { tql: "", saved: null, selected: null, row: null, first: null, look: false } as const;
+const ALL_ROWS = { tql: "", saved: null, selected: null, step: null, row: null, first: null, look: false } as const;
 const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as const;
 
 export class Viewer {
@@ -90,6 +91,7 @@ export class Viewer {
   readonly news = new News(() => this.#following());
   readonly selection = new RowSelection();
   readonly results = new Results(this.api, sessionStorage);
+  readonly runs = new Runs(this.api, () => this.place, (change, how) => this.#go({ ...this.place, ...change }, how));
   readonly playback = new Playback((frame) => this.#put({ ...this.place, frame }, "replace"));
   readonly counts = new Counts();
   palette = $state.raw(new ClassPalette([]));
@@ -211,11 +213,11 @@ export class Viewer {
 
   /** Opens a dataset; null lists all of them. */
   openDataset(dataset: string | null): Promise<void> {
-    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, off: [], windows: {}, label: null, edit: false, image: null, vector: null, color: null, ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, pair: null, off: [], windows: {}, label: null, edit: false, image: null, vector: null, color: null, runs: [], metrics: [], ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {
-    return this.#go({ ...this.place, ...ALL_ROWS, tql: this.place.tql, at }, "push");
+    return this.#go({ ...this.place, ...ALL_ROWS, tql: this.place.tql, step: this.place.step, at }, "push");
   }
 
   /** Runs a query; an empty one shows all rows again. */
@@ -287,8 +289,7 @@ export class Viewer {
 
   /** Keeps the place that was scrolled to in the URL. */
   noteFirst(first: number): void {
-    if (first === (this.place.first ?? 0)) return;
-    this.#put({ ...this.place, first: first === 0 ? null : first }, "replace");
+    if (first !== (this.place.first ?? 0)) this.#put({ ...this.place, first: first === 0 ? null : first }, "replace");
   }
 
   /** Opens the detail view, of a named image or of the one that was chosen before; or closes it. */
@@ -303,8 +304,8 @@ export class Viewer {
     this.#put({ ...this.place, ...how }, "push");
   }
 
-  /** Sets how images are drawn, all of them, so that they can be compared; and the vectors and colours of the map. */
-  draw(how: Partial<Pick<Place, "side" | "opacity" | "windows" | "vector" | "color">>): void {
+  /** Sets how images are drawn, all of them, so that they can be compared; the vectors and colours of the map; what is counted by what. */
+  draw(how: Partial<Pick<Place, "side" | "opacity" | "windows" | "vector" | "color" | "pair">>): void {
     this.#put({ ...this.place, ...how }, "replace");
   }
 
@@ -335,6 +336,7 @@ export class Viewer {
   }
 
   showAs(layout: Layout): void {
+    if (layout === "runs" && this.place.step !== null) return void this.runs.openStep(null);
     this.#put({ ...this.place, layout: layout === chooseLayout(this.tensors) ? null : layout }, "push");
   }
 
@@ -373,14 +375,14 @@ export class Viewer {
   }
 
   /** Goes to another place, reloading only what differs. */
-  async #go(place: Place, how?: "push"): Promise<void> {
+  async #go(place: Place, how?: "push" | "replace"): Promise<void> {
     const before = this.place;
-    if (how === "push") this.#put(place, how);
+    if (how !== undefined) this.#put(place, how);
     else this.place = place;
     if (this.phase === "failed") this.phase = "loading"; // elsewhere than at what failed
     if (place.dataset !== before.dataset || place.at !== before.at) {
       await this.#attempt(() => this.#load());
-    } else if (place.tql !== before.tql || place.saved !== before.saved || place.selected !== before.selected) {
+    } else if (place.tql !== before.tql || place.saved !== before.saved || place.selected !== before.selected || batchOf(place) !== batchOf(before)) {
       await this.#attempt(() => this.#query());
     }
     if (place.compare !== before.compare) await this.#beside(() => this.#compare());
@@ -396,6 +398,7 @@ export class Viewer {
     this.counts.clear();
     this.news.clear();
     this.selection.clear();
+    this.runs.clear();
     this.#sight = new FirstPaint();
     if (dataset === null) return;
     document.title = `${dataset} · tensorlake`;
@@ -424,7 +427,7 @@ export class Viewer {
 
   /** Runs the query of `place`; a version and its rows appear together. */
   async #query(info = this.info): Promise<void> {
-    const { dataset, tql, saved, selected } = this.place;
+    const { dataset, tql, saved, selected, step } = this.place;
     this.queryProblem = null;
     this.#running?.abort();
     if (dataset === null || info === null) return;
@@ -432,7 +435,8 @@ export class Viewer {
     this.#running = running;
     this.isRunning = true;
     try {
-      const result = await this.results.ask(dataset, { tql, saved, selected, version: info.version }, running.signal);
+      const asked = { tql, saved, selected, version: info.version };
+      const result = step !== null ? await this.runs.ask(dataset, info.version, running.signal) : await this.results.ask(dataset, asked, running.signal);
       if (running.signal.aborted) return;
       if (selected !== null && result !== null) this.#put({ ...this.place, selected: result.view }, "replace");
       this.result = result;

@@ -10,18 +10,47 @@ from typing import Protocol, Self
 import numpy as np
 
 from tensorlake_query.values.memory import charge
-from tensorlake_query.values.source import AnyArray, IntArray, UniformBatch
-from tensorlake_query.values.vectors import Vector, valid_of
+from tensorlake_query.values.source import AnyArray, BoolArray, IntArray, UniformBatch
+from tensorlake_query.values.vectors import Vector
 
 EXACT_FLOATS = 1 << 53  # integers up to here are floats, and so are their sums
 HALF_BITS = 32  # a 64-bit integer is summed in two halves, which 2³¹ rows cannot overflow
 LOW_HALF = (1 << HALF_BITS) - 1
 
 
+class RowGroups:
+    """The groups of some rows, one each; aggregates of the same rows count them once.
+
+    Attributes:
+        of_row: the group of each row.
+        count: how many groups there are, also of other rows.
+    """
+
+    __slots__ = ("_sizes", "count", "of_row")
+
+    def __init__(self, of_row: IntArray, count: int) -> None:
+        self.of_row = of_row
+        self.count = count
+        self._sizes: IntArray | None = None
+
+    @property
+    def sizes(self) -> IntArray:
+        """How many of the rows each group has."""
+        if self._sizes is None:
+            of_row, count = self.of_row, self.count
+            is_one = count == 1  # it has them all
+            self._sizes = np.full(1, len(of_row)) if is_one else np.bincount(of_row, None, count)
+        return self._sizes
+
+    def where(self, chosen: BoolArray) -> "RowGroups":
+        """Return the groups of some of the rows."""
+        return RowGroups(self.of_row[chosen], self.count)
+
+
 class Accumulator(Protocol):
     """An aggregate of each group."""
 
-    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+    def add(self, vector: Vector | None, groups: RowGroups) -> None:
         """Add rows: their values, None where only rows count, and their groups."""
         ...
 
@@ -40,12 +69,12 @@ class Counts:
     def __init__(self) -> None:
         self._counts = np.zeros(0, np.int64)
 
-    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+    def add(self, vector: Vector | None, groups: RowGroups) -> None:
         """Count rows, or the values that are not NULL."""
         if vector is not None and vector.valid is not None:
-            groups = groups[vector.valid]
-        self._counts = _grown(self._counts, num_groups, 0)
-        self._counts += _counted(groups, num_groups)
+            groups = groups.where(vector.valid)
+        self._counts = _grown(self._counts, groups.count, 0)
+        self._counts += groups.sizes
 
     def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
         """Add the counts of another."""
@@ -64,13 +93,13 @@ class Sums:
         self._sums = np.zeros(0)
         self._is_mean = is_mean
 
-    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+    def add(self, vector: Vector | None, groups: RowGroups) -> None:
         """Add values that are not NULL."""
         values, groups = _present(vector, groups)
-        self._counts = _grown(self._counts, num_groups, 0)
-        self._sums = _grown(self._sums, num_groups, 0)
-        self._counts += _counted(groups, num_groups)
-        self._sums += _summed(values, groups, num_groups)
+        self._counts = _grown(self._counts, groups.count, 0)
+        self._sums = _grown(self._sums, groups.count, 0)
+        self._counts += groups.sizes
+        self._sums += _summed(values, groups)
 
     def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
         """Add the sums of another."""
@@ -93,22 +122,22 @@ class IntegerSums:
         self._high = np.zeros(0, np.int64)
         self._low = np.zeros(0, np.int64)
 
-    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+    def add(self, vector: Vector | None, groups: RowGroups) -> None:
         """Add values that are not NULL."""
         values, groups = _present(vector, groups)
-        self._is_filled = _grown(self._is_filled, num_groups, 0)
-        self._high = _grown(self._high, num_groups, 0)
-        self._low = _grown(self._low, num_groups, 0)
-        self._is_filled[groups] = True
+        self._is_filled = _grown(self._is_filled, groups.count, 0)
+        self._high = _grown(self._high, groups.count, 0)
+        self._low = _grown(self._low, groups.count, 0)
+        self._is_filled |= groups.sizes > 0
         if is_exact(values):
-            sums = _summed(values, groups, num_groups).astype(np.int64)
+            sums = _summed(values, groups).astype(np.int64)
             high, low = halves(sums)
             self._high += high
             self._low += low
         else:
             high, low = halves(values)
-            np.add.at(self._high, groups, high)
-            np.add.at(self._low, groups, low)
+            np.add.at(self._high, groups.of_row, high)
+            np.add.at(self._low, groups.of_row, low)
         self._carry()
 
     def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
@@ -154,16 +183,16 @@ class Extremes:
         self._is_filled = np.zeros(0, np.bool_)
         self._ufunc = ufunc
 
-    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+    def add(self, vector: Vector | None, groups: RowGroups) -> None:
         """Compare values that are not NULL with those found before."""
         values, groups = _present(vector, groups)
-        self._values = _grown(self._values, num_groups, 0)
-        self._is_filled = _grown(self._is_filled, num_groups, 0)
-        if num_groups == 1 and len(values):
+        self._values = _grown(self._values, groups.count, 0)
+        self._is_filled = _grown(self._is_filled, groups.count, 0)
+        if groups.count == 1 and len(values):
             found = np.array([self._ufunc.reduce(values)], self._values.dtype)
             places = np.zeros(1, np.int64)
         else:
-            found, places = values, groups
+            found, places = values, groups.of_row
         fresh = ~self._is_filled[places]
         self._values[places[fresh]] = found[fresh]  # any of them: all are compared below
         self._is_filled[places] = True
@@ -172,7 +201,7 @@ class Extremes:
     def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
         """Compare with the extremes of another."""
         extremes = UniformBatch(other._values, other._is_filled)
-        self.add(extremes, groups[: len(other._values)], num_groups)
+        self.add(extremes, RowGroups(groups[: len(other._values)], num_groups))
 
     def result(self) -> Vector:
         """Return the extremes; NULL of no value."""
@@ -193,14 +222,13 @@ class Spreads:
         self._is_root = is_root
         self._is_of_sample = is_of_sample
 
-    def add(self, vector: Vector | None, groups: IntArray, num_groups: int) -> None:
+    def add(self, vector: Vector | None, groups: RowGroups) -> None:
         """Add values that are not NULL."""
         values, groups = _present(vector, groups)
         values = values.astype(np.float64, copy=False)
-        counts = _counted(groups, num_groups)
-        means = _summed(values, groups, num_groups) / np.maximum(counts, 1)
-        squares = _summed((values - means[groups]) ** 2, groups, num_groups)
-        self._combine(counts, means, squares, np.arange(num_groups), num_groups)
+        means = _summed(values, groups) / np.maximum(groups.sizes, 1)
+        squares = _summed((values - means[groups.of_row]) ** 2, groups)
+        self._combine(groups.sizes, means, squares, np.arange(groups.count), groups.count)
 
     def merge(self, other: Self, groups: IntArray, num_groups: int) -> None:
         """Add the rows of another, whose groups are distinct here too."""
@@ -237,18 +265,11 @@ def _merged(mine: AnyArray, theirs: AnyArray, groups: IntArray, num_groups: int)
     return grown
 
 
-def _counted(groups: IntArray, num_groups: int) -> IntArray:
-    """Return how many rows each group has; one group has them all."""
-    if num_groups == 1:
-        return np.full(1, len(groups))
-    return np.bincount(groups, minlength=num_groups)
-
-
-def _summed(values: AnyArray, groups: IntArray, num_groups: int) -> AnyArray:
+def _summed(values: AnyArray, groups: RowGroups) -> AnyArray:
     """Return the sums of groups in float64."""
-    if num_groups == 1:
+    if groups.count == 1:
         return np.full(1, values.sum(dtype=np.float64))
-    return np.bincount(groups, values, num_groups)
+    return np.bincount(groups.of_row, values, groups.count)
 
 
 def halves(values: AnyArray) -> tuple[IntArray, IntArray]:
@@ -261,12 +282,11 @@ def halves(values: AnyArray) -> tuple[IntArray, IntArray]:
     return whole >> HALF_BITS, whole & LOW_HALF
 
 
-def _present(vector: Vector | None, groups: IntArray) -> tuple[AnyArray, IntArray]:
+def _present(vector: Vector | None, groups: RowGroups) -> tuple[AnyArray, RowGroups]:
     assert vector is not None, "only COUNT(*) has no argument"
     if vector.valid is None:
         return vector.values, groups
-    valid = valid_of(vector)
-    return vector.values[valid], groups[valid]
+    return vector.values[vector.valid], groups.where(vector.valid)
 
 
 def is_exact(values: AnyArray) -> bool:

@@ -20,6 +20,7 @@ from tensorlake_query.functions.aggregate.accumulators import (
     Counts,
     Extremes,
     IntegerSums,
+    RowGroups,
     Spreads,
     Sums,
 )
@@ -30,7 +31,14 @@ from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.syntax.printer import print_expr
 from tensorlake_query.values.bound import Bound, show
-from tensorlake_query.values.group_keys import DENSE_MIN, by_group, codes_of, group_rows
+from tensorlake_query.values.group_keys import (
+    DENSE_MIN,
+    by_group,
+    codes_of,
+    group_rows,
+    is_scattered,
+    num_distinct,
+)
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import (
     AnyArray,
@@ -42,11 +50,12 @@ from tensorlake_query.values.source import (
 from tensorlake_query.values.stacks import stacked_type
 from tensorlake_query.values.texts import ranked_texts, texts_of
 from tensorlake_query.values.types import FLOAT, INT, describe, number
-from tensorlake_query.values.vectors import Vector, constant, object_array, take, valid_of
+from tensorlake_query.values.vectors import Vector, constant, object_array, slice_of, take, valid_of
 
 # (values of the rows or None, group of each row, number of groups) → one value a group
 Compute = Callable[[Vector | None, IntArray, int], Vector]
 
+ADDED_ROWS = 1 << 20  # at once: NumPy's `bincount` and `at` let no other thread run meanwhile
 SPARSE = 8  # places of a table of what each group has, a byte each, for each row
 WITHIN_SAMPLE = {
     "SUM": "ARRAY_SUM", "AVG": "ARRAY_MEAN", "MIN": "ARRAY_MIN", "MAX": "ARRAY_MAX",
@@ -156,7 +165,11 @@ def _accumulated(
 
     def at_once(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
         accumulator = accumulate()
-        accumulator.add(vector, groups, num_groups)
+        step = max(ADDED_ROWS, num_groups)
+        for start in range(0, max(len(groups), 1), step):
+            some = RowGroups(groups[start : start + step], num_groups)
+            part = None if vector is None else slice_of(vector, start, start + step)
+            accumulator.add(part, some)
         return accumulator.result()
 
     column_type = replace(column_type, nullable=True)
@@ -223,6 +236,8 @@ def _of_distinct(compute: Compute) -> Compute:
 
 def _count_distinct(vector: Vector | None, groups: IntArray, num_groups: int) -> Vector:
     assert vector is not None, "COUNT(DISTINCT x) has an argument"
+    if num_groups == 1 and isinstance(vector, UniformBatch) and is_scattered(vector.values):
+        return UniformBatch(np.array([num_distinct(present(vector, groups)[0])]))
     codes, count = codes_of(vector)
     groups, codes = (
         (groups, codes) if vector.valid is None else (groups[vector.valid], codes[vector.valid])

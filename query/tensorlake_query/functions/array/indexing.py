@@ -297,7 +297,7 @@ def _bind_member(site: Site, syntax: ast.Index) -> Bound:
         valid = np.array([value is not None for value in found], np.bool_)
         return UniformBatch(object_array(found), valid)
 
-    return site.apply(kernel, JSON, cost=JSON_COST)
+    return site.apply(kernel, JSON, cost=JSON_COST, role="member")
 
 
 def _member(value: object, path: Sequence[object]) -> object:

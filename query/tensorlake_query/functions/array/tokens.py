@@ -5,6 +5,7 @@ those products are added up: (k, d) and (m, d) give one number.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,9 @@ def _bind_maxsim(site: Site) -> Bound:
     dtype = np.result_type(np.float32, *(arg.type.dtype or "float64" for arg in args))
 
     def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:
+        first, second = vectors
+        if isinstance(second, UniformBatch) and not second.values.strides[0] and num_rows:
+            return _of_one_query(as_ragged(first), second, dtype)
         document, query = (as_ragged(vector) for vector in vectors)
         pairs = np.stack([document.shapes[:, 0], query.shapes[:, 0]], axis=1)
         pair_nbytes = 2 * width * (left_nbytes + dtype.itemsize) + ANSWER_NBYTES
@@ -60,6 +64,21 @@ def _bind_maxsim(site: Site) -> Bound:
 
     column_type = number(dtype, nullable=True)
     return site.apply(kernel, column_type, args=args, cost=64.0 * max(width, 1))
+
+
+def _of_one_query(document: RaggedBatch, query: UniformBatch, dtype: np.dtype[Any]) -> Vector:
+    """Compare each row with the same tokens, one of these at a time."""
+    counts, tokens = document.shapes[:, 0], query.values[0].astype(dtype)
+    values = document.values.reshape(-1, tokens.shape[1])
+    charge(values.size * dtype.itemsize + len(values) * ANSWER_NBYTES)
+    values = values.astype(dtype, copy=False)
+    sums, filled = np.zeros(len(counts), dtype), counts > 0
+    starts = starts_of(counts)[filled]
+    for token in tokens if filled.any() else ():
+        sums[filled] += np.maximum.reduceat(np.einsum("ni,i->n", values, token), starts)
+    known = filled & bool(len(tokens))
+    valid = all_valid((document, query))
+    return UniformBatch(sums, known if valid is None else known & valid)
 
 
 FUNCTIONS = (

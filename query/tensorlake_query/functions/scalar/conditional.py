@@ -29,15 +29,23 @@ from tensorlake_query.values.conversions import (
 from tensorlake_query.values.memory import charge
 from tensorlake_query.values.source import BoolArray, ColumnType, UniformBatch
 from tensorlake_query.values.times import is_time
-from tensorlake_query.values.types import CAST_TYPES, JSON, TEXT, describe, is_numeric, number
+from tensorlake_query.values.types import (
+    CAST_TYPES,
+    JSON,
+    TEXT,
+    common_dtype,
+    describe,
+    is_numeric,
+    number,
+)
 from tensorlake_query.values.vectors import (
     Vector,
     concatenated,
-    counts_of,
     made_texts,
     object_array,
     python_values,
     take,
+    to_integers,
     valid_of,
 )
 
@@ -127,14 +135,19 @@ def unified(site: Site, results: Sequence[Bound]) -> tuple[list[Bound], ColumnTy
         shapes = {each.type.shape for each in known}
         if len(shapes) > 1:
             raise site.fail(f"alternatives of different shapes: {', '.join(map(str, shapes))}")
-        dtype = np.result_type(*(each.type.dtype or "float64" for each in known))
+        dtype = common_dtype([each.type for each in known])
+        if dtype is None:
+            raise site.fail(
+                f"no integer type holds both: {_shown_types(known)}",
+                hint="CAST one side to the other's type",
+            )
         column_type = number(dtype, shapes.pop(), nullable=nullable)
     else:
         texts = [as_text(each) for each in known]
         if any(text is None for text in texts):
-            shown = ", ".join(f"{show(each)} is {describe(each.type)}" for each in known)
             raise site.fail(
-                f"alternatives of different kinds: {shown}", hint="CAST them to one type"
+                f"alternatives of different kinds: {_shown_types(known)}",
+                hint="CAST them to one type",
             )
         known = [text for text in texts if text is not None]
         column_type = replace(TEXT, nullable=nullable)
@@ -146,6 +159,10 @@ def unified(site: Site, results: Sequence[Bound]) -> tuple[list[Bound], ColumnTy
         for each in results
     ]
     return merged, column_type
+
+
+def _shown_types(exprs: Sequence[Bound]) -> str:
+    return ", ".join(f"{show(each)} is {describe(each.type)}" for each in exprs)
 
 
 def _are_labels(alternatives: Sequence[Bound]) -> bool:
@@ -200,30 +217,10 @@ def bind_cast(site: Site, type_name: str) -> Bound:
         vector = vectors[0]
         if not loses:
             return replace(vector, values=vector.values.astype(dtype))
-        return _to_integers(vector, dtype)
+        return to_integers(vector, dtype)
 
     column_type = number(dtype, numbers.type.shape, nullable=numbers.type.nullable or loses)
     return site.apply(kernel, column_type, args=(numbers,))
-
-
-def _to_integers(vector: Vector, dtype: np.dtype[np.generic]) -> Vector:
-    """Drop fractions; a row with an element that the integers cannot hold is NULL."""
-    limits = np.iinfo(dtype.name)
-    if vector.values.dtype.kind == "f":
-        whole = np.trunc(vector.values.astype(np.float64))
-        fits = (whole >= float(limits.min)) & (whole < float(limits.max) + 1)
-    else:
-        whole = vector.values
-        fits = (whole >= limits.min) & (whole <= limits.max)
-    values = np.where(fits, whole, 0).astype(dtype)
-    if fits.all():
-        return replace(vector, values=values)
-    if isinstance(vector, UniformBatch):
-        rows = fits.reshape(len(fits), -1).all(axis=1)
-    else:
-        counts = counts_of(vector.shapes)
-        rows = np.bincount(np.repeat(np.arange(len(counts)), counts), ~fits, len(counts)) == 0
-    return replace(vector, values=values, valid=rows & valid_of(vector))
 
 
 def _bind_parse(site: Site, operand: Bound, dtype: np.dtype[np.generic]) -> Bound:

@@ -296,13 +296,16 @@ def required_text(site: Site, expr: Bound) -> Bound:
     """Return an argument as text, or fail saying what it is."""
     result = as_text(expr)
     if result is None or result.type.shape:
-        raise site.fail(f"text is needed, and {show(expr)} is {describe(expr.type)}", at=expr)
+        is_bytes = expr.type.kind == "bytes"
+        hint = "words of each row are found in a column of the type Tags" if is_bytes else ""
+        reason = f"text is needed, and {show(expr)} is {describe(expr.type)}"
+        raise site.fail(reason, at=expr, hint=hint)
     return result
 
 
 def label_code(site: Site, labels: Bound, name: Constant) -> Constant:
     """Return the code of a class name, or fail naming the nearest."""
-    names = labels.type.names or ()
+    names = labels.type.names or labels.type.class_names or ()
     if not isinstance(name.value, str) or not name.value or name.value not in names:
         given = str(name.value)
         names = tuple(one for one in names if one)  # a class that was dropped has the name ""
@@ -338,11 +341,12 @@ def same_kind(site: Site, op: str, left: Bound, right: Bound) -> tuple[Bound, Bo
     if is_time(left.type) or is_time(right.type):
         return same_times(site, left, right)
     kinds = {left.type.kind, right.type.kind}
-    if kinds == {"label", "text"}:
-        labels, text = (left, right) if left.type.kind == "label" else (right, left)
+    if "text" in kinds and any(map(_has_classes, (left, right))):
+        labels, text = (left, right) if _has_classes(left) else (right, left)
         if isinstance(text, Constant):
             if op not in {"=", "!="}:
-                raise site.fail(f"class names have no order: {op!r} needs a code or LIKE", at=text)
+                others = "a code or LIKE" if labels.type.kind == "label" else "a code"
+                raise site.fail(f"class names have no order: {op!r} needs {others}", at=text)
             code = label_code(site, labels, text)
             return (labels, code) if labels is left else (code, labels)
     elif kinds == {"label"} and left.type.names != right.type.names:
@@ -376,6 +380,11 @@ def same_kind(site: Site, op: str, left: Bound, right: Bound) -> tuple[Bound, Bo
         f"cannot compare {show(left)} ({describe(left.type)}) "
         f"with {show(right)} ({describe(right.type)})"
     )
+
+
+def _has_classes(one: Bound) -> bool:
+    """Whether values are classes: labels, or the codes of a mask that has names."""
+    return one.type.kind == "label" or one.type.class_names is not None
 
 
 def _recoded(left: Bound, right: Bound) -> Bound:

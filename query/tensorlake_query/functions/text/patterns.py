@@ -49,6 +49,12 @@ def bind_like(site: Site, syntax: ast.Like) -> Bound:
     """Bind `text [NOT] LIKE pattern` and its kin; the pattern is known when the query is bound."""
     operand, pattern = required_text(site, site.args[0]), site.args[1]
     form, negated = syntax.form, syntax.negated
+    if not isinstance(pattern, Constant) and pattern.type.kind in {"text", "json"}:
+        raise site.fail(
+            f"the pattern of {form} must be a constant, and {show(pattern)} differs by row",
+            at=pattern,
+            hint=f"write {form} 'a%', or {form} $pattern; CONTAINS(x, y) takes a text of each row",
+        )
     if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
         raise site.fail(
             f"the pattern of {form} must be a text, "

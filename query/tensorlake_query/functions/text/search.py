@@ -14,9 +14,11 @@ from msgspec import Struct
 
 from tensorlake_query.functions.registry import Function, Site
 from tensorlake_query.functions.scalar.operators import TEXT_COST, required_text
+from tensorlake_query.functions.text.matching import ascii_lowered, containing
 from tensorlake_query.values.bound import Bound, Constant, CorpusRef, show
 from tensorlake_query.values.memory import working
-from tensorlake_query.values.source import TextStatistics, UniformBatch
+from tensorlake_query.values.source import BoolArray, TextStatistics, UniformBatch
+from tensorlake_query.values.texts import Texts, texts_of
 from tensorlake_query.values.types import BOOL, FLOAT
 from tensorlake_query.values.vectors import Vector, python_values, valid_of
 
@@ -24,7 +26,9 @@ K1, B = 1.2, 0.75
 WORDS_COST = 16 * TEXT_COST  # a text cut into words, some microseconds
 LONG_TEXT = 1 << 16  # characters
 WORD_NBYTES = 64  # for each character: words may have one
+ASCII_END = 128
 _WORD = re.compile(r"\w+")
+_IS_WORD = np.array([bool(_WORD.fullmatch(chr(byte))) for byte in range(256)])
 
 
 class Corpus(Struct, frozen=True):
@@ -40,12 +44,15 @@ class Corpus(Struct, frozen=True):
         num_texts = total = 0
         texts_with = dict.fromkeys(words, 0)
         for vector in batches:
-            for text, known in zip(python_values(vector.values), valid_of(vector), strict=True):
-                if not known:
-                    continue
+            num_texts += int(np.count_nonzero(valid_of(vector)))
+            texts, rest = texts_of(vector.values), vector.values[valid_of(vector)]
+            if texts is not None:  # a NULL is empty
+                is_plain = ~_has_other_bytes(texts)
+                total += _num_words(texts.take(np.flatnonzero(is_plain)))
+                rest = texts[_may_have_any(texts, words)]
+            for text in python_values(rest):
                 found = words_of(text)
-                num_texts += 1
-                total += len(found)
+                total += len(found) if texts is None or not text.isascii() else 0
                 for word in texts_with.keys() & set(found):
                     texts_with[word] += 1
         return Corpus(num_texts, total / max(num_texts, 1), texts_with)
@@ -66,6 +73,52 @@ def words_of(text: str) -> list[str]:
     """Return the words of a text, without case."""
     with working(len(text) * WORD_NBYTES if len(text) > LONG_TEXT else 0):
         return _WORD.findall(text.casefold())
+
+
+def _may_have_any(texts: Texts, words: Iterable[str]) -> BoolArray:
+    """Return which texts may have one of some words: all others have none.
+
+    Bytes are compared. A text with other characters than ASCII may have any word: the Kelvin
+    sign, folded, is a k.
+    """
+    folded, found = ascii_lowered(texts), _has_other_bytes(texts)
+    for word in words:
+        if word.isascii():
+            found |= containing(folded, word.encode())
+    return found
+
+
+def _may_have_all(texts: Texts, words: Iterable[str]) -> BoolArray:
+    """Return which texts may have all of some words, as `_may_have_any` does."""
+    found = _has_other_bytes(texts)
+    left, rows = ascii_lowered(texts), np.arange(len(texts))
+    for word in sorted(words, key=len, reverse=True):
+        if not word.isascii():
+            return found
+        kept = np.flatnonzero(containing(left, word.encode()))
+        left, rows = left.take(kept), rows[kept]
+    found[rows] = True
+    return found
+
+
+def _has_other_bytes(texts: Texts) -> BoolArray:
+    """Return which texts have characters beyond ASCII."""
+    found = np.zeros(len(texts), np.bool_)
+    if not texts.is_ascii:
+        places = np.flatnonzero(texts.own >= ASCII_END)
+        found[np.searchsorted(texts.offsets - texts.offsets[0], places, "right") - 1] = True
+    return found
+
+
+def _num_words(texts: Texts) -> int:
+    """Return how many words texts of ASCII have."""
+    with working(3 * len(texts.own)):
+        is_word = _IS_WORD[texts.own]
+        goes_on = np.zeros(len(is_word), np.bool_)
+        goes_on[1:] = is_word[:-1]
+        starts = texts.offsets[:-1] - texts.offsets[0]
+        goes_on[starts[starts < len(goes_on)]] = False
+        return int(np.count_nonzero(is_word & ~goes_on))
 
 
 def _wanted(site: Site) -> list[str]:
@@ -91,9 +144,13 @@ def _bind_match(site: Site) -> Bound:
     wanted = frozenset(_wanted(site))
 
     def kernel(vectors: Sequence[Vector], num_rows: int) -> Vector:
-        texts = python_values(vectors[0].values)
-        found = (wanted.issubset(words_of(text)) for text in texts)
-        return UniformBatch(np.fromiter(found, np.bool_, num_rows))
+        found, strings = np.ones(num_rows, np.bool_), vectors[0].values
+        texts = texts_of(strings)
+        if texts is not None:
+            found = _may_have_all(texts, wanted)
+            strings = texts[found]
+        found[found] = [wanted.issubset(words_of(text)) for text in python_values(strings)]
+        return UniformBatch(found)
 
     column_type = replace(BOOL, nullable=operand.type.nullable)
     args = (operand, site.args[1])
@@ -111,7 +168,12 @@ def _bind_bm25(site: Site) -> Bound:
         if corpus is None:
             return UniformBatch(scores)
         idfs = {word: corpus.idf(word) for word in words}
-        for row, text in enumerate(python_values(vectors[0].values)):
+        rows, strings = np.arange(num_rows), vectors[0].values
+        texts = texts_of(strings)
+        if texts is not None:
+            rows = np.flatnonzero(_may_have_any(texts, words))
+            strings = texts[rows]
+        for row, text in zip(rows.tolist(), python_values(strings), strict=True):
             found = words_of(text)
             norm = K1 * (1 - B + B * len(found) / max(corpus.mean_length, 1e-9))
             for word, idf in idfs.items():

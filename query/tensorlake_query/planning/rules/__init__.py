@@ -9,6 +9,7 @@ from tensorlake_query.planning.rules.codes import compare_codes
 from tensorlake_query.planning.rules.filters import order_filters, split_filters
 from tensorlake_query.planning.rules.fold import drop_decided_filters, fold_constants
 from tensorlake_query.planning.rules.indexes import use_indexes
+from tensorlake_query.planning.rules.joins import filter_sides
 from tensorlake_query.planning.rules.reads import read_late
 from tensorlake_query.planning.rules.topk import keep_top_k
 from tensorlake_query.planning.rules.zones import prune_zones
@@ -18,6 +19,7 @@ RULES = (
     split_filters,  # a AND b is two filters
     drop_decided_filters,  # TRUE keeps all, FALSE and NULL keep nothing
     order_filters,  # cheap and selective first
+    filter_sides,  # conditions of one side of a join come before it
     prune_zones,  # skip runs of rows by their bounds
     compare_codes,  # classes as narrow as they are kept
     use_indexes,  # find rows by indexes of the source
@@ -36,6 +38,7 @@ def optimized(plan: Project) -> Project:
 
 
 __all__ = [
-    "RULES", "compare_codes", "drop_decided_filters", "fold_constants", "keep_top_k", "optimized",
-    "order_filters", "prune_zones", "read_late", "split_filters", "use_indexes",
+    "RULES", "compare_codes", "drop_decided_filters", "filter_sides", "fold_constants",
+    "keep_top_k", "optimized", "order_filters", "prune_zones", "read_late",
+    "split_filters", "use_indexes",
 ]  # fmt: skip

@@ -46,7 +46,7 @@ def order_filters(plan: Plan) -> Plan:
 def _split(step: Plan) -> Plan:
     if not isinstance(step, Filter):
         return step
-    conditions = list(_conjuncts(step.predicate))
+    conditions = list(conjuncts(step.predicate))
     if len(conditions) > MAX_FILTERS:
         return step
     result = step.input
@@ -55,10 +55,11 @@ def _split(step: Plan) -> Plan:
     return result
 
 
-def _conjuncts(expr: Bound) -> Iterator[Bound]:
+def conjuncts(expr: Bound) -> Iterator[Bound]:
+    """Yield the conditions that an AND is of."""
     if isinstance(expr, Apply) and expr.role == "and" and not expr.type.shape:
         for arg in expr.args:
-            yield from _conjuncts(arg)
+            yield from conjuncts(arg)
     else:
         yield expr
 

@@ -50,6 +50,7 @@ from tensorlake.types import (
     decode_rows,
     offsets_of,
     pack_runs,
+    untiled,
     widened_column,
     widened_dtype,
 )
@@ -115,6 +116,8 @@ def arrow_type(sample_type: SampleType) -> Arrow:
             return pa.list_(pa.struct([("size", size), ("counts", pa.string())]))
         case Array(dtype=dtype, shape=shape):
             return _nested_type(widened_dtype(dtype), shape)
+        case _ if (plain := untiled(sample_type)) is not sample_type:
+            return arrow_type(plain)
         case _ if sample_type.layout == "encoded":
             is_text = sample_type.query_kind in ("text", "json")
             return pa.string() if is_text else pa.binary()
@@ -153,8 +156,10 @@ def arrow_array(sample_type: SampleType, column: Column) -> Arrow:
             return pa.array([_plain(row) for row in rows], arrow_type(sample_type))
         case _:
             pass
-    if isinstance(sample_type, Array):
+    plain = untiled(sample_type)
+    if isinstance(plain, Array):
         column = sample_type.decode(column, tensor="")  # of tiles
+    sample_type = plain
     if isinstance(column, EncodedColumn):
         kind = arrow_type(sample_type)
         samples = (

@@ -10,7 +10,7 @@ from tensorlake.dataset.write.arrow.columns import arrow_array, arrow_field
 from tensorlake.dataset.write.arrow.values import given_sample
 from tensorlake.dataset.write.frame_columns import written_types
 from tensorlake.errors import InvalidInputError
-from tensorlake.types import Json, holds_floats
+from tensorlake.types import Json, holds_floats, untiled_column
 
 __all__ = ["as_table"]
 
@@ -122,7 +122,7 @@ def _own_columns(frame: Any) -> dict[str, tuple[Arrow, Arrow]]:
             ]
         column = sample_type.convert(values, tensor=str(name), call="tl.ingest.arrow()")
         field = arrow_field(str(name), sample_type)
-        ours[str(name)] = field, arrow_array(sample_type, column)
+        ours[str(name)] = field, arrow_array(sample_type, untiled_column(sample_type, column))
     return ours
 
 

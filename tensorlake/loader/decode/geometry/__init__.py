@@ -4,5 +4,15 @@ from tensorlake.loader.decode.geometry.crop import CenterCrop, RandomResizedCrop
 from tensorlake.loader.decode.geometry.flip import Flip
 from tensorlake.loader.decode.geometry.placement import Area, Placement
 from tensorlake.loader.decode.geometry.resize import Letterbox, Resize
+from tensorlake.loader.decode.geometry.rotate import Rotate90
 
-__all__ = ["Area", "CenterCrop", "Flip", "Letterbox", "Placement", "RandomResizedCrop", "Resize"]
+__all__ = [
+    "Area",
+    "CenterCrop",
+    "Flip",
+    "Letterbox",
+    "Placement",
+    "RandomResizedCrop",
+    "Resize",
+    "Rotate90",
+]

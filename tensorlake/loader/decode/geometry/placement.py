@@ -28,6 +28,12 @@ class Area:
     height: int
     width: int
 
+    @property
+    def region(self) -> tuple[slice, slice]:
+        """The area as indices of an array."""
+        rows = slice(self.top, self.top + self.height)
+        return rows, slice(self.left, self.left + self.width)
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -58,6 +64,12 @@ class Placement:
     def resizes(self) -> bool:
         """Whether pixels are resampled at all."""
         return self.size != (self.crop.height, self.crop.width)
+
+    @property
+    def of_crop(self) -> Placement:
+        """The same placement of an image that is the crop."""
+        size = (self.crop.height, self.crop.width)
+        return replace(self, source=size, crop=Area(0, 0, *size))
 
     def cropped(self, area: Area, *, fill: int = 0) -> Placement:
         """Crop the current placement to an area; pixels beyond the border are ``fill``."""

@@ -14,7 +14,10 @@ from tensorlake.quantities import checked_integer, is_whole_number
 from tensorlake.types import Video
 
 if TYPE_CHECKING:
-    from tensorlake.types import SampleMap, SampleType
+    from collections.abc import Mapping
+
+    from tensorlake.loader.decode.step import Known
+    from tensorlake.types import SampleType
 
 __all__ = ["Clip"]
 
@@ -44,6 +47,8 @@ class Clip(PartStep):
     """
 
     gives_images: ClassVar[bool] = True
+    cuts_others: ClassVar[bool] = True
+    shared_axes: ClassVar[int | None] = 1
 
     frames: int
     stride: int = 1
@@ -73,6 +78,11 @@ class Clip(PartStep):
         check_choice(self, "short", _SHORT)
 
     @property
+    def draws_place(self) -> bool:
+        """Whether clips begin at random."""
+        return self.start == "random"
+
+    @property
     def extent(self) -> int:
         """Frames of the video from the first of a clip to its last."""
         return (self.frames - 1) * self.stride + 1
@@ -87,16 +97,15 @@ class Clip(PartStep):
                 tensor=tensor,
             )
 
+    def check_cut(self, sample_type: SampleType, tensor: str) -> None:
+        """Take any array whose first axis is that of the video's frames."""
+
     def request(
-        self,
-        sample_type: SampleType,
-        sample_map: SampleMap,
-        shape: tuple[int, ...] | None,
-        rng: np.random.Generator,
+        self, sample: Known, rng: np.random.Generator, others: Mapping[str, Known | None]
     ) -> Any:
         """Return the numbers of the frames, as an index."""
-        del sample_type, sample_map
-        count = 0 if shape is None else shape[0]
+        del others
+        count = 0 if sample.shape is None else sample.shape[0]
         if self.short == "error" and count < self.extent:
             raise InvalidInputError(
                 f"Clip of {self.frames} frames, stride {self.stride}, does not fit into a video of"

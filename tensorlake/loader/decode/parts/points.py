@@ -14,7 +14,10 @@ from tensorlake.quantities import checked_integer
 from tensorlake.types import PointCloud, PointRequest, level_counts
 
 if TYPE_CHECKING:
-    from tensorlake.types import SampleMap, SampleType
+    from collections.abc import Mapping
+
+    from tensorlake.loader.decode.step import Known
+    from tensorlake.types import SampleType
 
 __all__ = ["PointSample"]
 
@@ -91,15 +94,11 @@ class PointSample(PartStep):
             )
 
     def request(
-        self,
-        sample_type: SampleType,
-        sample_map: SampleMap,
-        shape: tuple[int, ...] | None,
-        rng: np.random.Generator,
+        self, sample: Known, rng: np.random.Generator, others: Mapping[str, Known | None]
     ) -> Any:
         """Return the numbers of the points, in random order."""
-        del sample_type, sample_map
-        points = 0 if shape is None else shape[0]
+        del others
+        points = 0 if sample.shape is None else sample.shape[0]
         if not points or (points < self.n and self.short == "error"):
             raise InvalidInputError(
                 f"PointSample of {self.n:,} points, from a cloud of {points:,}",

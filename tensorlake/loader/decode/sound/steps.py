@@ -10,6 +10,7 @@ too, so that its borders are not silence.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -25,10 +26,11 @@ from tensorlake.quantities import checked_integer
 from tensorlake.types import Audio, FrameSpan, read_head
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from tensorlake.loader.decode.step import Known
     from tensorlake.types import SampleMap, SampleType
 
 __all__ = ["AudioChunk", "Mel", "Resample", "SoundStep", "SoundSteps", "with_sound"]
@@ -55,12 +57,12 @@ class AudioChunk:
     Attributes:
         seconds: Its length.
         start: "random", "center", or where it starts, in seconds.
-        short: For shorter samples: "keep" their length, or "pad" them with zeros.
+        short: For shorter samples: "keep" their length, "pad" them with zeros, or "error".
     """
 
     seconds: float
     start: ChunkStart = "random"
-    short: Literal["keep", "pad"] = "keep"
+    short: Literal["keep", "pad", "error"] = "keep"
 
     def __post_init__(self) -> None:
         seconds = _checked_number(self.seconds, "AudioChunk: seconds", _MIN_SECONDS)
@@ -68,7 +70,7 @@ class AudioChunk:
         if self.start not in ("random", "center"):
             start = _checked_number(self.start, "AudioChunk: start", 0.0)
             object.__setattr__(self, "start", start)
-        check_choice(self, "short", ("keep", "pad"))
+        check_choice(self, "short", ("keep", "pad", "error"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,15 +232,11 @@ class SoundSteps(PartStep):
             )
 
     def request(
-        self,
-        sample_type: SampleType,
-        sample_map: SampleMap,
-        shape: tuple[int, ...] | None,
-        rng: np.random.Generator,
+        self, sample: Known, rng: np.random.Generator, others: Mapping[str, Known | None]
     ) -> ChunkSpan:
         """Return the frames that the chunk needs."""
-        del sample_type, shape
-        head = read_head(sample_map.head)
+        del others
+        head = read_head(sample.map.head)
         rate = self._rate(head.rate) or head.rate
         self._check_bands(rate)
         try:
@@ -248,6 +246,12 @@ class SoundSteps(PartStep):
             raise InvalidInputError(f"Resample({rate}): {error}\n{advice}") from error
         total = ratio.length(head.frames)
         first, nominal = self._chosen(total, rate, rng)
+        if self._chunk is not None and self._chunk.short == "error" and first + nominal > total:
+            raise InvalidInputError(
+                f"{self._chunk} does not fit into sound of {head.duration:g} s",
+                least=math.ceil((first + nominal) * head.rate / rate),
+                otherwise="short='pad'",
+            )
         last = min(first + nominal, total)
         return ChunkSpan(*ratio.input_span(first, last, head.frames), first, last, nominal)
 
@@ -268,7 +272,7 @@ class SoundSteps(PartStep):
         assert isinstance(sample_type, Audio)
         rate, chunk, mel = self._rate(sample_type.rate), self._chunk, self._mel
         frames = None
-        if chunk is not None and chunk.short == "pad" and rate is not None:
+        if chunk is not None and chunk.short != "keep" and rate is not None:
             frames = max(round(chunk.seconds * rate), 1)
         if mel is None:
             return (frames, sample_type.channels)

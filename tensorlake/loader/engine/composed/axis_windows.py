@@ -17,13 +17,15 @@ import numpy as np
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.column_plan import ROW, VALID, ColumnPlan
-from tensorlake.loader.engine.composed.windows import Steps, Use, WindowUnits
+from tensorlake.loader.engine.composed.window_items import leave_windows_out, window_items
+from tensorlake.loader.engine.composed.window_units import Steps, Use, WindowUnits
 from tensorlake.loader.sources.column_values import row_lengths
 from tensorlake.loader.stages.sample_ranges import SampleRanges
 
 if TYPE_CHECKING:
     from tensorlake.loader.engine.composed.rows import ComposedShare
     from tensorlake.loader.plan.selection import Int64Array
+    from tensorlake.loader.sources.arrangement import Items
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.rows import SelectedRows
 
@@ -44,6 +46,7 @@ class AxisWindows:
 
     made, noun = "cut into windows", "windows"
     is_flat = False
+    place_bits = 0
     growth = 1
 
     @property
@@ -88,6 +91,10 @@ class AxisWindows:
                 )
         return WindowUnits.numbered(rows, arrangement, self.steps, lengths, _ByRow(), f"{first!r}")
 
+    def items(self, rows: SelectedRows, units: WindowUnits) -> Items:
+        """Return the items of a pass over windows."""
+        return window_items(self, rows, units)
+
     def combine(
         self, share: ComposedShare, batch: Mapping[str, Any], slabs: SlabPool
     ) -> dict[str, Any]:
@@ -105,6 +112,10 @@ class AxisWindows:
         if VALID in batch:
             made[VALID] = np.full(share.units, share.valid > 0)
         return made
+
+    def leave_out(self, share: ComposedShare, batch: dict[str, Any]) -> None:
+        """Make holes of the windows that have a row that is left out."""
+        leave_windows_out(share, batch)
 
     def filled(self, share: ComposedShare) -> dict[str, int]:
         """Count nothing: windows have rows, not tokens."""
@@ -132,7 +143,7 @@ class AxisWindows:
                 elements[begin : begin + extent : steps.stride].copy()
                 for begin, extent in zip(begins.tolist(), extents.tolist(), strict=True)
             ]
-        if steps.tail == "drop":  # all have one extent
+        if steps.tail in ("drop", "shift"):  # all have one extent
             whole = elements.reshape(len(use.rows), steps.extent, *shape)
             return whole if steps.stride == 1 else np.ascontiguousarray(whole[:, :: steps.stride])
         index = np.minimum(np.arange(steps.size), use.counts[:, None] - 1) * steps.stride

@@ -108,16 +108,30 @@ class CutSequences:
 
 @dataclass(frozen=True, eq=False)
 class CutEpoch:
-    """The sequences of one epoch (``EpochUnits``)."""
+    """The sequences of one epoch (``EpochUnits``), or of the rest of one.
+
+    Attributes:
+        sequences: How documents are cut.
+        list_documents: Returns the documents, in order.
+        first_place: The first sequence: that of a splice.
+        offset: Tokens of the first document that came before it.
+    """
 
     sequences: CutSequences
     list_documents: Callable[[], Int64Array]
+    first_place: int = 0
+    offset: int = 0
+
+    @property
+    def num_rows(self) -> int:
+        """Number of sequences, those before a splice included."""
+        return self.first_place + -(-self._total // self.sequences.length)
 
     def find(self, places: Int64Array) -> tuple[Int64Array, Parts]:
         """Return the documents that some sequences need, and their parts."""
         ends, length = self._ends, self.sequences.length
-        begin = places * length
-        end = np.minimum(begin + length, self.sequences.total)
+        begin = (places - self.first_place) * length
+        end = np.minimum(begin + length, self._total)
         first = np.searchsorted(ends, begin, "right")
         counts = np.searchsorted(ends, end, "left") - first + 1
         unit = np.repeat(np.arange(len(places)), counts)
@@ -131,6 +145,16 @@ class CutEpoch:
         spans = start, stop, whole
         return Parts.of(unit, positions, spans, has_eos=self.sequences.has_eos)
 
+    def reached(self, place: int) -> tuple[int, int, int]:
+        """Return which document a sequence begins in: its number, position, and tokens before."""
+        token = (place - self.first_place) * self.sequences.length
+        number = int(np.searchsorted(self._ends, token, "right"))
+        if number == len(self._ends):
+            return number, -1, 0
+        position = int(self._positions[number])
+        begin = int(self._ends[number] - self.sequences.lengths[position])
+        return number, position, token - begin
+
     @cached_property
     def _positions(self) -> Int64Array:
         """The documents of the epoch, in its order: one permutation for all batches."""
@@ -139,4 +163,11 @@ class CutEpoch:
     @cached_property
     def _ends(self) -> Int64Array:
         """Where each document ends in the tokens of the epoch."""
-        return np.cumsum(self.sequences.lengths[self._positions])
+        return np.cumsum(self.sequences.lengths[self._positions]) - self.offset
+
+    @property
+    def _total(self) -> int:
+        """Tokens of all sequences."""
+        if self.sequences.drawn is not None:
+            return self.sequences.total
+        return int(self._ends[-1]) if len(self._ends) else 0

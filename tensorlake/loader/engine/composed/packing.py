@@ -25,6 +25,7 @@ from tensorlake.loader.config.arrangement import AS_GIVEN, Arrangement
 from tensorlake.loader.config.column_plan import VALID, ColumnPlan
 from tensorlake.loader.decode.step import cast_exactly
 from tensorlake.loader.engine.composed.cut_sequences import cut_sequences
+from tensorlake.loader.engine.composed.sequence_items import sequence_items
 from tensorlake.loader.engine.composed.whole_sequences import whole_sequences
 from tensorlake.loader.sources.column_values import row_lengths
 from tensorlake.loader.sources.mix import SOURCE
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.engine.composed.rows import ComposedShare
     from tensorlake.loader.engine.composed.whole_sequences import DrawnSequences, WholeSequences
     from tensorlake.loader.plan.selection import Int64Array
+    from tensorlake.loader.sources.arrangement import Items
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.rows import SelectedRows
     from tensorlake.loader.stages.sample_ranges import SampleRanges
@@ -76,6 +78,7 @@ class Packing:
     has_sources: bool = False
 
     made, noun = "packed", "packed sequences"
+    place_bits = 0
     growth = 1
 
     @property
@@ -114,6 +117,10 @@ class Packing:
         find = cut_sequences if self.split else whole_sequences
         has_eos = self.eos is not None
         return find(rows, arrangement, self.tokens, self.length, has_eos=has_eos)
+
+    def items(self, rows: SelectedRows, units: TokenSequences) -> Items:
+        """Return the items of a pass: documents, or pieces of them."""
+        return sequence_items(self, rows, units)
 
     def _compare_lengths(self, rows: SelectedRows, mask: str) -> None:
         """Refuse a mask that does not have one number per token."""
@@ -172,6 +179,18 @@ class Packing:
         if VALID in batch:
             packed[VALID] = np.full(share.units, share.valid > 0)
         return packed
+
+    def leave_out(self, share: ComposedShare, batch: dict[str, Any]) -> None:
+        """Make holes of documents: eos, of segment −1 and mask 0. Others stay where they were."""
+        assert share.holes is not None, "asked for then"
+        layout = _Layout.of(share.uses, share.units, self.length, is_flat=self.is_flat)
+        is_hole = (layout.row >= 0) & share.holes[layout.row]
+        values = {self.tokens: self.eos or 0, "segments": PADDING, "positions": 0}
+        values |= {} if self.mask is None else {self.mask: 0}
+        for at in np.flatnonzero(is_hole).tolist():
+            begin = int(layout.begins[at])
+            for name, value in values.items():
+                batch[name].reshape(-1)[begin : begin + int(layout.lengths[at])] = value
 
     def filled(self, share: ComposedShare) -> dict[str, int]:
         """Count the tokens and the padding of a share's sequences, as ``LoaderStats`` names them.

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.selection import Int64Array, Reader, Selection, Snapshot
     from tensorlake.loader.plan.state import LoaderState, Place
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
+    from tensorlake.loader.sources.arrangement import Items
     from tensorlake.loader.sources.buffer_pool import SlabPool
     from tensorlake.loader.sources.remote import BatchServer
     from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
@@ -53,6 +54,7 @@ __all__ = [
     "epoch_order",
     "form_of",
     "inner_digest",
+    "positions_left_out",
     "shown_columns",
 ]
 
@@ -114,6 +116,11 @@ class Form(Protocol):
         ...
 
     @property
+    def place_bits(self) -> int:
+        """Bits of a row's place below its position: the number of the part that a unit has."""
+        ...
+
+    @property
     def growth(self) -> int:
         """The memory of a batch over that of its rows, about."""
         ...
@@ -136,10 +143,18 @@ class Form(Protocol):
         """
         ...
 
+    def items(self, rows: SelectedRows, units: Any) -> Items:
+        """Return the items of a pass over the units of some rows, for splices."""
+        ...
+
     def combine(
         self, share: ComposedShare, batch: Mapping[str, Any], slabs: SlabPool
     ) -> dict[str, Any]:
         """Make the batch of a share's units from its rows."""
+        ...
+
+    def leave_out(self, share: ComposedShare, batch: dict[str, Any]) -> None:
+        """Make holes in the batch of a share's units, of those rows that are left out."""
         ...
 
     def filled(self, share: ComposedShare) -> dict[str, int]:
@@ -156,6 +171,7 @@ class ComposedShare(Share):
 
     rows: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     uses: Any = None
+    holes: NDArray[np.bool_] | None = None  # which of the rows are left out; None: none
 
     @property
     def units(self) -> int:
@@ -178,20 +194,24 @@ class ComposedPlan:
     num_rows: int
     units: EpochUnits
     form: Form
+    left_out: Int64Array | None = None  # positions of rows that become holes
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return positions as they are: a share lists them."""
-        return places
+        """Return the positions that places name: a share lists them."""
+        return places >> self.form.place_bits
 
     def deal(self, share: Share) -> NDArray[np.int64]:
-        """Return the positions of a share's rows."""
+        """Return the places of a share's rows: their positions, and which part of each."""
         return share.places
 
     def unpack(self, share: Share) -> ComposedShare:
         """Find the rows of a share of units."""
         rows, uses = self.units.find(np.arange(share.start, share.stop))
+        holes = None if self.left_out is None else np.isin(rows, self.left_out)
+        if self.form.place_bits:
+            rows = (rows << self.form.place_bits) | uses.numbers
         own = {one.name: getattr(share, one.name) for one in fields(Share)}
-        return ComposedShare(**own, rows=rows, uses=uses)
+        return ComposedShare(**own, rows=rows, uses=uses, holes=holes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +243,7 @@ class UnitOrder:
             "\nuse loader.plan.rows_at(positions)"
         )
 
-    places_with = check_known = position_of
+    places_with = position_of
 
     def refuse_mix(self, what: str) -> None:
         """Refuse rows of a mix, whose numbers do not identify them."""
@@ -256,6 +276,11 @@ class ComposedSelection:
     def num_rows(self) -> int:
         """Number of rows."""
         return self.rows.num_rows
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether positions are row numbers."""
+        return self.rows.is_whole
 
     @property
     def digest(self) -> str:
@@ -325,6 +350,16 @@ class ComposedRows:
         check_repeat(own.repeat, made.count // own.repeat, "unit")
         return made
 
+    @cached_property
+    def items(self) -> Items:
+        """The items of a pass."""
+        return self.form.items(self.rows, self.units)
+
+    def of(self, rows: SelectedRows) -> ComposedRows:
+        """Return the same units of other rows."""
+        check_arrangement(rows, self.arrangement)
+        return replace(self, rows=replace(rows, source=None))
+
     def choose(
         self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
     ) -> AnyOrder:
@@ -390,6 +425,20 @@ def inner_digest(state: LoaderState, form: Form) -> str:
 def form_of(rows: OrderedRows) -> Form | None:
     """Return the form of composed rows, of a selection or a mix; None for plain rows."""
     return getattr(rows, "form", None)
+
+
+def positions_left_out(rows: OrderedRows, left_out: Sequence[Int64Array] | None) -> Any:
+    """Return the positions of the rows that become holes, in all sources end to end, or None."""
+    if left_out is None:
+        return None
+    selection: Any = rows.selection
+    sources = [one.selection for one in getattr(selection.rows, "sources", ())]
+    found, start = [np.zeros(0, np.int64)], 0
+    for own, numbers in zip(sources or [selection], left_out, strict=True):
+        positions = np.arange(own.num_rows)
+        found.append(start + positions[np.isin(own.row_numbers(positions), numbers)])
+        start += own.num_rows
+    return np.concatenate(found)
 
 
 def epoch_order(rows: OrderedRows, plan: Plan) -> ShownOrder:

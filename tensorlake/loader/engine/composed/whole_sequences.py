@@ -41,10 +41,18 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.selection import Int64Array
     from tensorlake.loader.sources.rows import SelectedRows
 
-__all__ = ["DrawnSequences", "WholeSequences", "whole_sequences"]
+__all__ = [
+    "POSITION",
+    "DrawnSequences",
+    "Placed",
+    "WholeEpoch",
+    "WholeSequences",
+    "whole_sequences",
+]
 
 PIECE_SHIFT = 40  # a member is a position, and above it the number of its piece
 POSITION = (1 << PIECE_SHIFT) - 1
+NONE = np.empty(0, dtype=np.int64)
 SEQUENCES = 1  # the stream of the permutation of drawn sequences; that of documents has 0
 
 
@@ -57,17 +65,24 @@ def whole_sequences(
         InvalidInputError: A document is NULL, or weights draw no tokens.
     """
     lengths = token_counts(rows, tokens, has_eos=has_eos)
-    form = _Form(tokens, length, lengths, has_eos)
-    values = None
-    if arrangement.rule in ("stratified", "grouped") and len(lengths):
-        values = values_of(rows, arrangement)
-        placed = _placed_by_group(form, class_numbers(values)[0])
-    else:
-        placed = _placed(form, _spans(np.arange(len(lengths))))
-    if arrangement.is_drawn and placed.count:
+    made = _arranged(rows, arrangement, _Form(tokens, length, lengths, has_eos), NONE)
+    if arrangement.is_drawn and made.placed.count:
         drawn = DrawnDocuments.of(Arranger(rows, arrangement, len(lengths), "document"), lengths)
-        count = max(1, placed.count * drawn.tokens // int(lengths.sum()))
-        return DrawnSequences(form, drawn, count)
+        count = max(1, made.placed.count * drawn.tokens // int(lengths.sum()))
+        return DrawnSequences(made.form, drawn, count)
+    return made
+
+
+def _arranged(
+    rows: SelectedRows, arrangement: Arrangement, form: _Form, given: Int64Array
+) -> WholeSequences:
+    """Place documents into sequences, but for some pieces, and arrange these."""
+    values = None
+    if arrangement.rule in ("stratified", "grouped") and len(form.lengths):
+        values = values_of(rows, arrangement)
+        placed = _placed_by_group(form, class_numbers(values)[0], given)
+    else:
+        placed = _placed(form, _spans(np.arange(len(form.lengths))), given)
 
     def values_of_sequences() -> NDArray[Any]:
         assert values is not None, "only for these rules"
@@ -101,15 +116,25 @@ class Placed:
         """Number of sequences."""
         return len(self.starts) - 1
 
+    def of(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the pieces of some sequences: which of these has each, and the piece."""
+        first = self.starts[numbers]
+        counts = self.starts[numbers + 1] - first
+        unit = np.repeat(np.arange(len(numbers)), counts)
+        within = np.arange(len(unit)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return unit, self.members[first[unit] + within]
 
-def _placed_by_group(form: _Form, groups: Int64Array) -> Placed:
+
+def _placed_by_group(form: _Form, groups: Int64Array, given: Int64Array) -> Placed:
     """Place the documents of each class or group by themselves, in the order of groups."""
     fits = np.bincount(groups, form.lengths)[groups] <= form.length  # in one sequence: most do
     alone = np.flatnonzero(fits & (form.lengths > 0))
+    alone = alone[~np.isin(alone, given)]
     others = np.flatnonzero(~fits)
     ranked = others[np.argsort(groups[others], kind="stable")]
     borders = np.flatnonzero(np.diff(groups[ranked])) + 1
-    placed = _placed(form, (span for own in np.split(ranked, borders) for span in _spans(own)))
+    spans = (span for own in np.split(ranked, borders) for span in _spans(own))
+    placed = _placed(form, spans, given)
     members = np.concatenate([alone, placed.members])
     numbers = np.repeat(np.arange(placed.count), np.diff(placed.starts))
     numbers = np.concatenate([np.zeros_like(alone), numbers])
@@ -124,8 +149,8 @@ def _spans(documents: Int64Array) -> Iterator[Int64Array]:
     return (documents[one : one + SPAN_ROWS] for one in range(0, len(documents), SPAN_ROWS))
 
 
-def _placed(form: _Form, spans: Iterable[Int64Array]) -> Placed:
-    """Place documents into sequences by best fit, span by span."""
+def _placed(form: _Form, spans: Iterable[Int64Array], given: Int64Array) -> Placed:
+    """Place documents into sequences by best fit, span by span, but for pieces that were given."""
     length = form.length
     members: list[Int64Array] = [np.empty(0, np.int64)]
     counts: list[Int64Array] = []
@@ -133,6 +158,9 @@ def _placed(form: _Form, spans: Iterable[Int64Array]) -> Placed:
         own = form.lengths[span]
         pieces = np.repeat(np.arange(len(own)), -(-own // length))
         before = np.arange(len(pieces)) - np.searchsorted(pieces, pieces)
+        if len(given):
+            is_left = ~np.isin(span[pieces] + (before << PIECE_SHIFT), given)
+            pieces, before = pieces[is_left], before[is_left]
         sizes = np.minimum(own[pieces] - before * length, length)
         bins = best_fit(sizes, length)
         ranked = np.argsort(bins, kind="stable")
@@ -164,6 +192,10 @@ class WholeSequences:
         """Return the sequences of one epoch."""
         plan = self.arranger.plan(order, seed=seed, epoch=epoch)
         return WholeEpoch(self.form, lambda: (self.placed, listed(plan)))
+
+    def without(self, rows: SelectedRows, given: Int64Array) -> WholeSequences:
+        """Return the sequences of all pieces but some, which are members."""
+        return _arranged(rows, self.arranger.arrangement, self.form, given)
 
     def describe(self, order: AnyOrder) -> str:
         """Describe the order of sequences, their padding, and documents that are cut."""
@@ -229,7 +261,7 @@ class DrawnSequences:
         parts: list[Placed] = []
         count = 0
         for positions in self.drawn.rounds(order, seed=seed, epoch=epoch):
-            parts.append(_placed(self.form, _spans(positions)))
+            parts.append(_placed(self.form, _spans(positions), NONE))
             count += parts[-1].count
             if count >= self.once:
                 break
@@ -253,12 +285,7 @@ class WholeEpoch:
     def find(self, places: Int64Array) -> tuple[Int64Array, Parts]:
         """Return the documents that some sequences need, and their parts."""
         placed, numbers = self._made
-        numbers = numbers[places]
-        first = placed.starts[numbers]
-        counts = placed.starts[numbers + 1] - first
-        unit = np.repeat(np.arange(len(places)), counts)
-        within = np.arange(len(unit)) - np.repeat(np.cumsum(counts) - counts, counts)
-        member = placed.members[first[unit] + within]
+        unit, member = placed.of(numbers[places])
         positions = member & POSITION
         whole = self.form.lengths[positions]
         start = (member >> PIECE_SHIFT) * self.form.length

@@ -173,6 +173,14 @@ class Arranger:
             return GroupedPlan(key, read.listed, read.starts)
         return ClassPlan(key, read.listed, read.starts, self._class_units, self.count)
 
+    @property
+    def groups(self) -> tuple[Int64Array, Int64Array]:
+        """Positions of items sorted by group, and where each group begins in them, and the end."""
+        read = self._read
+        if read.listed is None or read.starts is None:  # of no item
+            return np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        return read.listed, read.starts
+
     def drawn_total(self, sizes: Int64Array) -> int:
         """Return the sum of sizes that an epoch of the rule draws on average, rounded down.
 

@@ -11,32 +11,76 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeGuard
 
 from tensorlake.errors import InvalidInputError, StateMismatchError, shown
 from tensorlake.loader.plan.arrangement import ArrangedOrder
 from tensorlake.loader.plan.mix_order import AnyOrder
 from tensorlake.loader.plan.order import Order, Shuffle
+from tensorlake.loader.plan.passes import PassesPlan
 from tensorlake.loader.plan.plan import Plan
-from tensorlake.loader.plan.selection import Int64Array, Reader, Selection
-from tensorlake.loader.plan.splice import BaseOrder, Cut, Edit, SplicedOrder, splice_plan
+from tensorlake.loader.plan.selection import Reader, Selection
+from tensorlake.loader.plan.splice import BaseOrder, Cut, Edit, SplicedOrder
 from tensorlake.loader.plan.state import LoaderState, Place, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
+from tensorlake.loader.sources.arrangement.items import (
+    Given,
+    Items,
+    RowItems,
+    SpliceKey,
+    edits_of,
+    tail_of,
+)
 from tensorlake.loader.sources.arrangement.rows import ArrangedRows, arranged
-from tensorlake.loader.sources.rows import Edits, OrderedRows, SelectedRows, refuse_staged
+from tensorlake.loader.sources.rows import OrderedRows, SelectedRows, refuse_staged
 
 if TYPE_CHECKING:
     from tensorlake.loader.config.arguments import LoaderArguments
+    from tensorlake.loader.config.arrangement import Arrangement
     from tensorlake.loader.sources.remote import BatchServer
 
-__all__ = ["SplicedRows", "advanced", "edited", "returned"]
+__all__ = [
+    "CUTS_NBYTES_MAX",
+    "SplicedRows",
+    "advanced_rows",
+    "check_digest",
+    "edited",
+    "returned_rows",
+]
 
 CUTS_NBYTES_MAX = 4096
 """The most bytes of the edits and cuts in a state."""
-LISTED = 1 << 20
-GivenRows = SelectedRows | ArrangedRows
+
+
+class UnitRows(OrderedRows, Protocol):
+    """Rows of one selection that are made into units: packed sequences and windows."""
+
+    @property
+    def rows(self) -> SelectedRows:
+        """The rows."""
+        ...
+
+    @property
+    def form(self) -> Any:
+        """How they become units."""
+        ...
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """The order of units."""
+        ...
+
+    @property
+    def items(self) -> Items:
+        """The items of a pass."""
+        ...
+
+    def of(self, rows: SelectedRows) -> Self:
+        """Return the same units of other rows."""
+        ...
+
+
+GivenRows: TypeAlias = SelectedRows | ArrangedRows | UnitRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +103,7 @@ class SplicedRows:
     seed: int
     place: Place
     is_endless: bool = False
-    _plans: dict[int, Plan] = field(default_factory=dict[int, Plan])
+    _plans: dict[int, tuple[Plan, int]] = field(default_factory=dict[int, tuple[Plan, int]])
 
     @property
     def selection(self) -> Selection:
@@ -87,6 +131,11 @@ class SplicedRows:
         return None
 
     @property
+    def form(self) -> Any:
+        """How rows become units; None: they are not made into units."""
+        return getattr(self.rows, "form", None)
+
+    @property
     def num_places(self) -> int:
         """Places of the loader's epoch: those before a splice, and the rest."""
         return self.places_of(self.place.epoch)
@@ -95,7 +144,7 @@ class SplicedRows:
         """Return the number of places of an epoch."""
         if not self.order.at(epoch).cuts:
             return self.rows.num_places
-        return self.plan(self.order, seed=self.seed, epoch=epoch).num_rows
+        return self._found(self.seed, epoch)[1]
 
     def choose(
         self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
@@ -109,25 +158,40 @@ class SplicedRows:
         del order  # of a loader that has these rows it is theirs
         if not self.order.at(epoch).cuts:
             return self.rows.plan(self.order.base, seed=seed, epoch=epoch)
+        return self._found(seed, epoch)[0]
+
+    def _found(self, seed: int, epoch: int) -> tuple[Plan, int]:
         if seed not in self._plans:
             self._plans[seed] = self._spliced(seed, epoch)
         return self._plans[seed]
 
-    def _spliced(self, seed: int, epoch: int) -> Plan:
-        plan = self.before[0].plan(self.order.cuts[0].order, seed=seed, epoch=epoch)
-        edits, given = _edits_of(self.given), list[tuple[Selection, Plan, range]]()
-        following, start = (*self.before[1:], self.rows), 0
-        pairs = zip(self.order.cuts, self.before, following, strict=True)
-        for number, (cut, old, new) in enumerate(pairs):
-            changes = edits.changes(old.selection, new.selection)
-            if len(changes.added) and given:  # rows that come back may have been given already
-                seen = [_given(edits, *one, new.selection) for one in given]
-                added = np.setdiff1d(changes.added, np.concatenate(seen))
-                changes = replace(changes, added=added)
-            given.append((old.selection, plan, range(start, cut.place)))
-            start = cut.place
-            plan = splice_plan(plan, changes, cut, number=number, seed=seed, epoch=epoch)
-        return plan
+    def _spliced(self, seed: int, epoch: int) -> tuple[Plan, int]:
+        """Return the plan of the spliced epoch, and its places."""
+        own = _arrangement(self.given)
+        repeat, limit = (1, None) if own is None else (own.repeat, own.limit)
+        cuts, following = self.order.cuts, (*self.before[1:], self.rows)
+        orders = [*(cut.order for cut in cuts[1:]), self.order.base]
+        given, items = list[Given](), items_of(self.before[0])
+        tail = tail_of(items, cuts[0].order, seed=seed, number=epoch * repeat)
+        start = begun = 0  # places at which the tail, and what the pass gave from one plan, begin
+        for number, (cut, old, new) in enumerate(zip(cuts, self.before, following, strict=True)):
+            under_way, plan, inside = tail.after(cut.place - start)
+            if under_way != tail.number:
+                given, begun, items = [], 0, items_of(old)
+            later = tail_of(items_of(new), orders[number], seed=seed, number=under_way)
+            if inside:
+                given.append(Given(items, plan, range(begun, inside)))
+                here = replace(cut, place=inside, num_rows=plan.num_rows)
+                key = SpliceKey(number, seed, under_way)
+                items, plan = items_of(new).rest(given, here, key)
+            else:
+                items, plan = items_of(new), later.plan
+            tail = replace(later, plan=plan, place=inside)
+            start, begun = cut.place, inside
+        num_rows = start + tail.left + ((epoch + 1) * repeat - tail.number - 1) * tail.length
+        is_one = repeat == 1 and (limit is None or num_rows <= limit)
+        num_rows = num_rows if limit is None else min(limit, num_rows)
+        return items.plan(PassesPlan(start, tail, num_rows), is_one=is_one), num_rows
 
     def recorded(self, order: AnyOrder, place: Place) -> AnyOrder:
         """Return the order as it is at a place."""
@@ -147,20 +211,12 @@ class SplicedRows:
         return self.given.returned_to(state, seed=seed, shuffle=shuffle)
 
 
-def edited(
-    edit: Edit, *, version: Any = None, mix: Any = None, where: Any = None, without: Any = None
-) -> Edit:
+def edited(edit: Edit, *, version: Any = None, where: Any = None, without: Any = None) -> Edit:
     """Return the edit that the arguments of ``advance()`` ask for.
 
     Raises:
         InvalidInputError: They are not strings, or none is given.
     """
-    if mix is not None:
-        raise InvalidInputError(
-            "advance(mix=…) is not implemented yet\nbegin the next epoch with a loader of the new"
-            " mix; a mix that changes at known places is tl.mix(…, stages=[(place, mix), …])",
-            argument="mix",
-        )
     for name, value in (("version", version), ("where", where), ("without", without)):
         if value is not None and not isinstance(value, str):
             raise InvalidInputError(
@@ -178,7 +234,7 @@ def edited(
     return edit if where is None else replace(edit, where=where.strip() or None)
 
 
-def advanced(
+def advanced_rows(
     rows: OrderedRows,
     change: Callable[[Edit], Edit],
     arguments: LoaderArguments,
@@ -230,7 +286,7 @@ def advanced(
     return SplicedRows(given, new, before, spliced, seed, place)
 
 
-def returned(
+def returned_rows(
     rows: OrderedRows, state: LoaderState, arguments: LoaderArguments, place: Place
 ) -> OrderedRows:
     """Return the rows of a state, which may be spliced.
@@ -246,8 +302,8 @@ def returned(
     now = _rows_of(order.edit, given, arguments)
     before = tuple(_rows_of(cut.edit, given, arguments) for cut in order.cuts)
     for cut, old in zip(order.cuts, before, strict=True):
-        _check_digest(cut.edit, cut.selection, old.selection.digest)
-    _check_digest(order.edit, state.selection, now.selection.digest)
+        check_digest(cut.edit, cut.selection, old.selection.digest)
+    check_digest(order.edit, state.selection, now.selection.digest)
     spliced = SplicedRows(given, now, before, order, state.seed, place)
     check_state(
         state,
@@ -264,44 +320,51 @@ def _checked(rows: OrderedRows) -> GivenRows:
     """Refuse rows whose order has no rest that could go on.
 
     Raises:
-        InvalidInputError: They are of a mix, composed, drawn by weights, grouped, or repeated.
+        InvalidInputError: They are of a mix of packed rows, or drawn by weights.
     """
-    if not isinstance(rows, SelectedRows | ArrangedRows):
+    if not (isinstance(rows, SelectedRows | ArrangedRows) or _has_units(rows)):
         raise InvalidInputError(
-            "advance() is for the rows of one dataset or view, and this loader reads a mix, packed"
-            " rows or windows\nbegin its next epoch with a new loader, at loader.epoch"
+            "advance() is for the rows of a dataset, a view or a mix, and for packed rows and"
+            " windows of one dataset, and this loader reads a mix of packed rows\nbegin its next"
+            " epoch with a new loader, at loader.epoch"
         )
-    own = rows.arranger.arrangement if isinstance(rows, ArrangedRows) else None
-    if own is not None and (own.is_drawn or own.rule == "grouped"):
+    own = _arrangement(rows)
+    if own is not None and own.is_drawn:
         raise InvalidInputError(
-            f"advance(): an order by {own.argument}= has no rest that could continue with others"
-            "\nbegin its next epoch with a new loader, at loader.epoch",
-            argument=own.argument,
-        )
-    if own is not None and (own.repeat > 1 or own.limit is not None):
-        name = "limit" if own.repeat == 1 else "repeat"
-        raise InvalidInputError(
-            f"advance(): with {name}= a row may still come in an epoch, or not at all"
-            f"\nmake the loader without {name}=",
-            argument=name,
+            "advance(): rows that weights= draws may come again, so no rest of them could continue"
+            " with others\nbegin its next epoch with a new loader, at loader.epoch",
+            argument="weights",
         )
     return rows
+
+
+def _has_units(rows: OrderedRows) -> TypeGuard[UnitRows]:
+    """Whether rows are made into units; not by a check of the protocol, which would find them."""
+    return hasattr(type(rows), "items") and hasattr(rows, "form")
+
+
+def _arrangement(rows: GivenRows) -> Arrangement | None:
+    if isinstance(rows, SelectedRows):
+        return None
+    return rows.arranger.arrangement if isinstance(rows, ArrangedRows) else rows.arrangement
+
+
+def items_of(rows: GivenRows) -> Items:
+    """Return the items of a pass over rows."""
+    if isinstance(rows, SelectedRows):
+        return RowItems(rows)
+    return RowItems(rows.rows, rows.arranger) if isinstance(rows, ArrangedRows) else rows.items
 
 
 def _rows_of(edit: Edit, given: GivenRows, arguments: LoaderArguments) -> GivenRows:
     """Return the rows of an edit, in the order that a loader's arguments ask for."""
-    rows = arranged(_edits_of(given).rows(edit), arguments)
+    selected = given if isinstance(given, SelectedRows) else given.rows
+    found = edits_of(selected).rows(edit)
+    if _has_units(given):
+        return given.of(found)
+    rows = arranged(found, arguments)
     assert isinstance(rows, SelectedRows | ArrangedRows), "as the rows that were given"
     return rows
-
-
-def _edits_of(rows: GivenRows) -> Edits:
-    edits = (rows.rows if isinstance(rows, ArrangedRows) else rows).edits
-    if edits is None:
-        raise InvalidInputError(
-            "advance() is for loaders that ds.torch(), ds.jax() or ds.loader() made in this process"
-        )
-    return edits
 
 
 def _of_kind(chosen: BaseOrder, base: BaseOrder) -> BaseOrder:
@@ -311,17 +374,12 @@ def _of_kind(chosen: BaseOrder, base: BaseOrder) -> BaseOrder:
     return replace(chosen, version=base.version)
 
 
-def _given(edits: Edits, old: Selection, plan: Plan, places: range, new: Selection) -> Int64Array:
-    """Return the positions in a new selection of the rows that some places gave."""
-    moved, found = edits.moved(old, new), [np.zeros(0, np.int64)]
-    for start in range(places.start, places.stop, LISTED):
-        some = np.arange(start, min(start + LISTED, places.stop))
-        positions = moved(plan.at(some))
-        found.append(positions[positions >= 0])
-    return np.concatenate(found)
+def check_digest(edit: Edit, recorded: str, found: str) -> None:
+    """Refuse another selection than the one that a state recorded.
 
-
-def _check_digest(edit: Edit, recorded: str, found: str) -> None:
+    Raises:
+        StateMismatchError: It is another one.
+    """
     if recorded != found:
         raise StateMismatchError(
             f"the state belongs to another selection of {edit.version}:"

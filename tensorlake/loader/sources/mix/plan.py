@@ -16,15 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.loader.plan.mix_order import Span
 from tensorlake.loader.plan.order import Order
+from tensorlake.loader.plan.passes import Tail, check_after_splice
 from tensorlake.loader.plan.plan import (
     STREAM_SHIFT,
     AccessPlan,
+    Plan,
     PlanKey,
     build_access_plan,
     check_places,
@@ -32,7 +35,7 @@ from tensorlake.loader.plan.plan import (
 )
 from tensorlake.loader.plan.sharding import Share
 from tensorlake.loader.plan.shuffle import derive_words
-from tensorlake.loader.plan.stretches import assign_in_stretches
+from tensorlake.loader.plan.stretches import assign_in_stretches, counts_at, stretch_of
 from tensorlake.loader.sources.mix.weights import (
     Spans,
     assign_places,
@@ -43,6 +46,7 @@ from tensorlake.loader.sources.mix.weights import (
 __all__ = [
     "MixPlan",
     "PlannedSource",
+    "SplicedMixPlan",
     "first_span",
     "source_seed",
 ]
@@ -171,6 +175,28 @@ class MixPlan:
             given[ranked[low:high]] = taken + np.array(span.taken)[own]
         return source, given
 
+    def taken_at(self, place: int) -> tuple[int, ...]:
+        """Return how many rows each source has yielded before a place, earlier epochs included."""
+        place += self.begin
+        span = self.spans.at(place)
+        units, inside = units_of(span.weights), place - span.start
+        if self.version == 1:
+            counts = count_taken(units, inside)
+        else:
+            start = inside - inside % stretch_of(len(units))
+            here, _ = self.assigned(np.arange(start, inside) + span.start - self.begin)
+            counts = counts_at(units, np.array([start]))[0] + np.bincount(
+                here, minlength=len(units)
+            )
+        return tuple(int(n) + before for n, before in zip(counts, span.taken, strict=True))
+
+    def tail_of(self, number: int, taken: int) -> Tail[AccessPlan]:
+        """Return the rows of a source from one on, by how many it has yielded before."""
+        rows = self.sources[number].num_rows
+        epoch, place = divmod(taken, rows)
+        make = partial(self._epoch_of, number)
+        return Tail(make(epoch), place, epoch, make, rows)
+
     def _positions_of(self, number: int, given: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map ordinals of yielded rows of a source, ascending, to positions."""
         source = self.sources[number]
@@ -184,6 +210,61 @@ class MixPlan:
             positions[start:stop] = plan.at(places[start:stop])
             start = stop
         return positions + source.first_position
+
+
+@dataclass(frozen=True, slots=True)
+class SplicedMixPlan:
+    """The order of an epoch of a mix from a splice on.
+
+    Attributes:
+        tails: The rows of each source from there on.
+        starts: The position of its first row among those of all sources, end to end.
+        units: The sources' shares.
+        first_place: The place of the splice.
+        num_rows: Places of the epoch, those before the splice included.
+        end: The place at which the last stretch ends.
+        keys: Keys of the hash by which sources are arranged.
+    """
+
+    tails: tuple[Tail[Plan], ...]
+    starts: tuple[int, ...]
+    units: tuple[int, ...]
+    first_place: int
+    num_rows: int
+    end: int
+    keys: tuple[int, ...]
+
+    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the position, over all sources end to end, at each of some places."""
+        if not len(places):
+            return places
+        check_after_splice(places, self.first_place, self.num_rows)
+        source, given = self.assigned(places)
+        positions = np.empty_like(places)
+        for number in np.unique(source).tolist():
+            own = source == number
+            positions[own] = self.tails[number].at(given[own]) + self.starts[number]
+        return positions
+
+    def deal(self, share: Share) -> NDArray[np.int64]:
+        """Return the places of a rank's share, which are contiguous."""
+        return share.places
+
+    def assigned(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the source of each place, and how many rows it has yielded since the splice."""
+        return assign_in_stretches(
+            self.units, places, start=self.first_place, stop=self.end, keys=self.keys
+        )
+
+    def taken_at(self, place: int) -> tuple[int, ...]:
+        """Return how many rows each source has yielded between the splice and a place."""
+        inside = place - self.first_place
+        start = inside - inside % stretch_of(len(self.units))
+        counts = counts_at(self.units, np.array([start]))[0]
+        if start < inside:
+            here, _ = self.assigned(np.arange(start, inside) + self.first_place)
+            counts = counts + np.bincount(here, minlength=len(self.units))
+        return tuple(counts.tolist())
 
 
 def source_seed(seed: int, number: int, version: int) -> int:

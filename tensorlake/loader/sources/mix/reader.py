@@ -18,9 +18,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorlake.errors import InvalidInputError
 from tensorlake.loader.plan.selection import Int64Array, Reader, Schema, Selection, TensorSpec
 from tensorlake.storage import runtime
-from tensorlake.types import Buffer, Column, SampleMap, UniformColumn, concat, take
+from tensorlake.types import (
+    Buffer,
+    Column,
+    LinkOpener,
+    SampleMap,
+    UniformColumn,
+    concat,
+    take,
+)
 
 __all__ = ["MixReader", "MixSelection", "MixSource", "SourceColumn", "SourceKey"]
 
@@ -36,6 +45,7 @@ class MixSource:
     selection: Selection
     reader: Reader
     repin: Callable[[str], tuple[Selection, Reader]] | None = None
+    edits: Any = None  # an ``Edits``; rows.py imports plans of mixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,19 @@ class MixSnapshot:
         """Itself: it finds the source of a pack."""
         return self
 
+    @property
+    def links(self) -> LinkOpener:
+        """Refuse handles of linked files: each source reads its own.
+
+        Raises:
+            InvalidInputError: Always.
+        """
+        raise InvalidInputError(
+            "a mix gives parts of linked files, and no handles of them"
+            "\ngive decode= a step for the tensor, such as tl.decode.Clip(16); or leave it out of"
+            " columns="
+        )
+
     async def read_range(self, pack: SourcePack, offset: int, nbytes: int) -> Buffer:
         """Read bytes of a pack of its source."""
         packs = self.sources[pack.source].reader.snapshot.packs
@@ -158,6 +181,11 @@ class MixSelection:
     def num_rows(self) -> int:
         """Number of rows of all sources."""
         return self.starts[-1]
+
+    @property
+    def is_whole(self) -> bool:
+        """No: sources have row numbers of their own."""
+        return False
 
     @property
     def starts(self) -> list[int]:

@@ -118,6 +118,25 @@ class MixRows:
     def _num_places(self) -> int:
         return self._shares.num_places([source.selection.num_rows for source in self.sources])
 
+    def end_of(self, left: Sequence[int]) -> int:
+        """Return how many places follow until sources with some rows left are used up."""
+        return self._shares.num_places(left)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weights of the sources at place 0, by rows."""
+        return self._first_weights
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """The shares of the sources, whose weights are constant."""
+        return units_of(self._first_weights)
+
+    @property
+    def varies(self) -> bool:
+        """Whether weights depend on the place."""
+        return self._varies
+
     def choose(
         self, shuffle: Shuffle, tensors: tuple[str, ...], *, prefetch_nbytes: int
     ) -> MixOrder:
@@ -325,7 +344,7 @@ class MixRows:
             selection, reader = rows_of_version(
                 source.repin, version, given=source.selection.snapshot
             )
-            sources.append(MixSource(source.name, selection, reader, source.repin))
+            sources.append(replace(source, selection=selection, reader=reader))
             moved.append(f"{source.name} {version} ({source.selection.snapshot.version} given)")
         if moved:
             warnings.warn(

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tensorlake.types.audio.containers.track import Track, thinned
+from tensorlake.types.base.file import Content, View, pieces_of, unpack_at, view_of
 
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
 __all__ = ["is_mp3", "mp3_file", "parse_mp3"]
 
+_WORD, _WORDS = struct.Struct(">I"), struct.Struct(">II")
 _RATES: Final = (44_100, 48_000, 32_000)
 _HALVED: Final = {3: 0, 2: 1, 0: 2}  # by the version: MPEG 1, 2, 2.5
 _KBITS: Final = {
@@ -61,20 +63,20 @@ class _Tag:
     padding: int
 
 
-def is_mp3(content: Buffer) -> bool:
+def is_mp3(content: Content) -> bool:
     """Whether a file begins as one of MPEG audio."""
-    view = memoryview(content)
+    view = view_of(content)
     return bytes(view[:3]) == b"ID3" or _parse(view, 0) is not None
 
 
-def parse_mp3(content: Buffer) -> Track:
+def parse_mp3(content: Content) -> Track:
     """Find the frames of an MP3 file.
 
     Raises:
         ValueError: It ends before its last frame does, its header promises more frames, or other
             bytes are between its frames.
     """
-    view = memoryview(content)
+    view = view_of(content)
     begin, end = _audio(view)
     frames, stop = _frames(view, begin, end)
     if not frames:
@@ -91,7 +93,7 @@ def parse_mp3(content: Buffer) -> Track:
     if stop != end:
         if _parse(view, stop) is not None:
             raise ValueError("its last frame is not whole")
-        if view[stop:end].tobytes().strip(b"\0"):
+        if any(bytes(piece).strip(b"\0") for piece in pieces_of(view, stop, end)):
             raise ValueError(f"bytes {stop:,} to {end:,} are not MPEG audio\n{_REMUX}")
     if not frames:
         raise ValueError("it has no frame of audio")
@@ -148,8 +150,8 @@ def _without_reservoir(packets: Buffer) -> bytearray:
     return data
 
 
-def _track(view: memoryview, frames: list[_Frame], tag: _Tag | None, end: int) -> Track:
-    head = struct.unpack_from(">I", view, frames[0].offset)[0]
+def _track(view: View, frames: list[_Frame], tag: _Tag | None, end: int) -> Track:
+    head = unpack_at(_WORD, view, frames[0].offset)[0]
     rate, is_full = _rate(head)
     per_frame = 2 * _GRANULE if is_full else _GRANULE
     delay = padding = 0
@@ -185,29 +187,29 @@ def _exact_frames(frames: list[_Frame], firsts: np.ndarray) -> np.ndarray:
     return np.array(exact, dtype=np.int64)
 
 
-def _frames(view: memoryview, begin: int, end: int) -> tuple[list[_Frame], int]:
+def _frames(view: View, begin: int, end: int) -> tuple[list[_Frame], int]:
     """Return the frames one after another from `begin`, and where the last whole one ends."""
     frames: list[_Frame] = []
     if begin + 4 > end:
         return frames, begin
-    same = struct.unpack_from(">I", view, begin)[0] & _SAME_BITS
+    same = unpack_at(_WORD, view, begin)[0] & _SAME_BITS
     offset = begin
     while offset + 4 <= end:
         frame = _parse(view, offset)
         if frame is None or offset + frame.nbytes > end:
             break
-        if struct.unpack_from(">I", view, offset)[0] & _SAME_BITS != same:
+        if unpack_at(_WORD, view, offset)[0] & _SAME_BITS != same:
             break
         frames.append(frame)
         offset += frame.nbytes
     return frames, offset
 
 
-def _parse(view: memoryview, offset: int) -> _Frame | None:
+def _parse(view: View, offset: int) -> _Frame | None:
     """Parse the header and the side information of a frame; None if there is none."""
     if offset + 8 > len(view):
         return None
-    head, side = struct.unpack_from(">II", view, offset)
+    head, side = unpack_at(_WORDS, view, offset)
     version, bits, rate = head >> 19 & 3, head >> 12 & 15, head >> 10 & 3
     is_frame = head >> 21 == 0x7FF and head >> 17 & 3 == _LAYER_3  # noqa: PLR2004 - the sync code
     if not is_frame or version == 1 or bits in (0, 15) or rate == 3:  # noqa: PLR2004 - reserved
@@ -231,7 +233,7 @@ def _rate(head: int) -> tuple[int, bool]:
     return _RATES[head >> 10 & 3] >> _HALVED[version], version == 3  # noqa: PLR2004 - MPEG 1
 
 
-def _tag(view: memoryview, frame: _Frame) -> _Tag | None:
+def _tag(view: View, frame: _Frame) -> _Tag | None:
     """Return the Xing tag of a file's first frame."""
     body = bytes(view[frame.offset : frame.offset + frame.nbytes])
     at = frame.nbytes - frame.main_nbytes
@@ -253,15 +255,18 @@ def _tag(view: memoryview, frame: _Frame) -> _Tag | None:
     return _Tag(found.get(_XING_FRAMES), found.get(_XING_BYTES), delay, padding)
 
 
-def _audio(view: memoryview) -> tuple[int, int]:
+def _audio(view: View) -> tuple[int, int]:
     """Return where the frames begin and end, without the tags around them."""
     begin, end = 0, len(view)
     while bytes(view[begin : begin + 3]) == b"ID3" and begin + _ID3V2_NBYTES <= end:
         sizes = bytes(view[begin + 6 : begin + 10])
         size = sizes[0] << 21 | sizes[1] << 14 | sizes[2] << 7 | sizes[3]
         begin += _ID3V2_NBYTES + size
-    while begin < end and not view[begin]:  # padding behind a tag
-        begin += 1
+    for piece in pieces_of(view, begin, end):  # padding behind a tag
+        audio = bytes(piece).lstrip(b"\0")
+        begin += len(piece) - len(audio)
+        if audio:
+            break
     if bytes(view[-_ID3V1_NBYTES:][:3]) == b"TAG":
         end -= _ID3V1_NBYTES
     footer = bytes(view[max(end - _APE_NBYTES, 0) : end])

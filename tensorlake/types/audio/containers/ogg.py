@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tensorlake.types.audio.containers.track import Track, thinned
+from tensorlake.types.base.file import Content, View, unpack_at, view_of
 
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
 __all__ = ["ogg_file", "parse_ogg"]
 
+_HEAD = struct.Struct("<BqIIIB")
 _PAGE_NBYTES = 27  # before the sizes
 _CONTINUED, _FIRST, _LAST = 1, 2, 4
 _NO_GRANULE = -1  # no packet ends on the page
@@ -50,13 +52,13 @@ class _Page:
         return slice(self.offset + _PAGE_NBYTES + len(self.sizes), self.stop)
 
 
-def parse_ogg(content: Buffer) -> Track | None:
+def parse_ogg(content: Content) -> Track | None:
     """Find the pages of an Ogg file; None for a codec whose parts cannot be read.
 
     Raises:
         ValueError: It is damaged, ends before its last page, or has several streams.
     """
-    view = memoryview(content)
+    view = view_of(content)
     pages = _pages(view)
     if any(page.serial != pages[0].serial or page.flags & _FIRST for page in pages[1:]):
         raise ValueError("it has several streams; extract one: ffmpeg -i FILE -map 0:a:0 -c copy …")
@@ -75,16 +77,16 @@ def ogg_file(header: bytes, pages: Buffer) -> bytes:
     return header + bytes(pages)
 
 
-def _pages(view: memoryview) -> list[_Page]:
+def _pages(view: View) -> list[_Page]:
     pages: list[_Page] = []
     offset = 0
     while offset < len(view):
         if offset + _PAGE_NBYTES > len(view) or view[offset : offset + 4] != b"OggS":
             raise ValueError(f"page {len(pages):,}, at byte {offset:,}, is not whole")
-        flags, granule, serial, _, crc, count = struct.unpack_from("<BqIIIB", view, offset + 5)
+        flags, granule, serial, _, crc, count = unpack_at(_HEAD, view, offset + 5)
         sizes = bytes(view[offset + _PAGE_NBYTES : offset + _PAGE_NBYTES + count])
         stop = offset + _PAGE_NBYTES + count + sum(sizes)
-        if stop > len(view) or _crc(view[offset:stop]) != crc:
+        if stop > len(view) or _crc(bytes(view[offset:stop])) != crc:
             raise ValueError(f"page {len(pages):,}, at byte {offset:,}, is not whole")
         pages.append(_Page(offset, stop, flags, granule, serial, sizes))
         offset = stop
@@ -93,7 +95,7 @@ def _pages(view: memoryview) -> list[_Page]:
     return pages
 
 
-def _vorbis(view: memoryview, pages: list[_Page], first: bytes) -> Track:
+def _vorbis(view: View, pages: list[_Page], first: bytes) -> Track:
     channels, rate = struct.unpack_from("<BI", first, 11)
     block = 1 << (first[28] >> 4)  # the longer of the two block sizes
     packets, begin = _first_packets(view, pages, _VORBIS_PACKETS)
@@ -103,7 +105,7 @@ def _vorbis(view: memoryview, pages: list[_Page], first: bytes) -> Track:
     return _track(pages[begin:], (rate, channels), ("vorbis", 0, block), header)
 
 
-def _opus(view: memoryview, pages: list[_Page], first: bytes) -> Track:
+def _opus(view: View, pages: list[_Page], first: bytes) -> Track:
     channels, delay, asked = struct.unpack_from("<BHI", first, 9)
     rate = next((one for one in _OPUS_RATES if asked and asked <= one), _OPUS_RATE)
     packets, begin = _first_packets(view, pages, _OPUS_PACKETS)
@@ -149,7 +151,7 @@ def _track(
     return track.after(pages[0].offset)
 
 
-def _first_packets(view: memoryview, pages: list[_Page], count: int) -> tuple[list[bytes], int]:
+def _first_packets(view: View, pages: list[_Page], count: int) -> tuple[list[bytes], int]:
     """Return the packets before the audio, and the page with which it begins."""
     packets: list[bytes] = []
     pending: list[bytes] = []

@@ -11,7 +11,7 @@ from tensorlake.types.audio.containers.wav import parse_wav
 
 if TYPE_CHECKING:
     from tensorlake.types.audio.containers.track import Container, Track
-    from tensorlake.types.base.column import Buffer
+    from tensorlake.types.base.file import Content
 
 __all__ = ["MEDIA_TYPES", "container_of", "parse_track"]
 
@@ -25,9 +25,9 @@ _PARSERS: Final = {"wav": parse_wav, "flac": parse_flac, "ogg": parse_ogg, "mp3"
 _RIFF: Final = (b"RIFF", b"RIFX", b"RF64")
 
 
-def container_of(content: Buffer) -> Container | None:
+def container_of(content: Content) -> Container | None:
     """Return the container of a file by its first bytes; None for others."""
-    head = bytes(memoryview(content)[:12])
+    head = bytes(content[:12])
     if head[:4] in _RIFF and head[8:] == b"WAVE":
         return "wav"
     if head[:4] == b"fLaC":
@@ -37,12 +37,12 @@ def container_of(content: Buffer) -> Container | None:
     return "mp3" if is_mp3(content) else None
 
 
-def parse_track(content: Buffer, container: Container) -> Track | None:
+def parse_track(content: Content, container: Container) -> Track | None:
     """Find the packets of a file; None where its codec cannot be read in parts.
 
     Raises:
         ValueError: It is damaged, ends early, or its header lies.
     """
-    if container == "wav" and bytes(memoryview(content)[:4]) == b"RIFX":
+    if container == "wav" and bytes(content[:4]) == b"RIFX":
         return None  # big-endian, and rare
     return _PARSERS[container](content)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tensorlake.types.audio.containers.track import MAX_PARTS, PART_SECONDS, Track
+from tensorlake.types.base.file import Content, unpack_at, view_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,10 +32,11 @@ _EXTENSIBLE = 0xFFFE
 _UNKNOWN_SIZE = 0xFFFFFFFF  # of a stream whose length was not known; in RF64: see ds64
 _PCM, _FLOAT = 1, 3
 _BYTE_MIDDLE = 128  # 8-bit samples are unsigned
+_CHUNK, _SIZE = struct.Struct("<4sI"), struct.Struct("<Q")
 _FMT_MIN, _FMT_EXTENSIBLE, _FMT_BLOCKS = 16, 40, 20
 
 
-def parse_wav(content: Buffer) -> Track | None:
+def parse_wav(content: Content) -> Track | None:
     """Find the samples of a WAV file; None for a codec whose parts cannot be read.
 
     Raises:
@@ -115,17 +117,17 @@ def samples_of_file(content: Buffer) -> tuple[WavSamples, Buffer] | None:
     return None if found is None else (found, memoryview(content)[begin : begin + size])
 
 
-def _chunks(content: Buffer) -> tuple[bytes, int, int]:
+def _chunks(content: Content) -> tuple[bytes, int, int]:
     """Return the description of the samples, and where these begin and their bytes."""
-    view = memoryview(content)
+    view = view_of(content)
     size_of_data: int | None = None
     fmt = b""
     offset = 12
     while offset + 8 <= len(view):
-        name, size = struct.unpack_from("<4sI", view, offset)
+        name, size = unpack_at(_CHUNK, view, offset)
         offset += 8
         if name == b"ds64" and size >= 28:  # noqa: PLR2004 - its fixed part
-            size_of_data = struct.unpack_from("<Q", view, offset + 8)[0]
+            size_of_data = unpack_at(_SIZE, view, offset + 8)[0]
         elif name == b"fmt ":
             fmt = bytes(view[offset : offset + size])
         elif name == b"data":

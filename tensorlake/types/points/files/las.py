@@ -19,7 +19,7 @@ from tensorlake.types.points.files.laz import check_chunks
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["read_las_columns"]
+__all__ = ["las_projection", "read_las_columns"]
 
 _LEAST_HEADER = 227
 _HEADER_1_4 = 375
@@ -27,6 +27,45 @@ _VLR_NBYTES = 54
 _LASZIP_RECORD = 22_204
 _FORMAT_BITS = 0x3F
 _MAX_RECORD = 1 << 13
+_EVLR_NBYTES, _MAX_EVLRS = 60, 1 << 10
+_PROJECTION_USER = b"LASF_Projection"
+_PROJECTION_RECORDS = frozenset({2111, 2112, 34735, 34736, 34737})  # WKT, and GeoTIFF's three
+_MAX_PROJECTION = 1 << 16  # of one, as a variable length record has at most
+
+
+def las_projection(content: Buffer) -> dict[int, bytes]:
+    """Return the records of a file's coordinate reference system, by number: WKT, GeoTIFF keys.
+
+    Raises:
+        ValueError: The header is cut, or records are beyond the file.
+    """
+    view = memoryview(content)
+    header, _, records = struct.unpack_from("<HII", view, 94)
+    found = _projection(view, header, records, _VLR_NBYTES, "<H", _MAX_PROJECTION)
+    if view[25] >= 4 and len(view) >= _HEADER_1_4:  # noqa: PLR2004 - of version 1.4
+        start, records = struct.unpack_from("<QI", view, 235)
+        extended = min(records, _MAX_EVLRS) if start else 0
+        found = _projection(view, start, extended, _EVLR_NBYTES, "<Q", _MAX_PROJECTION) | found
+    return found
+
+
+def _projection(
+    view: memoryview, at: int, records: int, head_nbytes: int, length: str, most: int
+) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    for _ in range(records):
+        if at + head_nbytes > len(view):
+            raise ValueError("its variable length records are beyond the file")
+        user = bytes(view[at + 2 : at + 18]).rstrip(b"\0")
+        (number,) = struct.unpack_from("<H", view, at + 18)
+        (nbytes,) = struct.unpack_from(length, view, at + 20)
+        at += head_nbytes
+        if at + nbytes > len(view):
+            raise ValueError("its variable length records are beyond the file")
+        if user == _PROJECTION_USER and number in _PROJECTION_RECORDS and nbytes <= most:
+            found.setdefault(number, bytes(view[at : at + nbytes]))
+        at += nbytes
+    return found
 
 
 def read_las_columns(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorlake.types.points.cloud import Cloud
-from tensorlake.types.points.files.las import read_las_columns
+from tensorlake.types.points.files.las import las_projection, read_las_columns
 from tensorlake.types.points.files.npz import read_npy_columns, read_npz_columns
 from tensorlake.types.points.files.pcd import is_pcd, read_pcd_columns
 from tensorlake.types.points.files.ply import read_ply_columns
@@ -48,9 +48,11 @@ def parse_points(content: Buffer, form: str, names: Sequence[str] | None, *, lim
         ValueError: It is damaged or cut, or promises more than it has.
     """
     scaled: dict[str, tuple[float, float]] = {}
+    projection: dict[int, bytes] = {}
     match form:
         case "las":
             columns, scaled = read_las_columns(content, limit=limit)
+            projection = las_projection(content)
         case "ply":
             columns = read_ply_columns(content)
         case "pcd":
@@ -59,7 +61,7 @@ def parse_points(content: Buffer, form: str, names: Sequence[str] | None, *, lim
             columns = read_npz_columns(content, names, limit=limit)
         case _:
             columns = read_npy_columns(content, names, limit=limit)
-    return Cloud.of(columns, scaled)
+    return Cloud.of(columns, scaled, projection)
 
 
 def parse_raw(content: Buffer, dtype: np.dtype, names: Sequence[str]) -> Cloud:

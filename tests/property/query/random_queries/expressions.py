@@ -17,6 +17,7 @@ What the dialects mean differently is translated, one rule each, so that equal a
 from dataclasses import dataclass, field
 from random import Random
 
+NO_VALUE = 12345.625  # a number that no row has
 TEXTS = ("", "a", "b", "ab", "B", "ba%", "a_b", "é", "zz")
 
 MACROS = """
@@ -258,7 +259,7 @@ class Expressions:
         return made
 
     def _inside(self, kind: str, depth: int) -> tuple[Words, str | None]:
-        """Draw a query of one column, and the same for DuckDB without the NaN that equals none."""
+        """Draw a query of one column, and the same for DuckDB, whose NaN would equal another."""
         tables, self.tables = self.tables, [""]
         value, where = self.expr(kind, min(depth, 1)), self.condition(1)
         if self.random.random() < 0.3:
@@ -267,7 +268,7 @@ class Expressions:
         inner = fill("SELECT {} AS v FROM u WHERE {}", value, where)
         finite = inner.duckdb
         if kind == "float" and finite is not None:
-            finite = f"SELECT v FROM ({finite}) WHERE v IS NULL OR NOT isnan(v)"
+            finite = f"SELECT CASE WHEN isnan(v) THEN {NO_VALUE} ELSE v END AS v FROM ({finite})"
         return inner, finite
 
     def _exists(self) -> Words:

@@ -147,7 +147,8 @@ class Asker(Expressions):
         order = Words(order.tql.removesuffix(", a.id, b.id") + ", a.id, b.id", order.duckdb,
                       order.sqlite)  # fmt: skip
         text = f"SELECT {{}} FROM t AS a {kind} JOIN u AS b{{}}{{}}{{}}{{}}"
-        words = fill(text, select, on, self._where(0.4), order, self._limit())
+        where = self._where_of_sides() if self.random.random() < 0.5 else self._where(0.4)
+        words = fill(text, select, on, where, order, self._limit())
         if order.duckdb is not None and words.duckdb is not None:
             words = Words(
                 words.tql,
@@ -156,6 +157,15 @@ class Asker(Expressions):
                 else words.sqlite.replace(", a.id, b.id", ", a.id NULLS LAST, b.id NULLS LAST"),
             )  # fmt: skip
         return Question(words, names, is_ordered=True)
+
+    def _where_of_sides(self) -> Words:
+        """Draw conditions that are each about one side of a join, and perhaps one about both."""
+        tables, found = self.tables, []
+        for sides in self.random.choice([["a."], ["b."], ["a.", "b."], ["b.", "a.", "both"]]):
+            self.tables = tables if sides == "both" else [sides]
+            found.append(self._compare(1))
+        self.tables = tables
+        return fill(" WHERE " + " AND ".join(["({})"] * len(found)), *found)
 
     def _using(self, kind: str, name: str) -> Question:
         merged = Words(name, f"a.{name}", f"a.{name}")

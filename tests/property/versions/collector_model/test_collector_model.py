@@ -88,6 +88,7 @@ def test_the_models_collector_takes_the_steps_of_the_implementation():
     assert list(dict.fromkeys(steps)) == [step.__name__ for step in STEPS]
 
 
+@pytest.mark.slow
 def test_the_model_collects_and_commits_and_refuses():
     """A model in which nothing happens would lose nothing."""
     writer = explore(CASES["writer + two gc"])

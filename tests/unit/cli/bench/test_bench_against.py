@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,62 @@ def test_a_query_and_a_bound_of_batches_hold_for_both(run, pets):
     assert "epoch 0: 16 rows in" in answer.out
     assert "ratio" in answer.out
     assert "tokens uint16 (8, 300); equal, compared" in answer.out
+
+
+@pytest.mark.slow  # several processes, each of which imports torch
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("webdataset", "webdataset"),
+        ("mds", "streaming"),
+        ("litdata", "litdata"),
+        ("lance", "lance"),
+    ],
+)
+def test_other_formats_stream_the_same_rows(run, pets, name, module):
+    pytest.importorskip(module)
+    small = ("--decode", "16", "--batch-size", "16", "--workers", "2", "--epochs", "1")
+
+    answer = run("bench", pets, "--against", name, *small, "--json")
+
+    assert answer.code == 0, answer.err
+    document = json.loads(answer.out)
+    assert document["against"]["is_same_output"] is True
+    ours = [one["rows"] for one in document["epochs"]]
+    assert [one["rows"] for one in document["against"]["epochs"]] == ours
+    assert "written in" in document["against"]["conditions"][name]
+
+
+@pytest.mark.parametrize("what", ["pets", *sorted(set(DATASETS) - {"no rows"})])
+def test_a_record_of_a_format_gives_the_same_batch(tmp_path, pets, what):
+    from tensorlake.cli.bench.peers import Collate
+    from tensorlake.cli.bench.run import BenchRun, digest_of
+    from tensorlake.cli.bench.torch import Rows
+
+    url = pets if what == "pets" else made(str(tmp_path / "some.tl"), what)
+    asked = BenchRun(url, batch_size=16, side=8, shuffle=False)
+    collate = pickle.loads(pickle.dumps(Collate.of(asked)))  # as a spawned worker has it
+    with asked.open() as (rows, arguments):
+        with rows.torch(**arguments) as loader:
+            ours = next(iter(loader))
+        stored = Rows(rows, collate.columns)
+        places = range(min(16, len(stored)))
+        records = [collate.layout.record(stored.cells(place)) for place in places]
+
+    assert digest_of(collate(records)) == digest_of(ours)
+
+
+def test_a_library_that_is_not_installed_is_named(run, pets, monkeypatch):
+    from tensorlake.cli.bench import against
+
+    known = against.find_spec
+    monkeypatch.setattr(against, "find_spec", lambda name: known(name) if name == "torch" else None)
+
+    answer = run("bench", pets, "--against", "mds")
+
+    assert answer.code == 1
+    assert "bench --against mds needs mosaicml-streaming, which is not installed" in answer.err
+    assert "pip install mosaicml-streaming" in answer.err
 
 
 def test_an_unknown_opponent_is_wrong_usage_and_the_known_are_named(run, pets):

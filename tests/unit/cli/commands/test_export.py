@@ -38,7 +38,7 @@ def test_unknown_kind_is_wrong_usage_and_lists_the_kinds(run, tmp_path):
     failed = run("export", "lmdb", dataset(tmp_path), str(tmp_path / "out"))
 
     assert failed.code == 2
-    assert "mds, numpy, parquet, webdataset, zarr" in failed.err
+    assert "mds, numpy, parquet, tfrecord, webdataset, zarr" in failed.err
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,20 @@ def test_what_export_does_not_do_is_wrong_usage_and_says_what_to_write(
     assert failed.code == 2
     assert instead.format(url=url) in failed.err
     assert {one.name for one in tmp_path.iterdir()} == {"x.tl"}
+
+
+def test_a_description_says_which_properties_it_lacks(run, tmp_path):
+    url, about = dataset(tmp_path), tmp_path / "about.json"
+    about.write_text('{"license": "MIT", "description": "numbers", "url": "https://example.org"}')
+
+    done = run("export", "croissant", url, str(tmp_path / "out"), "-c", "x", "--about", str(about))
+    about.write_text("{")
+    broken = run("export", "croissant", url, str(tmp_path / "b"), "--about", str(about))
+    other = run("export", "csv", url, str(tmp_path / "c.csv"), "--about", str(about))
+
+    assert done.code == 0
+    assert "--about lacks: creator, datePublished" in done.err
+    assert (tmp_path / "out" / "croissant.json").exists()
+    assert (broken.code, other.code) == (2, 2)
+    assert "expected a file of JSON" in broken.err
+    assert "leave it out" in other.err

@@ -127,7 +127,7 @@ def test_coco_takes_the_json_the_images_and_the_destination(run, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("tfrecord", "a", "b"),
+        ("deeplake", "a", "b"),
         ("arrow", "a", "b"),
         ("images", "only-one"),
         ("coco", "a", "b", "dst.tl", "--schema", "types.json"),

@@ -32,6 +32,7 @@ def test_serve_refuses_what_is_no_lake(tmp_path):
     assert "nonsense" in printed
 
 
+@pytest.mark.slow
 def test_token_makes_a_token_that_serve_lets_in_and_revokes_it(tmp_path):
     def run(*arguments):
         auth = ["--auth", str(tmp_path / "tokens.json")]
@@ -46,6 +47,7 @@ def test_token_makes_a_token_that_serve_lets_in_and_revokes_it(tmp_path):
     assert "revoked" in run("ls")
 
 
+@pytest.mark.slow
 def test_token_changes_tokens_toml_where_no_file_is_named_and_serve_takes_it(tmp_path):
     create = ["token", "create", "--name", "ci", "--scope", "write:pets", "--expires", "90d"]
 
@@ -59,6 +61,7 @@ def test_token_changes_tokens_toml_where_no_file_is_named_and_serve_takes_it(tmp
     assert (served, "tokens.toml" in config) == (0, True)
 
 
+@pytest.mark.slow
 def test_serve_refuses_identity_providers_by_name(tmp_path):
     status, printed = tensorlake(["serve", ".", "--oidc", "https://id"], folder=tmp_path)
 
@@ -66,6 +69,7 @@ def test_serve_refuses_identity_providers_by_name(tmp_path):
     assert "not supported yet" in printed
 
 
+@pytest.mark.slow
 def test_serve_has_the_flags_of_the_server_and_no_others(tmp_path):
     known = ["serve", ".", "--max-query-s", "10", "--presign", "--print-config"]
     status, printed = tensorlake([*known], folder=tmp_path)

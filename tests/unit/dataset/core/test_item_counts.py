@@ -224,6 +224,70 @@ def test_a_lost_race_that_combines_into_an_uneven_row_is_refused(dataset):
     assert reopened(dataset).version == "main@2"
 
 
+@pytest.fixture
+def masked() -> Dataset:
+    """Two tiled images of 70 x 100 and masks of their size."""
+    image = tl.Image("png", tiles=(32, 48))
+    dataset = create_on(
+        MemoryStore(), {"im": image, "m": tl.SegmentMask(["a", "b"], of="im", nullable=True)}
+    )
+    dataset.extend({"im": np.zeros((2, 70, 100, 3), np.uint8), "m": np.zeros((2, 70, 100), "u1")})
+    dataset.commit()
+    return dataset
+
+
+def test_an_image_alone_of_another_shape_than_its_mask_is_refused_at_commit(masked):
+    masked["im"][1] = np.zeros((1, 1, 3), np.uint8)
+
+    with pytest.raises(ShapeMismatchError) as refused:
+        masked.commit()
+
+    first, advice = str(refused.value).splitlines()
+    assert first == (
+        "row 1 of commit(): 'm' has the shape (70, 100), and 'im', which it is declared of=,"
+        " (1, 1, 3)"
+    )
+    assert "ds['m'][1] = …" in advice
+    masked["m"][1] = np.ones((1, 1), np.uint8)
+    assert masked.commit().version == "main@2"
+    masked["m"][0] = None
+    masked["im"][0] = np.zeros((3, 4, 3), np.uint8)
+    assert masked.commit().version == "main@3"
+    assert masked.check().ok
+
+
+def test_a_mask_of_another_shape_is_refused_when_it_is_assigned(masked):
+    with pytest.raises(ShapeMismatchError, match="assign 'im' first and 'm' after it in one"):
+        masked["m"][0] = np.zeros((2, 2), np.uint8)
+
+    assert not masked.has_changes
+
+
+def test_a_merge_of_images_alone_is_refused_where_their_masks_differ(masked):
+    fix = masked.branch("fix")
+    fix["im"][0] = np.zeros((8, 9, 3), np.uint8)
+    fix["m"][0] = np.zeros((8, 9), np.uint8)
+    fix.commit()
+
+    with pytest.raises(ShapeMismatchError, match=r"row 0 of merge\(\): 'm' has the shape"):
+        masked.merge("fix", tensors=["im"])
+
+
+def test_check_finds_masks_of_another_shape_of_older_writers(masked):
+    masks = session_of(masked).staging().schema["m"]
+    unrelated = replace(masks, type=replace(masks.type, of=None))
+    session_of(masked).staging().change_spec(unrelated, what="type")
+    masked["im"][1] = np.zeros((1, 1, 3), np.uint8)
+    masked.commit()
+    session_of(masked).staging().change_spec(masks, what="type")
+    masked.commit()
+
+    [found] = masked.check().findings
+
+    assert str(found).startswith("damage: row 1 of 'm' in main@3: 'm' has the shape (70, 100)")
+    assert "give the row samples of one shape: ds['m'][1] = …" in str(found)
+
+
 def test_check_finds_uneven_rows_of_older_writers(uneven):
     report = uneven.check()
 

@@ -224,7 +224,7 @@ def test_what_is_no_struct_is_refused(ds, values, error, why):
         (lambda: tl.Sequence(tl.Struct({"x": "int8"}), default=[{"x": 1}]), "no default but"),
         (
             lambda: tl.Sequence(tl.Struct({"x": "int8"}, nullable=True)),
-            "cannot be NULL or have defaults",
+            "have no NULL, default or mark",
         ),
         (lambda: as_type(tl.Struct({"x": "int8"})), "group of tensors"),
         (lambda: create({"a": tl.Struct({"x": "int8"}), "a/x": "int8"}), "would be named 'a/x'"),

@@ -82,7 +82,7 @@ def test_a_mix_says_that_it_only_streams():
         _ = mixed.query
 
 
-@pytest.mark.parametrize(("name", "told"), [("load", "tl.open(url)"), ("Link", "later version")])
+@pytest.mark.parametrize(("name", "told"), [("load", "tl.open(url)"), ("rm", "tl.delete")])
 def test_a_name_of_the_package_is_answered_too(name, told):
     with pytest.raises(AttributeError, match=re.escape(told)):
         getattr(tl, name)

@@ -320,6 +320,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     return {"images": images, "categories": categories, "annotations": annotations}
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -222,7 +222,7 @@ def test_empty_dataset_has_its_schema():
 
 
 def test_stream_is_cut_by_bytes_and_reads_no_batch_before_it_is_asked(monkeypatch):
-    monkeypatch.setattr("tensorlake.dataset.export.arrow_stream.BATCH_NBYTES", 4096)
+    monkeypatch.setattr("tensorlake.dataset.export.arrow.stream.BATCH_NBYTES", 4096)
     ds = tl.create("memory://arrow-bounded", {"x": tl.Array("uint8", (None,)), "y": "int64"})
     ds.extend({"x": [np.zeros(i % 1000, np.uint8) for i in range(3000)], "y": range(3000)})
     ds.commit("rows")
@@ -235,7 +235,7 @@ def test_stream_is_cut_by_bytes_and_reads_no_batch_before_it_is_asked(monkeypatc
 
 
 def test_more_than_memory_should_hold_names_the_largest_column_and_a_way(monkeypatch, ds):
-    monkeypatch.setattr("tensorlake.dataset.export.arrow_stream.IN_MEMORY_NBYTES_MAX", 100)
+    monkeypatch.setattr("tensorlake.dataset.export.arrow.stream.IN_MEMORY_NBYTES_MAX", 100)
 
     with pytest.raises(InvalidInputError, match=r"(?s)more than 100; '\w+' has .*columns=\['"):
         ds.to_arrow()
@@ -292,6 +292,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("condition", "pushed"), CONDITIONS, ids=lambda one: str(one)[:30])
 def test_scan_answers_a_condition_as_arrow_does(ds, condition, pushed):
     scanned = ds.arrow_dataset()

@@ -68,7 +68,7 @@ def test_parquet_is_read_by_others_with_the_stored_bytes(ds, tmp_path):
 
 
 def test_parquet_has_a_row_group_for_each_batch(ds, tmp_path, monkeypatch):
-    monkeypatch.setattr("tensorlake.dataset.export.arrow_stream.BATCH_NBYTES", 1)
+    monkeypatch.setattr("tensorlake.dataset.export.arrow.stream.BATCH_NBYTES", 1)
 
     ds.to_parquet(tmp_path / "x.parquet")
 

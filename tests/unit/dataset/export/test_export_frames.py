@@ -148,6 +148,7 @@ def test_a_frame_extends_the_dataset_that_it_is_of(ds):
     again.discard()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMA)
 def test_a_column_goes_back_to_its_rows(ds, name):
     frame = ds.to_pandas().iloc[::-1]

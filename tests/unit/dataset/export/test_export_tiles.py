@@ -6,11 +6,12 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import PIL.Image
 import pyarrow.parquet as pq
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.export import arrow_stream
+from tensorlake.dataset.export.arrow import stream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,7 +119,7 @@ def test_batches_are_cut_by_the_size_of_arrays_not_of_their_tiles(
     made = tl.create(place(), {"x": tl.Array("uint16", (None,), tiles=(4096,))})
     made.extend({"x": [np.zeros(50_000, np.uint16) for _ in range(8)]})
     made.commit("zeros")
-    monkeypatch.setattr(arrow_stream, "BATCH_NBYTES", 200_000)
+    monkeypatch.setattr(stream, "BATCH_NBYTES", 200_000)
 
     assert [len(batch) for batch in made.to_arrow().to_batches()] == [2, 2, 2, 2]
 
@@ -129,3 +130,36 @@ def test_nested_lists_are_taken_as_one_array() -> None:
     made.append({"x": [[1, 2, 3], [4, 5, 6]]})
 
     assert made["x"][0].tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_images_in_tiles_leave_as_png_files_and_come_back_in_tiles(tmp_path: Path) -> None:
+    pytest.importorskip("imagecodecs")
+    pixels = np.random.default_rng(0).integers(0, 255, (3, 70, 90, 3), dtype=np.uint8)
+    schema = {
+        "image": tl.Image("webp", tiles=(32, 32), nullable=True),
+        "boxes": tl.BBox(of="image"),
+    }
+    made = tl.create(place(), schema)
+    boxes = np.array([[1, 2, 30, 40]], np.float32)
+    made.extend({"image": [pixels[0], None, pixels[2]], "boxes": [boxes] * 3})
+    made.commit("images")
+
+    made.to_parquet(tmp_path / "a.parquet")
+    made.to_webdataset(tmp_path / "shards")
+    made.where(~made["image"].is_null()).to_coco(tmp_path / "coco")
+    made.where(~made["image"].is_null()).to_mds(tmp_path / "mds", columns=["image"])
+    files = sorted((tmp_path / "coco" / "images").iterdir())
+
+    for again in (
+        tl.ingest.parquet(tmp_path / "a.parquet", place()),
+        tl.ingest.arrow(made.to_arrow(), place()),
+        tl.ingest.webdataset(str(tmp_path / "shards"), place()),
+    ):
+        assert again.schema["image"] == made.schema["image"]
+        assert again["image"][1] is None
+        assert np.array_equal(again["image"][2], pixels[2])
+    assert [file.suffix for file in files] == [".png", ".png"]
+    for file, expected in zip(files, pixels[[0, 2]], strict=True):
+        assert np.array_equal(np.asarray(PIL.Image.open(file)), expected)
+    assert made.to_pandas()["image"][0].startswith(b"\x89PNG")
+    assert b'"png"' in (tmp_path / "mds" / "shard.00000.mds").read_bytes()[:1000]

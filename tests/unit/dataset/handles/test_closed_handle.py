@@ -21,8 +21,12 @@ def _assign_item(ds: tl.Dataset) -> None:
 
 
 CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
+    "absorb": lambda ds: ds.absorb("x"),
     "add_tensor": lambda ds: ds.add_tensor("y", "int64", fill=0),
     "alter_tensor": lambda ds: ds.alter_tensor("x", nullable=True),
+    "refresh_columns": lambda ds: ds.refresh_columns(),
+    "add_check": lambda ds: ds.add_check("positive", "x >= 0"),
+    "drop_check": lambda ds: ds.drop_check("positive"),
     "append": lambda ds: ds.append({"x": 4, "label": "a"}),
     "branch": lambda ds: ds.branch("fix"),
     "check": lambda ds: ds.check(repair=True, progress=False),
@@ -59,9 +63,20 @@ CHANGES: dict[str, Callable[[tl.Dataset], Any]] = {
     "view.save": lambda ds: ds.query("WHERE x > 1").save("large"),
 }
 READS = {
-    *("arrow_dataset", "at", "count", "diff", "filter", "follow", "graph", "jax", "tensorflow"),
+    *(
+        "arrow_dataset",
+        "at",
+        "count",
+        "diff",
+        "explain",
+        "filter",
+        "follow",
+        "graph",
+        "jax",
+        "tensorflow",
+    ),
     *("loader", "log", "order_by", "pack", "query"),
-    *("sample", "select", "show", "split", "summary", "take", "unnest"),
+    *("sample", "select", "show", "split", "summary", "take", "unnest", "widget"),
     *("torch", "trace", "where", "branches", "has_changes", "ingest_report", "map_report"),
     *(
         "indexes",
@@ -70,6 +85,9 @@ READS = {
         "rows",
         "runs",
         "schema",
+        "stale",
+        "checks",
+        "validate",
         "search",
         "tags",
         "tensors",

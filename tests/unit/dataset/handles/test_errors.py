@@ -128,6 +128,7 @@ def test_an_error_of_a_users_own_keeps_its_module():
     assert OwnError.__module__ == __name__
 
 
+@pytest.mark.slow
 def test_a_star_import_replaces_no_builtin():
     assert set(tl.__all__) & set(dir(builtins)) == set()
 

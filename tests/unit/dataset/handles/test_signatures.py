@@ -4,6 +4,7 @@ import copy
 import inspect
 import pickle
 import pydoc
+import typing
 
 import pytest
 
@@ -43,7 +44,7 @@ def public_calls() -> dict[str, object]:
         for name in module.__all__:
             one = getattr(module, name)
             is_protocol = getattr(one, "_is_protocol", False)
-            is_typing = getattr(one, "__module__", "") == "typing"
+            is_typing = getattr(one, "__module__", "") == "typing" or typing.is_typeddict(one)
             is_error = inspect.isclass(one) and issubclass(one, BaseException)
             is_choice = name == "Fault"  # an enum: its members are chosen, none is made
             if callable(one) and not (is_protocol or is_typing or is_error or is_choice):

@@ -33,6 +33,7 @@ def ds(tmp_path):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(
     "version", ["main", "main@1", "v1", lambda ds: ds.log()[0].time + dt.timedelta(seconds=1)]
@@ -41,6 +42,7 @@ def test_branches_commits_tags_and_times_are_versions(ds, call, version):
     call(ds, version(ds) if callable(version) else version)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(
     ("version", "advice"),

@@ -16,6 +16,8 @@ from tensorlake.indexes.text import Analysis, Segment, collected, search_texts
 from tensorlake.indexes.text.kind import TEXT
 from tensorlake.indexes.text.postings import joined, loaded
 from tensorlake.indexes.text.ranking import K1, B, bounds_of, idf, impacts
+from tensorlake.storage import MemoryStore
+from tests.support.handles import create_on
 
 WORDS = [f"w{number}" for number in range(12)]
 
@@ -93,6 +95,7 @@ def test_ranking_is_that_of_a_scan(
     check(hits, scan(texts, question, k, allowed))
 
 
+@pytest.mark.slow
 @given(texts_of_words, texts_of_words, questions, st.data())
 def test_deleted_and_new_texts_count_as_in_a_scan(
     old: list[str | None], new: list[str | None], question: str, data: st.DataObject
@@ -126,6 +129,7 @@ def test_merged_postings_are_those_of_all_texts(
         assert np.array_equal(getattr(merged, name), getattr(whole, name)), name
 
 
+@pytest.mark.slow
 def test_large_lists_are_skipped_and_rank_the_same() -> None:
     random = np.random.default_rng(0)
     vocabulary = [f"t{number}" for number in range(2000)]
@@ -150,6 +154,32 @@ def test_ranking_is_that_of_bm25s() -> None:
         _, scores = peer.retrieve([question.split()], k=10, show_progress=False)
         # bm25s leaves out the factor k1 + 1, and computes in float32.
         assert [score for _, score in hits] == pytest.approx(scores[0] * (K1 + 1), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_ranks_of_many_texts_are_those_of_bm25s() -> None:
+    random = np.random.default_rng(2)
+    vocabulary = np.array([f"t{number}" for number in range(20_000)])
+    drawn = np.minimum(random.zipf(1.2, (100_000, 8)), len(vocabulary)) - 1
+    texts = [" ".join(words) for words in vocabulary[drawn]]
+    dataset = create_on(MemoryStore(), {"text": "str"})
+    dataset.extend({"text": texts})
+    dataset.create_index("text", "text")
+    dataset.commit()
+    peer = bm25s.BM25(method="lucene", k1=K1, b=B)
+    peer.index([text.split() for text in texts], show_progress=False)
+
+    asked = [random.choice(vocabulary[:3000], 1 + at % 4, replace=False) for at in range(60)]
+    for words in asked:
+        view = dataset.search("text", " ".join(words), k=20)
+        rows, scores = peer.retrieve([list(words)], k=20, show_progress=False)
+        scores = scores[0][scores[0] > 0] * (K1 + 1)
+        assert view["_score"][:] == pytest.approx(scores, rel=1e-5)
+        # texts of equal scores are in any order there
+        gaps = np.abs(np.diff(scores, prepend=np.inf, append=-np.inf)) > 1e-4
+        distinct = np.flatnonzero(gaps[:-1] & gaps[1:])
+        distinct = distinct[distinct < len(scores) - 1]  # the last may equal one beyond
+        assert view.rows[distinct].tolist() == rows[0][distinct].tolist()
 
 
 def test_bounds_hold_under_other_mean_lengths() -> None:

@@ -109,6 +109,7 @@ def test_centroids_by_groups_are_as_near_as_others() -> None:
     assert (apart.argmin(axis=1) == grouped.nearest(points[:500])).mean() > 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("clusters", [20, None])
 def test_measured_recall_holds_for_other_queries(
@@ -176,6 +177,7 @@ def test_equal_vectors_are_found_together(tmp_path: Path) -> None:
     assert ((found >= 400) & (found < 800)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
 def test_units_of_vectors_do_not_matter(tmp_path: Path, scale: float) -> None:
     vectors = some_vectors(900, 24) * np.float32(scale) + np.float32(5 * scale)
@@ -199,6 +201,7 @@ def test_a_filter_is_exact_and_reads_more_lists(tmp_path: Path) -> None:
     assert len(found) >= 10
 
 
+@pytest.mark.slow
 def test_merge_keeps_adds_and_drops(tmp_path: Path) -> None:
     vectors = some_vectors(3000, 16)
     rows = rows_of(tmp_path, vectors, "l2")
@@ -221,6 +224,7 @@ def test_merge_keeps_adds_and_drops(tmp_path: Path) -> None:
         assert np.isin(nearest, found).mean() >= 0.7
 
 
+@pytest.mark.slow
 def test_merge_makes_lists_anew_for_many_vectors(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, some_vectors(1200, 8))
     few = Rows(rows.spec, np.array([[0, 300]]), rows.reader)

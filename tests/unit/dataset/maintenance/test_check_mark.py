@@ -165,6 +165,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("members", FORGERIES.values(), ids=FORGERIES)
 def test_a_forged_mark_means_nothing(store, members):
     forge(store, members)

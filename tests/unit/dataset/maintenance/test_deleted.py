@@ -84,6 +84,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("is_made_anew", [False, True])
 def test_names_maintenance_and_refresh_are_refused_like_commits(url, call, is_made_anew):

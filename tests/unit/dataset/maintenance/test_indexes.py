@@ -157,7 +157,8 @@ def test_an_index_staged_with_rows_stays_true_after_a_lost_race():
 
     assert len(dataset) == 100
     assert dataset.query("WHERE price < 0.1").rows.tolist() == list(range(0, 100, 10))
-    assert dataset.indexes["price"].coverage == pytest.approx(0.6)
+    # 60 rows, and 10 of the other writer's whose values are those of the rows that lost their place
+    assert dataset.indexes["price"].coverage == pytest.approx(0.7)
 
 
 def test_a_merge_keeps_the_indexes_of_ours_and_scans_what_it_brought():
@@ -304,6 +305,7 @@ def test_a_damaged_index_is_found_warned_of_and_built_again():
         assert whole.query("WHERE price < 0.05").rows.tolist() == list(range(0, 5000, 10))
 
 
+@pytest.mark.slow
 def test_a_collector_keeps_the_pages_of_a_state_and_not_its_chunks():
     clock = Clock()
     store = MemoryStore(clock=clock)

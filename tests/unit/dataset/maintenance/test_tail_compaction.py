@@ -65,6 +65,7 @@ def test_a_handle_loses_no_race_to_its_own_compaction():
     assert ds.check().ok
 
 
+@pytest.mark.slow
 def test_random_rows_of_many_commits_take_few_requests():
     """Without it, each row is a request: 1,017 for 1,000 rows of 10,000 commits."""
     commits = 320
@@ -171,6 +172,7 @@ def test_a_forked_child_goes_on_alone():
     assert ds.version == "main@65"
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_waits_for_it(tmp_path):
     url = str(tmp_path / "numbers.tl")
     program = (

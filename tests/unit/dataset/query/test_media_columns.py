@@ -114,6 +114,7 @@ def answer(ds, query):
     return [row["z"] for row in ds.query(query)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("name", TYPES)
 def test_no_value_is_computed_from_stored_bytes(ds, name, query):
@@ -124,6 +125,7 @@ def test_no_value_is_computed_from_stored_bytes(ds, name, query):
     assert "SHAPE(" in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("name", [*DECODED, "clips"])
 def test_what_is_decoded_is_answered_or_refused_by_an_error_of_its_own(ds, name, query):

@@ -141,3 +141,10 @@ def test_a_change_that_holds_the_handle_reads_in_threads(ds, in_threads):
 
     assert len(writer) == 300 - gone + 6
     assert len(writer.query("WHERE score IN (SELECT score WHERE label = 'dog')")) == len(writer)
+
+
+def test_a_timeout_covers_the_opening_of_a_source_of_from():
+    ds = tl.create("memory://opening", {"x": "int64"})
+    url = "http://127.0.0.1:1/x"  # refuses connections, which is tried again for ten seconds
+    with pytest.raises(tl.QueryLimitError, match="source of FROM was opened"):
+        ds.query(f'SELECT * FROM "{url}"', timeout=0.2)

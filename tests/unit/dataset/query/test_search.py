@@ -68,6 +68,7 @@ def test_search_without_an_index_is_the_exact_order() -> None:
     ds.discard()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [None, "x % 3 = 0", "x < 50", "x < 4000"])
 def test_index_finds_what_a_scan_finds(indexed: tl.Dataset, where: str | None) -> None:
     hits = total = 0
@@ -234,6 +235,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None)
 @given(changes, st.integers(0, 1000))
 def test_search_follows_every_change(tmp_path_factory: Any, steps: list[str], seed: int) -> None:

@@ -45,6 +45,9 @@ def scanned(dataset):
         "WHERE MATCH(text, 'STRASSE')",
         "WHERE MATCH(text, 'none')",
         "WHERE MATCH(text, 'w40') AND text LIKE '%w2%' AND n > 10",
+        "WHERE MATCH(text, 'w40') OR n = 5",
+        "WHERE MATCH(text, 'w40') OR n = 5 OR n BETWEEN 7 AND 7.5 OR MATCH(text, 'rare')",
+        "WHERE (n = 5 OR MATCH(text, 'w90') OR n IN (7, 8)) AND text LIKE '%w2%'",
         "ORDER BY BM25_SIMILARITY(text, 'w40 w2') DESC LIMIT 30",
         "ORDER BY BM25_SIMILARITY(text, 'rare') DESC LIMIT 30",
         "WHERE n < 100 ORDER BY BM25_SIMILARITY(text, 'rare w1') DESC, n DESC LIMIT 30",
@@ -55,7 +58,7 @@ def test_an_index_of_words_answers_as_a_scan_does(dataset, scanned, text):
     by_index, by_scan = dataset.query(text), scanned.query(text)
 
     assert by_index.rows.tolist() == by_scan.rows.tolist()
-    assert "index 'text' (text)" in by_index.explain() or "MATCH(text, 'w2')" in text
+    assert "'text' (text)" in by_index.explain() or "MATCH(text, 'w2')" in text
     assert "index" not in by_scan.explain()
 
 

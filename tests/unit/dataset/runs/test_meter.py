@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlake.dataset.runs.tables import BURST, Meter, Step, table_bytes
+from tensorlake.dataset.runs.tables import (
+    BURST,
+    Meter,
+    Step,
+    joined_bytes,
+    parsed_part,
+    table_bytes,
+)
 
 DAY_S = 86_400
 
@@ -59,3 +67,25 @@ def test_no_step_is_lost_whatever_the_clock_says(times):
     counted = 0 if table is None else sum(table.column("steps").to_pylist())
     assert counted == len(times)
     assert table is None or not any(math.isnan(one) for one in table.column("wait_s").to_pylist())
+
+
+def test_a_day_of_many_steps_is_small():
+    meter, random = Meter(0, 0.0), np.random.default_rng(0)
+    for number in range(2 * BURST):  # of the hour that follows, each record is of several
+        meter.add(Step(number, number / 1e6, 0, number, 0.5))
+    meter.take()
+    parts = []
+    for number in range(3 * 3600):
+        scalars = dict(zip("abcd", random.random(4).tolist(), strict=True))
+        step = Step(number, 1 + number / 3, 0, number * 256, random.random(), 0.2, scalars)
+        meter.add(step)
+        if number % 90 == 89:
+            parts.append(table_bytes(meter.take()))
+
+    joined = joined_bytes(parts)
+
+    table = parsed_part("joined.parquet", joined)
+    assert table.num_columns == 16  # four scalars, each with its maximum
+    assert 24 * len(joined) <= 5_000_000
+    assert 2700 <= len(table) <= 3700
+    assert sum(table.column("steps").to_pylist()) == 3 * 3600

@@ -272,6 +272,7 @@ def test_delete_and_on_conflict_are_for_new_datasets(ds):
         mapped(ds, Function(), on_conflict="theirs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [None, 3])
 def test_killed_anywhere_and_run_again_it_ends_as_undisturbed(ds, monkeypatch, batch_size):
     """Of first and second runs, with a commit for every few rows."""

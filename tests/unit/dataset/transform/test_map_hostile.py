@@ -77,7 +77,7 @@ def test_output_that_cannot_be_sent_between_processes_is_told_with_the_way_out(d
 
 
 def test_process_that_ends_itself_is_told_and_nothing_is_staged(ds):
-    with pytest.raises(InvalidStateError, match=r"a process of map\(\) ended .* rows 0 to 9 of"):
+    with pytest.raises(InvalidStateError, match=r"a worker process ended .* rows 0 to 9 of"):
         ds.map(lambda _: os._exit(3), schema=Y, engine="processes", workers=1)
 
     assert not ds.has_changes

@@ -93,6 +93,7 @@ def test_other_staged_changes_still_refuse_a_refresh(url, stage):
 # A handle that just ends
 
 
+@pytest.mark.slow
 def test_a_handle_that_is_collected_with_staged_changes_warns(url):
     gc.collect()  # handles that other tests left in a traceback warn now
     dataset = tl.open(url, durability="none")
@@ -107,6 +108,7 @@ def test_a_handle_that_is_collected_with_staged_changes_warns(url):
     assert "ended with staged changes" in str(caught[0].message)
 
 
+@pytest.mark.slow
 def test_a_view_keeps_staged_changes_alive_without_a_warning(url):
     dataset = tl.open(url, durability="none")
     dataset.append({"x": 4})
@@ -119,6 +121,7 @@ def test_a_view_keeps_staged_changes_alive_without_a_warning(url):
     assert view["x"][:].tolist() == [3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["commit", "discard", "close", "rolled back", "refreshed"])
 def test_a_handle_with_nothing_staged_any_more_is_collected_silently(url, end):
     dataset = tl.open(url, durability="none")

@@ -73,6 +73,7 @@ def test_locations_of_a_large_leaf_read_its_start_and_units_all_of_it(large_leaf
     assert len(whole.units.lengths) == EXTENTS * UNITS
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_of_a_start_is_noticed_or_was_not_asked_for(large_leaf):
     root, pages = large_leaf
     source = PageStarts(pages)

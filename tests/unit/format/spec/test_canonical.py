@@ -28,6 +28,7 @@ values = st.recursive(
 objects = st.dictionaries(st.text("abé"), values, max_size=5)
 
 
+@pytest.mark.slow
 @given(objects)
 def test_sealed_objects_survive(value):
     sealed = unseal(seal(value), where="x")

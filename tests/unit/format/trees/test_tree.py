@@ -92,6 +92,7 @@ def grown_by_fives():
     return pages, grown(pages, 6000, at_once=5)
 
 
+@pytest.mark.slow
 def test_an_extent_is_written_at_most_three_times_on_its_way_to_a_full_leaf(grown_by_fives):
     pages, _ = grown_by_fives
 
@@ -99,6 +100,7 @@ def test_an_extent_is_written_at_most_three_times_on_its_way_to_a_full_leaf(grow
     assert written <= 3 * 6000
 
 
+@pytest.mark.slow
 def test_small_appends_end_in_large_leaves(grown_by_fives):
     _, root = grown_by_fives
 
@@ -108,6 +110,7 @@ def test_small_appends_end_in_large_leaves(grown_by_fives):
     assert min(settled) >= 1024
 
 
+@pytest.mark.slow
 def test_a_bulk_append_writes_each_extent_once():
     pages = MemoryPages()
 
@@ -177,6 +180,7 @@ def test_rebases_fill_a_tail_to_twice_its_size_and_the_next_append_spills_it():
     assert (offsets_of(root, pages) == extents(65).checksum).all()
 
 
+@pytest.mark.slow
 def test_an_update_rewrites_one_leaf_and_the_pages_above_it():
     pages = MemoryPages()
     root = wait(tree.append(Root.of(Extents.empty()), extents(5000), pages, pages, limits=SMALL))
@@ -441,6 +445,7 @@ def with_changed_rows(root, rows, pages):
     return root
 
 
+@pytest.mark.slow
 def test_what_two_trees_share_is_not_read_to_find_where_they_differ():
     """Ten rows changed on each side of 10,000 extents: pages by changes and height, not size."""
     pages = MemoryPages()

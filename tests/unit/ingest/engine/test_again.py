@@ -47,6 +47,7 @@ def refused(call: Callable[[], Any], url: str, told: str) -> None:
     assert contents(url) == before
 
 
+@pytest.mark.slow
 def test_the_same_call_again_changes_nothing_and_another_is_refused(kind, tmp_path, url):
     ingest = kind.ingest(tmp_path)
     rows = len(ingest(url))
@@ -61,6 +62,7 @@ def test_the_same_call_again_changes_nothing_and_another_is_refused(kind, tmp_pa
     refused(lambda: ingest(url, mode="append"), url, "already")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["grow", "correct"])
 def test_a_source_that_is_not_as_it_was_is_what_the_dataset_becomes(kind, change, tmp_path, url):
     ingest = kind.ingest(tmp_path)

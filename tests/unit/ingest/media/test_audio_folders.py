@@ -118,3 +118,35 @@ def test_mds_has_the_bytes(dataset, tmp_path):
 def test_nothing_else_is_lost_in_numpy(dataset):
     assert dataset.to_numpy(columns=["text"])["text"].tolist() == dataset["text"].to_list()
     assert np.asarray(dataset[1]["audio"]).shape == (64_000, 1)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\ufeff", "\r\nfile,text\r\n"])
+def test_an_empty_table_is_named_with_what_to_do(folder, text):
+    (folder / "none.csv").write_bytes(text.encode())
+
+    with pytest.raises(InvalidInputError, match=r"none\.csv' names no columns.*\nwrite their"):
+        tl.ingest.audio(folder, f"memory://audio-no-table-{len(text)}", table=folder / "none.csv")
+
+
+def test_names_rates_and_channels_of_files_may_differ(tmp_path):
+    files = {
+        "日本/ü ñ.flac": sound_file("FLAC", "PCM_16", rate=44_100, channels=2, seconds=0.5),
+        "a b.wav": sound_file("WAV", "PCM_16", rate=8_000, seconds=0.5),
+        "none.wav": sound_file("WAV", "PCM_16", seconds=0),
+    }
+    for name, content in files.items():
+        (tmp_path / "clips" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "clips" / name).write_bytes(content)
+    rows = ['日本/ü ñ.flac,"said ""ü"", twice"', "a b.wav,", "none.wav,nothing"]
+    (tmp_path / "t.csv").write_text("\n".join(["file,text", *rows]), encoding="utf-8")
+
+    ds = tl.ingest.audio(
+        tmp_path / "clips", f"memory://{tmp_path.name}", table=tmp_path / "t.csv", labels=False
+    )
+
+    found = {row["text"]: (row["audio"].rate, row["audio"].shape) for row in ds}
+    assert found['said "ü", twice'] == (44_100, (22_050, 2))
+    assert found["nothing"] == (16_000, (0, 1))
+    steps = [tl.decode.AudioChunk(0.25), tl.decode.Resample(16_000), tl.decode.Mel(8)]
+    (batch,) = ds.loader(batch_size=3, decode={"audio": steps}, collate={"audio": "pad"})
+    assert batch["audio"].shape == (3, 26, 8)

@@ -414,6 +414,7 @@ def test_blank_lines_are_skipped_where_there_are_several_columns(ingest):
 CELLS = st.sampled_from(["", '""', "a", '"a"', "1", '"x\ny"', "-2.5", "NA", '" "'])
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 2).flatmap(

@@ -28,6 +28,7 @@ def counts(ds):
     return report.added, report.updated, report.unchanged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["\n", "", "\r\n"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_lines_added_to_a_file_are_appended_each_time(tmp_path, kind, end):
@@ -258,6 +259,7 @@ def test_a_file_that_another_source_has_is_not_added_to_the_first(three_files, u
     assert tl.ingest.csv([a, b, d], url)["x"][:].tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_files_are_known_after_they_grew_and_after_the_ledger_was_rewritten(
     three_files, url, monkeypatch
 ):
@@ -274,6 +276,7 @@ def test_files_are_known_after_they_grew_and_after_the_ledger_was_rewritten(
     assert tl.open(url)["x"][:].tolist() == [0, 1, *range(5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet", "arrow"])
 def test_an_appended_source_that_grew_is_brought_up_to_date(tmp_path, url, kind):
     def ingest(name, rows, **options):

@@ -246,3 +246,36 @@ def test_a_renamed_file_of_a_pattern_gets_its_new_class(tmp_path):
 
     assert ds.ingest_report.renamed == 1
     assert [row["label"] for row in ds] == ["dog", "dog"]
+
+
+def test_a_table_of_labels_gives_the_tensors_and_its_change_is_followed(ingest, tmp_path):
+    src = folder(tmp_path / "photos", "a.jpg", "b.jpg", "far/c.jpg")
+    table = tmp_path / "labels.csv"
+    table.write_text("file,label,weight\nb.jpg,dog,2\na.jpg,cat,1\nfar/c.jpg,cat,3\n")
+
+    ds = ingest(src, labels=table)
+    table.write_text("file,label,weight\nb.jpg,dog,2\na.jpg,dog,1\nfar/c.jpg,cat,3\n")
+    again = tl.ingest.images(src, ds.url, labels=table)
+
+    assert (ds["label"].to_list(), ds["weight"].to_list()) == (["cat", "dog", "cat"], [1, 2, 3])
+    assert again.ingest_report.updated == 1
+    assert again["label"].to_list() == ["dog", "dog", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"labels": None}, "labels=False"),
+        (
+            {"labels": [{"file": "a.jpg", "x": 1}], "pattern": "{x}.jpg"},
+            "pattern= and labels= both",
+        ),
+        ({"labels": [{"file": "b.jpg", "x": 1}]}, "a.jpg"),
+        ({"labels": 3}, "table"),
+    ],
+)
+def test_labels_that_are_no_table_are_refused(ingest, tmp_path, options, words):
+    src = folder(tmp_path / "photos", "a.jpg")
+
+    with pytest.raises(tl.TensorlakeError, match=words):
+        ingest(src, **options)

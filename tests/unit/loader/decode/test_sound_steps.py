@@ -6,7 +6,7 @@ import torch
 
 import tensorlake as tl
 from tensorlake.errors import InvalidInputError
-from tensorlake.loader.decode import parse_steps, step_from_json
+from tensorlake.loader.decode import Known, parse_steps, step_from_json
 from tensorlake.loader.decode.sound.resampling import Ratio
 from tensorlake.loader.decode.sound.steps import SoundSteps
 from tensorlake.storage import MemoryStore
@@ -56,7 +56,8 @@ def test_a_chunk_equals_that_of_the_whole_sample_resampled(dataset):
             chunk = tl.decode.AudioChunk(1.0, start=start)
             steps = SoundSteps.of("audio", [chunk, tl.decode.Resample(RATE)])
 
-            request = steps.request(waveform.type, waveform.map, None, np.random.default_rng())
+            sample = Known(waveform.type, waveform.map, None)
+            request = steps.request(sample, np.random.default_rng(), {})
             decoded = read_request(waveform.type, source, request)
             made = steps.finish(decoded, request, waveform.map)
 
@@ -107,6 +108,12 @@ def test_padded_chunks_have_one_shape(dataset):
 
     assert batch["audio"].shape == (3, 24_000, 1)
     assert not batch["audio"][0, 16_000:].any()  # 2 s of sound, then silence
+    strict = tl.decode.AudioChunk(2.5, short="error")
+    with pytest.raises(tl.InvalidInputError, match=r"does not fit(.|\n)*SHAPE\(\"audio\"\)\[0\]"):
+        list(mono.torch(batch_size=1, decode={"audio": strict}))
+    fitting = mono.query('WHERE SHAPE("audio")[0] >= 20000')  # as the error says
+    for batch in fitting.torch(batch_size=1, decode={"audio": strict}):
+        assert batch["audio"].shape == (1, 20_000, 1)
 
 
 def test_only_the_packets_of_chunks_are_read():
@@ -176,3 +183,17 @@ def test_steps_survive_json():
 
     assert again == spec
     assert [one["step"] for one in spec.to_json()] == ["Resample", "AudioChunk", "Mel", "Normalize"]
+
+
+@pytest.mark.parametrize("steps", [JOB_16, JOB_16[:2], [tl.decode.AudioChunk(0.5)]])
+def test_a_sample_without_frames_is_a_batch_row_without_frames(steps):
+    ds = tl.create(f"memory://sound-steps-empty-{len(steps)}", {"audio": tl.Audio()})
+    for seconds in (0, 1):
+        ds.append({"audio": sound_file("WAV", "PCM_16", seconds=seconds)})
+    ds.commit()
+
+    (batch,) = ds.loader(batch_size=2, decode={"audio": steps}, collate={"audio": "pad"})
+
+    frames = batch["audio_mask"].sum(axis=1)
+    assert frames[0] == 0
+    assert frames[1] == batch["audio"].shape[1] > 0

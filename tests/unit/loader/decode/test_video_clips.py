@@ -45,6 +45,7 @@ def clips(ds, *steps, **options):
     return found
 
 
+@pytest.mark.slow
 def test_random_clips_are_windows_of_their_videos(videos):
     found = clips(videos, Clip(8, stride=2))
 
@@ -157,6 +158,7 @@ def test_a_state_resumes_with_the_same_clips(videos):
     assert all(np.array_equal(a, b) for a, b in zip(rest, again, strict=True))
 
 
+@pytest.mark.slow
 def test_a_clip_reads_its_parts_alone():
     store = CountingStore(MemoryStore())
     ds = create_on(store, {"clip": tl.Video()})

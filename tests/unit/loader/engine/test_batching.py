@@ -153,6 +153,7 @@ def test_balance_keeps_the_rows_of_each_rank_where_batches_count_rows(dataset, b
     }
 
 
+@pytest.mark.slow
 def test_more_ranks_than_rows_repeat_a_row_that_is_not_valid(dataset):
     make = {"batch_size": None, "global_batch_size": 130}
     ranks = [loader_of(dataset, rank=rank, world_size=8, **make) for rank in range(8)]
@@ -243,6 +244,7 @@ def test_len_remaining_and_skip_count_the_batches_of_the_epoch(dataset):
     assert loader.remaining == 0
 
 
+@pytest.mark.slow
 def test_batches_that_cross_blocks_of_places_have_the_same_borders(dataset, monkeypatch):
     monkeypatch.setattr(token_batches, "BLOCK_PLACES", 7)
     for collate, drop_last in (("list", False), ("pad", True)):
@@ -259,13 +261,13 @@ def test_batches_that_cross_blocks_of_places_have_the_same_borders(dataset, monk
 def test_the_borders_of_an_epoch_are_found_once(dataset, order):
     loader = loader_of(dataset, **order)
     whole = len(loader)
-    borders = loader._batches(loader._sharding, 0).borders
+    borders = loader._batches(loader.sharding, 0).borders
     left = []
     for _ in loader:
         left.append(loader.remaining)
         loader.progress()
         assert len(loader) == whole
-        assert loader._batches(loader._sharding).borders is borders  # raised: found by each call
+        assert loader._batches(loader.sharding).borders is borders  # raised: found by each call
 
     assert left == [*range(whole - 1, -1, -1)]
 

@@ -95,6 +95,7 @@ def test_a_store_that_does_not_answer_ends_the_wait():
 # ---- ends
 
 
+@pytest.mark.slow
 def test_leaving_the_loop_ends_every_thread(pets):
     for _ in pets.loader(batch_size=1, columns=PLAIN):
         break
@@ -103,6 +104,7 @@ def test_leaving_the_loop_ends_every_thread(pets):
     assert threads_left() == []
 
 
+@pytest.mark.slow
 def test_forgetting_a_live_iterator_ends_every_thread(pets):
     iterator = iter(pets.loader(batch_size=1, columns=PLAIN))
     next(iterator)

@@ -50,11 +50,18 @@ def digest(batches):
     return found.hexdigest()
 
 
+def children_of(task):
+    try:
+        return (task / "children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):  # a thread that has ended since it was listed
+        return []
+
+
 def children():
     """The processes that this one has started, by number."""
     text = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
     tasks = Path("/proc/self/task").iterdir()
-    return set(text.split()).union(*((one / "children").read_text().split() for one in tasks))
+    return set(text.split()).union(*map(children_of, tasks))
 
 
 def wait_until_ended(*pids):
@@ -115,6 +122,7 @@ def test_torch_draws_and_tensors_equal_those_of_threads(pets):
     assert made[0]["half"].dtype == threads[0]["half"].dtype
 
 
+@pytest.mark.slow
 def test_process_wide_generators_draw_the_rows_own_numbers(pets):
     """Threads refuse them, since they share one; each process has its own."""
     first = digest(processes(pets, transforms.process_draws, shuffle="full", workers=1))
@@ -124,6 +132,7 @@ def test_process_wide_generators_draw_the_rows_own_numbers(pets):
     assert first == again != other
 
 
+@pytest.mark.slow
 def test_a_state_resumes_with_the_same_rows_and_numbers(pets):
     loader = processes(pets, transforms.process_draws, shuffle="full")
     whole = list(loader)
@@ -149,12 +158,14 @@ def test_every_epoch_has_its_own_processes(pets):
     assert pids[0].isdisjoint(pids[1])
 
 
+@pytest.mark.slow
 def test_transforms_with_state_are_sent_with_it(pets):
     (batch,) = processes(pets[:4], transforms.Scale(3))
 
     assert batch["tokens"][:, 0].tolist() == [0, 3, 6, 9]
 
 
+@pytest.mark.slow
 def test_without_a_transform_there_are_no_processes(pets):
     loader = pets.loader(batch_size=8, columns=["tokens"], engine="processes")
     before = children()  # servers of other tests
@@ -167,6 +178,7 @@ def test_without_a_transform_there_are_no_processes(pets):
     batches.close()
 
 
+@pytest.mark.slow
 def test_explain_says_where_a_transform_runs(pets):
     assert "transform= in 2 processes" in processes(pets, transforms.plain).explain()
 
@@ -174,6 +186,7 @@ def test_explain_says_where_a_transform_runs(pets):
 # ---- errors
 
 
+@pytest.mark.slow
 def test_an_error_has_the_row_the_transform_and_the_workers_traceback(pets):
     with pytest.raises(KeyError, match="height") as caught:
         list(processes(pets, transforms.fails))
@@ -183,6 +196,7 @@ def test_an_error_has_the_row_the_transform_and_the_workers_traceback(pets):
     assert 'raise KeyError("height")' in str(caught.value.__cause__)
 
 
+@pytest.mark.slow
 def test_an_error_that_cannot_be_unpickled_keeps_its_words(pets):
     with pytest.raises(RuntimeError, match="LocalError: of its own kind") as caught:
         list(processes(pets, transforms.fails_locally))
@@ -202,6 +216,7 @@ def test_a_transform_that_returns_no_row_is_refused(pets):
         list(processes(pets, transforms.returns_none))
 
 
+@pytest.mark.slow
 def test_a_result_that_cannot_be_sent_is_named_with_its_row(pets):
     with pytest.raises(
         InvalidInputError, match=r"of row 7: returns_generator returned row\['made'\] \(generator\)"
@@ -211,6 +226,7 @@ def test_a_result_that_cannot_be_sent_is_named_with_its_row(pets):
     assert caught.value.row == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("transform", "words"),
     [(transforms.is_killed, "killed by SIGKILL"), (transforms.ends_itself, "exited with status 3")],
@@ -220,11 +236,13 @@ def test_a_process_that_ends_ends_the_pass_and_says_how(pets, transform, words):
         list(processes(pets, transform))
 
 
+@pytest.mark.slow
 def test_a_killed_fork_server_ends_its_workers_and_the_pass(pets):
     with pytest.raises(InvalidStateError, match="its fork server ended"):
         list(processes(pets, transforms.kills_its_server))
 
 
+@pytest.mark.slow
 def test_a_frozen_fork_server_is_killed_with_its_workers():
     own = WorkerProcesses(1, pickle.dumps(os.getpid), what="transform=")
     own.start()
@@ -237,6 +255,7 @@ def test_a_frozen_fork_server_is_killed_with_its_workers():
     assert server.returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "path"),
     [
@@ -255,6 +274,7 @@ def test_what_cannot_be_pickled_is_named_when_the_loader_is_made(pets, make, pat
     assert caught.value.argument == "transform"
 
 
+@pytest.mark.slow
 def test_other_systems_are_refused(pets, monkeypatch):
     monkeypatch.delattr(os, "memfd_create")
 
@@ -265,6 +285,7 @@ def test_other_systems_are_refused(pets, monkeypatch):
 # ---- nothing left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", ["break", "close", "error", "collected"])
 def test_leaving_the_loop_ends_the_processes(pets, leave):
     loader = processes(pets, transforms.with_pid, batch_size=4)
@@ -305,6 +326,7 @@ def test_leaving_the_loop_ends_a_process_whose_transform_does_not_return():
     wait_until_ended(*pids)
 
 
+@pytest.mark.slow
 def test_a_batch_outlives_its_processes(pets):
     loader = processes(pets, transforms.augment, columns=ALL, collate={"wide": "list"})
     batches = iter(loader)
@@ -351,6 +373,7 @@ def run(path, name):
     )
 
 
+@pytest.mark.slow
 def test_a_killed_program_leaves_no_process(tmp_path):
     program = run(script(tmp_path / "train.py"), "never_returns")
     pids = [int(one) for _ in range(2) for one in program.stdout.readline().split()]
@@ -370,6 +393,7 @@ def test_a_function_of_the_program_itself_is_found(tmp_path):
     assert shown.split("\n") == ["[1, 2, 3, 4]", "[5, 6, 7, 8]", ""]
 
 
+@pytest.mark.slow
 def test_a_function_under_the_guard_is_refused_when_the_loader_is_made(tmp_path):
     text = SCRIPT.replace("def own(row):\n    return", "def other(row):\n    return")
     guard = 'if __name__ == "__main__":'
@@ -392,6 +416,7 @@ def test_a_program_without_a_guard_is_told_of_it(tmp_path):
     assert "the processes of transform= could not begin" in errors
 
 
+@pytest.mark.slow
 def test_an_unfinished_pass_of_a_forked_child_does_not_keep_the_processes(pets):
     """A child has copies of the connections, and closes them."""
     loader = processes(pets, transforms.with_pid, batch_size=4)

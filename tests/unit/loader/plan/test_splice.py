@@ -7,6 +7,7 @@ import pytest
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.plan.order import Order
+from tensorlake.loader.plan.passes import group_rest
 from tensorlake.loader.plan.plan import PlanKey, build_access_plan
 from tensorlake.loader.plan.splice import Changes, Cut, Edit, splice_plan
 
@@ -19,8 +20,13 @@ def _changes(old, new):
     """Compare two lists of distinct numbers, as rows are compared by identity."""
     at = {row: position for position, row in enumerate(new.tolist())}
     moved = np.array([at.get(row, -1) for row in old.tolist()], dtype=np.int64)
+    back = np.full(len(new), -1)
+    back[moved[moved >= 0]] = np.flatnonzero(moved >= 0)
     return Changes(
-        np.flatnonzero(moved < 0), np.flatnonzero(~np.isin(new, old)), lambda some: moved[some]
+        np.flatnonzero(moved < 0),
+        np.flatnonzero(back < 0),
+        lambda some: moved[some],
+        lambda some: back[some],
     )
 
 
@@ -45,6 +51,10 @@ def test_random_splices_give_each_row_once(count):
         rest = rows[plan.at(np.arange(start, plan.num_rows))].tolist()
 
         assert sorted(rest) == sorted(set(rows.tolist()) - set(given))
+        places = np.arange(start, plan.num_rows)
+        assert plan.places_of(plan.at(places)).tolist() == places.tolist()
+        is_given = np.isin(rows, given)
+        assert (plan.places_of(np.flatnonzero(is_given)) == -1).all()
         assert len(set(given)) == len(given)
 
 
@@ -81,3 +91,12 @@ def test_places_before_a_splice_are_refused():
 
 
 GOLDEN = [6, 4, 3, 5, 21, 20, 7, 23, 9, 22, 8]
+
+
+def test_the_group_under_way_comes_first_and_ends_where_its_rows_do():
+    groups = np.arange(6), np.array([0, 2, 4, 6])
+
+    plan = group_rest(groups, np.array([2]), np.array([3]), place=1, shuffle=None)
+
+    assert plan.at(np.arange(1, 6)).tolist() == [3, 0, 1, 4, 5]
+    assert [plan.group_end(place) for place in range(1, 6)] == [2, 4, 4, 6, 6]

@@ -256,6 +256,7 @@ def test_a_pack_that_is_cut_or_missing_loses_its_rows(dataset, change):
     assert (rows, loader.stats().skipped) == ([ROWS], ROWS)
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_loses_rows_and_never_changes_one(dataset):
     packs = {key.pack for tensor in dataset.schema for key in keys_of(dataset, tensor)}
     (pack,) = packs

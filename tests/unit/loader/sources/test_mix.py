@@ -176,6 +176,7 @@ def test_weights_may_be_functions_of_the_place_and_are_recorded(web, code):
     assert [source[3] for source in state["order"]["sources"]] == [3.0, 1]
 
 
+@pytest.mark.slow
 def test_a_state_of_changing_weights_needs_none_of_the_history(web, code):
     def made(weight):
         return tl.mix({"web": (web, weight), "code": (code, 1)}, stop="never").loader(

@@ -85,6 +85,7 @@ def test_limit_divides_a_mix_that_never_stops_into_epochs(sets, name, shuffle):
     assert len(loader) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["finite", *ENDLESS])
 @pytest.mark.filterwarnings("ignore::tensorlake.ShortBatchWarning")
 def test_a_state_of_any_batch_goes_on_on_other_ranks(sets, name):

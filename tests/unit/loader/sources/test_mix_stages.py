@@ -178,6 +178,7 @@ def test_a_state_past_another_stage_is_refused_and_the_stages_named(sets, starts
     assert f"from place {first} web 50.0%, code 50.0%; from place {second:,} web 75.0%" in told
 
 
+@pytest.mark.slow
 def test_functions_and_stages_go_together(sets):
     rising = tl.mix(
         {"web": (sets["web"], 1), "code": (sets["code"], lambda place: place / 65536)},
@@ -192,6 +193,7 @@ def test_functions_and_stages_go_together(sets):
     assert set(source[70_000:]) == {2}
 
 
+@pytest.mark.slow
 def test_a_state_of_300_sources_in_a_stage_has_less_than_4_kb(sets):
     rng = np.random.default_rng(0)
     views = {f"source {n}": sets["web"][n % 7 :] for n in range(300)}
@@ -257,6 +259,7 @@ def test_an_end_that_is_not_known_in_advance_is_refused(sets):
         tl.mix({"e": (endless, 1), "e/x": (web, 1)})
 
 
+@pytest.mark.slow
 def test_huge_weights_are_weights(sets):
     mixed = tl.mix({"a": (sets["web"], 1e308), "b": (sets["code"], 1e308)}, stop="never")
 
@@ -265,6 +268,7 @@ def test_huge_weights_are_weights(sets):
     assert "a 50.0%" in mixed.loader(batch_size=4).explain()
 
 
+@pytest.mark.slow
 def test_explain_lists_the_stages_that_are_to_come(sets):
     loader = staged(sets).loader(batch_size=100, columns=["x"])
     before = loader.explain()

@@ -33,6 +33,7 @@ def values(batches):
     return [batch[name].tolist() for batch in batches for name in sorted(batch)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("arguments", [{}, {"weights": {"x": "balanced"}}, {"limit": 17}])
 def test_a_query_is_asked_of_the_recorded_version_again(dataset, name, arguments):

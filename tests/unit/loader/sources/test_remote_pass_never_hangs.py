@@ -246,6 +246,7 @@ def test_a_forgotten_iterator_ends_a_pass_whose_server_is_silent(silent):
     wait_for_storage()
 
 
+@pytest.mark.slow
 def test_an_iterator_collected_by_the_storage_loop_does_not_block_it(silent):
     circle = [iter(silent.loader())]
     circle.append(circle)

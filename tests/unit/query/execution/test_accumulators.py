@@ -12,6 +12,7 @@ from tensorlake_query.functions.aggregate.accumulators import (
     Counts,
     Extremes,
     IntegerSums,
+    RowGroups,
     Spreads,
     Sums,
 )
@@ -58,7 +59,7 @@ def added(accumulator, part, num_groups, number_of):
     groups = np.array([number_of[group] for group, _ in part], np.int64)
     values = np.array([0 if value is None else value for _, value in part], np.int64)
     valid = np.array([value is not None for _, value in part], np.bool_)
-    accumulator.add(UniformBatch(values, valid), groups, num_groups)
+    accumulator.add(UniformBatch(values, valid), RowGroups(groups, num_groups))
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -93,7 +94,7 @@ def test_parts_whose_sum_overflows_merge_into_an_error():
     make = MADE["integers"][0]
     one, other = make(), make()
     for each in (one, other):
-        each.add(UniformBatch(np.array([2**62])), np.zeros(1, np.int64), 1)
+        each.add(UniformBatch(np.array([2**62])), RowGroups(np.zeros(1, np.int64), 1))
 
     one.merge(other, np.zeros(1, np.int64), 1)
 

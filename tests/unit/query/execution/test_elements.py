@@ -83,6 +83,19 @@ def test_elements_are_those_of_two_loops(seed, names, tail):
         assert given == [row[number] for row in expected]
 
 
+@pytest.mark.parametrize("inner", ["this", "(SELECT * WHERE id % 4 > 0)"])
+def test_elements_of_several_batches_are_those_of_two_loops(inner):
+    rows = drawn(7, 6000)  # of which a scan's first batch holds 8,192 elements
+    chosen = rows if inner == "this" else [row for row in rows if row["id"] % 4]
+    expected = [(chosen[at]["id"], *items) for at, *items in looped(chosen, ["boxes", "texts"])]
+
+    found = asked(f"SELECT id, boxes, texts FROM UNNEST({inner}, boxes, texts)", source_of(rows))
+
+    assert found["id"] == [row[0] for row in expected]
+    assert [np.asarray(box).tolist() for box in found["boxes"]] == [row[1] for row in expected]
+    assert found["texts"] == [row[2] for row in expected]
+
+
 def test_a_result_of_elements_is_rows_of_the_source():
     rows = drawn(1)
     source = source_of(rows)

@@ -1,12 +1,14 @@
 """Joins of integers, which a table of the right side's keys answers: the pairs of two loops."""
 
+from operator import eq, lt
 from random import Random
 
+import duckdb
 import numpy as np
 import pytest
 
-from tensorlake_query import ColumnType, compile_query
-from tensorlake_query.execution import pairing
+from tensorlake_query import ColumnType, QueryLimitError, QueryTypeError, compile_query
+from tensorlake_query.execution import joins, pairing, run
 from tests.unit.query.array_source import ArraySource, samples
 
 DTYPES = ("int8", "uint8", "int32", "int64", "uint64")
@@ -24,9 +26,12 @@ def drawn(random, dtype, count):
     return [None if random.random() < 0.2 else value for value in values]
 
 
-def looped(left, right, kind):
+def looped(left, right, kind, meets=eq):
     pairs = [
-        (i, j) for i, a in enumerate(left) for j, b in enumerate(right) if a == b and a is not None
+        (i, j)
+        for i, a in enumerate(left)
+        for j, b in enumerate(right)
+        if a is not None and b is not None and meets(a, b)
     ]
     met = [{pair[side] for pair in pairs} for side in (0, 1)]
     alone = [[row for row in range(len(keys)) if row not in met[side]]
@@ -51,6 +56,7 @@ class Tables:
 def test_pairs_of_integer_keys_are_those_of_two_loops(kind, seed, monkeypatch):
     random = Random(seed)
     monkeypatch.setattr(pairing, "PROBED_ROWS", random.choice([1, 3, 1000]))
+    monkeypatch.setattr(joins, "MAX_PAIRS", random.choice([1, 2, 5, 1000]))
     dtypes = [random.choice(DTYPES) for _ in range(2)]
     keys = [drawn(random, dtype, random.choice([0, 1, 9])) for dtype in dtypes]
     if seed % 3 == 0:  # each key of the right side once
@@ -81,6 +87,43 @@ def test_a_join_of_many_rows_reads_each_key_once():
 
     assert samples(result.columns["n"]) == [count]
     assert result.rows_read == {"k": count + 1000}
+
+
+def test_pairs_are_counted_as_in_duckdb():
+    database = duckdb.connect(config={"threads": 1})
+    random = Random(5)
+    keys = [[random.choice([None, *range(9), 10**12]) for _ in range(count)] for count in (700, 90)]
+    left, right = (ArraySource({"k": (key("int64"), each)}) for each in keys)
+    for name, each in zip(("this", "other"), keys, strict=True):
+        database.execute(f"CREATE TABLE {name} (k BIGINT)")
+        database.executemany(f"INSERT INTO {name} VALUES (?)", [(value,) for value in each])
+    counts = "COUNT(*) AS n, COUNT(*) + 1 AS m"
+    for text in (
+        *(f"SELECT {counts} FROM this AS a {kind} JOIN other AS b ON a.k = b.k"
+          for kind in ("INNER", "LEFT", "RIGHT", "FULL")),
+        f"SELECT {counts} FROM this AS a, other AS b",
+        f"SELECT {counts} FROM other AS a LEFT JOIN this AS b USING (k)",
+        f"SELECT {counts} FROM this AS a JOIN other AS b ON a.k = b.k AND a.k + 1 = b.k + 1",
+        f"SELECT {counts} FROM this AS a JOIN other AS b ON a.k = b.k WHERE a.k > 5 AND b.k < 8",
+        f"SELECT {counts} FROM this AS a LEFT JOIN other AS b ON a.k = b.k AND a.k < b.k + 1",
+        f"SELECT {counts} FROM this AS a LEFT JOIN (SELECT * FROM other LIMIT 0) AS b USING (k)",
+        f"SELECT {counts}, COUNT(b.k) AS o FROM this AS a LEFT JOIN other AS b ON a.k = b.k",
+        "SELECT COUNT(*) FILTER (WHERE a.k > 3) AS n FROM this AS a JOIN other AS b ON a.k = b.k",
+        f"SELECT {counts} FROM this AS a, other AS b HAVING n < 5",
+    ):  # fmt: skip
+        result = compile_query(text, left.schema, tables=Tables(this=left, other=right)).run(left)
+        found = list(zip(*map(samples, result.columns.values()), strict=True))
+        assert found == database.execute(text).fetchall(), text
+    database.close()
+
+
+def test_pairs_that_are_only_counted_are_not_made():
+    count = 200_000
+    source = ArraySource({"k": (ColumnType("number", "int64", ()), np.arange(count) % 2)})
+    for on, expected in ((", this AS b", count**2), ("JOIN this AS b USING (k)", count**2 // 2)):
+        text = f"SELECT COUNT(*) AS n FROM this AS a {on}"
+        result = compile_query(text, source.schema).run(source, max_nbytes=100_000_000)
+        assert samples(result.columns["n"]) == [expected]
 
 
 @pytest.mark.parametrize("kind", ["INNER", "LEFT", "RIGHT", "FULL"])
@@ -143,3 +186,135 @@ def test_texts_of_a_join_are_not_read_for_each_pair():
     assert samples(result.columns["name"]) == ["a", "b", "c"]
     assert samples(result.columns["n"]) == [200, 200, 100]
     assert result.rows_read["name"] < 20
+
+
+NAMES = ("cat", "dog", "bird")
+JOINED_WHERE = """
+    a.l = 'cat' AND b.t LIKE 'a%' AND a.n < b.n
+    b.l IN (SELECT l WHERE n > 5) AND a.r IS NOT NULL
+    ANY(a.r = 2) AND LENGTH(b.r) = 1 AND ARRAY_SUM(b.r) < 9
+    b.t IS NULL AND a.l != b.l
+    b.l = 'dog' OR b.l IS NULL
+    _row > 3 AND a.n < 15 AND b.n < 15
+    RANDOM() < 0.5 AND a.n < 15
+    ROW_NUMBER() % 3 = 1 AND b.l = 'dog' AND a.l = 'dog'
+    a.n < 9 AND b.n < 9 EXPAND BY 1 1
+    BM25_SIMILARITY(b.t, 'a') > 0.2 AND b.n < 9
+    EXISTS (SELECT n WHERE n > 30) AND a.n > 3
+    a.n < 0
+""".strip().splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [line.strip() for line in JOINED_WHERE])
+def test_conditions_before_a_join_leave_the_pairs_that_they_leave_after_it(where):
+    random = Random(where)
+    kinds = {
+        "k": key("int64"),
+        "n": ColumnType("number", "int64", ()),
+        "l": ColumnType("label", "int64", (), NAMES, nullable=True),
+        "t": ColumnType("text", None, (), nullable=True),
+        "r": ColumnType("number", "int64", (None,), nullable=True),
+    }
+    rows = [
+        (random.choice([None, 1, 2, 3]), number, random.choice([None, 0, 1, 2]),
+         random.choice([None, "", "a", "ab a", "b"]),
+         random.choice([None, [], [2], [1, 2], [5]]))
+        for number in range(20)
+    ]  # fmt: skip
+    columns = {name: (kinds[name], each) for name, *each in zip(kinds, *rows, strict=True)}
+    source = ArraySource(columns, zone_rows=4)
+
+    def asked(text, *, optimize):
+        compiled = compile_query(
+            text, source.schema, tables=Tables(other=source), optimize=optimize
+        )
+        try:
+            result = compiled.run(source)
+        except QueryTypeError as error:  # `_row` of rows that are rows of nothing
+            return str(error)
+        found = {name: samples(batch) for name, batch in result.columns.items()}
+        rows = None if result.rows is None else result.rows.tolist()
+        return rows, result.passthrough, found
+
+    for kind in ("INNER", "LEFT", "RIGHT", "FULL"):
+        for on in ("ON a.k = b.k AND b.n != 2 AND a.l = 'dog'", "USING (k)"):
+            text = (
+                f"SELECT a.n AS x, b.n AS y, b.t AS t, a.r AS r FROM this AS a {kind} JOIN other"
+                f" AS b {on} LEFT JOIN (SELECT n AS m WHERE n > 4) AS c ON a.n = c.m WHERE {where}"
+            )
+            assert asked(text, optimize=True) == asked(text, optimize=False)
+
+
+def test_a_side_is_filtered_before_its_pairs_are_made():
+    count = 50_000
+    kinds = {"i": key("int64"), "l": ColumnType("label", "int64", (), NAMES)}
+    values = {"i": list(range(count)), "l": [row % 2 for row in range(count)]}
+    source = ArraySource({name: (kinds[name], values[name]) for name in kinds}, zone_rows=1000)
+    text = """SELECT COUNT(*) AS n FROM this AS a JOIN this AS b ON a.l = b.l
+              WHERE a.i = 5 AND b.i < 100"""
+
+    result = compile_query(text, source.schema).run(source)
+
+    assert samples(result.columns["n"]) == [50]
+    assert result.rows_read == {"i": 2000, "l": 102}
+
+
+def test_an_aggregation_of_pairs_does_not_hold_them():
+    count = 2000
+    number = ColumnType("number", "int64", ())
+    source = ArraySource({"k": (number, [7] * count), "n": (number, list(range(count)))})
+    limit = 64 << 20  # of 4·10⁶ pairs, of which each takes 16 bytes
+
+    def asked(what):
+        text = f"SELECT {what} FROM this AS a JOIN this AS b ON a.k = b.k"
+        return compile_query(text, source.schema).run(source, memory_nbytes=limit)
+
+    sums = asked("COUNT(*) AS n, SUM(b.n) AS s, MAX(a.n - b.n) AS m")
+    with pytest.raises(QueryLimitError, match="would hold"):
+        asked("MEDIAN(a.n) AS m")
+
+    found = [samples(sums.columns[name]) for name in "nsm"]
+    assert found == [[count**2], [count * count * (count - 1) // 2], [count - 1]]
+
+
+def test_the_place_of_a_pair_is_among_all(monkeypatch):
+    monkeypatch.setattr(pairing, "PROBED_ROWS", 2)
+    number = ColumnType("number", "int64", ())
+    source = ArraySource({"k": (number, [1, 2, 3, 4, 5, 6])})
+    text = "SELECT SUM(ROW_NUMBER()) AS n FROM this AS a JOIN this AS b ON a.k = b.k"
+
+    assert samples(compile_query(text, source.schema).run(source).columns["n"]) == [15]
+
+
+@pytest.mark.parametrize("kind", ["INNER", "LEFT", "RIGHT", "FULL"])
+@pytest.mark.parametrize("seed", range(12))
+def test_pairs_of_any_condition_are_those_of_two_loops(kind, seed, monkeypatch):
+    random = Random(seed)
+    monkeypatch.setattr(pairing, "MAX_PAIRS", random.choice([1, 2, 5, 1000]))
+    keys = [drawn(random, "int64", random.choice([0, 1, 9])) for _ in range(2)]
+    left, right = (
+        ArraySource({"k": (key("int64"), each), "n": (key("int64"), list(range(len(each))))})
+        for each in keys
+    )
+    text = f"SELECT a.n AS x, b.n AS y FROM this AS a {kind} JOIN other AS b ON a.k < b.k"
+
+    result = compile_query(text, left.schema, tables=Tables(other=right)).run(left)
+
+    found = []
+    for name, side in (("x", left), ("y", right)):
+        batch = result.columns.get(name)
+        found.append(samples(side.read("n", result.rows) if batch is None else batch))
+    assert list(zip(*found, strict=True)) == looped(*keys, kind, lt)
+
+
+@pytest.mark.parametrize("condition", ["a.k < b.k", "a.g = b.g AND a.k < b.k"])
+def test_a_join_of_too_many_pairs_is_refused_before_they_take_time(condition, monkeypatch):
+    monkeypatch.setattr(run, "MAX_PAIRS_MADE", 1 << 16)
+    source = ArraySource(
+        {"k": (key("int64"), np.arange(1000)), "g": (key("int64"), np.zeros(1000, np.int64))}
+    )
+    text = f"SELECT COUNT(*) AS n FROM this AS a JOIN this AS b ON {condition}"
+
+    with pytest.raises(QueryLimitError, match=r"a join makes [\d,]+ pairs of rows, more than"):
+        compile_query(text, source.schema).run(source)

@@ -154,6 +154,7 @@ KEYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [
     ["label"], ["i"], ["CAST(f AS INT)"], ["label", "i > 200", "CAST(f AS INT)"], ["i * 1000003"],
     ["i % 7", "i"], [],

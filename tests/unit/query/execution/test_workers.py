@@ -8,10 +8,11 @@ import pytest
 from tensorlake_query import ColumnType, UniformBatch, compile_query, user_function
 from tensorlake_query.execution import workers as workers_module
 from tensorlake_query.execution.batches import FIRST_BATCH_ROWS, MAX_BATCH_ROWS
-from tensorlake_query.execution.columns import Meter, SourceReader
+from tensorlake_query.execution.columns import SourceReader
 from tensorlake_query.execution.evaluate import RunScope
 from tensorlake_query.execution.workers import THREADED_COST, Workers, are_threadable
 from tensorlake_query.values.bound import Apply
+from tensorlake_query.values.meter import Meter
 from tensorlake_query.values.vectors import RaggedBatch, slice_of, take
 
 NUMBER = ColumnType("number", "int64", ())

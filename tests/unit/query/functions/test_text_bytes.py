@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tensorlake_query import ColumnType, TextBatch, compile_query
+from tensorlake_query.functions.text import matching
 from tensorlake_query.functions.text.matching import (
     BLOCK_NBYTES,
     ascii_lowered,
@@ -16,6 +17,7 @@ from tensorlake_query.functions.text.matching import (
     starting,
 )
 from tensorlake_query.functions.text.patterns import like_matcher
+from tensorlake_query.values import texts as texts_module
 from tensorlake_query.values.texts import Texts, joined_texts, numbered_texts, ranked_texts
 from tests.unit.query.array_source import samples
 
@@ -58,6 +60,32 @@ class PackedSource:
         del column
 
 
+class ChunkedSource(PackedSource):
+    """Keeps texts in chunks of 9000, and records the runs that are read."""
+
+    def __init__(self, values):
+        super().__init__(values)
+        self.runs = []
+
+    def read_run(self, column, start, stop):
+        self.runs.append((start, stop))
+        return self.read(column, np.arange(start, stop))
+
+    def chunk_ends(self, column, start, stop):
+        assert column == "c"
+        return np.append(np.arange(start - start % 9000 + 9000, stop, 9000), stop)
+
+
+def test_texts_are_read_chunk_by_chunk():
+    values = [f"text {row % 100}" for row in range(50_000)]
+    source = ChunkedSource(values)
+
+    rows = compile_query("WHERE c LIKE '%t 7%'", source.schema).run(source).rows
+
+    assert rows.tolist() == [row for row in range(50_000) if "t 7" in values[row]]
+    assert {(18_000, 27_000), (27_000, 36_000)} <= {*source.runs}  # others begin where scopes do
+
+
 def answered(query, values):
     source = PackedSource(values)
     result = compile_query(query, source.schema).run(source)
@@ -88,16 +116,23 @@ def test_literals_are_found_across_blocks_and_not_across_rows():
     assert found.tolist() == [True, False, False, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_in", [1, 3, 40, 5000])
-def test_literals_are_found_however_many_texts_have_them(one_in):
+@pytest.mark.parametrize("way", ["as measured", "listed", "masks", "pyarrow"])
+def test_literals_are_found_however_many_texts_have_them(one_in, way, monkeypatch):
+    if way != "as measured":
+        monkeypatch.setattr(matching, "RARE", 2 if way == "listed" else 0)
+        monkeypatch.setattr(matching, "MOST_LISTED", 1 << 20 if one_in < 40 else 20)
+        monkeypatch.setattr(matching, "MANY", 1 << 20 if way == "pyarrow" else 0)
+        monkeypatch.setattr(matching, "BLOCK_NBYTES", 1000)
     random = Random(one_in)
     values = [
         "".join(random.choices("bcd", k=random.randrange(20)))
         + ("abc" * random.randrange(1, 4) if random.randrange(one_in) == 0 else "")
-        for _ in range(40_000)
+        for _ in range(40_000 if way == "as measured" else 5000)
     ]
 
-    for literal in ["abc", "a", "ca", "bc"]:
+    for literal in ["abc", "a", "ca", "bc", "ddd"]:
         found = containing(texts_of(values)[5:-5], literal.encode())
         assert found.tolist() == [literal in each for each in values[5:-5]]
 
@@ -188,6 +223,27 @@ def test_numbers_and_ranks_are_those_of_distinct_texts():
 
     assert (numbers.tolist(), count) == ([0, 1, 0, 2, 3], 4)
     assert (ranks.tolist(), distinct) == ([2, 1, 2, 3, 0], ["", "a", "b", "é"])
+
+
+@pytest.mark.parametrize("multiplier", [texts_module.MULTIPLIER, np.uint64(0)])  # 0: all collide
+@pytest.mark.parametrize("seed", range(12))
+def test_texts_are_numbered_by_their_hashes_as_they_appear(seed, multiplier, monkeypatch):
+    monkeypatch.setattr(texts_module, "MULTIPLIER", multiplier)
+    monkeypatch.setattr(texts_module, "MANY_HASHED", 1)
+    monkeypatch.setattr(texts_module, "OFTEN", 0)
+    monkeypatch.setattr(texts_module, "HASHED_ROWS", 7)
+    monkeypatch.setattr(texts_module, "MARKS", 1 << seed)
+    random = Random(seed)
+    some = words(random, 40, longest=random.choice([3, 9, 21]))
+    values = [random.choice(some) * random.choice([0, 1, 1, 1, 2]) for _ in range(100)]
+    expected: dict[str, int] = {}
+    for value in values[3:-2]:
+        expected.setdefault(value, len(expected))
+
+    numbers, count = numbered_texts(texts_of(values)[3:-2])
+
+    assert numbers.tolist() == [expected[value] for value in values[3:-2]]
+    assert count == len(expected)
 
 
 def test_only_ascii_letters_are_lowered():

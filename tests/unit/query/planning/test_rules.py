@@ -47,7 +47,7 @@ def lookups(step):
     """Show the conditions that an index may answer, which depend on no source yet."""
     if not isinstance(step, Scan) or not step.lookups:
         return ""
-    return f", indexes where {' AND '.join(map(show, step.lookups))}"
+    return f", indexes where {' AND '.join(show(one.condition) for one in step.lookups)}"
 
 
 def test_every_rule_has_its_cases():

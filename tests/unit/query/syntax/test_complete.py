@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tensorlake_query import complete
+from tensorlake_query import ColumnType, complete
 from tests.unit.query.pets import pets
 
 SCHEMA = pets().schema
@@ -88,3 +88,10 @@ def test_clauses_are_offered_in_the_order_in_which_they_stand():
     found = [words.index(word) for word in ("AND", "GROUP BY", "ORDER BY", "LIMIT", "UNION")]
     assert found == sorted(found)
     assert offers("WHERE label = '|") == ["'cat'", "'dog'", "'bird'"]
+
+
+def test_classes_of_a_mask_are_offered():
+    mask = ColumnType("number", "uint8", (None, None), class_names=("sky", "road"))
+
+    text = "WHERE mask = 'r"
+    assert [each.text for each in complete(text, len(text), {"mask": mask})] == ["'road'"]

@@ -30,6 +30,7 @@ PACKAGE = files("tensorlake_query.syntax")
 GRAMMAR = PACKAGE.joinpath("tql.lark").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_grammar_has_no_conflict(caplog, monkeypatch):
     # Lark settles shift/reduce conflicts by itself, and says so only in its debug log
     monkeypatch.setattr(logger, "propagate", True)

@@ -42,6 +42,7 @@ def verdict(parser, text):
         return type(stop), stop.pos_in_stream
 
 
+@pytest.mark.slow
 def test_the_compiled_grammar_gives_the_verdicts_of_the_grammar(tmp_path):
     save_compiled(tmp_path)
     compiled, anew = loaded(tmp_path), built()
@@ -49,6 +50,7 @@ def test_the_compiled_grammar_gives_the_verdicts_of_the_grammar(tmp_path):
     assert [verdict(compiled, text) for text in TEXTS] == [verdict(anew, text) for text in TEXTS]
 
 
+@pytest.mark.slow
 def test_compiling_again_replaces_the_file_and_not_its_bytes(tmp_path):
     """A process that is loading it must not find a part of a file."""
     path = tmp_path / compiled_name()
@@ -103,6 +105,7 @@ def test_threads_share_the_parser():
         }
 
 
+@pytest.mark.slow
 def test_a_list_as_long_as_a_text_may_be_is_parsed():
     count = (LONGEST - len("x IN ()")) // len("12345678,")
 
@@ -118,6 +121,7 @@ def test_the_error_of_a_text_that_is_too_long_names_parameters():
         parse("WHERE x IN (" + "1," * LONGEST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

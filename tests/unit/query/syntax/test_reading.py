@@ -223,6 +223,7 @@ WORTH = {
     "split_filters": "WHERE y = 3 AND day LIKE '%5'",
     "drop_decided_filters": "WHERE 1 > 2",
     "order_filters": "WHERE day LIKE 'd%' AND y = 3",
+    "filter_sides": "SELECT a.x FROM this AS a JOIN this AS b ON a.y = b.y WHERE a.x < 100",
     "prune_zones": "WHERE x < 100",
     "compare_codes": "WHERE label = 'cat'",
     "use_indexes": "WHERE y = 3",

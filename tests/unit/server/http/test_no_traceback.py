@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -64,6 +65,7 @@ def count_frames(body: bytes) -> int:
     return count
 
 
+@pytest.mark.slow
 @fewer
 @given(name=names, tensor=tensors, row=odd, params=options)
 def test_no_address_breaks_a_route(

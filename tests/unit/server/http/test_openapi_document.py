@@ -22,6 +22,7 @@ ANSWERS = [
     ("/v1/datasets/{name}/rows", {"limit": 11}),
     ("/v1/datasets/{name}/views", {}),
     ("/v1/datasets/{name}/statistics/{tensor}", {}),
+    ("/v1/datasets/{name}/statistics/{tensor}/by/{other}", {}),
     ("/v1/datasets/{name}/objects", {}),
     ("/v1/datasets/{name}/folders", {}),
 ]
@@ -51,7 +52,9 @@ def test_an_answer_is_as_the_document_says(
     client: httpx.Client, document: dict[str, Any], route: str, params: dict[str, Any]
 ) -> None:
     for tensor in ("score", "labels", "image"):
-        path = route.replace("{name}", "pets").replace("{tensor}", tensor)
+        path = (
+            route.replace("{name}", "pets").replace("{tensor}", tensor).replace("{other}", tensor)
+        )
         answer = client.get(path, params=params)
 
         assert answer.status_code == 200

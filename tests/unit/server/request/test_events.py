@@ -96,6 +96,7 @@ def test_a_limit_of_streams_is_told_in_its_own_words(settings: Settings) -> None
     assert "3 are under way on this server, its most" in all_of_them.json()["detail"]
 
 
+@pytest.mark.slow
 def test_all_who_follow_a_branch_share_one_poll_of_it(tmp_path: Path) -> None:
     dataset = tl.create(str(tmp_path / "pets"), {"x": "int64"}, durability="none")
     dataset.append({"x": 1})
@@ -121,6 +122,7 @@ def test_all_who_follow_a_branch_share_one_poll_of_it(tmp_path: Path) -> None:
     assert len(followed) == 1
 
 
+@pytest.mark.slow
 def test_who_follows_a_branch_that_is_removed_is_told(tmp_path: Path) -> None:
     tl.create(str(tmp_path / "pets"), {"x": "int64"}, durability="none").close()
     heads = Heads(Lake(Settings(url=str(tmp_path))))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+import soundfile
+from PIL import Image
 
 import tensorlake as tl
 from tensorlake_server.settings.settings import Settings
@@ -67,3 +71,15 @@ def test_a_window_is_of_images(client: httpx.Client, path: str) -> None:
 
     assert answer.status_code == 400
     assert "window" in answer.json()["detail"]
+
+
+def test_the_outline_and_the_thumbnail_of_a_sound(client: httpx.Client) -> None:
+    sample = "/v1/datasets/speech/tensors/audio/1"
+    peaks = client.get(f"{sample}/peaks", params={"stretches": 8}).json()
+
+    values = np.asarray(soundfile.read(io.BytesIO(FILES["audio/flac"]))[0]).reshape(8, -1)
+    assert peaks["low"] == np.rint(values.min(axis=1) * 127).astype(int).tolist()
+    assert peaks["high"] == np.rint(values.max(axis=1) * 127).astype(int).tolist()
+    assert client.get(f"{sample}/info").json()["rate"] == 16_000
+    drawn = Image.open(io.BytesIO(client.get(sample, params={"size": 128}).content))
+    assert drawn.size == (128, 32)

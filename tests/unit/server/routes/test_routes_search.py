@@ -1,5 +1,6 @@
 """``POST …/search``: ``ds.search`` over HTTP, within what a token may read."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
+from tensorlake_server import Settings
 
 URL = "/v1/datasets/pets/search"
 
@@ -91,3 +93,33 @@ def test_a_stranger_may_not_search(stranger: httpx.Client) -> None:
     asked = {"column": "caption", "query": "picture"}
 
     assert stranger.post(URL, json=asked).status_code == 401
+
+
+def test_label_issues_and_duplicates_are_those_of_the_sdk(
+    connect: Callable[..., httpx.Client], tmp_path: Path
+) -> None:
+    types = {
+        "label": tl.ClassLabel(["a", "b"]),
+        "p": tl.Array("float32", (2,)),
+        "vec": tl.Embedding(2),
+    }
+    ds = tl.create(str(tmp_path / "suspect"), types)
+    p = np.array([0.9, 0.8, 0.1, 0.2, 0.05, np.nan], dtype=np.float32)
+    vectors = [[1, 0], [0, 1], [2, 0], [1, 1], [-1, 0], [0, -1]]
+    ds.extend({"label": [0, 0, 1, 1, 0, 0], "p": np.stack([p, 1 - p], axis=1), "vec": vectors})
+    ds.commit("six")
+    settings = Settings(url=str(tmp_path), token="t" * 32, signing_key=b"k" * 16)
+    client = connect(settings, token="t" * 32)
+    base = "/v1/datasets/suspect"
+
+    issues = client.get(f"{base}/label-issues/label", params={"pred_probs": "p"}).json()
+    twins = client.get(f"{base}/duplicates/vec").json()
+    copies = client.get(f"{base}/duplicates/label").json()
+    refused = client.get(f"{base}/duplicates/label", params={"threshold": 0.5})
+
+    assert (issues["rows"], issues["given"], issues["suggested"]) == ([4], [0], [1])
+    assert (issues["version"], issues["total"], twins["total"]) == ("main@1", 1, 2)
+    assert issues["left_out"] == 1
+    assert (twins["rows"], twins["clusters"]) == ([0, 2], [0, 0])
+    assert copies["rows"] == tl.find_duplicates(ds, "label").rows.tolist() == [0, 1, 4, 5, 2, 3]
+    assert refused.status_code == 400

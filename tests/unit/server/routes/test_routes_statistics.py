@@ -11,8 +11,7 @@ import pytest
 
 import tensorlake as tl
 from tensorlake_server import Settings, create_app
-from tensorlake_server.routes import statistics
-from tensorlake_server.stats import histograms, row_budget
+from tensorlake_server.stats import counting, histograms, row_budget, sampled_rows
 from tests.unit.server.conftest import HOST, InProcess
 
 if TYPE_CHECKING:
@@ -120,6 +119,7 @@ def found(kinds_path: Path) -> Callable[[str], int]:
     return lambda condition: len(ds.query(f"WHERE {condition}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tensor", KINDS)
 def test_a_bar_is_a_filter_that_finds_what_the_bar_counts(
     kinds: httpx.Client, found: Found, tensor: str, monkeypatch: pytest.MonkeyPatch
@@ -308,7 +308,7 @@ def test_a_part_of_the_rows_is_spread_over_all_and_says_how_many(
 def test_elements_are_bounded_by_how_many_a_row_has(
     kinds: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics, "MAX_ELEMENTS", 9)
+    monkeypatch.setattr(counting, "MAX_ELEMENTS", 9)
     _, elements = ask(kinds, "vector")["histograms"]
 
     assert (elements["counted"], elements["values"]) == (3, 9)
@@ -318,7 +318,7 @@ def test_rows_that_do_not_fit_together_are_read_one_after_another(
     kinds: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = ask(kinds, "boxes")
-    monkeypatch.setattr(statistics, "ELEMENTS_AT_ONCE", 7)
+    monkeypatch.setattr(sampled_rows, "ELEMENTS_AT_ONCE", 7)
 
     assert ask(kinds, "boxes") == whole
 

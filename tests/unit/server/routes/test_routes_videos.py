@@ -43,6 +43,15 @@ def test_a_size_makes_a_poster(films: httpx.Client, row: int) -> None:
     assert np.abs(pixels(answer.content) - whole[20]).mean() < 8  # at 0.8 s of 1.6 s
 
 
+def test_a_frame_is_drawn(films: httpx.Client) -> None:
+    whole = decoded_by_pyav(video_file("h264")).astype(int)
+    for query in ({"frame": 3}, {"frame": 3, "size": 64}):
+        answer = films.get(f"{SAMPLE}/0", params=query)
+        assert np.abs(pixels(answer.content) - whole[3]).mean() < 8
+    beyond = films.get(f"{SAMPLE}/0", params={"frame": 1_000_000})
+    assert (beyond.status_code, beyond.json()["code"]) == (404, "no-such-frame")
+
+
 def test_thumbnails_are_posters(films: httpx.Client) -> None:
     asked = {"tensor": "clip", "rows": [0, 4, 1], "size": 64}
     answer = films.post("/v1/datasets/films/thumbnails", json=asked)
@@ -95,3 +104,31 @@ def test_rows_show_size_and_shape(films: httpx.Client) -> None:
 
     cell = page["rows"][0]["clip"]
     assert (cell["media_type"], cell["shape"]) == ("video/mp4", [40, 48, 64, 3])
+
+
+def test_a_frame_is_decoded_by_the_server(films: httpx.Client) -> None:
+    answer = films.get(f"{SAMPLE}/3", params={"frame": 7})
+
+    whole = decoded_by_pyav(video_file("prores")).astype(int)
+    np.testing.assert_array_equal(pixels(answer.content), whole[7])
+    assert films.get(f"{SAMPLE}/3", params={"frame": 40}).json()["code"] == "no-such-frame"
+
+
+def test_players_are_told_what_is_in_the_header(films: httpx.Client) -> None:
+    info = films.get(f"{SAMPLE}/0/info").json()
+
+    told = {"media_type": "video/mp4", "codec": "h264", "rate": 25.0, "duration_s": 1.6}
+    assert info.items() >= {**told, "shape": [40, 48, 64, 3]}.items()
+    assert films.get(f"{SAMPLE}/4/info").json()["code"] == "null-sample"
+    assert films.get(f"{SAMPLE}/0/peaks").status_code == 400
+
+
+def test_a_long_film_is_read_as_it_is_sent(
+    films: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tensorlake_server.http.ranges.PIECE_NBYTES", 1000)
+
+    answer = films.get(f"{SAMPLE}/0", headers={"Range": "bytes=7-"})
+
+    assert answer.content == video_file("h264")[7:]
+    assert int(answer.headers["Content-Length"]) == len(answer.content)

@@ -27,11 +27,12 @@ LABELS = (np.arange(9 * 16 * 16).reshape(9, 16, 16) % 3).astype(np.uint8)
 
 @pytest.fixture
 def stored(tmp_path: Path) -> tl.Dataset:
-    schema = {"volume": tl.Nifti(nullable=True), "line": tl.Nifti(ndim=1)}
+    mask = tl.SegmentMask(["a", "b", "c"], of="volume", nullable=True)
+    schema = {"volume": tl.Nifti(nullable=True), "line": tl.Nifti(ndim=1), "mask": mask}
     ds = tl.create(str(tmp_path / "lake/scans"), schema, durability="none")
     given = [{"voxels": one, "affine": np.eye(4)} for one in (VOXELS, LABELS)]
     line = {"voxels": np.zeros(9, np.int16), "affine": np.eye(4)}
-    ds.extend({"volume": [*given, None], "line": [line] * 3})
+    ds.extend({"volume": [*given, None], "line": [line] * 3, "mask": [None, LABELS, None]})
     ds.commit()
     return ds
 
@@ -98,3 +99,21 @@ def test_a_volume_without_planes_is_refused(client: httpx.Client) -> None:
 
     assert answer.status_code >= 400
     assert "no plane" in answer.json()["detail"]
+
+
+def test_masks_of_volumes_are_drawn_asked_for_and_counted(client: httpx.Client) -> None:
+    of = "/v1/datasets/scans"
+    (tensor,) = (one for one in client.get(of).json()["tensors"] if one["name"] == "mask")
+    plane = client.get(f"{of}/tensors/mask/1", params={"frame": 2})
+    asked = {"tensor": "mask", "rows": [0, 1], "size": 16}
+    drawn = frames_of(client.post(f"{of}/thumbnails", json=asked).content)
+    found = client.post(f"{of}/query", json={"tql": "SELECT _row WHERE ANY(mask = 2)"})
+    counts = client.get(f"{of}/statistics/mask")
+
+    assert (tensor["kind"], tensor["of"], tensor["names"]) == ("volume", "volume", ["a", "b", "c"])
+    assert client.get(f"{of}/rows").json()["rows"][1]["mask"]["shape"] == [9, 16, 16]
+    assert np.abs(pixels(plane.content) - LABELS[2] * 127.5).max() <= 1
+    assert [kind > 0 for _, kind, *_ in drawn] == [False, True]
+    assert [row["_row"] for row in found.json()["page"]["rows"]] == [1]
+    entries = counts.json()["classes"]["entries"]
+    assert [(one["name"], one["count"]) for one in entries] == [("a", 768), ("b", 768), ("c", 768)]

@@ -349,6 +349,7 @@ operations = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @examples(
     max_examples=50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -135,6 +135,7 @@ def on_the_loop(held: Held, which: int) -> None:
     run(gather_bounded([partial(one, number) for number in range(20)], limit=4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [in_threads, on_the_loop])
 @pytest.mark.parametrize("which", [0, 3, 19])
 def test_an_error_of_one_of_many_leaves_no_cycle(several, which):

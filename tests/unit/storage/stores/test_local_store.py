@@ -33,6 +33,7 @@ from tensorlake.storage import (
     run,
     runtime,
 )
+from tensorlake.storage.files import bytes as file_bytes
 from tensorlake.storage.files.rename import publish_exclusive, rename_exclusive
 from tensorlake.testing import StoreConformance
 
@@ -259,7 +260,9 @@ def test_partial_reads_are_continued(tmp_path, monkeypatch):
     store = LocalStore(tmp_path)
     run(store.put_if_absent("a", b"0123456789"))
     pread = os.pread
-    monkeypatch.setattr(os, "pread", lambda fd, nbytes, start: pread(fd, min(nbytes, 3), start))
+    monkeypatch.setattr(
+        file_bytes, "pread", lambda fd, nbytes, start: pread(fd, min(nbytes, 3), start)
+    )
 
     assert run(store.get_range("a", 1, 9)) == b"12345678"
     assert run(store.get("a")) == b"0123456789"
@@ -294,7 +297,7 @@ def test_large_reads_leave_the_loop_free(tmp_path):
         return pread(fd, nbytes, start)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "pread", watched)
+        patch.setattr(file_bytes, "pread", watched)
         run(store.get_range("large", 0, 1 << 20))
         run(store.get_range("large", 0, 100))
 

@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorlake as tl
-from tensorlake.errors import CorruptSampleError
+from tensorlake.errors import CorruptSampleError, InvalidInputError
+from tensorlake.types.audio.containers.crc import crc16
 from tensorlake.types.audio.containers.flac import parse_flac
 from tensorlake.types.audio.containers.parse import container_of
 from tensorlake.types.audio.containers.track import Track
 from tensorlake.types.audio.decoder import encode_frames, file_track
 from tensorlake.types.audio.limits import too_many_frames
-from tests.support.sounds import silent_flac, sound_file
+from tests.support.examples import examples
+from tests.support.sounds import silent_flac, sound_file, undecodable_flac
 
 FORMATS = [
     *(("WAV", "PCM_16"), ("FLAC", "PCM_16"), ("OGG", "VORBIS")),
@@ -53,11 +55,51 @@ def test_a_file_cut_between_two_packets_is_refused() -> None:
         track_of(mp3[:mp3_frame])
 
 
-def test_reading_a_damaged_flac_names_tensor_and_row() -> None:
+@given(st.data())
+@examples(30)
+def test_a_flac_file_with_a_changed_byte_is_refused(data: st.DataObject) -> None:
+    content = bytearray(sound_file("FLAC", "PCM_16", rate=16_000))
+    begin = bytes(content).index(b"\xff\xf8")
+    content[data.draw(st.integers(begin, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+
+    with pytest.raises(ValueError, match=r"damaged|promises|no frame of samples"):
+        parse_flac(bytes(content))
+
+
+@pytest.mark.parametrize("changed", range(1, 8))
+def test_a_flac_header_with_other_channels_than_its_frames_is_refused(changed: int) -> None:
+    content = bytearray(sound_file("FLAC", "PCM_16", channels=2, seconds=0.5))
+    content[20] ^= changed << 1  # RFC 9639, 8.2
+
+    with pytest.raises(ValueError, match=r"promises \d channels, and its frames have 2"):
+        parse_flac(bytes(content))
+
+
+def test_appending_a_damaged_flac_names_the_row_and_the_frame() -> None:
     content = bytearray(silent_flac(20))
     content[len(content) // 2] ^= 0xFF
     ds = tl.create("memory://damaged-flac", {"a": tl.Audio()})
-    ds.append({"a": bytes(content)})
+
+    with pytest.raises(InvalidInputError, match=r"FLAC file: its frame 9, bytes \d+ to \d+, is"):
+        ds.append({"a": bytes(content)})
+
+
+@given(st.binary(max_size=700))
+@examples(50)
+def test_checksums_are_those_of_the_definition(data: bytes) -> None:
+    crc = 0
+    for byte in data:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x8005 if crc >> 15 else 0)) & 0xFFFF
+
+    assert crc16(data) == crc
+    assert crc16(data * 50 + crc16(data * 50).to_bytes(2)) == 0
+
+
+def test_reading_a_flac_that_was_damaged_before_its_checksums_names_tensor_and_row() -> None:
+    ds = tl.create("memory://damaged-flac-read", {"a": tl.Audio()})
+    ds.append({"a": undecodable_flac()})
 
     with pytest.raises(CorruptSampleError, match="libsndfile cannot decode it") as caught:
         np.asarray(ds[0]["a"])

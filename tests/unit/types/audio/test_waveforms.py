@@ -80,7 +80,13 @@ def test_regions_are_those_of_numpy(dataset):
     assert np.array_equal(waveform.seconds[-0.5:], expected[-8_000:])
 
 
-@pytest.mark.parametrize("region", [np.s_[64_000], np.s_["a"], np.s_[1.5], np.s_[0:5, 3]])
+@pytest.mark.parametrize(
+    "region",
+    [
+        *(np.s_[64_000], np.s_["a"], np.s_[1.5], np.s_[0:5, 3]),
+        *(np.ones(64_000, np.bool_), np.array([1, 2])),
+    ],
+)
 def test_a_region_that_is_not_there_is_refused(dataset, region):
     with pytest.raises(InvalidInputError, match="row 0 of 'audio'"):
         dataset[0]["audio"][region]

@@ -270,7 +270,7 @@ def test_row_of_an_item_is_counted_beside_nulls():
 
 
 def test_items_are_never_left_out():
-    with pytest.raises(SchemaError, match="cannot be NULL or have defaults"):
+    with pytest.raises(SchemaError, match="have no NULL, default or mark"):
         tl.Sequence(tl.Scalar("int8", nullable=True))
 
 

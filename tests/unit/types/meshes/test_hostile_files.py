@@ -130,6 +130,7 @@ def test_text_larger_than_the_limit_is_refused_unread() -> None:
     refused(b"v 0 0 0\n" * 10_000, "may be 320 kB of mesh", limit=100_000)
 
 
+@pytest.mark.slow
 def test_hostile_files_are_refused_in_little_memory() -> None:
     """In a child whose memory is limited to 1.5 GB."""
     script = """

@@ -58,6 +58,7 @@ def test_a_cut_file_is_refused(name: str, missing: float) -> None:
     refused(content[:stop], "cannot take a sample")
 
 
+@pytest.mark.slow
 @given(name=st.sampled_from(sorted(FILES)), data=st.data())
 @settings(max_examples=100)
 def test_a_damaged_file_is_refused_or_read_but_never_crashes(
@@ -223,6 +224,7 @@ for content in files:
     assert ran.stdout.count("refused") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_npz_that_expands_a_thousandfold_is_refused_before_it_is_read(method: int) -> None:
     points = 8_000_000

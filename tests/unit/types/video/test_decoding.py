@@ -43,6 +43,7 @@ def window(file, video, frames):
     return decode_frames(video, read, frames)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ENCODINGS, *ODD])
 def test_every_window_equals_the_whole(name):
     file = video_file(name)
@@ -57,6 +58,7 @@ def test_every_window_equals_the_whole(name):
         assert np.array_equal(window(file, video, frames), whole[frames])
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     name=st.sampled_from([*ENCODINGS, *ODD]),

@@ -85,6 +85,7 @@ def test_files_cut_short_are_refused(name):
         index_video(file[:-1])
 
 
+@pytest.mark.slow
 def test_damaged_files_raise_value_errors_only():
     draw = np.random.default_rng(0)
     names = list(ENCODINGS)
@@ -133,6 +134,7 @@ print(grown)
 """
 
 
+@pytest.mark.slow
 def test_hostile_files_take_little_memory(tmp_path):
     sound = tmp_path / "sound.mp4"
     sound.write_bytes(video_file("h264"))

@@ -178,3 +178,12 @@ def test_a_folder_is_ingested_as_its_error_tells(kind, tmp_path):
     updated = tl.ingest.images(tmp_path / "clips", url, schema=schema)
     assert updated.ingest_report.updated == 1
     assert len(updated[1]["image"]) == 4
+
+
+def test_files_of_more_frames_than_a_sequence_takes_are_refused():
+    head = b"GIF89a" + bytes([1, 0, 1, 0, 0x80, 0, 0]) + bytes(6)
+    frame = b"\x2c" + bytes([0, 0, 0, 0, 1, 0, 1, 0, 0]) + bytes([2, 2, 0x44, 1, 0])
+    assert len(read(head + frame * 3 + b";")) == 3
+
+    with pytest.raises(InvalidInputError, match="10,001 frames"):
+        read(head + frame * 10_001 + b";")

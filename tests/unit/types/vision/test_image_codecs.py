@@ -287,3 +287,17 @@ def test_upright_images_stream_turned(orientation):
     [batch] = ds.loader(batch_size=3, decode={"image": tl.decode.Resize(*expected.shape[:2])})
 
     assert np.array_equal(batch["image"], np.stack([expected] * 3))
+
+
+@pytest.mark.parametrize("codec", LOSSLESS)
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 1), (4, 1), (1, 5), (4, 5)])
+def test_slices_with_an_axis_of_one_pixel_are_encoded(codec, channels, shape):
+    if codec == "webp":
+        channels = 3  # it has no gray
+    whole = RNG.integers(0, 256, (*shape, channels), np.uint8)
+    kind = tl.Image(codec, mode="L" if channels == 1 else None)
+
+    for part in (whole[::2, ::2], whole[:, ::2], whole[::-1, ::-1], whole[::-1, :1]):
+        column = kind.convert([part], tensor="im")
+        assert np.array_equal(kind.present_one(kind.decode(column, tensor="im"), 0), part)

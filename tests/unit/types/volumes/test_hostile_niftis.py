@@ -112,6 +112,7 @@ print(int(peak.split()[1]) < 300_000)  # kB; what getrusage() says begins with t
 """
 
 
+@pytest.mark.slow
 def test_bombs_of_gzip_take_little_memory(tmp_path):
     """Zeros of 335 MB: more voxels than are read, more bytes than voxels, voxels far behind."""
     zeros, paths = bytes(1 << 26), []

@@ -72,6 +72,7 @@ def opened_by_nibabel(content: bytes):
     return kind.from_bytes(content)
 
 
+@pytest.mark.slow
 @given(files(), st.data())
 @examples(60)
 def test_values_and_affine_are_those_of_nibabel(content, data):

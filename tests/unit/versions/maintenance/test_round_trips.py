@@ -7,6 +7,7 @@ from tensorlake.testing import CountingStore
 from tests.support.handles import create_on, open_on, wait_for_storage
 
 
+@pytest.mark.slow
 def test_a_collection_marks_hundreds_of_versions_in_a_few_round_trips():
     store = MemoryStore()
     dataset = create_on(store, {"x": "int64"})

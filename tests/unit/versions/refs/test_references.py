@@ -238,6 +238,7 @@ def test_a_rebased_commit_refers_to_what_its_head_does_and_to_its_own_packs_alon
     assert any(pack.txid == entry.txid for pack in after)
 
 
+@pytest.mark.slow
 def test_pages_are_read_together(store, dataset):
     """A deep tree costs a few round trips a level, not one a page."""
     del dataset

@@ -396,6 +396,7 @@ def test_a_collection_keeps_groups_and_frees_replaced_ones():
     assert faults(store) == ()
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_write_leaves_rows_and_group_in_agreement():
     outcomes = set()
     for writes in range(12):

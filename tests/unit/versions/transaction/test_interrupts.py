@@ -78,6 +78,7 @@ def test_an_interrupt_at_any_step_leaves_out_no_pack_of_a_folder(monkeypatch, tm
     assert step > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["fsync", "none"])
 @pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.soak)])
 def test_an_interrupt_at_any_step_of_a_commit_in_a_folder_publishes_once(

@@ -60,6 +60,7 @@ def test_a_lost_answer_leads_to_exactly_one_commit(store, dataset, fault, path):
     assert [one.version for one in open_on(store).log()] == ["main@2", "main@1", "main@0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["packs/", "branches/"])
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.TIMED_OUT])
 def test_a_refused_put_leaves_the_changes_staged_for_another_try(
@@ -431,6 +432,7 @@ def test_a_torn_hint_changes_nothing(store, dataset):
     assert values(store) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_refusal_after_a_put_that_may_still_land_is_an_unknown_outcome(store, dataset):
     """The first put is on its way yet; what would be staged now could be lost when it lands."""
     store.inject(Fault.LANDS_LATER, call="put_if_absent", path="branches/", later=50)

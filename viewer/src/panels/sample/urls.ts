@@ -2,7 +2,7 @@
 import type { Extent } from "../../canvas/geometry";
 import { isSummary, type Row, type TensorInfo } from "../../api/client";
 import type { Shown, Viewer } from "../../state/viewer.svelte";
-import { frameCount, isDeep, isFrames } from "../../lenses";
+import { frameCount, isDeep, isFrames, isMedia } from "../../lenses";
 import { isLarge, PREVIEW_SIDE } from "../../canvas/image-tile";
 
 /** The image to show first: for a large one, a smaller version made by the server; for a deep one, through a window. */
@@ -11,6 +11,7 @@ export function previewUrl(viewer: Viewer, imageTensor: TensorInfo, shown: Shown
     const last = Math.max(0, frameCount(shown.row[imageTensor.name]) - 1);
     return sampleUrlOf(viewer, imageTensor, shown, { frame: Math.min(viewer.playback.frame, last) });
   }
+  if (isMedia(imageTensor)) return sampleUrlOf(viewer, imageTensor, shown, { size: PREVIEW_SIDE });
   const extent = storedExtent(shown.row, imageTensor);
   const isSmaller = extent !== null && isLarge(extent);
   const size = isSmaller ? { size: PREVIEW_SIDE } : {};
@@ -20,7 +21,7 @@ export function previewUrl(viewer: Viewer, imageTensor: TensorInfo, shown: Shown
 /** The size of an image according to its row, before decoding; null if unknown. */
 export function storedExtent(row: Row, imageTensor: TensorInfo): Extent | null {
   const value = row[imageTensor.name];
-  if (isFrames(imageTensor)) return null;
+  if (isFrames(imageTensor) || isMedia(imageTensor)) return null;
   const [height, width] = isSummary(value) ? (value.shape ?? []) : [];
   return height === undefined || width === undefined ? null : { width, height };
 }

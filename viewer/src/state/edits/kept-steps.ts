@@ -7,6 +7,7 @@
  */
 import type { Step } from "./steps";
 
+const NAME = "tensorlake-edits"; // of the database, and of the channel between tabs
 const STORE = "steps";
 const LAST = "\uffff";
 const ID_DIGITS = 10; // of milliseconds and a counter, base 36
@@ -19,7 +20,15 @@ export interface KeptStep {
 /** Of one version: how many steps there are. */
 export interface KeptCount {
   version: string;
+  digest: string;
   count: number;
+}
+
+/** What another tab of this browser did to a version's steps. */
+export interface TabNews {
+  place: string;
+  /** The version that they were committed as, if they were. */
+  committed: string | null;
 }
 
 export interface StepStore {
@@ -27,16 +36,23 @@ export interface StepStore {
   keyOf(place: string): string;
   read(place: string): Promise<KeptStep[]>;
   put(kept: KeptStep): Promise<void>;
-  remove(keys: readonly string[]): Promise<void>;
+  remove(keys: readonly string[], committed?: string | null): Promise<void>;
   /** The versions of a dataset that have steps. */
   list(dataset: string): Promise<KeptCount[]>;
+  /** Calls back when another tab changed a version's steps. */
+  listen(onnews: (news: TabNews) => void): void;
 }
 
 export class KeptSteps implements StepStore {
   #opened: Promise<IDBDatabase> | null = null;
   #last = 0;
+  readonly #tabs = new BroadcastChannel(NAME);
 
   constructor(readonly factory: IDBFactory) {}
+
+  listen(onnews: (news: TabNews) => void): void {
+    this.#tabs.onmessage = ({ data }: MessageEvent<TabNews>) => onnews(data);
+  }
 
   keyOf(place: string): string {
     this.#last = Math.max(this.#last + 1, Date.now());
@@ -51,24 +67,31 @@ export class KeptSteps implements StepStore {
 
   async put(kept: KeptStep): Promise<void> {
     await this.#do("readwrite", (store) => store.put(kept));
+    this.#tell([kept.key]);
   }
 
-  async remove(keys: readonly string[]): Promise<void> {
+  async remove(keys: readonly string[], committed: string | null = null): Promise<void> {
     await this.#do("readwrite", (store) => {
       let last: IDBRequest = store.count();
       for (const key of keys) last = store.delete(key);
       return last;
     });
+    this.#tell(keys, committed);
   }
 
   async list(dataset: string): Promise<KeptCount[]> {
     const keys = await this.#do("readonly", (store) => store.getAllKeys(IDBKeyRange.bound(`${dataset}\n`, `${dataset}\n${LAST}`)));
-    const counts = new Map<string, number>();
+    const counts = new Map<string, KeptCount>();
     for (const key of keys as string[]) {
-      const version = key.split("\n")[1] ?? "";
-      counts.set(version, (counts.get(version) ?? 0) + 1);
+      const [, version = "", digest = ""] = key.split("\n");
+      const place = placeOf(dataset, version, digest);
+      counts.set(place, { version, digest, count: (counts.get(place)?.count ?? 0) + 1 });
     }
-    return [...counts].map(([version, count]) => ({ version, count }));
+    return [...counts.values()];
+  }
+
+  #tell(keys: readonly string[], committed: string | null = null): void {
+    for (const place of new Set(keys.map((key) => key.slice(0, key.lastIndexOf("\n"))))) this.#tabs.postMessage({ place, committed } satisfies TabNews);
   }
 
   async #do<T>(mode: IDBTransactionMode, ask: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
@@ -88,7 +111,7 @@ export class KeptSteps implements StepStore {
 
   #open(): Promise<IDBDatabase> {
     return new Promise((resolve, reject) => {
-      const request = this.factory.open("tensorlake-edits", 1);
+      const request = this.factory.open(NAME, 1);
       request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: "key" });
       request.onsuccess = () => resolve(request.result);
       request.onerror = () => reject(request.error ?? new Error("the browser refused"));

@@ -123,6 +123,7 @@ def test_windowed_reads_have_no_order_by_a_column(documents):
             next(iter(loader))
 
 
+@pytest.mark.slow
 def test_documents_come_as_often_as_they_weigh():
     weights = np.where(np.arange(60) < 30, 0, np.arange(60) % 3 + 1)
     ds = corpus(weights=weights)

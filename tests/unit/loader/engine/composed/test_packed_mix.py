@@ -48,6 +48,7 @@ def sequences(batches):
     return [tokens.tolist() for batch in batches for tokens in batch["tokens"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [True, False])
 @pytest.mark.parametrize("shuffle", [False, "full"])
 def test_each_source_gives_its_own_sequences_epoch_after_epoch(sources, split, shuffle):

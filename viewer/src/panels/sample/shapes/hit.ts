@@ -2,12 +2,12 @@
 import type { Bounds, Point } from "../../../canvas/geometry";
 import { handlesOf, type Shape } from "../../../lenses";
 
-/** The nearest handle within a distance; null for none. */
+/** The nearest handle within a distance, of some in one place the first, which is a corner; null for none. */
 export function handleAt(shape: Shape, [x, y]: Point, within: number): number | null {
   let [nearest, best] = [-1, within];
   handlesOf(shape).forEach(([left, top], i) => {
     const distance = Math.max(Math.abs(left - x), Math.abs(top - y));
-    if (distance <= best) [nearest, best] = [i, distance];
+    if (distance < best) [nearest, best] = [i, distance];
   });
   return nearest < 0 ? null : nearest;
 }

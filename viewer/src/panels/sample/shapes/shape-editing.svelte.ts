@@ -104,6 +104,11 @@ export class ShapeEditing {
     return this.current !== null && this.#put(shapeStep(shown.row, this.current.tensor, gesture, extent));
   }
 
+  /** Puts the numbers of a damaged box right. */
+  mend(): void {
+    if (this.current !== null) this.apply({ kind: "mend", object: this.current.object });
+  }
+
   /** Shows what a gesture would do. */
   preview(gesture: Gesture): void {
     const { shown, extent } = this.#over();
@@ -136,12 +141,14 @@ export class ShapeEditing {
     else this.add(Array.from({ length: count }, (_, i): Point => [x + (i - (count - 1) / 2) * step, y]));
   }
 
-  /** The selected vertex goes, else the object. */
+  /** The selected vertex goes; where none is selected, the object. */
   remove(): void {
     const { current, selected } = this;
     if (current === null || selected === null) return;
-    const isVertex = current.shape.path.kind === "outline" && selected.handle !== null;
-    if (isVertex && this.apply({ kind: "cut", object: current.object, handle: selected.handle ?? 0 })) this.selected = { ...selected, handle: null };
+    const { kind } = current.shape.path;
+    const isPoint = kind !== "box" && selected.handle !== null;
+    if (isPoint && kind === "outline" && this.apply({ kind: "cut", object: current.object, handle: selected.handle ?? 0 })) this.selected = { ...selected, handle: null };
+    else if (isPoint) this.note = kind === "outline" ? "A polygon keeps three corners: Esc, then Del deletes all of it." : "A point is not deleted: h hides it, and Esc, then Del deletes its object.";
     else if (this.#put(removeStep(current.tensor, current.object, this.#context))) this.selected = null;
   }
 
@@ -157,7 +164,7 @@ export class ShapeEditing {
     const { tensor, object, shape } = current;
     const round = (value: number) => Math.round(value * 10) / 10;
     const place = `${round(shape.width)} × ${round(shape.height)} at ${round(shape.x)}, ${round(shape.y)}`;
-    return [shape.label, `${tensor.name} ${object}`, place, this.#describeJoint(current)].filter((part) => part !== "").join(" · ");
+    return [shape.label, `${tensor.name} ${object}`, place, shape.damage ?? "", this.#describeJoint(current)].filter((part) => part !== "").join(" · ");
   }
 
   #describeJoint({ tensor, shape: { path } }: EditedObject): string {

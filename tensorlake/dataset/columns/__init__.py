@@ -1,0 +1,1 @@
+"""Computed columns: how they are declared, and which of their cells are fresh."""

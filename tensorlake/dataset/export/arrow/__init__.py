@@ -1,0 +1,1 @@
+"""Rows as Arrow: a dataset that scans with conditions, and batches of a stream."""

@@ -1,0 +1,322 @@
+"""Constraints of a dataset: declared, evaluated where changes are published, and listed.
+
+A commit evaluates them on its result: after a lost race on that of both writers, in a merge on that
+of both branches, since two valid edits of a row can combine to an invalid one. Only rows are read
+that are new, or in which a column of the constraint was changed; all rows where it is new itself.
+Keys are compared with the rows whose chunk may have one of them by its statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tensorlake_query as tql
+from tensorlake.dataset.core.rowset import RowSet
+from tensorlake.dataset.query.compiled import compiled_query
+from tensorlake.dataset.query.run import engine_errors, positions_where
+from tensorlake.dataset.write.key_matching import codes_of
+from tensorlake.errors import ConstraintError, InvalidInputError, SchemaError, shown
+from tensorlake.format import Constraint, Schema, TensorSpec
+from tensorlake.indexes import apart_from
+from tensorlake.quantities import plural
+from tensorlake.reading import Selection
+from tensorlake.types import Bytes, Column, Text, UniformColumn
+from tensorlake.versions import (
+    Ranges,
+    distinct,
+    intersect,
+    ranges_of,
+    rows_in,
+    subtract,
+    union,
+)
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.session import Session
+    from tensorlake.reading import Reader, Snapshot
+
+__all__ = [
+    "Check",
+    "add_check",
+    "checks",
+    "drop_check",
+    "refuse_violations",
+    "unique_key",
+    "violations",
+]
+
+Int64Array = npt.NDArray[np.int64]
+
+ROWS_LISTED = 1000
+"""Rows that an error lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A constraint of a dataset.
+
+    Attributes:
+        condition: TQL that must not be false for a row; "" of a unique key.
+        unique: The tensors of a unique key.
+        valid: Whether rows that were there before it were checked, too.
+    """
+
+    condition: str = ""
+    unique: tuple[str, ...] = field(default=())
+    valid: bool = True
+
+    def __str__(self) -> str:
+        return self.condition or f"unique ({', '.join(self.unique)})"
+
+
+def add_check(session: Session, name: str, condition: str, *, valid: bool) -> None:
+    """Stage a condition that must hold of every row, unless ``valid`` is False, of new ones.
+
+    Raises:
+        ConstraintError: It does not hold.
+        InvalidInputError: The name is taken, or an argument is invalid.
+        QueryError: The condition is not one on the stored tensors of a row.
+    """
+    for argument, value in (("name", name), ("condition", condition)):
+        if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+            raise InvalidInputError(
+                f"add_check({argument}={shown(value)}): give a text", argument=argument
+            )
+    with session.lock:
+        transaction = session.staging()
+        snapshot = session.snapshot()
+        schema = snapshot.schema
+        if name in schema.constraints:
+            raise InvalidInputError(
+                f"{session.store.url!r} has a check {name!r} already\ndrop it first:"
+                f" ds.drop_check({name!r})",
+                argument="name",
+            )
+        inputs = _inputs(session, snapshot, condition)
+        constraint = Constraint(condition, inputs, bool(valid))
+        if valid:
+            _refuse(session, name, constraint, violations(session, snapshot, constraint), schema)
+        transaction.change_constraints(name, constraint)
+
+
+def drop_check(session: Session, name: str) -> None:
+    """Stage that a check, or a unique key, is gone.
+
+    Raises:
+        InvalidInputError: There is none of this name.
+    """
+    with session.lock:
+        transaction = session.staging()
+        known = transaction.schema.constraints
+        if name not in known:
+            listed = ", ".join(map(repr, known)) or "none"
+            raise InvalidInputError(
+                f"{session.store.url!r} has no check {shown(name)}\nchecks: {listed}",
+                argument="name",
+            )
+        transaction.change_constraints(name, None)
+
+
+def checks(schema: Schema) -> dict[str, Check]:
+    """Describe the constraints of a schema."""
+    return {name: _described(schema, one) for name, one in schema.constraints.items()}
+
+
+def unique_key(schema: Schema, names: Sequence[str] | str) -> tuple[str, Constraint]:
+    """Return the constraint that keys occur once, and its name.
+
+    Raises:
+        SchemaError: A tensor cannot be a key.
+    """
+    listed = (names,) if isinstance(names, str) else tuple(names)
+    specs = [schema[name] for name in listed]
+    for spec in specs:
+        is_scalar = spec.type.layout == "uniform" and not spec.type.shape
+        if spec.is_virtual or not (is_scalar or isinstance(spec.type, Text | Bytes)):
+            raise SchemaError(
+                f"unique=: {spec.name!r} is {spec.type.describe()}, which cannot be a key"
+                "\na key is a number, a boolean, a class, a string or bytes, one per row",
+                tensor=spec.name,
+            )
+    name = f"unique({', '.join(spec.name for spec in specs)})"
+    return name, Constraint(None, tuple(spec.id for spec in specs))
+
+
+def refuse_violations(
+    session: Session, snapshot: Snapshot, changed: Mapping[str, Ranges], before: Schema
+) -> None:
+    """Refuse content that breaks a constraint.
+
+    Args:
+        session: The handle's.
+        snapshot: The content to publish.
+        changed: By tensor id, its physical rows that were given values; of "", all those that are
+            new, or shown again.
+        before: The schema of the entry that it follows: what it does not have is evaluated over
+            all rows.
+
+    Raises:
+        ConstraintError: Rows break one.
+    """
+    schema = snapshot.schema
+    for name, constraint in schema.constraints.items():
+        rows: Ranges | None = None
+        if before.constraints.get(name) == constraint or not constraint.valid:
+            rows = union([changed[id_] for id_ in ("", *constraint.inputs) if id_ in changed])
+            if not len(rows):
+                continue
+        _refuse(session, name, constraint, violations(session, snapshot, constraint, rows), schema)
+
+
+def violations(
+    session: Session, snapshot: Snapshot, constraint: Constraint, rows: Ranges | None = None
+) -> Int64Array:
+    """Return the rows of a version that break a constraint, ascending.
+
+    Args:
+        session: The handle's.
+        snapshot: The version.
+        constraint: The constraint.
+        rows: Only these physical rows; None: all.
+    """
+    chosen = None if rows is None else _shown(snapshot, rows)
+    if chosen is not None and not len(chosen):
+        return chosen
+    if constraint.tql is None:
+        return _repeated(session.reader(snapshot), snapshot, constraint, chosen)
+    view = RowSet(session, Selection(snapshot, snapshot.schema.stored, chosen))
+    found = positions_where(view, f"NOT ({constraint.tql})", {}, reaches_out=False)
+    return found if chosen is None else chosen[found]
+
+
+def _shown(snapshot: Snapshot, rows: Ranges) -> Int64Array | None:
+    """Return the rows that a version shows among physical rows, ascending; None for all."""
+    if not len(apart_from(rows, snapshot.state.physical)):
+        return None
+    first = snapshot.first_physical
+    if first is not None:  # rows follow one another: no tree is asked
+        own = np.array([[first, first + snapshot.num_rows]], np.int64)
+        return rows_in(intersect(rows, own)) - first
+    found = snapshot.rows_of(rows_in(rows))
+    return distinct(found[found >= 0])
+
+
+def _refuse(
+    session: Session, name: str, constraint: Constraint, rows: Int64Array, schema: Schema
+) -> None:
+    if not len(rows):
+        return
+    more = f", and {plural(len(rows) - 1, 'other row')}" if len(rows) > 1 else ""
+    raise ConstraintError(
+        f"row {rows[0]}{more} of {session.store.url!r} would break the check {name!r}:"
+        f" {_described(schema, constraint)}\ncorrect these rows and commit again, or ds.discard();"
+        " nothing was published",
+        check=name,
+        rows=tuple(rows[:ROWS_LISTED].tolist()),
+    )
+
+
+def _described(schema: Schema, constraint: Constraint) -> Check:
+    specs = [schema.by_id(id_) for id_ in constraint.inputs]
+    names = tuple("?" if spec is None else spec.name for spec in specs)
+    if constraint.tql is None:
+        return Check(unique=names)
+    return Check(constraint.tql, valid=constraint.valid)
+
+
+def _inputs(session: Session, snapshot: Snapshot, condition: str) -> tuple[str, ...]:
+    """Return the ids of the tensors that a condition reads."""
+    view = RowSet(session, Selection(snapshot, snapshot.schema.stored))
+    with engine_errors(view.url):
+        query = tql.ast.Query(where=tql.parse_predicate(condition))
+        _, compiled = compiled_query(view, query, {}, reaches_out=False, condition=condition)
+        names = [node.name for node in tql.ast.walk(query) if isinstance(node, tql.ast.Column)]
+        schema = snapshot.schema
+        inputs = tuple(schema[name].id for name in dict.fromkeys(names) if name in schema)
+        if not inputs or not compiled.is_rowwise:
+            raise InvalidInputError(
+                f"add_check(condition={shown(condition)}): it must depend on the tensors of one"
+                " row alone\ngive a condition such as 'x > 0'",
+                argument="condition",
+            )
+    return inputs
+
+
+def _repeated(
+    reader: Reader, snapshot: Snapshot, constraint: Constraint, chosen: Int64Array | None
+) -> Int64Array:
+    """Return the rows, or those of them that are chosen, whose key another row has."""
+    specs = [snapshot.schema.by_id(id_) for id_ in constraint.inputs]
+    keys = [spec for spec in specs if spec is not None]
+    if len(keys) < len(specs):
+        return np.zeros(0, np.int64)  # a tensor of it was dropped
+    is_whole = chosen is None
+    rows = np.arange(snapshot.num_rows) if chosen is None else chosen
+    columns = {spec.id: _column(reader, snapshot, spec, rows) for spec in keys}
+    numbers = _numbers(keys, columns)
+    if numbers is None:
+        others = rows[:0] if is_whole else _others(snapshot, None, rows)
+        known, given = codes_of(reader, snapshot.physical(others), keys, columns)
+        is_key = given >= 0
+        return rows[is_key & (_occurs_again(given) | np.isin(given, known))]
+    ordered = numbers if bool((numbers[1:] > numbers[:-1]).all()) else np.sort(numbers)
+    is_again = np.zeros(len(numbers), np.bool_)
+    if bool((ordered[1:] == ordered[:-1]).any()):
+        is_again = _occurs_again(numbers)
+    others = rows[:0] if is_whole else _others(snapshot, (keys[0].name, ordered), rows)
+    if len(others):
+        known = _column(reader, snapshot, keys[0], others)
+        assert isinstance(known, UniformColumn), "as those of the rows"
+        values = known.values if known.valid is None else known.values[known.valid]
+        is_again |= np.isin(numbers, values)
+    return rows[is_again]
+
+
+def _column(reader: Reader, snapshot: Snapshot, spec: TensorSpec, rows: Int64Array) -> Column:
+    """Read ascending rows; those that follow one another as one run."""
+    first = snapshot.first_physical
+    if first is None or not len(rows) or rows[-1] - rows[0] + 1 != len(rows):
+        return reader.read(spec.name, snapshot.physical(rows), decode=False)
+    return reader.read_run(spec.name, first + int(rows[0]), first + int(rows[-1]) + 1)
+
+
+def _numbers(keys: list[TensorSpec], columns: Mapping[str, Any]) -> npt.NDArray[Any] | None:
+    """Return the keys as integers; None where they are not, or where one is NULL."""
+    column = columns[keys[0].id]
+    if (
+        len(keys) > 1
+        or not isinstance(column, UniformColumn)
+        or column.values.dtype.kind not in "iu"
+    ):
+        return None
+    return column.values if column.valid is None or bool(column.valid.all()) else None
+
+
+def _occurs_again(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Whether each value occurs more than once."""
+    order = np.argsort(values, kind="stable")
+    same = values[order][1:] == values[order][:-1]
+    again = np.zeros(len(values), np.bool_)
+    again[order[1:]] |= same
+    again[order[:-1]] |= same
+    return again
+
+
+def _others(
+    snapshot: Snapshot, ordered: tuple[str, npt.NDArray[Any]] | None, rows: Int64Array
+) -> Int64Array:
+    """Return the rows apart from some, of those whose chunk may have one of sorted values."""
+    wanted = np.array([[0, snapshot.num_rows]], np.int64)
+    zones = None if ordered is None else snapshot.zones(ordered[0])
+    if zones is not None and ordered is not None and len(ordered[1]):
+        values = ordered[1]
+        low = np.searchsorted(values, zones.minimum, side="left")
+        high = np.searchsorted(values, zones.maximum, side="right")
+        may = ~zones.known | ((high > low) & ~zones.empty)
+        wanted = np.stack((zones.starts[:-1], zones.starts[1:]), axis=1)[may]
+    return rows_in(subtract(wanted, ranges_of(rows)))

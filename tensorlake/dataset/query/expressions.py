@@ -1,0 +1,131 @@
+"""Columns that a TQL expression computes: declared in the schema, evaluated when they are read.
+
+    {"tql": "SHAPE(image)[0]", "inputs": ["9f3c…"]}      in the schema
+    ds["height"], WHERE height > 100                     like any computed column of a view
+
+They are never stale, since nothing of them is stored: their tensor is a fill, which appends extend.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import tensorlake_query as tql
+from tensorlake.dataset.core.computed import Computed
+from tensorlake.dataset.core.rowset import RowSet
+from tensorlake.dataset.query.run import engine_errors, run_tree
+from tensorlake.dataset.query.source import column_type
+from tensorlake.errors import DTypeMismatchError, QueryError, QueryWarning, SchemaError, shown
+from tensorlake.format import Compute, TensorSpec
+from tensorlake.reading import Selection
+from tensorlake.types import Struct, as_type
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.session import Session
+    from tensorlake.reading import Snapshot
+
+__all__ = ["add_expression", "alter_expression", "expression_columns"]
+
+KNOWN = "expressions"
+
+
+def add_expression(session: Session, name: str, sample_type: Any, text: str) -> None:
+    """Stage a column that an expression computes.
+
+    Raises:
+        DTypeMismatchError: The expression gives another type.
+        QueryError: It is not an expression of the stored tensors.
+    """
+    if isinstance(sample_type, Struct):
+        raise SchemaError(
+            f"{shown(name)} cannot be computed as a Struct\nadd a column for each field",
+            tensor=name,
+        )
+    with session.lock:
+        transaction = session.staging()
+        declared = replace(as_type(sample_type), nullable=True)
+        spec = replace(TensorSpec.new(name, declared), fill=None)
+        transaction.add_tensor(_with_expression(session.snapshot(), session, spec, text))
+
+
+def alter_expression(session: Session, name: str, text: str) -> None:
+    """Stage another expression for a column that one computes.
+
+    Raises:
+        SchemaError: None computes it.
+    """
+    with session.lock:
+        transaction = session.staging()
+        spec = transaction.schema[name]
+        if not spec.is_virtual:
+            raise SchemaError(
+                f"{name!r} is stored, and an expression is not\ndrop it, and add it again:"
+                f" ds.drop_tensor({name!r})",
+                tensor=name,
+            )
+        changed = _with_expression(session.snapshot(), session, spec, text)
+        if changed != spec:
+            transaction.change_spec(changed, what="metadata")
+
+
+def expression_columns(rows: RowSet) -> Mapping[str, Computed]:
+    """Return the columns of all rows of a version that expressions compute, by name.
+
+    One that no longer fits the schema, as after a merge, is left out with a warning.
+    """
+    snapshot = rows.selection.snapshot
+    known: tuple[str, Mapping[str, Computed]] | None = snapshot.opened.get(KNOWN)
+    if known is not None and known[0] == snapshot.digest:
+        return known[1]
+    found: dict[str, Computed] = {}
+    for spec in snapshot.schema.tensors:
+        if spec.compute is None or spec.compute.tql is None:
+            continue
+        try:
+            found[spec.name] = _evaluated(rows, spec.name, spec.compute.tql)[0]
+        except QueryError as error:
+            first = str(error).partition("\n")[0]
+            advice = f"ds.alter_tensor({spec.name!r}, compute='…')"
+            warnings.warn(f"{spec.name!r} is left out: {first}; {advice}", QueryWarning, 4)
+    snapshot.opened[KNOWN] = snapshot.digest, found
+    return found
+
+
+def _evaluated(rows: RowSet, name: str, text: str) -> tuple[Computed, list[str]]:
+    """Return the column of an expression over stored columns, and the names of these."""
+    with engine_errors(rows.url):
+        expr = tql.parse_predicate(text)
+    query = tql.ast.Query(select=(tql.ast.Output(expr, name),))
+    made = run_tree(rows, query, {}, text, reaches_out=False)
+    if not made.has_rows or name not in made.computed:
+        raise SchemaError(
+            f"{shown(text)} of {name!r} is not a value computed for each row"
+            "\ngive an expression of columns, such as 'SHAPE(image)[0]'",
+            tensor=name,
+        )
+    read = [node.name for node in tql.ast.walk(query) if isinstance(node, tql.ast.Column)]
+    return made.computed[name], read
+
+
+def _with_expression(
+    snapshot: Snapshot, session: Session, spec: TensorSpec, text: str
+) -> TensorSpec:
+    schema = snapshot.schema
+    rows = RowSet(session, Selection(snapshot, schema.stored))
+    column, read = _evaluated(rows, spec.name, text)
+    wanted = column_type(spec.type)
+    found = column.type
+    if (found.kind, found.dtype, found.shape) != (wanted.kind, wanted.dtype, wanted.shape):
+        given = f"{found.dtype or found.kind} of shape {found.shape}"
+        raise DTypeMismatchError(
+            f"{shown(text)} gives {given}, and {spec.name!r} is declared as"
+            f" {spec.type.describe()}\ndeclare that type, or write CAST(… AS …)",
+            tensor=spec.name,
+            expected=spec.type.describe(),
+            actual=given,
+        )
+    inputs = tuple(schema[name].id for name in dict.fromkeys(read) if name in schema)
+    return replace(spec, compute=Compute(inputs, tql=text))

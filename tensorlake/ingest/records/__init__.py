@@ -1,0 +1,1 @@
+"""Records of other libraries: TFRecord."""

@@ -1,0 +1,1 @@
+"""Links: samples that stay in the files where they are."""

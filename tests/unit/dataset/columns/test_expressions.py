@@ -1,0 +1,207 @@
+"""Columns that an expression computes: read like others, never stored, never stale."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.dataset.handles.dataset import Dataset
+from tensorlake.storage import MemoryStore
+from tests.support.handles import create_on, open_on
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def ds() -> Dataset:
+    store = MemoryStore(f"expressions-{next(_numbers)}")
+    ds = create_on(store, {"x": "int64", "name": "str"})
+    ds.extend({"x": [3, 1, 2], "name": ["c", "a", "b"]})
+    ds.add_tensor("double", "int64", compute="2 * x")
+    ds.commit("declared")
+    return ds
+
+
+def test_it_is_read_like_a_column_of_a_query(ds: Dataset) -> None:
+    reopened = open_on(ds.__session__.store)
+
+    assert ds["double"][:].tolist() == reopened["double"][:].tolist() == [6, 2, 4]
+    assert reopened[1]["double"] == 2
+    assert reopened.where("double > 3").rows.tolist() == [0, 2]
+    assert reopened.order_by("double").rows.tolist() == [1, 2, 0]
+    assert reopened[1:]["double"].tolist() == [2, 4]
+    assert reopened.query("SELECT SUM(double) AS s").item() == 12
+    assert reopened.to_pandas()["double"].tolist() == [6, 2, 4]
+    batch = next(iter(reopened.loader(batch_size=3, columns=["double", "x"])))
+    assert batch["double"].tolist() == [6, 2, 4]
+
+
+def test_its_values_follow_its_inputs(ds: Dataset) -> None:
+    ds["x"][0] = 10
+    ds.append({"x": 5, "name": "d"})
+
+    assert ds["double"][:].tolist() == [20, 2, 4, 10]
+    ds.commit("changed")
+    assert ds["double"][:].tolist() == [20, 2, 4, 10]
+    assert ds.query("WHERE FRESH(double)").count() == 4
+
+
+def test_rows_are_deleted_updated_and_saved_by_it(ds: Dataset) -> None:
+    view = ds.where("double >= 4")
+    view.save("large")
+    ds.delete(ds.where("double = 6"))
+    ds.execute("UPDATE this SET x = double + 1 WHERE double = 2")
+    ds.commit("by the column")
+
+    assert ds["x"][:].tolist() == [3, 2]
+    assert ds["double"][:].tolist() == [6, 4]
+    assert ds.views["large"].rerun().rows.tolist() == [0, 1]
+    assert ds.upsert([{"x": 2, "name": "z"}], on="x") is not None
+    assert ds["double"][:].tolist() == [6, 4]
+
+
+def test_no_chunk_is_stored_for_it(ds: Dataset) -> None:
+    ds.append({"x": 5, "name": "d"})
+    ds.commit("one more")
+    ds.optimize(order_by="x")
+
+    snapshot = ds.__session__.committed
+    assert not snapshot.extents(snapshot.spec("double").id).nbytes.any()
+    assert ds["double"][:].tolist() == [2, 4, 6, 10]
+
+
+def test_values_of_it_cannot_be_given(ds: Dataset) -> None:
+    with pytest.raises(tl.InvalidInputError, match="gives values of 'double', which an expression"):
+        ds.append({"x": 1, "name": "e", "double": 2})
+    with pytest.raises(tl.QueryNameError, match="UPDATE sets 'double', which is not a tensor"):
+        ds.execute("UPDATE this SET double = 1")
+    for rows in (0, slice(None), ds.where("x = 1")):
+        with pytest.raises(tl.InvalidInputError, match="of 'double', which an expression computes"):
+            ds["double"][rows] = 1
+    assert not ds.has_changes
+
+
+def test_it_has_the_reads_of_a_tensor(ds: Dataset) -> None:
+    ds.add_tensor("some", "int64", compute="CASE WHEN x = 2 THEN NULL ELSE x END")
+    ds.add_tensor("long", "str", compute="name || '!'")
+    ds.add_tensor("vector", tl.Array("int64", (2,)), fill=[1, 2])
+    ds.add_tensor("pair", tl.Array("int64", (2,)), compute="x * vector")
+    ds.add_tensor("class", tl.ClassLabel(["no", "yes"]), fill="yes")
+    ds.add_tensor("same", tl.ClassLabel(["yes", "no"]), compute="class")
+
+    assert ds["some"].to_list() == [3, 1, None]
+    assert ds["some"].read(null=0).tolist() == [3, 1, 0]
+    with pytest.raises(tl.InvalidInputError, match="NULL"):
+        ds["some"][:]
+    assert ds[ds["some"].is_null()].rows.tolist() == [2]
+    assert ds.where((ds["double"] > 2) & ds["long"].isin(["c!"])).rows.tolist() == [0]
+    assert ds["long"][:] == ds["long"].to_list() == ["c!", "a!", "b!"]
+    assert ds["long"][-1] == "b!"
+    assert ds["pair"].to_numpy().tolist() == [[3, 6], [1, 2], [2, 4]]
+    assert ds["pair"].shapes().tolist() == [[2]] * 3
+    assert ds["pair"].shapes(1) == (2,)
+    assert ds["same"][0] == "yes"
+    assert (ds["double"].dtype, ds["double"].shape) == (np.dtype("int64"), (3,))
+    assert [*ds["double"]] == [6, 2, 4]
+    with pytest.raises(tl.RowNotFoundError, match="row 9"):
+        ds["double"][9]
+    with pytest.raises(tl.InvalidInputError, match="has no shape"):
+        ds["long"].shapes()
+    ds.delete(slice(None))
+    assert ds["double"][:].tolist() == ds["long"][:] == []
+
+
+def test_only_the_rows_that_are_read_are_evaluated() -> None:
+    ds = create_on(MemoryStore("expressions-few"), {"image": tl.Image("png")})
+    ds.extend({"image": [np.full((2, 2, 3), row, np.uint8) for row in range(5)]})
+    ds.add_tensor("inverse", "float64", compute="1 / (ARRAY_MEAN(image) - 3)")
+    ds.add_tensor("same", tl.Image("png"), compute="image")
+
+    assert ds["inverse"][4] == 1
+    assert ds["inverse"][[1, 2]].tolist() == [-0.5, -1]
+    assert ds["same"][2].tolist() == [[[2, 2, 2]] * 2] * 2
+    assert ds["same"].shapes().tolist() == [[2, 2, 3]] * 5
+
+
+def test_it_has_no_index(ds: Dataset) -> None:
+    with pytest.raises(tl.InvalidInputError, match=r"create_index\('double'\): it is computed"):
+        ds.create_index("double")
+    assert not ds.indexes
+
+
+def test_another_expression_replaces_it(ds: Dataset) -> None:
+    ds.alter_tensor("double", compute="x + x + 1")
+    assert ds["double"][:].tolist() == [7, 3, 5]
+    with pytest.raises(tl.SchemaError, match="'x' is stored, and an expression is not"):
+        ds.alter_tensor("x", compute="1 + 1")
+
+
+def test_it_goes_through_branches_and_merges(ds: Dataset) -> None:
+    other = ds.branch("other")
+    other.add_tensor("triple", "int64", compute="3 * x")
+    other["x"][0] = 7
+    other.commit("there")
+    ds["x"][1] = 8
+    ds.commit("here")
+    ds.merge("other")
+
+    assert ds["triple"][:].tolist() == [21, 24, 6]
+    assert ds["double"][:].tolist() == [14, 16, 4]
+
+
+def test_an_expression_that_a_merge_made_invalid_is_left_out_with_a_warning(ds: Dataset) -> None:
+    other = ds.branch("other")
+    other.add_tensor("greeting", "str", compute="'hi ' || name")
+    other.commit("there")
+    ds.rename_tensor("name", "title")
+    ds.commit("here")
+    ds.merge("other")
+
+    with pytest.warns(tl.QueryWarning, match="'greeting' is left out"):
+        assert "greeting" not in ds[0]
+    with pytest.raises(tl.SchemaError, match="'greeting' is computed by"):
+        ds["greeting"][:]
+    assert ds["double"][:].tolist() == [6, 2, 4]
+    ds.alter_tensor("greeting", compute="'hi ' || title")
+    assert ds[0]["greeting"] == "hi c"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "error", "message"),
+    [
+        ("float32", "2 * x", tl.DTypeMismatchError, "gives int64 of shape"),
+        ("int64", "2 * y", tl.QueryNameError, "y"),
+        ("int64", "2 *", tl.QuerySyntaxError, "expected"),
+        ("int64", "SUM(x)", tl.SchemaError, "is not a value computed for each row"),
+        ("int64", "double + 1", tl.QueryNameError, "double"),
+    ],
+)
+def test_what_is_not_an_expression_of_stored_tensors_is_refused(
+    ds: Dataset, kind: str, text: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        ds.add_tensor("other", kind, compute=text)
+
+    assert not ds.has_changes
+
+
+def test_tensors_that_it_reads_can_neither_be_dropped_nor_renamed(ds: Dataset) -> None:
+    with pytest.raises(tl.SchemaError, match="'x' cannot be dropped: 'double' is computed from"):
+        ds.drop_tensor("x")
+    with pytest.raises(tl.SchemaError, match="'x' cannot be renamed: 'double' is computed from"):
+        ds.rename_tensor("x", "y")
+    ds.rename_tensor("double", "twice")
+    assert ds["twice"][:].tolist() == [6, 2, 4]
+    ds.drop_tensor("twice")
+    ds.drop_tensor("x")
+
+
+def test_images_have_columns_of_their_shapes() -> None:
+    ds = create_on(MemoryStore("expressions-images"), {"image": tl.Image("png")})
+    ds.extend({"image": [np.zeros((4, 5, 3), np.uint8), np.zeros((6, 7, 3), np.uint8)]})
+    ds.add_tensor("height", "int64", compute="SHAPE(image)[0]")
+
+    assert ds["height"][:].tolist() == [4, 6]

@@ -1,0 +1,100 @@
+"""Class names of segmentation masks in conditions: they stand for their codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+from tensorlake.errors import QueryNameError, QueryTypeError
+
+NAMES = ["none", "liver", "tumour"]
+
+
+@pytest.fixture(scope="module")
+def ds() -> Any:
+    schema = {
+        "scan": tl.Array("int16", (None, None, None), tiles=(8, 8, 8)),
+        "tiled": tl.SegmentMask(NAMES, of="scan", ignore=255, nullable=True),
+        "flat": tl.SegmentMask(NAMES),
+        "codes": tl.SegmentMask(nullable=True),
+        "other": tl.SegmentMask(["sky", "liver"]),
+    }
+    made = tl.create("memory://mask-classes", schema)
+    for number in range(6):
+        volume = np.zeros((9, 10, 11), np.uint8)
+        volume[: number % 3, :number] = number % 3
+        volume[-1, -1, -1] = 255
+        plane = volume[0]
+        made.append(
+            {
+                "scan": volume.astype(np.int16),
+                "tiled": None if number == 5 else volume,
+                "flat": plane,
+                "codes": plane,
+                "other": plane % 2,
+            }
+        )
+    made.commit()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("by_name", "by_code"),
+    [
+        ("CONTAINS({x}, 'tumour')", "CONTAINS({x}, 2)"),
+        ("NOT CONTAINS({x}, 'liver')", "NOT CONTAINS({x}, 1)"),
+        ("ANY({x} = 'tumour')", "ANY({x} = 2)"),
+        ("ANY('liver' = {x})", "ANY(1 = {x})"),
+        ("ALL({x} != 'liver')", "ALL({x} != 1)"),
+        ("ARRAY_SUM({x} = 'liver') > 20", "ARRAY_SUM({x} = 1) > 20"),
+        ("CONTAINS({x}[0], 'liver')", "CONTAINS({x}[0], 1)"),
+        ("CONTAINS({x}, $name)", "CONTAINS({x}, 1)"),
+    ],
+)
+@pytest.mark.parametrize("column", ["tiled", "flat"])
+def test_a_name_is_its_code(ds, by_name, by_code, column):
+    params = {"name": "liver"} if "$" in by_name else {}
+
+    found = ds.query(f"WHERE {by_name.format(x=column)}", **params)
+    expected = ds.query(f"WHERE {by_code.format(x=column)}")
+
+    assert found.rows.tolist() == expected.rows.tolist()
+    assert 0 < len(found) < len(ds)
+
+
+def test_single_pixels_are_compared_and_counted(ds):
+    assert ds.query("WHERE flat[0, 0] = 'liver'").rows.tolist() == [1, 4]
+    assert ds.query("WHERE flat[0, 0] IN ('liver', 'tumour')").rows.tolist() == [1, 2, 4, 5]
+    counts = ds.query("SELECT ARRAY_SUM(flat = 'tumour') AS n")["n"][:]
+    assert counts.tolist() == [0, 0, 22, 0, 0, 55]
+
+
+@pytest.mark.parametrize(
+    ("condition", "error", "message"),
+    [
+        ("CONTAINS(flat, 'livr')", QueryNameError, "did you mean 'liver'"),
+        ("ANY(tiled = '')", QueryNameError, "classes: none, liver, tumour"),
+        ("ANY(flat > 'none')", QueryTypeError, "no order"),
+        ("ANY(codes = 'liver')", QueryTypeError, "cannot compare codes"),
+        ("ANY(flat + 1 = 'liver')", QueryTypeError, "cannot compare"),
+        ("ANY(scan = 'liver')", QueryTypeError, "cannot compare scan"),
+    ],
+)
+def test_other_names_and_numbers_without_names_are_refused(ds, condition, error, message):
+    with pytest.raises(error, match=message):
+        ds.query(f"WHERE {condition}")
+
+
+def test_equal_queries_of_masks_with_other_names_have_their_own_codes(ds):
+    flat = ds.query("SELECT flat AS m").query("WHERE CONTAINS(m, 'liver')")
+    other = ds.query("SELECT other AS m").query("WHERE CONTAINS(m, 'liver')")
+
+    assert len(flat) == len(ds.query("WHERE CONTAINS(flat, 1)"))
+    assert len(other) == len(ds.query("WHERE CONTAINS(other, 1)"))
+    again = tl.create("memory://mask-classes-2", {"flat": tl.SegmentMask(["liver", "none"])})
+    again.extend({"flat": np.ones((3, 4, 4), np.uint8)})
+    again.commit()
+    assert len(again.query("WHERE CONTAINS(flat, 'liver')")) == 0
