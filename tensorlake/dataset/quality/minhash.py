@@ -18,7 +18,9 @@ for each different text, and 64 MiB of texts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +35,12 @@ from tensorlake.dataset.quality.clusters import (
 )
 from tensorlake.dataset.quality.copies import equal_rows
 from tensorlake.storage import parallel_map
-from tensorlake.types import Buffer, EncodedColumn, offsets_of
+from tensorlake.types import Buffer, EncodedColumn, PackedSamples, offsets_of
 
 __all__ = ["LEAST_SIMILARITY", "near_texts", "shingles_of", "signatures_of"]
 
 Signatures = npt.NDArray[np.uint16]
+UInt32Array = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
 
 WIDTH = 8  # bytes of a shingle: those of an integer
@@ -48,15 +51,16 @@ SLACK = 0.15  # of a similarity estimated by 128 bins: 3.5 standard deviations
 
 SPAN_ROWS = 1 << 16
 SPAN_NBYTES = 32 << 20
-BLOCK_NBYTES = 1 << 15  # of texts signed together: their hashes stay in the processor's cache
+BLOCK_NBYTES = 1 << 16  # of texts signed together: their hashes stay in the processor's cache
 LONG_NBYTES = 1 << 13  # a text from here on is signed alone, by part of its shingles
 KEPT_OF_LONG = 16 * BINS  # shingles of a long text: a bin is left empty once in e¹⁶ times, nearly
-LONG_PART = 1 << 15
 COMPARED = 1 << 14  # pairs whose signatures are compared together
 
 ONE, TWO = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
-NOTHING = np.uint64(2**64 - 1)
-BIN = np.uint64(BINS - 1)
+THREE = np.uint32(0x2C1B3C6D)
+NOTHING = np.uint32(2**32 - 1)
+BIN = np.uint32(BINS - 1)
+HASH_SHIFT = np.uint32(7)  # bits of the bin, which are the same for all hashes of one
 
 
 def near_texts(
@@ -105,40 +109,52 @@ def signatures_of(texts: Sequence[Buffer]) -> Signatures:
 
     The bins of an empty text are all equal, as they have no shingle.
     """
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    offsets = offsets_of(lengths)
-    content = np.frombuffer(b"".join([*texts, bytes(WIDTH)]), np.uint8)
-    least = np.full((len(texts), BINS), NOTHING)
+    packed = texts if isinstance(texts, PackedSamples) else _packed(texts)
+    content, offsets = np.frombuffer(packed.content, np.uint8), packed.offsets
+    lengths = packed.lengths
+    least = np.full((len(packed), BINS), NOTHING)
+    block = _Block.empty(max(BLOCK_NBYTES, LONG_NBYTES))
     start = 0
-    while start < len(texts):
+    while start < len(packed):
         stop = int(np.searchsorted(offsets, offsets[start] + BLOCK_NBYTES, side="right")) - 1
         if lengths[start] >= LONG_NBYTES:
             stop = start + 1
-            _sign_long(content, int(offsets[start]), int(offsets[stop]), least[start])
+            _sign_long(block, content[offsets[start] : offsets[stop]], least[start])
         else:
             long = np.flatnonzero(lengths[start:stop] >= LONG_NBYTES)
             stop = start + int(long[0]) if len(long) else max(stop, start + 1)
-            _sign_block(content, offsets[start : stop + 1], least[start:stop])
+            of_block = offsets[start : stop + 1] - offsets[start]
+            _sign_block(block, content[offsets[start] :], of_block, least[start:stop])
         start = stop
-    signatures = (least >> np.uint64(16)).astype(np.uint16)
+    signatures = (least >> HASH_SHIFT).astype(np.uint16)
     _densify(signatures.reshape(-1), (least == NOTHING).reshape(-1))
     return signatures
+
+
+def _packed(texts: Sequence[Buffer]) -> PackedSamples:
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    return PackedSamples(b"".join(texts), offsets_of(lengths))
 
 
 def _signatures(texts: RowSet, name: str, check: Check) -> tuple[Signatures, Int64Array]:
     """Sign all texts, in several threads; return their signatures and lengths in bytes."""
 
-    def read() -> Iterator[Sequence[Buffer]]:
+    def read() -> Iterator[PackedSamples]:
         for start, stop in texts.spans([name], rows_max=SPAN_ROWS, nbytes=SPAN_NBYTES):
             check(start, len(texts))
             column = texts.read(name, np.arange(start, stop), decode=False)
             assert isinstance(column, EncodedColumn), "texts are stored as bytes"
-            samples = list(column.samples)
-            cuts = np.linspace(0, len(samples), 9).astype(np.int64).tolist()
-            yield from (samples[a:b] for a, b in pairwise(cuts) if b > a)
+            samples = column.samples
+            packed = samples if isinstance(samples, PackedSamples) else _packed(samples)
+            cuts = np.linspace(0, len(packed), 9).astype(np.int64).tolist()
+            yield from (
+                PackedSamples(packed.content, packed.offsets[a : b + 1])
+                for a, b in pairwise(cuts)
+                if b > a
+            )
 
-    def sign(part: Sequence[Buffer]) -> tuple[Signatures, Int64Array]:
-        return signatures_of(part), np.fromiter(map(len, part), np.int64, len(part))
+    def sign(part: PackedSamples) -> tuple[Signatures, Int64Array]:
+        return signatures_of(part), part.lengths
 
     signatures = np.zeros((len(texts), BINS), np.uint16)
     lengths = np.zeros(len(texts), np.int64)
@@ -147,6 +163,44 @@ def _signatures(texts: RowSet, name: str, check: Check) -> tuple[Signatures, Int
         signatures[at : at + len(some)], lengths[at : at + len(some)] = some, sizes
         at += len(some)
     return signatures, lengths
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Memory in which the shingles of a part of the texts are hashed, again and again.
+
+    Attributes:
+        content: The bytes, and 8 more.
+        products: uint64, one for each byte.
+        hashes: uint32, likewise.
+        work: uint32, likewise.
+    """
+
+    content: Bytes
+    products: UInt64Array
+    hashes: UInt32Array
+    work: UInt32Array
+
+    @classmethod
+    def empty(cls, nbytes: int) -> Self:
+        """Take memory for as many bytes of texts."""
+        numbers = (np.empty(nbytes, np.uint32) for _ in range(2))
+        return cls(np.zeros(nbytes + WIDTH, np.uint8), np.empty(nbytes, np.uint64), *numbers)
+
+    def hashed(self, content: Bytes, count: int) -> UInt32Array:
+        """Hash the shingles that begin at the first ``count`` bytes; the result is overwritten.
+
+        The upper half of a product depends on all bytes of the shingle; the second product mixes
+        its bits, as the bin is made of the lowest ones.
+        """
+        used = min(len(content), count + WIDTH)
+        self.content[:used] = content[:used]
+        products, hashes, work = self.products[:count], self.hashes[:count], self.work[:count]
+        np.multiply(_windows(self.content, 0, count), ONE, out=products)
+        np.copyto(hashes, products.view("<u4")[1::2])
+        np.right_shift(hashes, np.uint32(15), out=work)
+        np.bitwise_xor(hashes, work, out=hashes)
+        return np.multiply(hashes, THREE, out=hashes)
 
 
 def _windows(content: Bytes, start: int, count: int) -> UInt64Array:
@@ -166,35 +220,35 @@ def _hashed(shingles: UInt64Array) -> UInt64Array:
     return hashes
 
 
-def _sign_block(content: Bytes, offsets: Int64Array, least: UInt64Array) -> None:
+def _sign_block(block: _Block, content: Bytes, offsets: Int64Array, least: UInt32Array) -> None:
     """Put the least hashes of short texts, which follow each other, into their bins."""
-    start, lengths = int(offsets[0]), np.diff(offsets)
-    hashes = _hashed(_windows(content, start, int(offsets[-1]) - start))
-    beyond = offsets[1:, None] - start - np.arange(1, WIDTH)
+    lengths = np.diff(offsets)
+    hashes = block.hashed(content, int(offsets[-1]))
+    beyond = offsets[1:, None] - np.arange(1, WIDTH)
     hashes[beyond[beyond >= 0]] = NOTHING  # of two texts: greater than any, so never kept
     for text in np.flatnonzero((lengths < WIDTH) & (lengths > 0)).tolist():
-        at = int(offsets[text])
-        hashes[at - start : at - start + int(lengths[text])] = NOTHING
-        shingle = np.array([_short(content[at:], int(lengths[text]))], np.uint64)
-        hashes[at - start] = _hashed(shingle)[0]
+        at, length = int(offsets[text]), int(lengths[text])
+        hashes[at : at + length] = NOTHING
+        shingle = np.array([_short(content[at:], length)], "<u8").view(np.uint8)
+        hashes[at] = _Block.empty(WIDTH).hashed(shingle, 1)[0]
     places = np.repeat(np.arange(len(lengths)) * BINS, lengths)
-    places += (hashes & BIN).view(np.int64)
+    places += np.bitwise_and(hashes, BIN, out=block.work[: len(hashes)])
     np.minimum.at(least.reshape(-1), places, hashes)
 
 
-def _sign_long(content: Bytes, start: int, stop: int, least: UInt64Array) -> None:
+def _sign_long(block: _Block, content: Bytes, least: UInt32Array) -> None:
     """Put the least hashes of a long text into its bins.
 
     Only small hashes are put there: greater ones are not the least of any bin that has a small one.
     A text that repeats itself may have a bin without, and then all are used.
     """
-    count = stop - start - WIDTH + 1
-    for limit in (int(2**64 * min(0.5, KEPT_OF_LONG / count)), None):
-        for at in range(0, count, LONG_PART):
-            hashes = _hashed(_windows(content, start + at, min(LONG_PART, count - at)))
+    count = len(content) - WIDTH + 1
+    for limit in (int(2**32 * min(0.5, KEPT_OF_LONG / count)), None):
+        for at in range(0, count, BLOCK_NBYTES):
+            hashes = block.hashed(content[at:], min(BLOCK_NBYTES, count - at))
             if limit is not None:
-                hashes = hashes[hashes <= np.uint64(limit)]
-            np.minimum.at(least, (hashes & BIN).view(np.int64), hashes)
+                hashes = hashes[hashes <= np.uint32(limit)]
+            np.minimum.at(least, (hashes & BIN).astype(np.int64), hashes)
         if (least != NOTHING).all():
             return
 
@@ -237,14 +291,24 @@ def _keys(band: Signatures) -> UInt64Array:
 
 def _apart(keys: UInt64Array, first: Int64Array) -> Int64Array:
     """Return the indexes of keys that items of different clusters have in common."""
-    order = np.lexsort((first, keys))
+    if len(keys) <= 1:
+        return np.zeros(0, np.int64)
+    again = _not_alone(keys)
+    order = again[np.lexsort((first[again], keys[again]))]
     starts = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[:1]]))
     if not len(starts):
         return order
     lows, highs = (
         least_or_most.reduceat(first[order], starts) for least_or_most in (np.minimum, np.maximum)
     )
-    return order[np.repeat(lows != highs, np.diff(starts, append=len(keys)))]
+    return order[np.repeat(lows != highs, np.diff(starts, append=len(order)))]
+
+
+def _not_alone(keys: UInt64Array) -> Int64Array:
+    """Return the indexes of keys that occur more than once: few, so the rest is sorted once."""
+    order = np.argsort(keys)
+    is_same = np.diff(keys[order]) == 0
+    return order[np.append(is_same, [False]) | np.append([False], is_same)]
 
 
 def _likely(

@@ -106,6 +106,16 @@ def test_a_long_text_that_repeats_itself_is_found():
     assert len(shingles_of(texts[0].encode())) == 2
 
 
+@pytest.mark.parametrize("texts", [[], [None], ["one text"], [None, "", None], ["a" * 9, "b" * 9]])
+def test_few_texts_have_no_twins(texts: list[str | None]):
+    ds = tl.create(
+        f"memory://text-twins-few-{len(texts)}-{str(texts)[:6]}", {"text": tl.Text(nullable=True)}
+    )
+    ds.extend({"text": texts})
+    ds.commit("few")
+    assert tl.find_duplicates(ds, "text").rows.tolist() == []
+
+
 def test_thousands_of_editions_of_one_text_are_one_cluster():
     number = random.Random(1)
     base = " ".join(words(number, 80))
