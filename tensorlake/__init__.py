@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from tensorlake.dataset.maintenance.check import CheckReport
     from tensorlake.dataset.maintenance.copy import CopyReport
     from tensorlake.dataset.maintenance.forgotten import ForgetReport
+    from tensorlake.dataset.maintenance.lint.report import LintFinding, LintReport
+    from tensorlake.dataset.maintenance.lint.rule import LintRule, Suspect
     from tensorlake.dataset.maintenance.optimize import OptimizeReport
     from tensorlake.dataset.quality.duplicates import find_duplicates
     from tensorlake.dataset.quality.label_issues import find_label_issues
@@ -135,6 +137,8 @@ _HOMES = {
     "tensorlake.dataset.maintenance.check": ("CheckReport",),
     "tensorlake.dataset.maintenance.copy": ("CopyReport",),
     "tensorlake.dataset.maintenance.forgotten": ("ForgetReport",),
+    "tensorlake.dataset.maintenance.lint.report": ("LintFinding", "LintReport"),
+    "tensorlake.dataset.maintenance.lint.rule": ("LintRule", "Suspect"),
     "tensorlake.dataset.maintenance.optimize": ("OptimizeReport",),
     "tensorlake.dataset.quality.duplicates": ("find_duplicates",),
     "tensorlake.dataset.quality.label_issues": ("find_label_issues",),
@@ -227,6 +231,9 @@ __all__ = [
     "Json",
     "Keypoints",
     "Link",
+    "LintFinding",
+    "LintReport",
+    "LintRule",
     "LoaderMetrics",
     "MapReport",
     "MergeConflict",
@@ -248,6 +255,7 @@ __all__ = [
     "Sequence",
     "SkippedItem",
     "Struct",
+    "Suspect",
     "Tags",
     "Tensor",
     "Text",

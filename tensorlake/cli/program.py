@@ -24,6 +24,7 @@ from tensorlake.cli.commands.head import head
 from tensorlake.cli.commands.index import index
 from tensorlake.cli.commands.info import info
 from tensorlake.cli.commands.ingest import ingest
+from tensorlake.cli.commands.lint import lint
 from tensorlake.cli.commands.log import log
 from tensorlake.cli.commands.ls import ls
 from tensorlake.cli.commands.merge import merge
@@ -88,7 +89,7 @@ app.command(
 )(exits_cleanly(with_terms(serve)))
 app.add_typer(token, rich_help_panel="Serve")
 _register("Serve", demo)
-_register("Maintenance", check, optimize, expire, gc, doctor)
+_register("Maintenance", check, lint, optimize, expire, gc, doctor)
 app.add_typer(index, rich_help_panel="Maintenance")
 for _name, _why in LATER.items():
     app.command(

@@ -21,6 +21,7 @@ from tensorlake.dataset.display.signatures import shows_methods
 from tensorlake.dataset.handles import batches
 from tensorlake.dataset.handles import exporting as exported
 from tensorlake.dataset.handles import selecting as selectable
+from tensorlake.dataset.handles import upkeep as maintained
 from tensorlake.dataset.handles import viewing as view_values
 from tensorlake.dataset.handles.row import Row, row_at
 from tensorlake.dataset.handles.tensor import Tensor
@@ -149,6 +150,7 @@ class Rows:
     split = selectable.split
 
     explain = view_values.explain
+    lint = maintained.lint
 
     # Other libraries and files
 

@@ -15,12 +15,14 @@ from tensorlake.dataset.maintenance import optimize as optimizing
 from tensorlake.dataset.maintenance.check import CheckReport
 from tensorlake.dataset.maintenance.gc import CollectionReport, ExpiryReport, OlderThan
 from tensorlake.dataset.maintenance.optimize import OptimizeReport
-from tensorlake.quantities import check_flags
+from tensorlake.quantities import Duration, check_flags, parse_nbytes, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensorlake.dataset.maintenance.forgotten import ForgetReport
+    from tensorlake.dataset.maintenance.lint.report import LintReport
+    from tensorlake.dataset.maintenance.lint.rule import LintRule
     from tensorlake.dataset.maintenance.trace import Trace
     from tensorlake.dataset.query.predicate import Predicate
 
@@ -30,6 +32,7 @@ __all__ = [
     "expire",
     "forget",
     "gc",
+    "lint",
     "optimize",
     "repair",
     "trace",
@@ -334,3 +337,49 @@ def forget(  # noqa: D417 - a method: self
     session = writer_of(self)
     assert session is not None, "a Dataset has one"
     return forgetting(self, session, where, finish=finish)
+
+
+def lint(  # noqa: D417 - a method: self
+    self: HasViews[Any],
+    rules: Sequence[str | LintRule] | None = None,
+    *,
+    timeout: Duration | None = None,
+    max_bytes: int | str | None = None,
+    progress: bool | None = None,
+) -> LintReport:
+    """Find defects that large datasets often have, each with its rows and a query.
+
+    Every column that a rule applies to is read, images, audio and parts of videos are decoded; in
+    bounded memory, but for about 60 bytes per row where splits are compared. Nothing is changed. A
+    view is linted alone, so ``ds.sample(1000).lint()`` reads a sample.
+
+    Args:
+        rules: Names of rules, or rules; None: those of docs/reference/sdk.md and of plug-ins.
+        timeout: Seconds after which it ends with an error, or "5min", or a timedelta.
+        max_bytes: Stored bytes of the columns, or "4GiB", above which nothing is read, and an error
+            gives the number of rows to sample.
+        progress: Whether to show a progress line; None: on terminals.
+
+    Raises:
+        InvalidInputError: There is no such rule.
+        QueryLimitError: A limit was passed.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-lint", {"box": tl.BBox("xyxy")})
+        >>> ds.extend({"box": [[[0, 0, 4, 4]], [[3, 3, 3, 8]]]})
+        >>> for finding in ds.lint():
+        ...     print(finding.what, finding.rows, ds.query(finding.query).rows)
+        has boxes of no area [1] [1]
+        >>> ds.discard()
+    """
+    from tensorlake.dataset.maintenance.lint import run
+
+    check_flags(progress=progress, unset=("progress",))
+    return run.lint(
+        self.__view__(self.__rowset__),
+        rules,
+        timeout_s=None if timeout is None else seconds_of(timeout, what="timeout"),
+        max_nbytes=None if max_bytes is None else parse_nbytes(max_bytes, name="max_bytes"),
+        progress=progress,
+    )

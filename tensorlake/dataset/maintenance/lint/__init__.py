@@ -1,0 +1,1 @@
+"""Lint: defects that large datasets often have, found by small rules."""
