@@ -12,6 +12,7 @@ export default defineConfig({
     emptyOutDir: true,
     target: "es2022",
     modulePreload: { polyfill: false },
+    cssCodeSplit: false, // a part of the page is one file, which can be asked for again
     assetsInlineLimit: 0, // data: URLs would need a wider content security policy
   },
   server: { proxy: { "/v1": "http://127.0.0.1:8300" } },

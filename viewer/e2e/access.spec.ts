@@ -50,7 +50,7 @@ test("axe finds nothing serious in what opens over a page", async () => {
 test("all that can be pressed is reached by Tab, in the order that it is seen", async () => {
   const page = await open("edits?compare=main@1&row=0");
   await expect.poll(() => page.getByTestId("comparison").count()).toBe(1);
-  const isFocusable = "button:not([tabindex='-1']):not(:disabled), a[href], input, [tabindex='0'], [contenteditable=true]";
+  const isFocusable = "button:not([tabindex='-1']):not(:disabled), a[href], input, select, summary, [tabindex='0'], [contenteditable=true]";
   const mark = "document.activeElement === document.body ? '' : (document.activeElement.dataset.seen ??= String(Math.random()))";
 
   /** How many can be pressed and are not reached; what comes late is there in the next walk. */

@@ -210,6 +210,33 @@ test("without a connection the page says so once, not in every cell", async () =
   await expect.poll(() => page.getByRole("alert").count()).toBe(1);
 });
 
+test("a part of the page that could not be loaded comes when the server responds again", async () => {
+  const page = await open("clusters", { isFirst: true, expected: ["ERR_INTERNET_DISCONNECTED", "ERR_FAILED", "ERR_CONNECTION"] });
+  await page.locator("#row-0").waitFor();
+  await page.route("**/healthz", (route) => route.abort());
+  await page.context().setOffline(true);
+  await page.keyboard.press("m");
+  await page.getByTestId("offline").waitFor();
+
+  await page.context().setOffline(false);
+  await page.unroute("**/healthz");
+
+  await page.getByTestId("map").waitFor();
+});
+
+test("a part that the server no longer has is named, with what to do", async () => {
+  const page = await open("clusters", { isFirst: true, expected: ["status of 404"] });
+  await page.locator("#row-0").waitFor();
+  await page.route("**/assets/MapView*", (route) => route.fulfill({ status: 404 }));
+
+  await page.keyboard.press("m");
+
+  await page.getByTestId("replaced").waitFor();
+  await page.unroute("**/assets/MapView*");
+  await page.getByRole("button", { name: "Reload" }).click();
+  await page.getByTestId("map").waitFor();
+});
+
 test("a page whose server restarted keeps its rows, and goes on where it is after a new sign-in", async () => {
   const page = await open("numbers?row=3999999", { expected: ["status of 401"] });
   await expect.poll(() => page.locator("#row-3999999").count()).toBe(1);

@@ -12,6 +12,9 @@ const LAST_PAUSE_MS = 15_000;
 
 export class Connection {
   state = $state<Reach>("reached");
+  /** The server responds and does not have a part of this page: it serves another version of the viewer. */
+  isReplaced = $state(false);
+  #waiting: (() => void)[] = [];
   #pause = FIRST_PAUSE_MS;
   #polls = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
@@ -44,6 +47,7 @@ export class Connection {
     if (wasFaster) return;
     if (isBack) {
       this.state = "reached";
+      for (const go of this.#waiting.splice(0)) go();
       this.onReturn();
     } else this.#schedule();
   }
@@ -51,6 +55,22 @@ export class Connection {
   /** Polls now, unless a poll is under way: the page is looked at again, or the network is back. */
   nudge(): void {
     if (this.#polls === 0) void this.tryNow();
+  }
+
+  /** Imports a part of the page: at once, or when the server responds again; never, where the page must be reloaded. */
+  async part<T>(load: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await load();
+      } catch {
+        if (!this.isLost && (await this.isBack("unreachable"))) {
+          this.isReplaced = true;
+          return new Promise<T>(() => undefined);
+        }
+        this.note("unreachable");
+        await new Promise<void>((resolve) => this.#waiting.push(resolve));
+      }
+    }
   }
 
   #schedule(): void {

@@ -62,7 +62,8 @@ class RandomPatch(PartStep):
     short: Literal["error", "pad"] = "error"
 
     def __post_init__(self) -> None:
-        size = tuple(self.size)
+        given: Any = self.size
+        size = tuple(given) if isinstance(given, (list, tuple, np.ndarray)) else ()
         if not size or not all(is_whole_number(one) and one > 0 for one in size):
             raise InvalidInputError(
                 f"RandomPatch({shown(self.size)}): give a length for each axis, as in (64, 64)"
