@@ -107,6 +107,7 @@ from tensorlake.types.scalar.timestamp import Timestamp
 from tensorlake.types.scalar.uuid import Uuid
 from tensorlake.types.tiles import (
     ClassTable,
+    Overview,
     TiledSamples,
     box_of,
     untiled,
@@ -195,6 +196,7 @@ __all__ = [
     "Nifti",
     "NiftiVolume",
     "OpenedLink",
+    "Overview",
     "OwnedBlock",
     "PackedSamples",
     "PartSource",

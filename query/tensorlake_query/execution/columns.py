@@ -9,7 +9,6 @@ which rows of its source its own rows are (`source_rows`), and which columns it 
 (`source_column`), so that a result can be rows of a dataset rather than copies of them.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property, partial
@@ -21,12 +20,18 @@ import numpy as np
 from tensorlake_query.values.group_keys import Groups, by_group
 from tensorlake_query.values.lineage import lineage_of
 from tensorlake_query.values.memory import JSON_FACTOR, charge, current, working
-from tensorlake_query.values.meter import Meter
+from tensorlake_query.values.meter import (
+    Meter,
+    decoded_nbytes,
+    differs_in_size,
+    first_rows,
+    fixed_nbytes,
+    is_large,
+)
 from tensorlake_query.values.source import (
     ChunkedSource,
     CodedSource,
     ColumnSource,
-    ColumnType,
     IdentifiedSource,
     IntArray,
     NumberedSource,
@@ -60,9 +65,6 @@ from tensorlake_query.values.vectors import (
 )
 
 Answer = Callable[[Any, "SourceReader"], object]  # what a QueryRef or CorpusRef stands for, once
-FIRST_ROWS = 512  # read first, at most, of a column whose samples differ in size; of images one
-FIRST_NBYTES = 16 << 20  # that they take, by a guess
-RAGGED_SIZE = 16
 STEP_NBYTES = 32 << 20  # read together when their size is known, at least
 STEP_SHARE = 8  # or this part of the memory that is left
 SMALL_NBYTES = 64  # samples of so many cost less to read in a run than one by one
@@ -122,9 +124,9 @@ class SourceReader:
         self.source = source
         self.rows_read: dict[str, int] = {}
         self._fixed_nbytes = {  # of a sample, where all have one shape
-            name: _sample_nbytes(column_type)
+            name: fixed_nbytes(column_type)
             for name, column_type in source.schema.items()
-            if not _differs_in_size(column_type)
+            if not differs_in_size(column_type)
         }
         self._mean_nbytes: dict[str, float] = {}  # of a sample of each column, as far as was read
         self.answer = answer
@@ -162,7 +164,7 @@ class SourceReader:
             is_all = (start, stop) == (0, len(rows))
             return self.source.read(name, rows if is_all else rows[start:stop])
 
-        return self._in_steps(name, len(rows), read)
+        return self._in_steps(name, len(rows), read, lambda start, stop: rows[start:stop])
 
     def run(self, name: str, start: int, stop: int) -> Vector:
         """Return the samples of rows `start` … `stop` − 1; a source may do that at less cost."""
@@ -177,7 +179,10 @@ class SourceReader:
         def read(first: int, last: int) -> SourceBatch:
             return read_run(name, start + first, start + last)
 
-        return self._in_steps(name, stop - start, read)
+        def rows_of(first: int, last: int) -> IntArray:
+            return np.arange(start + first, start + last)
+
+        return self._in_steps(name, stop - start, read, rows_of)
 
     def codes(self, name: str, start: int, stop: int) -> Vector:
         """Return the class codes of rows `start` … `stop` − 1, as narrow as the source has them."""
@@ -196,11 +201,16 @@ class SourceReader:
         return None if self._by_chunk is None else self._by_chunk.chunk_ends(name, start, stop)
 
     def _in_steps(
-        self, name: str, num_rows: int, read: Callable[[int, int], SourceBatch]
+        self,
+        name: str,
+        num_rows: int,
+        read: Callable[[int, int], SourceBatch],
+        rows_of: Callable[[int, int], IntArray],
     ) -> Vector:
         """Read samples that differ in size, and charge them: before, as far as sizes are known.
 
-        Few are read first, and then as many together as the sizes seen until then allow.
+        Few are read first, and then as many together as the sizes seen until then allow. What
+        images and masks take is known from their shapes, before any is decoded.
         """
         column_type = self._schema[name]
         parts: list[Vector] = []
@@ -208,10 +218,16 @@ class SourceReader:
         while not parts or start < num_rows:
             each = self._mean_nbytes.get(name)
             count = (
-                _first_rows(column_type) if each is None else int(_step_nbytes() // max(each, 1.0))
+                first_rows(column_type) if each is None else int(_step_nbytes() // max(each, 1.0))
             )
             stop = min(start + max(count, 1), num_rows)
-            expected = int((each or 0.0) * (stop - start))
+            if is_large(column_type, each):
+                expected = decoded_nbytes(
+                    column_type, self.source.shapes(name, rows_of(start, stop))
+                )
+                self._meter.expect(expected)
+            else:
+                expected = int((each or 0.0) * (stop - start))
             charge(expected)
             vector, nbytes = self._counted(name, read(start, stop), stop - start)
             charge(nbytes - expected)
@@ -309,24 +325,6 @@ class SourceReader:
         if not isinstance(lineage.source, TracedSource):
             return constant(None, TEXT, len(rows))
         return from_batch(ObjectBatch([*lineage.source.row_sources(lineage.rows(rows))]), TEXT)
-
-
-def _differs_in_size(column_type: ColumnType) -> bool:
-    return None in column_type.shape or column_type.dtype is None
-
-
-def _sample_nbytes(column_type: ColumnType) -> int:
-    """Return what a sample takes, and whether it is NULL; of a ragged one a guess."""
-    size = math.prod(RAGGED_SIZE if each is None else each for each in column_type.shape)
-    return size * np.dtype(column_type.dtype).itemsize + 1
-
-
-def _first_rows(column_type: ColumnType) -> int:
-    """Return how many samples to read before anything is known of their size."""
-    if column_type.shape.count(None) > 1:  # an image, a mask: few stored bytes may be a large one
-        return 1
-    guessed = _sample_nbytes(column_type) if column_type.dtype is not None else 1
-    return max(min(FIRST_ROWS, FIRST_NBYTES // guessed), 1)
 
 
 def _step_nbytes() -> int:

@@ -32,10 +32,10 @@ from tensorlake.types import (
     untiled,
     widened_column,
 )
-from tensorlake_server.http.problems import ImageTooLargeError
 from tensorlake_server.media.handles import DRAWN_IN_PARTS, VOLUME
 from tensorlake_server.media.images import is_drawable
 from tensorlake_server.media.masks import MASK_KINDS
+from tensorlake_server.media.tiles import MAX_TILED_NBYTES, too_many_bytes
 from tensorlake_server.messages.messages import TensorInfo
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ __all__ = [
     "has_frames",
     "identify_samples",
     "is_read_in_parts",
+    "is_tiled_image",
     "list_tensors",
     "named_positions",
     "page_positions",
@@ -67,7 +68,6 @@ __all__ = [
 
 IDENTITY = ("_row", "_row_id")  # of a row: no tensor's name begins so
 SOURCE = "_source"
-MAX_TILED_NBYTES = 512 << 20  # of tiled arrays, decoded for one answer
 NAMED_KINDS = frozenset({"class_label", "segment_mask", "keypoints"})
 
 
@@ -212,12 +212,7 @@ def _read_tiled(readable: Readable, name: str, positions: npt.NDArray[np.int64])
     shapes = np.maximum(rows.shapes(name, positions), 0).astype(float)
     nbytes = int(shapes.prod(axis=1).sum()) * kind.dtype.itemsize
     if nbytes > MAX_TILED_NBYTES:
-        raise ImageTooLargeError(
-            f"arrays of {nbytes:,} bytes are too large to be sent decoded ({MAX_TILED_NBYTES:,} at"
-            f" most)\nread a region in Python: ds[{name!r}][row, 0:1000, 0:1000]",
-            expected=MAX_TILED_NBYTES,
-            actual=nbytes,
-        )
+        raise too_many_bytes(nbytes, name)
     return TypedColumn(kind, widened_column(rows.read(name, positions)))
 
 
@@ -230,7 +225,13 @@ def read_handles(
 
 def is_read_in_parts(one: SampleType) -> bool:
     """Whether samples are drawn, or their files sent, without reading all of them."""
-    return one.is_lazy or (one.has_parts and one.drawn_as == VOLUME)  # masks of volumes
+    return one.is_lazy or (one.has_parts and one.drawn_as == VOLUME) or is_tiled_image(one)
+
+
+def is_tiled_image(one: SampleType) -> bool:
+    """Whether samples are images or masks in tiles, which are drawn from their overviews."""
+    is_drawn = one.drawn_as in MASK_KINDS or (one.drawn_as != VOLUME and _is_image(one))
+    return untiled(one) is not one and is_drawn
 
 
 def identify_samples(

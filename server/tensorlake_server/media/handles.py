@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorlake.errors import CorruptSampleError
-from tensorlake.types import Audio, MeshHandle, PointCloudHandle, VideoHandle, Waveform
+from tensorlake.types import (
+    Audio,
+    MeshHandle,
+    PointCloudHandle,
+    TiledSamples,
+    VideoHandle,
+    Waveform,
+)
 from tensorlake_server.http.problems import Problem
 from tensorlake_server.media.images import EncodedImage, check_pixels, render_array
 from tensorlake_server.media.scenes import MOST_DRAWN, MOST_POINTS, draw_scene, scene_of
+from tensorlake_server.media.tiles import draw_tiles
 from tensorlake_server.media.waveforms import draw_waveform
 from tensorlake_server.media.windows import DEEP_DTYPES
 
@@ -46,7 +54,7 @@ def draw_handle(
 
     If there is a size, a video is drawn by its frame at one second, or at half of a shorter one,
     audio by its waveform, points and meshes
-    from above one side. A volume is drawn by its middle plane.
+    from above one side. A volume is drawn by its middle plane, an image in tiles by its overview.
 
     Raises:
         CorruptSampleError: It cannot be decoded.
@@ -72,6 +80,8 @@ def draw_handle(
             return None
         case _ if getattr(sample.type, "drawn_as", None) == VOLUME:
             return render_array(plane_of(sample, plane), size=size, window=window)
+        case _ if isinstance(sample.type, TiledSamples):
+            return draw_tiles(sample, size=size, window=window)
         case _:
             return None
 

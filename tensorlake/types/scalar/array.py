@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from tensorlake.types.base.base import SampleType
     from tensorlake.types.base.errors import Place
     from tensorlake.types.base.ragged import Ragged
+    from tensorlake.types.tiles.overview import Shrink
 
 __all__ = ["Array"]
 
 _CHANNELS = 4
+_PLANE_NDIM = 2
+_COLOURS = (1, 3, 4)
 _MAX_NDIM = 32  # NumPy 1's limit
 _MAX_LENGTH = 2**48  # no sample comes near; keeps products of hostile shapes inside int64
 
@@ -129,6 +132,15 @@ class Array(TiledSamples):
         return self.tiles[:-1]
 
     @property
+    def _shrink(self) -> Shrink | None:
+        """How overviews of its samples are made; None where they are not images."""
+        is_plane = len(self.shape) == _PLANE_NDIM
+        is_image = len(self.shape) == _PLANE_NDIM + 1 and (self.shape[-1] or 0) in _COLOURS
+        if not (is_plane or is_image) or self.dtype.kind not in "buif":
+            return None
+        return "pick" if self.of is not None or self.dtype.kind == "b" else "mean"
+
+    @property
     def untiled(self) -> SampleType:
         """Arrays stored whole, of the same dtype and shape."""
         return self if self.tiles is None else replace(self, tiles=None, of=None)
@@ -150,7 +162,10 @@ class Array(TiledSamples):
         if self.tiles is not None:
             plain = replace(self, tiles=None, of=None)  # refuses what does not fit
             column = plain.convert_values(samples, place)
-            return columns_in_tiles(column, self.tiles, place, has_classes=self.of is not None)
+            is_mask = self.of is not None
+            return columns_in_tiles(
+                column, self.tiles, place, has_classes=is_mask, shrink=self._shrink
+            )
         if self.layout == "ragged":
             return ragged_column(samples, self.dtype, self.shape, place)
         fixed = tuple(length or 0 for length in self.shape)

@@ -3,6 +3,7 @@
 from tensorlake.types.tiles.box import Box, box_of
 from tensorlake.types.tiles.classes import ClassTable
 from tensorlake.types.tiles.grid import TileGrid
+from tensorlake.types.tiles.overview import Overview
 from tensorlake.types.tiles.sample import (
     BLOSC_TILES,
     TileCodec,
@@ -28,6 +29,7 @@ __all__ = [
     "BLOSC_TILES",
     "Box",
     "ClassTable",
+    "Overview",
     "TileCodec",
     "TileGrid",
     "TileHead",

@@ -1,13 +1,14 @@
 """A tiled sample: its tiles, encoded one after another, and a table of them at its end.
 
-    tile 0 │ tile 1 │ … │ lengths u64 each │ head │ head length u32 │ tiles u64 │ "TLTILES1"
+    tile 0 │ tile 1 │ … │ lengths u64 each │ head │ head length u32 │ lengths u64 │ "TLTILES1"
 
     head    JSON: {"codec": "zstd", "dtype": "uint16", "shape": [4000, 6000], "tiles": [256, 256]},
-            of masks also "classes" (``classes.py``)
+            of masks also "classes" (``classes.py``); with "overview": [341, 512] a smaller image of
+            these sides follows the tiles, encoded as they are (``overview.py``)
 
-Numbers are little-endian. A tile is a part of the sample, as is the table: a region reads its tiles
-only, and needs no table, because the map in the chunk's header has the head and where tiles end.
-Bytes alone, as exported, are a complete sample.
+Numbers are little-endian. A tile is a part of the sample, as are overview and table: a region
+reads its tiles only, and needs no table, because the map in the chunk's header has the head and
+where tiles end. Bytes alone, as exported, are a complete sample.
 
     codec    a tile
     zstd     Blosc: shuffled elements in C order, compressed by Zstandard
@@ -36,6 +37,7 @@ from tensorlake.types.base.region import part_of
 from tensorlake.types.tiles.box import box_of
 from tensorlake.types.tiles.classes import ClassTable
 from tensorlake.types.tiles.grid import MAX_TILES, TileGrid
+from tensorlake.types.tiles.overview import Shrink, is_overview_of, shrunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -52,6 +54,7 @@ __all__ = [
     "TileHead",
     "is_tiled",
     "parse_tiles",
+    "read_overview",
     "read_region",
     "read_tiles",
     "store_tiles",
@@ -140,6 +143,7 @@ class TileHead:
         grid: Its tiles.
         more: Bytes that a type records beside them; opaque.
         classes: Which classes the tiles of a mask have; None of other samples.
+        overview: Height and width of the smaller image that follows the tiles; None without one.
     """
 
     codec: str
@@ -147,6 +151,12 @@ class TileHead:
     grid: TileGrid
     more: bytes = b""
     classes: ClassTable | None = field(default=None, repr=False)
+    overview: tuple[int, int] | None = None
+
+    @property
+    def num_parts(self) -> int:
+        """How many parts the sample has: tiles, overview, table."""
+        return len(self.grid) + (self.overview is not None) + 1
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -167,6 +177,7 @@ class TileHead:
             "tiles": list(self.grid.tiles),
             **({"more": self.more.decode("latin-1")} if self.more else {}),
             **({} if self.classes is None else {"classes": self.classes.to_text()}),
+            **({} if self.overview is None else {"overview": list(self.overview)}),
         }
         return json.dumps(made, separators=(",", ":")).encode()
 
@@ -183,6 +194,7 @@ class TileHead:
             codec, dtype = str(read["codec"]), parse_dtype(read["dtype"])
             shape, tiles = tuple(read["shape"]), tuple(read["tiles"])
             more, classes = str(read.get("more", "")).encode("latin-1"), read.get("classes")
+            sides = None if (small := read.get("overview")) is None else small
         except (KeyError, TypeError, ValueError, SchemaError, RecursionError) as error:
             raise ValueError(f"its head is not one of tiles ({error})") from error
         good = all(type(one) is int and 0 <= one < 1 << 48 for one in (*shape, *tiles))
@@ -191,8 +203,10 @@ class TileHead:
         grid = TileGrid(shape, tiles)
         if len(grid) > MAX_TILES:
             raise ValueError(f"{len(grid):,} tiles")
+        if sides is not None and not is_overview_of(sides, shape):
+            raise ValueError(f"an overview of {sides}")
         table = None if classes is None else ClassTable.parse(str(classes), grid)
-        return cls(codec, dtype, grid, more, table)
+        return cls(codec, dtype, grid, more, table, sides and (sides[0], sides[1]))
 
 
 def store_tiles(
@@ -202,6 +216,7 @@ def store_tiles(
     *,
     more: bytes = b"",
     has_classes: bool = False,
+    shrink: Shrink | None = None,
 ) -> tuple[bytes, SampleMap]:
     """Encode an array by its tiles; return the sample and its map.
 
@@ -211,6 +226,7 @@ def store_tiles(
         codec: Encodes them.
         more: Bytes that the type records beside them, in the head.
         has_classes: Whether values may be classes, of which the head gets a table.
+        shrink: How a large sample's overview is made; None for none.
 
     Raises:
         ValueError: It has too many tiles.
@@ -220,10 +236,14 @@ def store_tiles(
         raise ValueError(f"{len(grid):,} tiles of {tiles}; at most {MAX_TILES:,} of a sample")
     is_mask = has_classes and np.can_cast(values.dtype, np.int64)
     classes = ClassTable.of(values, grid) if is_mask else None
-    head = TileHead(codec.name, values.dtype, grid, more, classes).to_bytes()
+    small = None if shrink is None else shrunk(values, shrink)
+    sides = None if small is None else small.shape[:2]
+    head = TileHead(codec.name, values.dtype, grid, more, classes, sides).to_bytes()
     starts, stops = (one.T.tolist() for one in grid.corners(np.arange(len(grid))))
     tiled = (values[tuple(map(slice, a, b))] for a, b in zip(starts, stops, strict=True))
     encoded = _encoded([*tiled], codec, values.nbytes)
+    if small is not None:
+        encoded.append(codec.encode(small))
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     footer = _FOOTER.pack(len(head), len(encoded), _MAGIC)
     table = lengths.astype("<u8").tobytes() + head + footer
@@ -253,8 +273,8 @@ def read_tiles(sample: SampleParts, head: TileHead, codec: TileCodec, box: Box) 
         ValueError: A tile cannot be decoded, or was not fetched.
     """
     grid = head.grid
-    if sample.map.num_parts != len(grid) + 1:
-        raise ValueError(f"{sample.map.num_parts:,} parts, where {len(grid) + 1:,} should be")
+    if sample.map.num_parts != head.num_parts:
+        raise ValueError(f"{sample.map.num_parts:,} parts, where {head.num_parts:,} should be")
     values = np.empty(box.shape, head.dtype)
     numbers = grid.over(box)
     tile_nbytes = math.prod(grid.tiles) * head.dtype.itemsize
@@ -262,6 +282,20 @@ def read_tiles(sample: SampleParts, head: TileHead, codec: TileCodec, box: Box) 
     runs = [numbers[at : at + together] for at in range(0, len(numbers), together)]
     for _ in sample.each(partial(_place_tiles, sample, head, codec, box, values), runs):
         pass
+    return values
+
+
+def read_overview(sample: SampleParts, head: TileHead, codec: TileCodec) -> np.ndarray:
+    """Decode the overview of a sample that has one.
+
+    Raises:
+        ValueError: It cannot be decoded, or was not fetched.
+    """
+    assert head.overview is not None
+    if sample.map.num_parts != head.num_parts:
+        raise ValueError(f"{sample.map.num_parts:,} parts, where {head.num_parts:,} should be")
+    values = np.empty((*head.overview, *head.shape[2:]), head.dtype)
+    codec.decode(sample.read(*sample.map.span(len(head.grid))), values)
     return values
 
 
@@ -323,7 +357,7 @@ def tile_map(sample: Buffer) -> SampleMap:
     if len(view) < _FOOTER.size:
         raise ValueError(f"{len(view)} bytes, which have no table of tiles")
     head_nbytes, count, magic = _FOOTER.unpack(view[-_FOOTER.size :])
-    if magic != _MAGIC or count > MAX_TILES or head_nbytes > _MAX_HEAD_NBYTES:
+    if magic != _MAGIC or count > MAX_TILES + 1 or head_nbytes > _MAX_HEAD_NBYTES:
         raise ValueError("it does not end in a table of tiles")
     table_nbytes = _FOOTER.size + head_nbytes + 8 * count
     if table_nbytes > len(view):
@@ -334,7 +368,7 @@ def tile_map(sample: Buffer) -> SampleMap:
         raise ValueError("a tile is longer than the sample")
     ends = np.cumsum([*lengths.astype(np.int64).tolist(), table_nbytes])
     head = bytes(table[8 * count : 8 * count + head_nbytes])
-    if int(ends[-1]) != len(view) or len(TileHead.parse(head).grid) != count:
+    if int(ends[-1]) != len(view) or TileHead.parse(head).num_parts != count + 1:
         raise ValueError("its tiles are not those of its table")
     return SampleMap(head, ends)
 

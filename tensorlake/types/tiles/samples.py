@@ -17,9 +17,11 @@ from tensorlake.types.base.base import SampleType
 from tensorlake.types.base.column import EncodedColumn, as_ragged
 from tensorlake.types.base.errors import unreadable
 from tensorlake.types.tiles.box import box_of
+from tensorlake.types.tiles.overview import Overview
 from tensorlake.types.tiles.sample import (
     BLOSC_TILES,
     TileHead,
+    read_overview,
     read_region,
     store_tiles,
     tile_map,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from tensorlake.types.base.errors import Place
     from tensorlake.types.base.parts import SampleParts
     from tensorlake.types.base.region import Region
+    from tensorlake.types.tiles.overview import Shrink
     from tensorlake.types.tiles.sample import TileCodec
 
 __all__ = [
@@ -88,15 +91,24 @@ class TiledSamples(SampleType):
     def wanted_parts(
         self, sample_map: SampleMap, request: Any, *, tensor: str, row: int
     ) -> np.ndarray:
-        """Return the tiles over a region, by NumPy's indices."""
+        """Return the tiles over a region, by NumPy's indices; or the part that is the overview."""
         head = self.head_of(sample_map, tensor=tensor, row=row)
+        if isinstance(request, Overview):
+            self._check_overview(head, tensor, row)
+            return np.array([len(head.grid)])
         return head.grid.over(box_of(head.shape, request, self.refusal(tensor, row)))
 
     def decode_parts(
         self, sample: SampleParts, request: Any, *, tensor: str, row: int
     ) -> np.ndarray | np.generic:
-        """Decode a region from its tiles."""
+        """Decode a region from its tiles, or the overview."""
         head = self.head_of(sample.map, tensor=tensor, row=row)
+        if isinstance(request, Overview):
+            self._check_overview(head, tensor, row)
+            try:
+                return read_overview(sample, head, self.tile_codec)
+            except (ValueError, RuntimeError) as error:
+                raise self._corrupt(error, tensor, row) from error
         part = self._region(sample, head, request, tensor, row)
         return part if self.dtype is None else part.astype(self.dtype, copy=False)
 
@@ -126,6 +138,11 @@ class TiledSamples(SampleType):
         except (ValueError, RuntimeError) as error:
             raise self._corrupt(error, tensor, row) from error
 
+    def _check_overview(self, head: TileHead, tensor: str, row: int) -> None:
+        if head.overview is None:
+            refused = self.refusal(tensor, row)
+            raise refused(f"its shape is {head.shape}: it is stored without an overview")
+
     def _corrupt(self, error: Exception | str, tensor: str, row: int) -> CorruptSampleError:
         return CorruptSampleError(
             f"row {row} of {tensor!r} ({self.describe()}) cannot be decoded: {error}"
@@ -136,7 +153,12 @@ class TiledSamples(SampleType):
 
 
 def columns_in_tiles(
-    column: Column, tiles: tuple[int, ...], place: Place, *, has_classes: bool = False
+    column: Column,
+    tiles: tuple[int, ...],
+    place: Place,
+    *,
+    has_classes: bool = False,
+    shrink: Shrink | None = None,
 ) -> EncodedColumn:
     """Encode the arrays of a column, checked and cast, by their tiles.
 
@@ -151,7 +173,13 @@ def columns_in_tiles(
     for position, shape in enumerate(shapes):
         values = ragged.values[offsets[position] : offsets[position + 1]].reshape(shape)
         sample, own = tiled_sample(
-            values, tiles, BLOSC_TILES, place, position, has_classes=has_classes
+            values,
+            tiles,
+            BLOSC_TILES,
+            place,
+            position,
+            has_classes=has_classes,
+            shrink=shrink,
         )
         samples.append(sample)
         maps.append(own)
@@ -166,6 +194,7 @@ def tiled_sample(
     position: int,
     *,
     has_classes: bool = False,
+    shrink: Shrink | None = None,
 ) -> tuple[bytes, SampleMap]:
     """Encode an array by its tiles; see `store_tiles`.
 
@@ -173,7 +202,7 @@ def tiled_sample(
         InvalidInputError: It has too many tiles.
     """
     try:
-        return store_tiles(values, tiles, codec, has_classes=has_classes)
+        return store_tiles(values, tiles, codec, has_classes=has_classes, shrink=shrink)
     except ValueError as error:
         raise unreadable(place, position, f"cannot be tiled: {error}") from error
 

@@ -252,7 +252,7 @@ class Image(TiledSamples):
                 else pixels_of_file(content, whole, self._codec, sample, place, position)
             )
             tiles = (*self.tiles, self._channels)
-            one, own = tiled_sample(pixels, tiles, self.tile_codec, place, position)
+            one, own = tiled_sample(pixels, tiles, self.tile_codec, place, position, shrink="mean")
             encoded.append(one)
             maps.append(own)
             shapes.append(pixels.shape)

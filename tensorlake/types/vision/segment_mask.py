@@ -184,7 +184,8 @@ class SegmentMask(TiledSamples):
         column = ragged_column(masks, self.dtype, self.shape, place)
         if self.tiles is None:
             return column
-        return columns_in_tiles(column, self.tiles, place, has_classes=True)
+        shrink = "pick" if len(self.tiles) == _PLANE_NDIM else None
+        return columns_in_tiles(column, self.tiles, place, has_classes=True, shrink=shrink)
 
     def _check_codes(self, mask: np.ndarray, place: Place, position: int) -> None:
         if not self.names or not mask.size:

@@ -26,6 +26,7 @@ from tensorlake_server.bodies.columns import (
     has_frames,
     identify_samples,
     is_read_in_parts,
+    is_tiled_image,
     named_positions,
     read_column,
     read_files,
@@ -49,6 +50,7 @@ from tensorlake_server.media.images import (
 )
 from tensorlake_server.media.masks import MASK_KINDS, render_mask
 from tensorlake_server.media.orientation import without_turn
+from tensorlake_server.media.tiles import pixels_of_tiles
 from tensorlake_server.media.windows import Window, is_deep, parse_window, range_of, window_of
 from tensorlake_server.messages.messages import (
     MAX_THUMBNAIL_SIDE,
@@ -207,8 +209,10 @@ def _in_parts(
     if known is not None:
         return known
     kind = column_type(readable, asked.tensor)
-    if asked.window is not None and kind.drawn_as != VOLUME:
+    if asked.window is not None and not (kind.drawn_as == VOLUME or is_tiled_image(kind)):
         raise _without_window(asked, kind)
+    if asked.frame is not None and is_tiled_image(kind):
+        raise _without_frames(asked, kind)
     if not asked.is_raw:
         window = parse_window(asked.window)
         plane = Plane(asked.frame, asked.axis)
@@ -225,6 +229,14 @@ def _without_window(asked: _Asked, kind: SampleType) -> InvalidInputError:
     return InvalidInputError(
         f"window={asked.window} needs an image or a volume, and {asked.tensor!r} is"
         f" {kind.describe()}\nleave out window",
+        tensor=asked.tensor,
+    )
+
+
+def _without_frames(asked: _Asked, kind: SampleType) -> InvalidInputError:
+    return InvalidInputError(
+        f"frame={asked.frame} needs a Sequence, and {asked.tensor!r} is {kind.describe()}"
+        "\nleave out frame",
         tensor=asked.tensor,
     )
 
@@ -256,11 +268,15 @@ def _windowed(readable: Readable, tensor: str, row: int) -> np.ndarray | None:
     """Decode the image that a window is chosen for; None for an encoded one that is not deep."""
     positions = named_positions(readable, [row])
     is_null = Problem(404, "null-sample", f"row {row} of {tensor!r} is NULL and has no sample")
-    if column_type(readable, tensor).drawn_as == VOLUME:
-        (volume,) = read_handles(readable, tensor, positions)
-        if volume is None:
+    kind = column_type(readable, tensor)
+    is_tiled = is_tiled_image(kind)
+    if is_tiled or kind.drawn_as == VOLUME:
+        (sample,) = read_handles(readable, tensor, positions)
+        if sample is None:
             raise is_null
-        return plane_of(volume, Plane())
+        return (
+            pixels_of_tiles(sample, MAX_THUMBNAIL_SIDE) if is_tiled else plane_of(sample, Plane())
+        )
     read = read_files(readable, tensor, positions)
     if read.is_null(0):
         raise is_null
@@ -429,11 +445,7 @@ def _frame_of(read: TypedColumn, asked: _Asked, frame: int) -> TypedColumn:
         Problem: It has fewer items.
     """
     if not isinstance(read.type, Sequence):
-        raise InvalidInputError(
-            f"frame={frame} needs a Sequence, and {asked.tensor!r} is {read.type.describe()}"
-            "\nleave out frame",
-            tensor=asked.tensor,
-        )
+        raise _without_frames(asked, read.type)
     items = _items_of(read, 0)
     count = len(items.column)
     if frame >= count:

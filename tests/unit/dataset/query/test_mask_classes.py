@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -98,3 +99,20 @@ def test_equal_queries_of_masks_with_other_names_have_their_own_codes(ds):
     again.extend({"flat": np.ones((3, 4, 4), np.uint8)})
     again.commit()
     assert len(again.query("WHERE CONTAINS(flat, 'liver')")) == 0
+
+
+def test_a_mask_beyond_the_limits_of_a_query_is_not_decoded():
+    ds = tl.create("memory://mask-limits", {"mask": tl.SegmentMask(NAMES, tiles=(256, 256))})
+    ds.append({"mask": np.zeros((5000, 5000), np.uint8)})  # some hundred bytes
+    ds.commit()
+    allocated: list[int] = []
+
+    for limits in ({"max_bytes": "1MB"}, {"max_memory": "1MB"}):
+        tracemalloc.start()
+        with pytest.raises(tl.QueryLimitError):
+            ds.query("WHERE CONTAINS(mask, 'tumour')", **limits)
+        allocated.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+
+    assert max(allocated) < 5_000_000
+    assert ds.query("WHERE CONTAINS(mask, 'tumour')", max_bytes="25MB").count() == 0

@@ -10,6 +10,7 @@ import PIL.Image
 import pytest
 
 import tensorlake as tl
+from tensorlake.dataset import rowset_of
 from tensorlake_server.settings.settings import Settings
 from tests.unit.server.conftest import AppClient
 
@@ -67,3 +68,52 @@ def test_an_image_in_tiles_is_sent_as_an_image(tmp_path: Path, connect: AppClien
         assert np.array_equal(np.asarray(PIL.Image.open(io.BytesIO(whole.content))), pixels)
         assert PIL.Image.open(io.BytesIO(small.content)).size == (55, 64)
         assert small.content in frames.content
+
+
+def test_thumbnails_of_large_images_and_masks_are_drawn_from_their_overviews(
+    tmp_path: Path, connect: AppClient
+) -> None:
+    pytest.importorskip("imagecodecs")
+    url = tmp_path / "lake/big"
+    schema = {
+        "image": tl.Image("jpeg", tiles=(256, 256)),
+        "mask": tl.SegmentMask(["a", "b"], of="image", ignore=255),
+        "deep": tl.Array("uint16", (None, None), tiles=(256, 256)),
+    }
+    ds = tl.create(url, schema, durability="none")
+    left = np.tile(np.arange(900) < 450, (1200, 1)).astype(np.uint8)
+    pixels = np.repeat(left[..., None] * 255, 3, axis=2).astype(np.uint8)
+    ds.append({"image": pixels, "mask": left, "deep": left.astype(np.uint16) * 4000})
+    ds.commit()
+    (pack,) = (path for path in url.rglob("*.tlp"))
+    settings = Settings(
+        url=str(tmp_path / "lake"), token=TOKEN, signing_key=b"k" * 16, static=tmp_path / "none"
+    )
+    client = connect(settings, token=TOKEN)
+    spoilt = _with_damaged_tiles(ds, pack)  # a thumbnail that reads any tile is an error
+
+    for name in schema:
+        small = client.get(f"/v1/datasets/big/tensors/{name}/0?size=128")
+        shown = np.asarray(PIL.Image.open(io.BytesIO(small.content)).convert("RGB"))
+        assert small.status_code == 200, (name, small.text)
+        assert shown.shape[:2] == (128, 96), name
+        assert shown[64, 10, 0] > shown[64, 90, 0], name
+        assert client.get(f"/v1/datasets/big/tensors/{name}/0?size=1024").status_code >= 400, spoilt
+        asked = {"tensor": name, "rows": [0, 0], "size": 128}
+        assert small.content in client.post("/v1/datasets/big/thumbnails", json=asked).content
+    refused = client.get("/v1/datasets/big/tensors/image/0?size=128&frame=1")
+    assert "needs a Sequence" in refused.text
+    assert client.get("/v1/datasets/big/tensors/deep/0?size=128&window=0,4000").status_code == 200
+
+
+def _with_damaged_tiles(ds: tl.Dataset, pack: Path) -> int:
+    """Overwrite the first tiles of each sample where they are stored."""
+    content = bytearray(pack.read_bytes())
+    for name in ds.schema:
+        (sample,) = rowset_of(ds).handles(name, np.array([0]))
+        assert sample is not None
+        first = content.find(sample.content_between(0, 64))
+        assert first > 0, name
+        content[first : first + 64] = bytes(64)
+    pack.write_bytes(content)
+    return len(content)
