@@ -30,7 +30,7 @@ def describe_value(value: Any, *, names: Sequence[str] | None = None) -> str:
         return f"{[names[code] for code in np.asarray(value).tolist()[:SHOWN_ELEMENTS]]}"
     if isinstance(value, np.ndarray) and value.ndim:
         return f"{value.dtype} {value.shape}{_elements(value)}"
-    if isinstance(value, dt.datetime | uuid.UUID):
+    if isinstance(value, dt.datetime | uuid.UUID | np.datetime64 | np.timedelta64):
         return str(value)
     text = repr(value.item() if isinstance(value, np.generic | np.ndarray) else value)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

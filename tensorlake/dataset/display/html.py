@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.formatting import describe_sample, describe_value
 from tensorlake.dataset.core.rowset import everything
-from tensorlake.dataset.display.repr import TENSORS_SHOWN, dataset_head, tensor_cells, view_repr
+from tensorlake.dataset.display.repr import TENSORS_SHOWN, dataset_head, tensor_cells, view_head
 from tensorlake.dataset.display.thumbnails import corners, thumbnail
 from tensorlake.errors import TensorlakeError
 from tensorlake.quantities import human_nbytes
@@ -85,7 +85,7 @@ def view_html(view: RowSet) -> str:
     """Show a view."""
 
     def make() -> str:
-        head, *lines = view_repr(view).splitlines()
+        head, *lines = view_head(view)
         page = Page(
             f"<div><b>{escaped(head)}</b></div>"
             + "".join(f"<div>{escaped(one)}</div>" for one in lines[:TENSORS_SHOWN])

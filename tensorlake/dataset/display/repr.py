@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.columns.freshness import freshness_of
+from tensorlake.dataset.core.formatting import describe_value
 from tensorlake.dataset.core.rowset import everything
 from tensorlake.dataset.history import versions as versioning
 from tensorlake.format import ChunkKind, Entry, Extents, StatisticsTable, TensorSpec
@@ -31,6 +32,7 @@ __all__ = [
     "dataset_repr",
     "summarize",
     "tensor_cells",
+    "view_head",
     "view_repr",
     "views_text",
 ]
@@ -40,6 +42,8 @@ FORMAT = "format 1"
 OLD_SHARE = 10
 """The size of old versions is shown from a tenth of the current size."""
 QUERY_CHARACTERS_SHOWN = 200
+ROWS_SHOWN = 10
+"""Of a view of aggregates."""
 
 
 def dataset_repr(session: Session) -> str:
@@ -107,7 +111,13 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def view_repr(view: RowSet) -> str:
-    """Describe a view: its version, number of rows and query."""
+    """Describe a view: its version, number of rows and query; aggregates with their values."""
+    computed = [f"  {name}   computed" for name in view.computed]
+    return "\n".join([*view_head(view), *(computed if view.has_rows else _aggregates(view))])
+
+
+def view_head(view: RowSet) -> list[str]:
+    """Return the lines of a view without its columns."""
     selection = view.selection
     total = selection.snapshot.num_rows
     what = "View" if view.name is None else f"View {view.name!r}"
@@ -121,8 +131,23 @@ def view_repr(view: RowSet) -> str:
         text = view.tql
         shown = text if len(text) <= QUERY_CHARACTERS_SHOWN else f"{text[:QUERY_CHARACTERS_SHOWN]}…"
         lines.append(f"  {shown}")
-    lines += [f"  {name}   computed" for name in view.computed]
-    return "\n".join(lines)
+    return lines
+
+
+def _aggregates(view: RowSet) -> list[str]:
+    """Tabulate the first rows of aggregates, which the query has left in memory."""
+    names, count = list(view.computed), len(view)
+    rows = range(min(count, ROWS_SHOWN))
+    columns = [
+        (name, *(describe_value(view.computed[name].present_one(at)) for at in rows))
+        for name in names[:TENSORS_SHOWN]
+    ]
+    lines = [f"  {line}" for line in _table(zip(*columns, strict=True))]
+    left_out = [
+        *([f"{plural(count - len(rows), 'more row')}"] if count > len(rows) else []),
+        *([plural(len(names) - len(columns), "more column")] if len(names) > len(columns) else []),
+    ]
+    return [*lines, f"  … {' and '.join(left_out)} (to_arrow())"] if left_out else lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,32 @@ def test_a_view_shows_how_many_rows_and_which_query(ds):
     ]
 
 
+def test_aggregates_show_their_first_values(ds):
+    grouped = ds.query("SELECT label, COUNT(*) AS n, MIN(seen) FROM this GROUP BY label")
+
+    assert repr(grouped).splitlines() == [
+        f"View of '{URL}' main@1 · 2 rows of aggregates",
+        "  SELECT label, COUNT(*) AS n, MIN(seen) FROM this GROUP BY label",
+        "  label    n  MIN(seen)",
+        "  0 'cat'  1  2026-01-31T12:00:00.000000",
+        "  1 'dog'  1  2026-01-31T12:00:00.000000",
+    ]
+
+
+def test_of_many_aggregates_the_first_are_shown_and_the_others_counted(ds):
+    ids = [uuid.UUID(int=at) for at in range(8, 20)]
+    images = [np.zeros((1, 1, 3), np.uint8)] * 12
+    ds.extend({"image": images, "label": ["cat"] * 12, "seen": [SEEN] * 12, "id": ids})
+    ds.commit("more pets")
+    columns = ", ".join(f"COUNT(*) AS n{at}" for at in range(14))
+
+    *lines, last = repr(ds.query(f"SELECT {columns} FROM this GROUP BY id")).splitlines()
+
+    assert lines[2].split() == [f"n{at}" for at in range(12)]
+    assert len(lines) == 2 + 1 + 10
+    assert last == "  … 3 more rows and 2 more columns (to_arrow())"
+
+
 def test_a_tensor_and_a_column_of_boxes_say_what_they_hold(ds):
     assert repr(ds["label"]) == "Tensor 'label' ClassLabel(2: cat, dog) · 2 × () int64"
 
