@@ -6,9 +6,10 @@ from tensorlake.dataset.core.progress import Progress
 from tensorlake.dataset.core.rowset import RowSet, rowset_of, session_of
 from tensorlake.dataset.display.signatures import with_options
 from tensorlake.dataset.display.viewer import check_server_is_installed, check_viewer_is_built
-from tensorlake.dataset.export.files import leads_outside
+from tensorlake.dataset.export.arrays.layout import TYPE_ATTRIBUTE
+from tensorlake.dataset.export.files import TYPES_FILE, leads_outside
 from tensorlake.dataset.export.headers import stage_header
-from tensorlake.dataset.export.tfrecord import SHAPE_FEATURE, TYPES_FILE, masked_crc
+from tensorlake.dataset.export.records.tfrecord import SHAPE_FEATURE, masked_crc
 from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
 from tensorlake.dataset.handles.open import create, open_dataset
 from tensorlake.dataset.handles.row import Group, Row
@@ -90,6 +91,7 @@ __all__ = [
     "SHAPES",
     "SHAPE_FEATURE",
     "TYPES_FILE",
+    "TYPE_ATTRIBUTE",
     "VALUES",
     "Action",
     "Commit",

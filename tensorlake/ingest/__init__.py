@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from tensorlake.dataset import IngestReport, SkippedItem
 from tensorlake.errors import no_such_name
 from tensorlake.ingest.arrays.arrays import numpy, torch
+from tensorlake.ingest.arrays.hdf5 import hdf5
 from tensorlake.ingest.arrays.huggingface import huggingface
 from tensorlake.ingest.arrays.idx import idx
+from tensorlake.ingest.arrays.zarr import zarr
 from tensorlake.ingest.engine.options import IngestOptions
 from tensorlake.ingest.media.audio import audio
 from tensorlake.ingest.media.dicom import dicom
@@ -41,6 +43,7 @@ __all__ = [
     "coco",
     "csv",
     "dicom",
+    "hdf5",
     "huggingface",
     "idx",
     "images",
@@ -57,17 +60,16 @@ __all__ = [
     "voc",
     "webdataset",
     "yolo",
+    "zarr",
 ]
 
 _AS_TABLE = "its tables come as Arrow, tl.ingest.arrow(table, url), or as Parquet"
-_AS_ARRAYS = "its arrays are columns: ds.extend({name: array})"
 _AS_TORCH = "read it through its torch dataset: tl.ingest.torch(StreamingDataset(…), url)"
 _AS_TORCH_DATASET = (
     "read the files it was made from, or a torch dataset: tl.ingest.torch(dataset, url)"
 )
 _LATER = {
     **dict.fromkeys(("deeplake", "lance"), _AS_TABLE),
-    **dict.fromkeys(("hdf5", "zarr"), _AS_ARRAYS),
     **dict.fromkeys(("litdata", "mds"), _AS_TORCH),
     "ffcv": _AS_TORCH_DATASET,
     "pack": "rows of one length are packed when they are read: ds.torch(collate=…)",
@@ -86,6 +88,7 @@ _NEIGHBOURS = {
     **dict.fromkeys(("tfrecords", "tfds"), "TensorFlow's records are tfrecord()"),
     **dict.fromkeys(("mnist", "fashion_mnist"), "MNIST's files are idx()"),
     **dict.fromkeys(("npy", "npz"), "NumPy's files are numpy()"),
+    **dict.fromkeys(("h5", "h5py", "hdf"), "files of HDF5 are hdf5()"),
     **dict.fromkeys(
         ("points", "point_cloud", "las", "laz", "ply", "pcd"), "point clouds are pointcloud()"
     ),

@@ -54,6 +54,7 @@ EXTRAS = {
     "notebook": ("anywidget",),
     "tfrecord": ("google_crc32c",),
     "zarr": ("zarr",),
+    "hdf5": ("h5py",),
     "hf": ("datasets",),
     "tensorboard": ("tensorboard",),
     "metrics": ("prometheus_client", "opentelemetry"),

@@ -24,6 +24,7 @@ KINDS = (
     "coco",
     "croissant",
     "csv",
+    "hdf5",
     "jsonl",
     "mds",
     "numpy",

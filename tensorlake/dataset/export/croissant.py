@@ -19,8 +19,8 @@ from difflib import get_close_matches
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
-from tensorlake.dataset.export.arrow.stream import arrow_schema, check_columns
-from tensorlake.dataset.export.files import new_folder, plain_columns
+from tensorlake.dataset.export.arrow.stream import arrow_schema
+from tensorlake.dataset.export.files import new_folder, tensor_columns
 from tensorlake.dataset.export.parquet import to_parquet
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import Audio, ClassLabel, Image, SampleType, Video, untiled
@@ -94,8 +94,8 @@ def to_croissant(
     overwrite: bool,
 ) -> tuple[str, ...]:
     """Write the folder; return the required properties that are missing."""
-    names = check_columns(view, columns)
-    plain_columns(view, names, call="to_croissant()")
+    types = tensor_columns(view, columns, call="to_croissant()")
+    names = [*types]
     base, _, number = view.version.rpartition("@")
     stem = view.url.rstrip("/").rpartition("/")[2].removesuffix(".tl")
     properties = {
@@ -103,7 +103,6 @@ def to_croissant(
         "version": f"{number}.0.0" if base and number.isdecimal() else "1.0.0",
         **_checked(about),
     }
-    types = view.exported_schema
     fields = [_field(one, types[one.name]) for one in arrow_schema(view, names)]
     classes = [_classes(name, types[name]) for name in names if _names(types[name])]
     with new_folder(dst, overwrite=overwrite) as folder:

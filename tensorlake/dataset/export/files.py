@@ -8,8 +8,9 @@ unless it may be overwritten.
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow.stream import BATCH_NBYTES, VIRTUAL_COLUMNS
+from tensorlake.dataset.export.arrow.stream import BATCH_NBYTES, VIRTUAL_COLUMNS, check_columns
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.quantities import check_flags
 from tensorlake.storage import place_text
@@ -35,17 +36,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROWS_AT_ONCE",
+    "TYPES_FILE",
     "as_stored",
     "leads_outside",
     "new_file",
     "new_folder",
-    "plain_columns",
     "plain_value",
     "stored_rows",
+    "tensor_columns",
+    "write_types",
 ]
 
 ROWS_AT_ONCE = 256
 """Most rows read together."""
+
+TYPES_FILE = "tensorlake.json"
+"""Beside the files of a format: the type of each tensor, by name."""
 
 
 def leads_outside(name: str) -> bool:
@@ -115,17 +121,37 @@ def _make_room(target: Path) -> None:
         target.unlink(missing_ok=True)
 
 
-def plain_columns(view: RowSet, columns: Sequence[str], *, call: str) -> None:
-    """Reject columns that are not tensors: computed columns have no type for export."""
-    for name in columns:
+def tensor_columns(
+    view: RowSet, columns: Sequence[str] | None, *, call: str
+) -> dict[str, SampleType]:
+    """Return the tensors that a format of files gets, each with its type as exported.
+
+    Args:
+        view: The rows.
+        columns: Only these; all by default.
+        call: The call that the user made, for errors.
+
+    Raises:
+        TensorNotFoundError: There is no such column.
+        UnsupportedFeatureError: A column is computed, and so has no type for export.
+    """
+    names = check_columns(view, columns)
+    for name in names:
         if name in view.computed or name in VIRTUAL_COLUMNS:
             raise UnsupportedFeatureError(
                 f"{call} writes tensors, and {name!r} is computed"
                 "\nleave it out by columns=, or make a dataset of it: view.materialize(url)",
                 column=name,
             )
-    if not columns:
+    if not names:
         raise InvalidInputError(f"{call} has no columns to write")
+    return {name: view.exported_schema[name] for name in names}
+
+
+def write_types(folder: Path, types: Mapping[str, SampleType]) -> None:
+    """Write the types of tensors beside the files of a format that has no place for them."""
+    described = {name: one.to_json() for name, one in types.items()}
+    (folder / TYPES_FILE).write_text(json.dumps(described))
 
 
 def stored_rows(view: RowSet, columns: Sequence[str]) -> Iterator[dict[str, Any]]:

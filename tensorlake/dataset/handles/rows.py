@@ -164,6 +164,7 @@ class Rows:
     to_parquet = exported.to_parquet
     to_croissant = exported.to_croissant
     to_csv = exported.to_csv
+    to_hdf5 = exported.to_hdf5
     to_jsonl = exported.to_jsonl
     to_webdataset = exported.to_webdataset
     to_mds = exported.to_mds

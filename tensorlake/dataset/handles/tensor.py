@@ -146,7 +146,7 @@ class Tensor:
             array([array([1, 2], dtype=int8), array([3], dtype=int8)], dtype=object)
             >>> ds.discard()
         """
-        from tensorlake.dataset.export.numpy import one_array
+        from tensorlake.dataset.export.arrays.numpy import one_array
 
         return one_array(self._read_several(rowset_of(self._rows), rows, null))
 

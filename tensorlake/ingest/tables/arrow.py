@@ -241,6 +241,7 @@ def ingest_pieces(
     names_classes: bool = True,
     src: object = None,
     cut: Callable[[Piece, int, SourceFiles], tuple[Piece, Piece, int] | None] | None = None,
+    stamp: Callable[[str], str] | None = None,
 ) -> Dataset:
     """Ingest files piece by piece, each loaded as columns of these types.
 
@@ -261,8 +262,10 @@ def ingest_pieces(
         names_classes: Whether ``load`` gives classes by name.
         src: The source, as given.
         cut: Cuts a piece to which rows were added.
+        stamp: Returns a string that changes with a file, or a folder that counts as one.
     """
-    stamps = {piece.path: files.stamp(piece.path) for piece in pieces}
+    stamp = stamp or files.stamp
+    stamps = {path: stamp(path) for path in dict.fromkeys(piece.path for piece in pieces)}
     first = Path(full_place(pieces[0].path))
     place = first.name if len(stamps) == 1 else first.parent.name
     if key is not None:

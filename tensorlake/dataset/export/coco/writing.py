@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow.stream import check_columns
 from tensorlake.dataset.export.coco.records import (
     Categories,
     ImageRecord,
@@ -29,11 +28,11 @@ from tensorlake.dataset.export.coco.records import (
 from tensorlake.dataset.export.files import (
     leads_outside,
     new_folder,
-    plain_columns,
     stored_rows,
+    tensor_columns,
 )
 from tensorlake.dataset.export.headers import read_headers
-from tensorlake.dataset.export.webdataset import image_ending
+from tensorlake.dataset.export.records.webdataset import image_ending
 from tensorlake.dataset.sync.classes import class_codes
 from tensorlake.dataset.sync.ledger import SOURCES, read_sources
 from tensorlake.errors import InvalidInputError
@@ -91,9 +90,8 @@ def to_coco(
     view: RowSet, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write images and their annotations into a folder."""
-    names = check_columns(view, columns)
-    plain_columns(view, names, call="to_coco()")
-    parts = _parts({name: untiled(view.exported_schema[name]) for name in names})
+    types = tensor_columns(view, columns, call="to_coco()")
+    parts = _parts({name: untiled(one) for name, one in types.items()})
     image = parts.types[parts.image]
     assert isinstance(image, Image), "it was chosen for that"
     shapes = view.shapes(parts.image)

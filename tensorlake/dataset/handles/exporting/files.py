@@ -15,6 +15,7 @@ __all__ = [
     "to_coco",
     "to_croissant",
     "to_csv",
+    "to_hdf5",
     "to_jsonl",
     "to_mds",
     "to_parquet",
@@ -161,6 +162,42 @@ def to_jsonl(  # noqa: D417 - a method: self
     from tensorlake.dataset import export
 
     export.to_jsonl(self.__rowset__, dst, columns=columns, overwrite=overwrite)
+
+
+def to_hdf5(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write an HDF5 file with an array for each tensor; ``tl.ingest.hdf5`` reads it back.
+
+    Ragged tensors and bytes are groups of ``values`` and ``shapes`` or ``offsets``, as
+    described in docs/reference/sdk.md.
+
+    Args:
+        dst: Path of the file. It appears when it is complete.
+        columns: Only these tensors.
+        overwrite: Whether to replace an existing file or folder.
+
+    Raises:
+        InvalidInputError: ``dst`` exists, or a text has the character NUL.
+        MissingExtraError: ``h5py`` is not installed.
+        UnsupportedFeatureError: HDF5 does not support a tensor; ``columns=`` leaves it out.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-hdf5", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_hdf5("x.h5")
+        >>> tl.ingest.hdf5("x.h5", "memory://doc-to-hdf5-again")["x"][:]
+        array([1, 2, 3])
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    export.to_hdf5(self.__rowset__, dst, columns=columns, overwrite=overwrite)
 
 
 def to_webdataset(  # noqa: D417 - a method: self

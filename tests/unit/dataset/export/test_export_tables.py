@@ -266,7 +266,7 @@ def test_zarr_reads_the_group(ds, tmp_path, place):
 
 
 def test_zarr_arrays_grow_batch_by_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr("tensorlake.dataset.export.zarr.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("tensorlake.dataset.export.arrays.layout.ROWS_AT_ONCE", 2)
     schema = {"s": "str", "x": "int64", "r": tl.Array("int8", (None,), nullable=True)}
     ds = tl.create("memory://tables-zarr-grows", schema)
     ds.extend({"s": list("abcde"), "x": range(5), "r": [[1], [], [2, 3], None, [4]]})

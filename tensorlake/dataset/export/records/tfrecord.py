@@ -6,13 +6,12 @@
 (https://www.tensorflow.org/tutorials/load_data/tfrecord). Numbers are little-endian; a CRC is
 CRC-32C, masked. Media are written as stored, text as UTF-8, JSON as text, numbers as lists in C
 order; an array with several unknown lengths has its shape in the feature ``NAME/shape``. A NULL is
-a feature that the record lacks. `TYPES_FILE` has the tensors' types, from which
+a feature that the record lacks. ``tensorlake.json`` has the tensors' types, from which
 ``tl.ingest.tfrecord`` makes the same tensors again.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -21,19 +20,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow.stream import check_columns
-from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
-from tensorlake.dataset.export.sample_bytes import bytes_of
+from tensorlake.dataset.export.files import new_folder, stored_rows, tensor_columns, write_types
+from tensorlake.dataset.export.records.sample_bytes import bytes_of
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError, missing_extra
 from tensorlake.types import SampleType, Timestamp, untiled, widened_dtype
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
-__all__ = ["SHAPE_FEATURE", "TYPES_FILE", "masked_crc", "to_tfrecord"]
-
-TYPES_FILE = "tensorlake.json"
-"""Beside the shards: the type of each tensor, by name."""
+__all__ = ["SHAPE_FEATURE", "masked_crc", "to_tfrecord"]
 
 SHAPE_FEATURE = "/shape"
 """Suffix of the feature that has the shape of an array."""
@@ -75,9 +70,8 @@ def to_tfrecord(
 ) -> None:
     """Write rows into shards of about ``shard_nbytes`` in a folder."""
     crc_of = masked_crc("to_tfrecord()")
-    names = check_columns(view, columns)
-    plain_columns(view, names, call="to_tfrecord()")
-    types = {name: untiled(view.exported_schema[name]) for name in sorted(names)}
+    declared = tensor_columns(view, columns, call="to_tfrecord()")
+    types = {name: untiled(declared[name]) for name in sorted(declared)}
     encoders = {name: _feature(name, kind) for name, kind in types.items()}
     shaped = {name for name, kind in types.items() if _needs_shape(kind)}
     taken = next((name for name in sorted(shaped) if name + SHAPE_FEATURE in types), None)
@@ -88,11 +82,10 @@ def to_tfrecord(
             tensor=taken,
         )
     with new_folder(dst, overwrite=overwrite) as folder:
-        described = {name: view.exported_schema[name].to_json() for name in names}
-        (folder / TYPES_FILE).write_text(json.dumps(described))
+        write_types(folder, declared)
         shards = _Shards(folder, shard_nbytes, crc_of)
         try:
-            for row, values in enumerate(stored_rows(view, names)):
+            for row, values in enumerate(stored_rows(view, [*types])):
                 shards.add(_example(encoders, shaped, values, row))
         finally:
             shards.close()

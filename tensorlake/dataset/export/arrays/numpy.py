@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorlake.dataset.export.arrow.stream import check_columns, check_in_memory
-from tensorlake.dataset.export.files import as_stored, new_file, plain_columns
+from tensorlake.dataset.export.files import as_stored, new_file, tensor_columns
 from tensorlake.dataset.write.file_names import SHAPES, VALUES
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
@@ -67,15 +67,13 @@ def to_npz(
     view: RowSet, dst: str | PathLike[str], *, columns: Sequence[str] | None, overwrite: bool
 ) -> None:
     """Write columns into an ``.npz`` file."""
-    names = check_columns(view, columns)
-    plain_columns(view, names, call="to_numpy()")
-    check_in_memory(view, names, call="to_numpy()")
-    types = view.exported_schema
-    for name in names:
-        _check_form(name, types[name])
+    types = tensor_columns(view, columns, call="to_numpy()")
+    check_in_memory(view, [*types], call="to_numpy()")
+    for name, one in types.items():
+        _check_form(name, one)
     members: dict[str, np.ndarray] = {}
-    for name in names:
-        for member, array in _members(name, types[name], _stored(view, name)).items():
+    for name, one in types.items():
+        for member, array in _members(name, one, _stored(view, name)).items():
             if member in members:
                 message = f"two tensors would be {member!r} in the file\nleave one out: columns=[…]"
                 raise InvalidInputError(message, tensor=name)

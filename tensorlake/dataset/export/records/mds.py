@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow.stream import check_columns
-from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
-from tensorlake.dataset.export.sample_bytes import bytes_of
+from tensorlake.dataset.export.files import new_folder, stored_rows, tensor_columns, write_types
+from tensorlake.dataset.export.records.sample_bytes import bytes_of
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
     ClassLabel,
@@ -77,14 +76,13 @@ def to_mds(
     if not 0 < shard_nbytes <= _SHARD_NBYTES_MAX:
         message = f"a shard of {shard_nbytes:,} bytes\ngive at most 4GiB: offsets have 32 bits"
         raise InvalidInputError(message, actual=shard_nbytes)
-    names = check_columns(view, columns)
-    plain_columns(view, names, call="to_mds()")
-    written = [_column(name, untiled(view.exported_schema[name])) for name in sorted(names)]
+    types = tensor_columns(view, columns, call="to_mds()")
+    written = [_column(name, untiled(types[name])) for name in sorted(types)]
     with new_folder(dst, overwrite=overwrite) as folder:
         shards: list[dict[str, Any]] = []
         samples: list[bytes] = []
         nbytes = 0
-        for row, values in enumerate(stored_rows(view, names)):
+        for row, values in enumerate(stored_rows(view, [*types])):
             sample = _sample(written, values, row)
             if samples and nbytes + len(sample) > shard_nbytes:
                 shards.append(_write_shard(folder, len(shards), written, samples, shard_nbytes))
@@ -95,6 +93,7 @@ def to_mds(
             shards.append(_write_shard(folder, len(shards), written, samples, shard_nbytes))
         index = {"version": 2, "shards": shards}
         (folder / "index.json").write_text(json.dumps(index, sort_keys=True))
+        write_types(folder, types)
 
 
 def _sample(columns: Sequence[_Column], values: dict[str, Any], row: int) -> bytes:

@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from tensorlake.dataset.export.arrow.stream import check_columns
-from tensorlake.dataset.export.files import new_folder, plain_columns, stored_rows
+from tensorlake.dataset.export.files import new_folder, stored_rows, tensor_columns
 from tensorlake.dataset.write.file_names import EMPTY_ROW, SCHEMA_KEYWORD, split_member
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
 from tensorlake.types import (
@@ -88,9 +87,8 @@ def to_webdataset(
     overwrite: bool,
 ) -> None:
     """Write rows into shards of about ``shard_nbytes`` in a folder."""
-    names = check_columns(view, columns)
-    plain_columns(view, names, call="to_webdataset()")
-    types = view.exported_schema
+    types = tensor_columns(view, columns, call="to_webdataset()")
+    names = [*types]
     has_keys = "key" in names and isinstance(types["key"], Text)
     fields = {name: _field(name, types[name]) for name in names if not (has_keys and name == "key")}
     _check_fields(fields)

@@ -1,0 +1,1 @@
+"""Tensors as arrays of other formats: HDF5, NumPy, Zarr."""

@@ -1,0 +1,93 @@
+"""Zarr: a group with an array for each tensor, as `layout.py` draws them.
+
+Without a destination the group is in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorlake.dataset.export.arrays.layout import ArrayGroup, check_places, fill_group
+from tensorlake.dataset.export.arrow.stream import check_in_memory
+from tensorlake.dataset.export.files import new_folder, tensor_columns
+from tensorlake.errors import missing_extra
+
+if TYPE_CHECKING:
+    from tensorlake.dataset.core.rowset import RowSet
+
+__all__ = ["to_zarr"]
+
+Group = Any  # zarr's types would make it an import
+
+
+def to_zarr(
+    view: RowSet,
+    dst: str | PathLike[str] | None,
+    *,
+    columns: Sequence[str] | None,
+    overwrite: bool,
+) -> Group:
+    """Write rows into a zarr group, in a folder or in memory, and return it, read only."""
+    try:
+        import zarr
+        from zarr.storage import MemoryStore
+    except ImportError as error:
+        raise missing_extra("to_zarr()", "zarr") from error
+    types = tensor_columns(view, columns, call="to_zarr()")
+    check_places(types, "zarr")
+
+    def fill(group: Group) -> None:
+        group.attrs.update({"url": view.url, "version": view.version})
+        fill_group(_Group(group), view, types)
+
+    if dst is None:
+        check_in_memory(view, [*types], call="to_zarr()")
+        memory: dict[str, Any] = {}
+        fill(zarr.create_group(store=MemoryStore(memory)))
+        return zarr.open_group(store=MemoryStore(memory, read_only=True), mode="r")
+    with new_folder(dst, overwrite=overwrite) as folder:
+        fill(zarr.create_group(store=str(folder)))
+    return zarr.open_group(store=os.fspath(dst), mode="r")
+
+
+class _Group:
+    """A zarr group."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def group(self, name: str, attributes: Mapping[str, Any]) -> ArrayGroup:
+        return _Group(self._group.create_group(name, attributes=attributes))
+
+    def array(
+        self,
+        name: str,
+        dtype: np.dtype,
+        shape: tuple[int, ...],
+        chunk: tuple[int, ...],
+        attributes: Mapping[str, Any],
+    ) -> _Array:
+        made = self._group.create_array(
+            name,
+            shape=(0, *shape),
+            chunks=chunk,
+            dtype="string" if dtype.kind == "O" else dtype,
+            attributes=attributes,
+        )
+        return _Array(made)
+
+
+class _Array:
+    """A zarr array."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def append(self, values: np.ndarray) -> None:
+        if len(values):
+            self._array.append(values)

@@ -1,0 +1,1 @@
+"""Samples as records of other formats: MDS, TFRecord, WebDataset."""
