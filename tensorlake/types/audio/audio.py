@@ -29,7 +29,7 @@ from tensorlake.types.audio.decoder import decode_frames, encode_frames, file_tr
 from tensorlake.types.audio.limits import MAX_CHANNELS, MAX_RATE, too_many_frames
 from tensorlake.types.audio.map import read_track, write_head
 from tensorlake.types.audio.waveform import Waveform, frames_of
-from tensorlake.types.base.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base.base import SampleType, check_default
 from tensorlake.types.base.casting import to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
 from tensorlake.types.base.errors import (
@@ -40,6 +40,7 @@ from tensorlake.types.base.errors import (
     unreadable,
 )
 from tensorlake.types.base.file import Content, File, FileView, given_bytes
+from tensorlake.types.base.mixins import Media
 
 if TYPE_CHECKING:
     from tensorlake.types.base.parts import SampleParts
@@ -51,7 +52,7 @@ _PAIR, _FRAMES_NDIM = 2, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Audio(SampleType):
+class Audio(Media, SampleType):
     """Sound, stored as ingested and read as float32 (frames, channels).
 
     >>> Audio(rate=16_000, channels=1).describe(), Audio().shape
@@ -85,11 +86,6 @@ class Audio(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """Samples as ingested."""
-        return "encoded"
-
-    @property
     def dtype(self) -> np.dtype:
         """Decoded frames are float32, of full scale 1."""
         return np.dtype("float32")
@@ -98,16 +94,6 @@ class Audio(SampleType):
     def shape(self) -> tuple[int | None, ...]:
         """Frames, channels."""
         return (None, self.channels)
-
-    @property
-    def query_kind(self) -> QueryKind:
-        """Media: a query sees its shape and size."""
-        return "media"
-
-    @property
-    def is_media(self) -> bool:
-        """Frames are decoded from stored samples."""
-        return True
 
     @property
     def handle_class(self) -> type[Waveform]:

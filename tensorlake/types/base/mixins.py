@@ -1,4 +1,4 @@
-"""Mixins for types of the same layout: one number, one encoded value, or float32 items per row.
+"""Mixins for types of one layout: a number, an encoded value, a file, or float32 items per row.
 
 A type derives from one of them besides `SampleType`: ``class Bool(OneNumber, SampleType)``.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensorlake.types.base.errors import Place
     from tensorlake.types.base.ragged import Ragged
 
-__all__ = ["Encoded", "FloatItems", "OneNumber"]
+__all__ = ["Encoded", "FloatItems", "Media", "OneNumber"]
 
 _MEDIA_TYPES: Final = {"text": "text/plain; charset=utf-8", "json": "application/json"}
 
@@ -68,6 +68,27 @@ class Encoded(ABC):
     def media_type(self) -> str | None:
         """The MIME type of text and of JSON; None for other bytes."""
         return _MEDIA_TYPES.get(self.query_kind)
+
+
+class Media:
+    """One file of media per row, stored as ingested and decoded when it is read."""
+
+    __slots__ = ()
+
+    @property
+    def layout(self) -> Layout:
+        """Bytes of files."""
+        return "encoded"
+
+    @property
+    def query_kind(self) -> QueryKind:
+        """Media: a query sees its shape and size."""
+        return "media"
+
+    @property
+    def is_media(self) -> bool:
+        """Values are decoded from stored samples."""
+        return True
 
 
 class FloatItems(ABC):

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from tensorlake.errors import AccessError, SchemaError
-from tensorlake.types.base.base import MEDIA_CHUNK_NBYTES, Layout, QueryKind, SampleType
+from tensorlake.types.base.base import MEDIA_CHUNK_NBYTES, SampleType
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, unreadable
 from tensorlake.types.base.file import Content, FileView
+from tensorlake.types.base.mixins import Media
 from tensorlake.types.base.parts import MemorySample
 from tensorlake.types.base.region import part_of
 from tensorlake.types.base.registry import as_type, from_json
@@ -53,7 +54,7 @@ class LinkedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Link(SampleType):
+class Link(Media, SampleType):
     """Samples of another type in files that stay where they are.
 
     >>> import tensorlake as tl
@@ -98,11 +99,6 @@ class Link(SampleType):
         return replace(self.linked, nullable=self.nullable, personal=is_personal)
 
     @property
-    def layout(self) -> Layout:
-        """Records of links."""
-        return "encoded"
-
-    @property
     def dtype(self) -> np.dtype | None:
         """Dtype of the linked samples."""
         return self.linked.dtype
@@ -111,16 +107,6 @@ class Link(SampleType):
     def shape(self) -> tuple[int | None, ...]:
         """Shape of the linked samples."""
         return self.linked.shape
-
-    @property
-    def query_kind(self) -> QueryKind:
-        """Media: a query sees its shape."""
-        return "media"
-
-    @property
-    def is_media(self) -> bool:
-        """Samples are decoded from files."""
-        return True
 
     @property
     def is_lazy(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - as the linked type is

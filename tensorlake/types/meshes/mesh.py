@@ -18,11 +18,12 @@ import numpy as np
 
 from tensorlake.errors import CorruptSampleError, InvalidInputError, SchemaError
 from tensorlake.quantities import checked_integer
-from tensorlake.types.base.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base.base import SampleType, check_default
 from tensorlake.types.base.casting import to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
 from tensorlake.types.base.errors import Place, describe_value, dtype_mismatch, unreadable
 from tensorlake.types.base.file import File, given_bytes
+from tensorlake.types.base.mixins import Media
 from tensorlake.types.base.region import part_of
 from tensorlake.types.meshes.forms import MEDIA_TYPES, check_file, has_texture, mesh_form
 from tensorlake.types.meshes.handle import MeshHandle, read_head, write_head
@@ -38,7 +39,7 @@ _AXES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Mesh(SampleType):
+class Mesh(Media, SampleType):
     """Triangles with their materials, stored as ingested.
 
     >>> Mesh().describe(), Mesh().shape
@@ -62,11 +63,6 @@ class Mesh(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """Samples as ingested."""
-        return "encoded"
-
-    @property
     def dtype(self) -> np.dtype:
         """Dtype of vertices."""
         return np.dtype("float64")
@@ -75,16 +71,6 @@ class Mesh(SampleType):
     def shape(self) -> tuple[int | None, ...]:
         """Vertices, axes."""
         return (None, _AXES)
-
-    @property
-    def query_kind(self) -> QueryKind:
-        """Media: a query sees its shape and size."""
-        return "media"
-
-    @property
-    def is_media(self) -> bool:
-        """Vertices are decoded from stored samples."""
-        return True
 
     @property
     def handle_class(self) -> type[MeshHandle]:

@@ -21,12 +21,13 @@ import numpy as np
 
 from tensorlake.errors import CorruptSampleError, InvalidInputError, SchemaError, shown
 from tensorlake.quantities import check_flags, checked_integer, human_nbytes
-from tensorlake.types.base.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base.base import SampleType, check_default
 from tensorlake.types.base.casting import to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
 from tensorlake.types.base.dtypes import parse_dtype
 from tensorlake.types.base.errors import Place, describe_value, listed, shape_mismatch, unreadable
 from tensorlake.types.base.file import File, given_bytes
+from tensorlake.types.base.mixins import Media
 from tensorlake.types.base.parts import MemorySample, SampleParts
 from tensorlake.types.points.blocks import (
     MAGIC,
@@ -49,7 +50,7 @@ _MEDIA_TYPE = "application/vnd.tensorlake.points"
 
 
 @dataclass(frozen=True, slots=True)
-class PointCloud(SampleType):
+class PointCloud(Media, SampleType):
     """Points with fields in the dtypes of their file, read whole, by level of detail or in a box.
 
     >>> PointCloud(("x", "y", "z", "intensity")).describe()
@@ -94,11 +95,6 @@ class PointCloud(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """Blocks of columns."""
-        return "encoded"
-
-    @property
     def dtype(self) -> None:
         """No one dtype: each field has its own."""
         return
@@ -107,16 +103,6 @@ class PointCloud(SampleType):
     def shape(self) -> tuple[int | None, ...]:
         """Number of points."""
         return (None,)
-
-    @property
-    def query_kind(self) -> QueryKind:
-        """Media: a query sees its shape and size."""
-        return "media"
-
-    @property
-    def is_media(self) -> bool:
-        """Points are decoded from stored samples."""
-        return True
 
     @property
     def handle_class(self) -> type[PointCloudHandle]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorlake.errors import CorruptSampleError, SchemaError, shown
 from tensorlake.quantities import check_flags, checked_integer
-from tensorlake.types.base.base import Layout, QueryKind, SampleType, check_default
+from tensorlake.types.base.base import SampleType, check_default
 from tensorlake.types.base.casting import cast_array, to_array
 from tensorlake.types.base.column import Buffer, Column, EncodedColumn, SampleMap
 from tensorlake.types.base.errors import (
@@ -30,6 +30,7 @@ from tensorlake.types.base.errors import (
     unreadable,
 )
 from tensorlake.types.base.file import Content, File, FileView, given_bytes
+from tensorlake.types.base.mixins import Media
 from tensorlake.types.base.parts import SampleHandle, SampleParts
 from tensorlake.types.tiles import check_of
 from tensorlake.types.video.containers import FORMATS, MAX_FRAMES, Limits, media_type_of
@@ -54,7 +55,7 @@ _QUARTER: Final = 90  # degrees
 
 
 @dataclass(frozen=True, slots=True)
-class Video(SampleType):
+class Video(Media, SampleType):
     """Video files, stored as ingested.
 
     A sample is a path, the bytes or a file object of mp4, mov, mkv, webm, avi or gif; an array
@@ -109,11 +110,6 @@ class Video(SampleType):
         check_default(self)
 
     @property
-    def layout(self) -> Layout:
-        """Samples as ingested."""
-        return "encoded"
-
-    @property
     def dtype(self) -> np.dtype:
         """Decoded pixels are uint8."""
         return np.dtype(np.uint8)
@@ -122,16 +118,6 @@ class Video(SampleType):
     def shape(self) -> tuple[int | None, ...]:
         """Frames, height, width, channels."""
         return (None, None, None, _CHANNELS)
-
-    @property
-    def query_kind(self) -> QueryKind:
-        """Media: a query sees its shape and size."""
-        return "media"
-
-    @property
-    def is_media(self) -> bool:
-        """Pixels are decoded from stored samples."""
-        return True
 
     @property
     def handle_class(self) -> type[SampleHandle]:

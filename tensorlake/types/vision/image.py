@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 import numpy as np
 
 from tensorlake.errors import CorruptSampleError, InvalidInputError, SchemaError, shown
-from tensorlake.types.base.base import Layout, QueryKind, check_default
+from tensorlake.types.base.base import check_default
 from tensorlake.types.base.casting import cast_array, to_array
 from tensorlake.types.base.column import (
     Buffer,
@@ -48,6 +48,7 @@ from tensorlake.types.base.errors import (
     unreadable,
 )
 from tensorlake.types.base.file import given_bytes
+from tensorlake.types.base.mixins import Media
 from tensorlake.types.base.parts import MemorySample, read_request
 from tensorlake.types.tiles import TiledSamples, TileHead, tile_map, tiled_sample
 from tensorlake.types.vision.codecs import (
@@ -83,7 +84,7 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 @dataclass(frozen=True, slots=True)
-class Image(TiledSamples):
+class Image(Media, TiledSamples):
     """Images, stored as ingested.
 
     >>> Image(codec="jpeg").describe(), Image("png", mode="L").shape, Image("tiff", "L16").dtype
@@ -145,11 +146,6 @@ class Image(TiledSamples):
         return CHANNELS[self.mode]
 
     @property
-    def layout(self) -> Layout:
-        """Samples as ingested."""
-        return "encoded"
-
-    @property
     def dtype(self) -> np.dtype:
         """Decoded pixels are uint8, or uint16 in a mode of 16 bits."""
         return np.dtype(f"uint{depth_of(self.mode)}")
@@ -158,16 +154,6 @@ class Image(TiledSamples):
     def shape(self) -> tuple[int | None, ...]:
         """Height, width, channels."""
         return (None, None, self._channels)
-
-    @property
-    def query_kind(self) -> QueryKind:
-        """Media: a query sees its shape and size."""
-        return "media"
-
-    @property
-    def is_media(self) -> bool:
-        """Pixels are decoded from stored samples."""
-        return True
 
     @property
     def keeps_files(self) -> bool:
