@@ -118,7 +118,7 @@ from tensorlake.types.unsupported import Unsupported
 from tensorlake.types.video.handle import VideoHandle
 from tensorlake.types.video.video import Video
 from tensorlake.types.vision.binary_mask import BinaryMask
-from tensorlake.types.vision.boxes import BBox, BBox3D
+from tensorlake.types.vision.boxes import BBox, BBox3D, BoxFormat, convert_boxes
 from tensorlake.types.vision.codecs import codec_of, too_many_pixels
 from tensorlake.types.vision.headers.encoded import parse_jpeg_header, parse_png_header
 from tensorlake.types.vision.headers.header import ImageHeader
@@ -160,6 +160,7 @@ __all__ = [
     "BBox3D",
     "BinaryMask",
     "Bool",
+    "BoxFormat",
     "Buffer",
     "Bytes",
     "ClassLabel",
@@ -237,6 +238,7 @@ __all__ = [
     "codec_of",
     "concat",
     "container_of",
+    "convert_boxes",
     "decode_rows",
     "decode_run_lengths",
     "describe_value",

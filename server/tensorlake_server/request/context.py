@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
-from fastapi import Depends, Path, Request
+from fastapi import Path, Request
+from pydantic import AfterValidator
 
 from tensorlake.storage import name_of_part
 from tensorlake_server.http.problems import Problem
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from tensorlake_server.settings.settings import Settings
 
 __all__ = [
-    "NAME_IN_PATH",
     "DatasetPath",
-    "OtherPath",
+    "NamePath",
     "TensorPath",
     "batch_streams_of",
     "hold_more",
@@ -37,9 +37,18 @@ __all__ = [
     "thumbnails_of",
 ]
 
-NAME_IN_PATH = (
-    "`~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows"
-)
+NamePath = Annotated[
+    str,
+    Path(
+        max_length=1024,
+        description="`~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and"
+        " `!` follows",
+    ),
+    AfterValidator(name_of_part),
+]
+"""A name that is one part of a path."""
+
+DatasetPath = TensorPath = NamePath
 
 
 def lake_of(request: Request) -> AllowedLake:
@@ -126,26 +135,3 @@ def hold_more(request: Request, nbytes: int) -> None:
 def note_change(request: Request, version: str) -> None:
     """Note what a request changed, for the audit log."""
     request.state.changed["version"] = version
-
-
-async def _dataset_name(  # async: FastAPI would call a plain function in a thread
-    name: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
-) -> str:
-    return name_of_part(name)
-
-
-async def _tensor_name(
-    tensor: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
-) -> str:
-    return name_of_part(tensor)
-
-
-async def _other_tensor_name(
-    other: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
-) -> str:
-    return name_of_part(other)
-
-
-DatasetPath = Annotated[str, Depends(_dataset_name)]
-TensorPath = Annotated[str, Depends(_tensor_name)]
-OtherPath = Annotated[str, Depends(_other_tensor_name)]

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request, Response
 
 from tensorlake.dataset import Disputed, list_disputed, merge_decided, session_of
 from tensorlake.errors import ConflictError, VersionNotFoundError
-from tensorlake.storage import name_of_part
 from tensorlake.versions import authored_by
 from tensorlake_server.bodies.cells import make_cells
 from tensorlake_server.bodies.json import BodyRoute
@@ -24,7 +23,7 @@ from tensorlake_server.messages.changes import (
     TagRequest,
 )
 from tensorlake_server.messages.messages import Ref
-from tensorlake_server.request.context import DatasetPath, lake_of, note_change
+from tensorlake_server.request.context import DatasetPath, NamePath, lake_of, note_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,9 +49,9 @@ def create_branch(request: Request, name: DatasetPath, asked: BranchRequest) -> 
 
 
 @router.delete("/{name}/branches/{branch}", status_code=204)
-def delete_branch(request: Request, name: DatasetPath, branch: str) -> Response:
+def delete_branch(request: Request, name: DatasetPath, branch: NamePath) -> Response:
     """End a branch; its name stays used."""
-    branch, lake = name_of_part(branch), lake_of(request)
+    lake = lake_of(request)
     with authored_by(lake.author):
         lake.begin(name, branch).dataset.delete_branch(branch)
     return Response(status_code=204)
@@ -69,9 +68,9 @@ def create_tag(request: Request, name: DatasetPath, asked: TagRequest) -> Ref:
 
 
 @router.delete("/{name}/tags/{tag}", status_code=204)
-def delete_tag(request: Request, name: DatasetPath, tag: str) -> Response:
+def delete_tag(request: Request, name: DatasetPath, tag: NamePath) -> Response:
     """Give up a tag; its name stays used."""
-    tag, lake = name_of_part(tag), lake_of(request)
+    lake = lake_of(request)
     lake.check_writable(name)
     dataset = lake.open(name)
     if tag not in dataset.tags:

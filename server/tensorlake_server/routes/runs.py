@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from tensorlake.dataset import rowset_of, runs_inside, steps_inside
 from tensorlake.errors import QueryLimitError, RowNotFoundError, TensorlakeError
-from tensorlake.storage import LruCache, name_of_part
+from tensorlake.storage import LruCache
 from tensorlake_server.auth.view_token import write_token
 from tensorlake_server.http.caching import cache_headers, etag_of, not_modified
 from tensorlake_server.messages.runs import (
@@ -32,7 +32,7 @@ from tensorlake_server.messages.runs import (
     RunStep,
     SeenSteps,
 )
-from tensorlake_server.request.context import NAME_IN_PATH, DatasetPath, lake_of, settings_of
+from tensorlake_server.request.context import DatasetPath, NamePath, lake_of, settings_of
 from tensorlake_server.request.deadline import run_query_for
 from tensorlake_server.stats.runs import curve_of, details_of, info_of, passes_of, scalars_at
 
@@ -53,20 +53,6 @@ KEPT_INFOS = 4096
 RunInfos = LruCache[tuple[str, str, str], RunInfo]
 
 
-async def _run_name(  # async: FastAPI would call a plain function in a thread
-    run: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
-) -> str:
-    return name_of_part(run)
-
-
-async def _metric_name(
-    metric: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
-) -> str:
-    return name_of_part(metric)
-
-
-RunPath = Annotated[str, Depends(_run_name)]
-MetricPath = Annotated[str, Depends(_metric_name)]
 Step = Annotated[int, Path(ge=0, lt=STEPS_STOP)]
 Version = Annotated[str | None, Query(description="whose rows are listed; main when left out")]
 
@@ -83,7 +69,7 @@ async def list_runs(
 
 
 @router.get("/{name}/runs/{run}", response_model=RunDetails)
-async def read_run(request: Request, name: DatasetPath, run: RunPath) -> Response:
+async def read_run(request: Request, name: DatasetPath, run: NamePath) -> Response:
     """Describe a run: its config, its metrics, its passes over the rows."""
 
     def work(limits: QueryLimits) -> Response:
@@ -97,8 +83,8 @@ async def read_run(request: Request, name: DatasetPath, run: RunPath) -> Respons
 async def read_metric(
     request: Request,
     name: DatasetPath,
-    run: RunPath,
-    metric: MetricPath,
+    run: NamePath,
+    metric: NamePath,
     start: Annotated[int, Query(ge=0, lt=STEPS_STOP)] = 0,
     stop: Annotated[int | None, Query(ge=0, lt=STEPS_STOP)] = None,
     points: Annotated[int, Query(ge=1, le=MOST_POINTS)] = 500,
@@ -124,7 +110,7 @@ async def read_metric(
 async def read_step(
     request: Request,
     name: DatasetPath,
-    run: RunPath,
+    run: NamePath,
     step: Step,
     version: Version = None,
     rank: Annotated[int | None, Query(ge=0, lt=2**31, description="all when left out")] = None,
@@ -160,7 +146,7 @@ async def read_step(
 async def read_seen(
     request: Request,
     name: DatasetPath,
-    run: RunPath,
+    run: NamePath,
     row: Annotated[int, Path(ge=0, lt=2**63, description="of the version")],
     version: Version = None,
 ) -> Response:

@@ -23,7 +23,7 @@ from tensorlake_server.bodies.columns import check_names
 from tensorlake_server.http.caching import cache_headers, etag_of, not_modified
 from tensorlake_server.messages.messages import Statistics
 from tensorlake_server.messages.pairs import PairStatistics
-from tensorlake_server.request.context import DatasetPath, OtherPath, TensorPath, lake_of
+from tensorlake_server.request.context import DatasetPath, NamePath, TensorPath, lake_of
 from tensorlake_server.request.deadline import run_query_for
 from tensorlake_server.stats.counting import CountedTensor
 from tensorlake_server.stats.pairs import count_pairs
@@ -58,7 +58,7 @@ async def read_pair_statistics(
     request: Request,
     name: DatasetPath,
     tensor: TensorPath,
-    other: OtherPath,
+    other: NamePath,
     version: Version = None,
     view: View = None,
 ) -> Response:

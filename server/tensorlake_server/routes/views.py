@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from tensorlake.dataset import rowset_of, saved_inside
-from tensorlake.storage import name_of_part, runtime
+from tensorlake.storage import runtime
 from tensorlake.versions import authored_by, list_views
 from tensorlake_server.auth.view_token import ViewQuery, write_token
 from tensorlake_server.bodies.json import BodyRoute
@@ -22,8 +22,8 @@ from tensorlake_server.messages.messages import (
     SaveViewRequest,
 )
 from tensorlake_server.request.context import (
-    NAME_IN_PATH,
     DatasetPath,
+    NamePath,
     lake_of,
     note_change,
     settings_of,
@@ -61,20 +61,19 @@ def save_view(request: Request, name: DatasetPath, asked: SaveViewRequest) -> Sa
 def open_saved(
     request: Request,
     name: DatasetPath,
-    view: Annotated[str, Path(max_length=1024, description=NAME_IN_PATH)],
+    view: NamePath,
     limit: Annotated[int, Query(ge=0, le=1000)] = 64,
 ) -> Response:
     """Open a saved view as a query's result."""
     lake = lake_of(request)
-    saved = name_of_part(view)
     with costed() as cost:
-        opened = saved_inside(lake.open(name), saved, settings_of(request).query_limits())
+        opened = saved_inside(lake.open(name), view, settings_of(request).query_limits())
     query = ViewQuery(
         dataset=name,
         version=opened.version,
         digest=rowset_of(opened).selection.snapshot.digest,
         tql=opened.tql or "",
-        saved=saved,
+        saved=view,
     )
     token = write_token(query, key=settings_of(request).signing_key)
     lake.keep_view(token, opened)

@@ -31,6 +31,7 @@ from tensorlake.types import (
     SampleType,
     SegmentMask,
     UniformColumn,
+    convert_boxes,
     unknown_class,
     untiled,
     untiled_column,
@@ -111,7 +112,8 @@ def _in_terms_of(
                 for row, one in enumerate(samples, row_start)
             ]
         case BBox(), BBox() if given.format != wanted.format:
-            return [None if one is None else _reformed(one, given, wanted) for one in samples]
+            formats = given.format, wanted.format
+            return [None if one is None else convert_boxes(one, *formats) for one in samples]
         case Keypoints(), Keypoints() if given.names and wanted.names:
             if set(given.names) != set(wanted.names):
                 raise InvalidInputError(
@@ -151,20 +153,6 @@ def _recoded(
     for code, other in codes.items():
         recoded[mask == code] = other
     return recoded
-
-
-def _reformed(boxes: Any, given: BBox, wanted: BBox) -> np.ndarray:
-    """Return boxes (n, 4) with the numbers of the other format."""
-    found = np.array(boxes, np.float64).reshape(-1, 4)
-    if given.format == "cxcywh":
-        found[:, :2] -= found[:, 2:] / 2
-    if given.format == "xyxy":
-        found[:, 2:] -= found[:, :2]
-    if wanted.format == "cxcywh":
-        found[:, :2] += found[:, 2:] / 2
-    if wanted.format == "xyxy":
-        found[:, 2:] += found[:, :2]
-    return found.astype(np.float32)
 
 
 def _named(value: Any, names: Any) -> Any:

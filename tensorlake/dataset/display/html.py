@@ -27,10 +27,10 @@ import numpy.typing as npt
 from tensorlake.dataset.core.formatting import describe_sample, describe_value
 from tensorlake.dataset.core.rowset import everything
 from tensorlake.dataset.display.repr import TENSORS_SHOWN, dataset_head, tensor_cells, view_head
-from tensorlake.dataset.display.thumbnails import corners, thumbnail
+from tensorlake.dataset.display.thumbnails import thumbnail
 from tensorlake.errors import TensorlakeError
 from tensorlake.quantities import human_nbytes
-from tensorlake.types import BBox, EncodedColumn, Image, RaggedColumn, SampleType
+from tensorlake.types import BBox, EncodedColumn, Image, RaggedColumn, SampleType, convert_boxes
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
@@ -197,7 +197,7 @@ class _Cells:
 
     def _boxes(
         self, image: str, types: Mapping[str, SampleType], physical: Int64Array
-    ) -> list[npt.NDArray[np.float32]] | None:
+    ) -> list[npt.NDArray[np.float64]] | None:
         """Return the boxes of an image, as ``xyxy``."""
         found: list[tuple[str, BBox]] = []
         for name, one in types.items():
@@ -208,12 +208,12 @@ class _Cells:
                     found.append((name, one))
         if not found:
             return None
-        drawn: list[list[npt.NDArray[np.float32]]] = [[] for _ in physical]
+        drawn: list[list[npt.NDArray[np.float64]]] = [[] for _ in physical]
         for name, one in found:
             column = self._reader.read(name, physical)
             assert isinstance(column, RaggedColumn), "the number of boxes varies by row"
             for at, boxes in enumerate(drawn):
-                boxes.append(corners(column.sample(at).reshape(-1, 4), one.format))
+                boxes.append(convert_boxes(column.sample(at), one.format, "xyxy"))
         return [np.concatenate(boxes) for boxes in drawn]
 
 
@@ -222,7 +222,7 @@ def _image(
     column: EncodedColumn,
     at: int,
     side: int,
-    boxes: npt.NDArray[np.float32] | None,
+    boxes: npt.NDArray[np.float64] | None,
 ) -> str:
     if column.valid is not None and not column.valid[at]:
         return escaped("NULL")

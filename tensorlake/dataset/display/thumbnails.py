@@ -17,7 +17,7 @@ import simplejpeg
 
 from tensorlake.types import Buffer, EncodedColumn, Image, RaggedColumn
 
-__all__ = ["PIXELS_MAX", "corners", "thumbnail"]
+__all__ = ["PIXELS_MAX", "thumbnail"]
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 
@@ -36,7 +36,7 @@ def thumbnail(
     shape: tuple[int, ...],
     *,
     side: int,
-    boxes: npt.NDArray[np.float32] | None = None,
+    boxes: npt.NDArray[np.float64] | None = None,
 ) -> str | None:
     """Make a thumbnail of at most ``side`` pixels each way; None for an image that is too large.
 
@@ -64,17 +64,6 @@ def thumbnail(
         colorspace="GRAY" if pixels.shape[2] == GREY else "RGB",
     )
     return "data:image/jpeg;base64," + base64.b64encode(encoded).decode("ascii")
-
-
-def corners(boxes: npt.NDArray[np.float32], written: str) -> npt.NDArray[np.float32]:
-    """Convert boxes of a format to ``xyxy``."""
-    first, second = boxes[:, :2], boxes[:, 2:]
-    if written == "xywh":
-        return np.concatenate((first, first + second), axis=1)
-    if written == "cxcywh":
-        half = second / np.float32(2)
-        return np.concatenate((first - half, first + half), axis=1).astype(np.float32)
-    return boxes
 
 
 def _decoded(kind: Image, sample: Buffer, shape: tuple[int, ...], side: int) -> npt.NDArray[Any]:
@@ -116,7 +105,7 @@ def _shrunk(pixels: Pixels, side: int) -> Pixels:
 
 
 def _with_boxes(
-    pixels: Pixels, boxes: npt.NDArray[np.float32], scale: tuple[float, float]
+    pixels: Pixels, boxes: npt.NDArray[np.float64], scale: tuple[float, float]
 ) -> Pixels:
     """Draw the outline of each box, two pixels wide."""
     drawn = np.repeat(pixels, 3, axis=2) if pixels.shape[2] == GREY else pixels.copy()

@@ -9,7 +9,7 @@ CenterCrop(height=224, width=224)
 from typing import TYPE_CHECKING, Any
 
 from tensorlake.errors import no_such_name
-from tensorlake.loader.decode.annotations import BOX_FORMATS, Kept, Mover, keep_items, mover_of
+from tensorlake.loader.decode.annotations import Kept, Mover, keep_items, mover_of
 from tensorlake.loader.decode.clips import ClipDecoder
 from tensorlake.loader.decode.colour import ColorJitter
 from tensorlake.loader.decode.geometry import (
@@ -65,7 +65,6 @@ from tensorlake.loader.decode.step import (
 from tensorlake.loader.decode.values import Cast, Normalize, ToFloat
 
 __all__ = [
-    "BOX_FORMATS",
     "WINDOW_BITS",
     "Area",
     "AudioChunk",

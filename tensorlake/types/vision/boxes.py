@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from tensorlake.errors import SchemaError, shown
 from tensorlake.types.base.base import SampleType, check_default
 from tensorlake.types.base.errors import is_one_of
 from tensorlake.types.base.mixins import FloatItems
 
-__all__ = ["BBox", "BBox3D", "BoxFormat", "BoxFormat3D"]
+__all__ = ["BBox", "BBox3D", "BoxFormat", "BoxFormat3D", "convert_boxes"]
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 _FORMATS = ("xyxy", "xywh", "cxcywh")
@@ -96,3 +99,34 @@ class BBox3D(FloatItems, SampleType):
     def describe(self) -> str:
         """Show the format: ``BBox3D(xyzlwhr, of=points)``."""
         return f"BBox3D({self.format}{f', of={self.of}' if self.of else ''})"
+
+
+def convert_boxes(boxes: ArrayLike, given: BoxFormat, wanted: BoxFormat) -> NDArray[np.float64]:
+    """Convert boxes of one format to another.
+
+    Corner and size are between all formats, so that a size which both have stays as it is.
+
+    >>> convert_boxes([[10, 20, 4, 2]], "cxcywh", "xyxy")
+    array([[ 8., 19., 12., 21.]])
+
+    Args:
+        boxes: Numbers of shape (boxes, 4), or as many in any shape.
+        given: Their format.
+        wanted: The format of the result.
+
+    Returns:
+        A new array, float64 of shape (boxes, 4).
+    """
+    found = np.array(boxes, np.float64).reshape(-1, 4)
+    if given == wanted:
+        return found
+    first, second = found[:, :2], found[:, 2:]
+    if given == "xyxy":
+        second -= first
+    if given == "cxcywh":
+        first -= second / 2
+    if wanted == "xyxy":
+        second += first
+    if wanted == "cxcywh":
+        first += second / 2
+    return found

@@ -46,6 +46,7 @@ from tensorlake.types import (
     Polygon,
     SampleType,
     Text,
+    convert_boxes,
     untiled,
 )
 
@@ -278,12 +279,4 @@ def _short(number: Any) -> float:
 
 def _xywh(boxes: Any, sample_type: SampleType) -> np.ndarray:
     assert isinstance(sample_type, BBox), "it was chosen for that"
-    given = np.zeros((0, 4)) if boxes is None else np.asarray(boxes, dtype=np.float64)
-    first, second = given[:, :2], given[:, 2:]
-    match sample_type.format:
-        case "xyxy":
-            return np.concatenate((first, second - first), axis=1)
-        case "cxcywh":
-            return np.concatenate((first - second / 2, second), axis=1)
-        case _:
-            return given
+    return convert_boxes([] if boxes is None else boxes, sample_type.format, "xywh")

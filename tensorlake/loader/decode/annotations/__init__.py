@@ -1,13 +1,12 @@
 """Annotations of an image, moved as geometric steps move its pixels."""
 
-from tensorlake.loader.decode.annotations.boxes import BOX_FORMATS, move_boxes
+from tensorlake.loader.decode.annotations.boxes import move_boxes
 from tensorlake.loader.decode.annotations.keypoints import move_keypoints, sides_swapped
 from tensorlake.loader.decode.annotations.masks import move_masks
 from tensorlake.loader.decode.annotations.mover import Kept, Mover, keep_items, mover_of
 from tensorlake.loader.decode.annotations.polygons import move_polygons
 
 __all__ = [
-    "BOX_FORMATS",
     "Kept",
     "Mover",
     "keep_items",
