@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from tensorlake.dataset.runs.places import Runs
     from tensorlake.dataset.runs.run import Run
     from tensorlake.dataset.transform.windows import WindowForm
-    from tensorlake.loader import Form, Framework, Loader, LoaderDataset, Packing
+    from tensorlake.loader import (
+        ComposedMix,
+        Form,
+        Framework,
+        Loader,
+        LoaderDataset,
+        Packing,
+    )
 
 __all__ = ["Packed", "Windows", "jax", "loader", "run", "runs", "tensorflow", "torch"]
 
@@ -193,6 +200,13 @@ class Packed:
         from tensorlake.dataset.transform.pack import packed_arguments
 
         return self.documents.__loader__(framework, *packed_arguments(arguments, self.packing))
+
+    def __mixed_rows__(self) -> ComposedMix | None:
+        """Return the documents of a mix, packed, for ``advance(mix=…)``; None: of a dataset."""
+        from tensorlake.loader import ComposedMix
+
+        make = getattr(self.documents, "__mixed_rows__", None)
+        return None if make is None else ComposedMix(make(), self.packing)
 
 
 class HasRowset(HasForms, Protocol):

@@ -117,3 +117,93 @@ def test_a_run_of_a_mix_replays_what_it_read_before_and_after(lakes, tmp_path):
 
     again = tl.runs(tmp_path / "runs")["r"].of(_mix(web, code))
     assert [again.batch(step)["x"].tolist() for step in range(len(seen))] == seen
+
+
+@pytest.fixture
+def corpora(tmp_path):
+    """Documents of 1 to 9 tokens, which tell the source and the document."""
+    made = []
+    for number, name in enumerate(("web", "code", "wiki")):
+        ds = tl.create(
+            tmp_path / f"{name}.tl", {"tokens": tl.Array("uint16", (None,)), "x": "int64"}
+        )
+        lengths = np.random.default_rng(number).integers(1, 10, COUNT)
+        tokens = [np.full(n, 1000 * number + x) for x, n in enumerate(lengths.tolist())]
+        ds.extend({"tokens": tokens, "x": np.arange(COUNT)})
+        ds.commit("forty")
+        made.append(ds)
+    return made
+
+
+def _packed(*corpora, length=8, split=True):
+    sources = {f"s{number}": (ds, 0.5) for number, ds in enumerate(corpora)}
+    return tl.mix(sources, by="tokens", stop="all").pack("tokens", length, split=split)
+
+
+def _tokens(batches):
+    return [batch["tokens"].tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_a_packed_mix_gets_another_source_and_its_state_goes_on(corpora, split):
+    web, code, wiki = corpora
+    loader = _packed(web, code, split=split).loader(batch_size=4, shuffle=True, seed=1)
+    passed = iter(loader)
+    given = _tokens(next(passed) for _ in range(3))
+    passed.close()
+
+    web.delete(web["x"] < 10)
+    web.commit("fewer")
+    loader.advance(mix=_packed(web, code, wiki, split=split), where="x != 39")
+    state = json.loads(json.dumps(loader.state_dict()))
+    rest = _tokens(loader)
+
+    again = _packed(web, code, wiki, split=split).loader(batch_size=4, shuffle=True)
+    again.load_state_dict(state)
+    assert _tokens(again) == rest
+    again.load_state_dict(state)
+    again.advance(where="x != 39")  # as it is: each source continues, in another mixture
+    assert sorted(np.concatenate(_tokens(again)).tolist()) == sorted(np.concatenate(rest).tolist())
+    first = set(np.ravel(given).tolist())
+    late = set(np.concatenate([np.ravel(batch) for batch in rest]).tolist()) - {0}
+    assert not late & {*range(10), 39, 1039, 2039} - first
+    wanted = {1000 * number + x for number in range(3) for x in range(39)} - set(range(10))
+    assert first | late >= wanted
+
+
+def test_a_packed_mix_continues_with_one_that_is_packed_alike(corpora):
+    web, code, wiki = corpora
+    loader = _packed(web, code).loader(batch_size=4, shuffle=True, seed=1)
+    next(iter(loader))
+
+    plain = tl.mix({"s0": (web, 1.0)}, by="tokens", stop="all")
+    others = _packed(web, code, length=9), _packed(web, code, split=False), plain
+    for other in others:
+        with pytest.raises(tl.InvalidInputError, match="give another mix in the same form"):
+            loader.advance(mix=other)
+    with pytest.raises(tl.InvalidInputError, match="mix is another mix"):
+        loader.advance(mix=web.pack("tokens", 8))
+    with pytest.raises(tl.InvalidInputError, match="give another mix in the same form"):
+        plain.loader(batch_size=4).advance(mix=_packed(web, code))
+    with pytest.raises(tl.InvalidInputError, match="source 's0' of the new mix has other rows"):
+        loader.advance(mix=_packed(wiki, code))
+
+
+def test_a_run_of_a_packed_mix_replays_what_it_read_before_and_after(corpora, tmp_path):
+    web, code, _ = corpora
+    seen = []
+    with tl.run(tmp_path / "runs", "r") as run:
+        loader = run.loader(_packed(web, code), batch_size=4, shuffle=True, seed=1)
+        for wanted in (2, 3):
+            passed = iter(loader)
+            for _ in range(wanted):
+                seen.extend(_tokens([next(passed)]))
+                run.log(loss=1.0)
+            passed.close()
+            loader.advance(where="x % 5 != 3")
+        for batch in loader:
+            seen.extend(_tokens([batch]))
+            run.log(loss=1.0)
+
+    again = tl.runs(tmp_path / "runs")["r"].of(_packed(web, code))
+    assert [again.batch(step)["tokens"].tolist() for step in range(len(seen))] == seen

@@ -190,9 +190,7 @@ def test_boxes_of_a_volume_come_once_and_those_of_a_resized_one_where_they_are_n
 
 
 def test_orders_of_units_without_a_rest_are_refused(corpus, episodes):
-    mixed = tl.mix({"a": (corpus, 1.0), "b": (corpus, 1.0)}, by="tokens").pack("tokens", 4)
     loaders = {
-        "reads a mix of packed rows": mixed.loader(batch_size=1),
         "rows that weights= draws may come again": corpus.pack("tokens", 4).loader(
             batch_size=1, weights="x"
         ),

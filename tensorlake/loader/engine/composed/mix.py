@@ -14,16 +14,22 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader.engine.composed.parts import Parts
-from tensorlake.loader.engine.composed.rows import ComposedPlan, ComposedSelection, inner_digest
+from tensorlake.loader.engine.composed.rows import (
+    ComposedPlan,
+    ComposedRows,
+    ComposedSelection,
+    inner_digest,
+)
 from tensorlake.loader.engine.composed.whole_sequences import WholeSequences
 from tensorlake.loader.plan.mix_order import MixOrder, SourceOrder
 from tensorlake.loader.plan.order import Order
+from tensorlake.loader.plan.passes import check_after_splice
 from tensorlake.loader.sources.mix import MixNode, MixRows, MixSource, source_seed
 from tensorlake.loader.sources.rows import SelectedRows
 
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.plan.state import LoaderState, Place
     from tensorlake.loader.plan.virtual_columns import VirtualColumn
     from tensorlake.loader.sources.mix import MixPlan
+    from tensorlake.loader.sources.mix.plan import SplicedMixPlan
 
 __all__ = ["ComposedMix"]
 
@@ -77,6 +84,7 @@ class ComposedMix:
     by_sequences: bool = False
     source: None = None
     server: None = None
+    _composed: dict[str, ComposedRows] = field(default_factory=dict[str, ComposedRows])
 
     @property
     def selection(self) -> Selection:
@@ -107,7 +115,29 @@ class ComposedMix:
     @cached_property
     def units(self) -> tuple[TokenSequences, ...]:
         """The sequences of each source."""
-        return tuple(self.form.units(_rows_of(one)) for one in self.documents.sources)
+        found = [self.units_of(_rows_of(one)).units for one in self.documents.sources]
+        return cast("tuple[TokenSequences, ...]", tuple(found))
+
+    def units_of(self, rows: SelectedRows) -> ComposedRows:
+        """Return the sequences of the rows of a source, whose lengths are read once."""
+        digest = rows.selection.digest
+        if digest not in self._composed:
+            self._composed[digest] = ComposedRows(rows, self.form)
+        return self._composed[digest]
+
+    def of(self, documents: MixRows) -> ComposedMix:
+        """Return the same sequences of other documents."""
+        return replace(self, documents=documents)
+
+    def weighed(self, weights: tuple[float, ...]) -> ComposedMix:
+        """Return the same sequences by the weights that a state recorded, if an older one did."""
+        older = replace(self, by_sequences=True)
+        return older if weights == older.sequences.weights else self
+
+    def spliced(self, plan: SplicedMixPlan) -> ComposedPlan:
+        """Return the plan of sequences, whose sources are those of a plan of places."""
+        rows = self.documents.selection.num_rows
+        return ComposedPlan(rows, SplicedSequences(plan), self.form)
 
     @cached_property
     def sequences(self) -> MixRows:
@@ -239,6 +269,26 @@ class MixedEpoch:
         return made
 
 
+@dataclass(frozen=True, eq=False)
+class SplicedSequences:
+    """The sequences of an epoch of a mix from a splice on (``EpochUnits``)."""
+
+    mixed: SplicedMixPlan
+
+    def find(self, places: Int64Array) -> tuple[Int64Array, Parts]:
+        """Return the documents that some sequences need, and their parts."""
+        if len(places):
+            check_after_splice(places, self.mixed.first_place, self.mixed.num_rows)
+        source, given = self.mixed.assigned(places)
+        found: list[tuple[Int64Array, tuple[Int64Array, Parts]]] = []
+        for number in np.unique(source).tolist():
+            own, start = np.flatnonzero(source == number), self.mixed.starts[number]
+            for which, one, inside in self.mixed.tails[number].passes(given[own]):
+                rows, parts = one.find(inside)
+                found.append((own[which], (rows + start, parts)))
+        return Parts.together(found, source)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Repin:
     """Opens another version of a source, counted in sequences."""
@@ -259,7 +309,7 @@ def _mean_of(source: MixSource) -> float:
 
 
 def _rows_of(source: MixSource) -> SelectedRows:
-    return SelectedRows(source.selection, source.reader)
+    return SelectedRows(source.selection, source.reader, edits=source.edits)
 
 
 def _pairs(moved: MixRows, documents: MixRows) -> Any:

@@ -1,35 +1,135 @@
-"""The mix and the rows of its sources that ``loader.advance()`` asks for."""
+"""The mix and the rows of its sources that ``loader.advance()`` asks for.
+
+A place of a mix is a row, or a unit made of rows of one source (``UnitMix``): then *documents* are
+the mix of the rows, and *places* the mix in which each source has its units.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Protocol, Self, TypeAlias, TypeGuard, cast
 
 from tensorlake.errors import InvalidInputError, did_you_mean, shown
+from tensorlake.loader.plan.plan import Plan
 from tensorlake.loader.plan.splice import Edit
 from tensorlake.loader.sources.arrangement.items import edits_of
-from tensorlake.loader.sources.arrangement.splice import edited
+from tensorlake.loader.sources.arrangement.splice import UnitRows, edited
 from tensorlake.loader.sources.mix import MixRows, MixSource
 from tensorlake.loader.sources.mix.checks import check_columns
+from tensorlake.loader.sources.mix.plan import SplicedMixPlan
+from tensorlake.loader.sources.rows import OrderedRows, SelectedRows
 
-__all__ = ["edited_mix", "edits_asked", "given_mix"]
+__all__ = [
+    "AnyMix",
+    "UnitMix",
+    "documents_of",
+    "edited_mix",
+    "edits_asked",
+    "given_mix",
+    "has_mixed_units",
+    "is_mix",
+    "places_of",
+]
 
 
-def given_mix(rows: MixRows, mix: Any) -> MixRows:
-    """Return the mix that a loader continues with: another one, if it is given."""
+class UnitMix(OrderedRows, Protocol):
+    """A mix whose places are units of its sources: packed sequences."""
+
+    @property
+    def documents(self) -> MixRows:
+        """The mix of rows."""
+        ...
+
+    @property
+    def sequences(self) -> MixRows:
+        """The mix of units."""
+        ...
+
+    @property
+    def form(self) -> Any:
+        """How rows become units."""
+        ...
+
+    def of(self, documents: MixRows) -> Self:
+        """Return the same units of other rows."""
+        ...
+
+    def units_of(self, rows: SelectedRows) -> UnitRows:
+        """Return the units of the rows of a source."""
+        ...
+
+    def weighed(self, weights: tuple[float, ...]) -> Self:
+        """Return the same units by the weights that a state recorded, if an older version did."""
+        ...
+
+    def spliced(self, plan: SplicedMixPlan) -> Plan:
+        """Return the plan of units, whose sources are those of a plan of places."""
+        ...
+
+
+AnyMix: TypeAlias = MixRows | UnitMix
+
+
+def has_mixed_units(rows: Any) -> TypeGuard[UnitMix]:
+    """Whether places are units of a mix; not by a check of the protocol, which would find them."""
+    return hasattr(type(rows), "sequences") and hasattr(type(rows), "units_of")
+
+
+def is_mix(rows: Any) -> TypeGuard[AnyMix]:
+    """Whether rows are of a mix."""
+    return isinstance(rows, MixRows) or has_mixed_units(rows)
+
+
+def documents_of(mix: AnyMix) -> MixRows:
+    """Return the mix of rows, of which places are made."""
+    return mix if isinstance(mix, MixRows) else mix.documents
+
+
+def places_of(mix: AnyMix) -> MixRows:
+    """Return the mix of places."""
+    return mix if isinstance(mix, MixRows) else mix.sequences
+
+
+def given_mix(rows: AnyMix, mix: Any) -> AnyMix:
+    """Return the mix that a loader continues with: another one, if it is given.
+
+    Raises:
+        InvalidInputError: It is not a mix, or is not packed as the loader's.
+    """
     if mix is None:
         return rows
     make = getattr(mix, "__mixed_rows__", None)
-    if make is None:
+    made = None if make is None else cast("AnyMix | None", make())
+    if made is None:
         raise InvalidInputError(
             f"advance(): mix is another mix, tl.mix(…), got {shown(mix)}",
             argument="mix",
             actual=mix,
         )
-    made = cast("MixRows", make())
-    check_columns(made.sources, [name for name in rows.selection.columns if name[:1] != "_"])
-    return replace(made, limit=rows.limit)
+    own, names = documents_of(made), list(rows.selection.columns)
+    if isinstance(rows, MixRows) != isinstance(made, MixRows) or _form(rows) != _form(made):
+        raise InvalidInputError(
+            f"advance(): the loader reads {_form(rows)}, and mix is of {_form(made)}"
+            "\ngive another mix in the same form: tl.mix(…), or tl.mix(…).pack(…) with the same"
+            " arguments",
+            argument="mix",
+            expected=_form(rows),
+            actual=_form(made),
+        )
+    if not isinstance(rows, MixRows):
+        names = sorted(rows.form.joins)
+    check_columns(own.sources, [name for name in names if name[:1] != "_"])
+    own = replace(own, limit=documents_of(rows).limit)
+    return own if isinstance(rows, MixRows) else rows.of(own)
+
+
+def _form(mix: AnyMix) -> str:
+    """Describe what decides the content of a place."""
+    if isinstance(mix, MixRows):
+        return "rows"
+    mask = sorted(mix.form.joins - {mix.form.tokens})
+    return mix.form.suffix[1:] + "".join(f" mask={name}" for name in mask)
 
 
 def edits_asked(

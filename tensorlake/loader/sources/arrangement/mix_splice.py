@@ -5,7 +5,8 @@
 
 A source that stays under its name gives each of its rows once before any of them again; one that is
 added begins with its first pass. States record the pass of each source and its place there, so that
-neither the earlier weights nor sources that were taken away are needed again.
+neither the earlier weights nor sources that were taken away are needed again. Of packed rows, a
+place of a source is a sequence, and its pass is spliced as that of packed rows alone.
 """
 
 from __future__ import annotations
@@ -27,21 +28,33 @@ from tensorlake.loader.plan.mix_order import (
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.passes import Tail
 from tensorlake.loader.plan.plan import Plan
+from tensorlake.loader.plan.selection import Reader
 from tensorlake.loader.plan.shuffle import derive_words
 from tensorlake.loader.plan.splice import Cut, Edit, SplicedOrder
 from tensorlake.loader.plan.state import LoaderState, Place, check_state
 from tensorlake.loader.plan.virtual_columns import VirtualColumn
 from tensorlake.loader.sources.arrangement.items import edits_of
-from tensorlake.loader.sources.arrangement.mix_edits import edited_mix, edits_asked, given_mix
+from tensorlake.loader.sources.arrangement.mix_edits import (
+    AnyMix,
+    documents_of,
+    edited_mix,
+    edits_asked,
+    given_mix,
+    has_mixed_units,
+    is_mix,
+    places_of,
+)
 from tensorlake.loader.sources.arrangement.splice import (
     CUTS_NBYTES_MAX,
+    GivenRows,
     SplicedRows,
     advanced_rows,
     check_digest,
     edited,
+    items_of,
     returned_rows,
 )
-from tensorlake.loader.sources.mix import MixReader, MixRows, MixSelection, MixSource, source_seed
+from tensorlake.loader.sources.mix import MixRows, MixSource, source_seed
 from tensorlake.loader.sources.mix.plan import MixPlan, SplicedMixPlan
 from tensorlake.loader.sources.mix.shares import ENDLESS
 from tensorlake.loader.sources.rows import OrderedRows, SelectedRows, refuse_staged
@@ -65,9 +78,9 @@ class SplicedMixRows:
         place: The loader's place: in other epochs there are no cuts.
     """
 
-    given: MixRows
-    rows: MixRows
-    before: tuple[tuple[SelectedRows, ...], ...]
+    given: AnyMix
+    rows: AnyMix
+    before: tuple[tuple[GivenRows, ...], ...]
     order: SplicedMixOrder
     seed: int
     place: Place
@@ -76,12 +89,12 @@ class SplicedMixRows:
     _plans: dict[int, SplicedMixPlan] = field(default_factory=dict[int, SplicedMixPlan])
 
     @property
-    def selection(self) -> MixSelection:
+    def selection(self) -> Any:
         """The rows of all sources now, end to end."""
         return self.rows.selection
 
     @property
-    def reader(self) -> MixReader:
+    def reader(self) -> Reader:
         """Reader of chunks of all sources."""
         return self.rows.reader
 
@@ -93,7 +106,12 @@ class SplicedMixRows:
     @property
     def sources(self) -> tuple[MixSource, ...]:
         """The sources now."""
-        return self.rows.sources
+        return documents_of(self.rows).sources
+
+    @property
+    def form(self) -> Any:
+        """How rows become units; None: they are not made into units."""
+        return getattr(self.rows, "form", None)
 
     @property
     def is_endless(self) -> bool:
@@ -122,23 +140,30 @@ class SplicedMixRows:
         here = self.order.at(epoch)
         if not here.place:
             return self.rows.plan(here.base, seed=seed, epoch=epoch)
+        plan = self.spliced(seed)
+        return self.rows.spliced(plan) if has_mixed_units(self.rows) else plan
+
+    def spliced(self, seed: int) -> SplicedMixPlan:
+        """Return the plan of places of the spliced epoch, which is found once."""
         if seed not in self._plans:
-            self._plans[seed] = self._spliced(here, seed)
+            self._plans[seed] = self._spliced(seed)
         return self._plans[seed]
 
-    def _spliced(self, order: SplicedMixOrder, seed: int) -> SplicedMixPlan:
+    def _spliced(self, seed: int) -> SplicedMixPlan:
+        order, places, documents = self.order, places_of(self.rows), documents_of(self.rows)
+        key = seed, order.version
         tails = tuple(
-            _tail(source, rows, before, one, (seed, order.version))
-            for source, rows, before, one in zip(
-                self.given.sources, self.sources, self.before, order.sources, strict=True
+            _tail(self.rows, source, before, one, key)
+            for source, before, one in zip(
+                documents_of(self.given).sources, self.before, order.sources, strict=True
             )
         )
-        starts = tuple(self.selection.starts[:-1])
-        end = ENDLESS if self.rows.stop == "never" else order.num_rows
+        starts = tuple(documents.selection.starts[:-1])
+        end = ENDLESS if documents.stop == "never" else order.num_rows
         named: Any = {"seed": seed, "epoch": order.epoch, "version": order.version}
         keys = derive_words(2, purpose="splice", stream=order.number, **named)
-        units = self.rows.units
-        return SplicedMixPlan(tails, starts, units, order.place, order.num_rows, end, keys)
+        units, where = places.units, (order.place, order.num_rows)
+        return SplicedMixPlan(tails, starts, units, *where, end, keys)
 
     def recorded(self, order: AnyOrder, place: Place) -> AnyOrder:
         """Return the order as it is at a place."""
@@ -154,7 +179,7 @@ class SplicedMixRows:
         )
         return f"{described}; spliced at place {place:,} of this epoch" if place else described
 
-    def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> MixRows:
+    def returned_to(self, state: LoaderState, *, seed: int | None, shuffle: Shuffle) -> OrderedRows:
         """Return to a state of the mix that the loader was made of."""
         return self.given.returned_to(state, seed=seed, shuffle=shuffle)
 
@@ -164,7 +189,7 @@ SPLICED = SplicedRows, SplicedMixRows
 
 
 def _advanced_mix(
-    rows: MixRows | SplicedMixRows,
+    rows: AnyMix | SplicedMixRows,
     asked: Mapping[str, Any],
     arguments: LoaderArguments,
     order: AnyOrder,
@@ -187,7 +212,7 @@ def _advanced_mix(
     now = rows.rows if isinstance(rows, SplicedMixRows) else rows
     given = given_mix(rows.given if isinstance(rows, SplicedMixRows) else rows, asked["mix"])
     for one in (now, given):
-        if one.varies:
+        if documents_of(one).varies:
             raise InvalidInputError(
                 "advance(): a mix with stages, or with weights that are functions of the place,"
                 " is not spliced\ngive the later weights as stages: tl.mix(…, stages=[(place,"
@@ -196,9 +221,10 @@ def _advanced_mix(
             )
     refuse_staged(now.selection.snapshot)
     earlier = _Earlier(rows, now, order, seed, place)
-    new = edits_asked(given, earlier.edits, asked)
-    mixed = edited_mix(given, new)
-    base = _chosen(mixed, arguments, order)
+    new = edits_asked(documents_of(given), earlier.edits, asked)
+    own = edited_mix(documents_of(given), new)
+    mixed = own if isinstance(given, MixRows) else given.of(own)
+    base, places = _chosen(mixed, arguments, order), places_of(mixed)
     if not place.position:
         sources = tuple(
             SplicedSource(0, 0, number, 0, SplicedOrder(one.order, new[one.name]))
@@ -207,18 +233,20 @@ def _advanced_mix(
         begun = SplicedMixOrder(base, sources)
         return SplicedMixRows(given, mixed, ((),) * len(new), begun, seed, place)
     free = 1 + max(earlier.streams.values())
-    pairs: list[tuple[SplicedSource, tuple[SelectedRows, ...]]] = []
-    for at, (source, own) in enumerate(zip(mixed.sources, base.sources, strict=True)):
-        wanted = SplicedOrder(own.order, new[source.name])
+    pairs: list[tuple[SplicedSource, tuple[GivenRows, ...]]] = []
+    given_sources = documents_of(given).sources
+    for at, (source, chosen) in enumerate(zip(places.sources, base.sources, strict=True)):
+        wanted = SplicedOrder(chosen.order, new[source.name])
         if source.name in earlier.streams:
-            pairs.append(earlier.spliced(given.sources[at], source, wanted))
+            digest = own.sources[at].selection.digest
+            pairs.append(earlier.spliced(mixed, given_sources[at], digest, wanted))
         else:
             pairs.append((SplicedSource(0, 0, free, source.selection.num_rows, wanted), ()))
             free += 1
     left = [one.left for one, _ in pairs]
-    num_rows = ENDLESS if mixed.stop == "never" else place.position + mixed.end_of(left)
-    if mixed.limit is not None:
-        num_rows = min(num_rows, mixed.limit)
+    num_rows = ENDLESS if own.stop == "never" else place.position + places.end_of(left)
+    if own.limit is not None:
+        num_rows = min(num_rows, own.limit)
     where = place.epoch, place.position, num_rows, earlier.count
     made = SplicedMixOrder(base, tuple(one for one, _ in pairs), *where)
     if len(json.dumps(made.to_json())) > CUTS_NBYTES_MAX * (1 + len(pairs)):
@@ -234,8 +262,8 @@ def _advanced_mix(
 class _Earlier:
     """A mix before a splice: the pass of each source, and its place there."""
 
-    rows: MixRows | SplicedMixRows
-    now: MixRows
+    rows: AnyMix | SplicedMixRows
+    now: AnyMix
     order: AnyOrder
     seed: int
     place: Place
@@ -243,7 +271,7 @@ class _Earlier:
     @cached_property
     def names(self) -> list[str]:
         """Names of the sources."""
-        return [source.name for source in self.now.sources]
+        return [source.name for source in documents_of(self.now).sources]
 
     @cached_property
     def sources(self) -> tuple[SplicedSource, ...]:
@@ -265,7 +293,8 @@ class _Earlier:
             return {
                 name: one.order.edit for name, one in zip(self.names, self.sources, strict=True)
             }
-        return {one.name: Edit(one.selection.snapshot.version) for one in self.now.sources}
+        sources = documents_of(self.now).sources
+        return {one.name: Edit(one.selection.snapshot.version) for one in sources}
 
     @cached_property
     def streams(self) -> dict[str, int]:
@@ -275,10 +304,13 @@ class _Earlier:
 
     @cached_property
     def plan(self) -> MixPlan | SplicedMixPlan:
-        """The order of the epoch so far."""
-        plan = self.rows.plan(self.order, seed=self.seed, epoch=self.place.epoch)
-        assert isinstance(plan, MixPlan | SplicedMixPlan), "of a mix"
-        return plan
+        """The order of the epoch so far, of places."""
+        order, epoch = self.order, self.place.epoch
+        if isinstance(self.rows, SplicedMixRows):
+            if self.count:
+                return self.rows.spliced(self.seed)
+            order = self.rows.order.base
+        return places_of(self.now).plan(order, seed=self.seed, epoch=epoch)
 
     @cached_property
     def taken(self) -> tuple[int, ...]:
@@ -286,28 +318,30 @@ class _Earlier:
         return self.plan.taken_at(self.place.position)
 
     def spliced(
-        self, given: MixSource, source: MixSource, order: SplicedOrder
-    ) -> tuple[SplicedSource, tuple[SelectedRows, ...]]:
+        self, mixed: AnyMix, given: MixSource, digest: str, order: SplicedOrder
+    ) -> tuple[SplicedSource, tuple[GivenRows, ...]]:
         """Splice the pass of a source; return also the rows before each of its cuts.
 
         Args:
+            mixed: The mix from here on.
             given: The source as it was given.
-            source: Its rows now.
+            digest: The digest of its rows now.
             order: The order of later passes.
 
         Raises:
             InvalidInputError: Another mix has other rows under its name.
         """
-        number = self.names.index(source.name)
-        was, edit = self.now.sources[number], self.edits[source.name]
+        number = self.names.index(given.name)
+        was, edit = documents_of(self.now).sources[number], self.edits[given.name]
+        count_before = places_of(self.now).sources[number].selection.num_rows
         base = self.order.base if isinstance(self.order, SplicedMixOrder) else self.order
         assert isinstance(base, MixOrder), "of a mix"
         old_order = base.sources[number].order
         plan, count = self.plan, self.taken[number]
         cuts: tuple[Cut, ...] = ()
-        before: tuple[SelectedRows, ...] = ()
+        before: tuple[GivenRows, ...] = ()
         if isinstance(plan, MixPlan):
-            left = was.selection.num_rows - count + plan.taken_at(0)[number]
+            left = count_before - count + plan.taken_at(0)[number]
             tail, count = plan.tail_of(number, count), 0
         else:
             assert isinstance(self.rows, SplicedMixRows), "spliced before"
@@ -319,30 +353,30 @@ class _Earlier:
         old = edits_of(given).rows(edit)
         if old.selection.digest != was.selection.digest:
             raise InvalidInputError(
-                f"advance(): source {source.name!r} of the new mix has other rows of"
+                f"advance(): source {given.name!r} of the new mix has other rows of"
                 f" {was.selection.snapshot.version} than the one before, so its rest is unknown"
                 "\ngive it another name, or change it by where=",
                 argument="mix",
-                actual=source.name,
+                actual=given.name,
             )
-        is_same = was.selection.digest == source.selection.digest and old_order == order.base
+        is_same = was.selection.digest == digest and old_order == order.base
         if inside and not is_same:
             named = edit, was.selection.digest, old_order
             cuts = (*cuts, Cut(inside, under_way.num_rows, *named))
-            before = (*before, old)
-        stream = self.streams[source.name]
+            before = (*before, _given_rows(mixed, old))
+        stream = self.streams[given.name]
         one = SplicedSource(passed, inside, stream, 0, replace(order, epoch=passed, cuts=cuts))
         key = self.seed, order.version
-        after = _tail(given, source, before, one, key).plan
+        after = _tail(mixed, given, before, one, key).plan
         return replace(one, left=max(0, left + after.num_rows - under_way.num_rows)), before
 
 
 def _returned_mix(
-    rows: MixRows | SplicedMixRows,
+    rows: AnyMix | SplicedMixRows,
     state: LoaderState,
     arguments: LoaderArguments,
     place: Place,
-) -> MixRows | SplicedMixRows:
+) -> OrderedRows:
     """Return the rows of a state of a mix, which may be spliced.
 
     Raises:
@@ -352,7 +386,7 @@ def _returned_mix(
     if not isinstance(order, SplicedMixOrder):
         return given.returned_to(state, seed=arguments.seed, shuffle=arguments.shuffle)
     refuse_staged(given.selection.snapshot)
-    names = [source.name for source in given.sources]
+    names = [source.name for source in documents_of(given).sources]
     if order.base.names_digest != names_digest(names):
         known = [one.name for one in order.base.sources]
         raise StateMismatchError(
@@ -363,19 +397,20 @@ def _returned_mix(
             actual=names,
         )
     edits = {name: one.order.edit for name, one in zip(names, order.sources, strict=True)}
-    mixed, befores = edited_mix(given, edits), list[tuple[SelectedRows, ...]]()
-    for source, one in zip(given.sources, order.sources, strict=True):
+    own, befores = edited_mix(documents_of(given), edits), list[tuple[GivenRows, ...]]()
+    mixed = own if isinstance(given, MixRows) else given.of(own).weighed(order.base.span.weights)
+    for source, one in zip(documents_of(given).sources, order.sources, strict=True):
         before = tuple(edits_of(source).rows(cut.edit) for cut in one.order.cuts)
         for cut, old in zip(one.order.cuts, before, strict=True):
             check_digest(cut.edit, cut.selection, old.selection.digest)
-        befores.append(before)
+        befores.append(tuple(_given_rows(mixed, old) for old in before))
     spliced = SplicedMixRows(given, mixed, tuple(befores), order, state.seed, place)
-    weights = order.base.span.weights, mixed.weights
+    weights = order.base.span.weights, places_of(mixed).weights
     check_state(
         state,
         version=mixed.selection.snapshot.version,
         selection=mixed.selection.digest,
-        num_rows=None if mixed.is_endless else spliced.places_of(state.epoch),
+        num_rows=None if own.is_endless else spliced.places_of(state.epoch),
         seed=arguments.seed,
         shuffle=arguments.shuffle,
         others={} if weights[0] == weights[1] else {"weights": weights},
@@ -383,33 +418,34 @@ def _returned_mix(
     return spliced
 
 
-def _chosen(mixed: MixRows, arguments: LoaderArguments, order: AnyOrder) -> MixOrder:
+def _chosen(mixed: AnyMix, arguments: LoaderArguments, order: AnyOrder) -> MixOrder:
     """Return the order of a mix, of the version of the plan by which the epoch began."""
     tensors = tuple(mixed.selection.columns)
     base = mixed.choose(arguments.shuffle, tensors, prefetch_nbytes=arguments.prefetch_nbytes)
+    assert isinstance(base, MixOrder), "of a mix"
     sources = tuple(
         replace(one, order=replace(one.order, version=order.version)) for one in base.sources
     )
     return replace(base, sources=sources, version=order.version)
 
 
+def _given_rows(mixed: AnyMix, rows: SelectedRows) -> GivenRows:
+    """Return the rows of a source, or its units."""
+    return mixed.units_of(rows) if has_mixed_units(mixed) else rows
+
+
 def _tail(
+    mixed: AnyMix,
     given: MixSource,
-    source: MixSource,
-    before: tuple[SelectedRows, ...],
+    before: tuple[GivenRows, ...],
     one: SplicedSource,
     key: tuple[int, int],
-) -> Tail[Plan]:
-    """Return the rows of a source from a splice of its mix on."""
+) -> Tail[Any]:
+    """Return the passes of a source from a splice of its mix on: of rows, or of units."""
     seed = source_seed(key[0], one.stream, key[1])
-    edits = edits_of(given)
-    own, now = edits.rows(Edit(given.selection.snapshot.version)), edits.rows(one.order.edit)
-    rows = SplicedRows(own, now, before, one.order, seed, Place())
-
-    def make(number: int) -> Plan:
-        return rows.plan(one.order, seed=seed, epoch=number)
-
-    return Tail(make(one.number), one.given, one.number, make, source.selection.num_rows)
+    now = _given_rows(mixed, edits_of(given).rows(one.order.edit))
+    make = SplicedRows(now, now, before, one.order, seed, Place()).pass_of
+    return Tail(make(one.number), one.given, one.number, make, items_of(now).length)
 
 
 def advanced(
@@ -433,7 +469,7 @@ def advanced(
     Raises:
         InvalidInputError: Rows of this order cannot be spliced, or not in this way.
     """
-    if isinstance(rows, MixRows | SplicedMixRows):
+    if isinstance(rows, SplicedMixRows) or is_mix(rows):
         return _advanced_mix(rows, asked, arguments, order, seed, place)
     given = dict(asked)
     if given.pop("mix") is not None:
@@ -453,6 +489,6 @@ def returned(
     Raises:
         StateMismatchError: It belongs to other rows.
     """
-    if isinstance(rows, MixRows | SplicedMixRows):
+    if isinstance(rows, SplicedMixRows) or is_mix(rows):
         return _returned_mix(rows, state, arguments, place)
     return returned_rows(rows, state, arguments, place)

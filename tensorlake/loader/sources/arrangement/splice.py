@@ -17,7 +17,7 @@ from tensorlake.errors import InvalidInputError, StateMismatchError, shown
 from tensorlake.loader.plan.arrangement import ArrangedOrder
 from tensorlake.loader.plan.mix_order import AnyOrder
 from tensorlake.loader.plan.order import Order, Shuffle
-from tensorlake.loader.plan.passes import PassesPlan
+from tensorlake.loader.plan.passes import PassesPlan, Tail
 from tensorlake.loader.plan.plan import Plan
 from tensorlake.loader.plan.selection import Reader, Selection
 from tensorlake.loader.plan.splice import BaseOrder, Cut, Edit, SplicedOrder
@@ -41,10 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUTS_NBYTES_MAX",
+    "GivenRows",
     "SplicedRows",
+    "UnitRows",
     "advanced_rows",
     "check_digest",
     "edited",
+    "items_of",
     "returned_rows",
 ]
 
@@ -165,10 +168,30 @@ class SplicedRows:
             self._plans[seed] = self._spliced(seed, epoch)
         return self._plans[seed]
 
+    def pass_of(self, number: int) -> Any:
+        """Return a pass by its number, where an epoch is one pass: a plan of rows, or of units."""
+        if not self.order.at(number).cuts:
+            return items_of(self.rows).once(self.order.base, seed=self.seed, epoch=number)
+        return self._under_way(self.seed, number)[1].plan
+
     def _spliced(self, seed: int, epoch: int) -> tuple[Plan, int]:
         """Return the plan of the spliced epoch, and its places."""
+        repeat, limit = self._length
+        start, tail, items = self._under_way(seed, epoch)
+        num_rows = start + tail.left + ((epoch + 1) * repeat - tail.number - 1) * tail.length
+        is_one = repeat == 1 and (limit is None or num_rows <= limit)
+        num_rows = num_rows if limit is None else min(limit, num_rows)
+        return items.plan(PassesPlan(start, tail, num_rows), is_one=is_one), num_rows
+
+    @property
+    def _length(self) -> tuple[int, int | None]:
+        """Passes of an epoch, and the most places."""
         own = _arrangement(self.given)
-        repeat, limit = (1, None) if own is None else (own.repeat, own.limit)
+        return (1, None) if own is None else (own.repeat, own.limit)
+
+    def _under_way(self, seed: int, epoch: int) -> tuple[int, Tail[Any], Items]:
+        """Return the last splice of an epoch: its place, the passes from there on, their items."""
+        repeat, _ = self._length
         cuts, following = self.order.cuts, (*self.before[1:], self.rows)
         orders = [*(cut.order for cut in cuts[1:]), self.order.base]
         given, items = list[Given](), items_of(self.before[0])
@@ -188,10 +211,7 @@ class SplicedRows:
                 items, plan = items_of(new), later.plan
             tail = replace(later, plan=plan, place=inside)
             start, begun = cut.place, inside
-        num_rows = start + tail.left + ((epoch + 1) * repeat - tail.number - 1) * tail.length
-        is_one = repeat == 1 and (limit is None or num_rows <= limit)
-        num_rows = num_rows if limit is None else min(limit, num_rows)
-        return items.plan(PassesPlan(start, tail, num_rows), is_one=is_one), num_rows
+        return start, tail, items
 
     def recorded(self, order: AnyOrder, place: Place) -> AnyOrder:
         """Return the order as it is at a place."""
@@ -320,14 +340,9 @@ def _checked(rows: OrderedRows) -> GivenRows:
     """Refuse rows whose order has no rest that could go on.
 
     Raises:
-        InvalidInputError: They are of a mix of packed rows, or drawn by weights.
+        InvalidInputError: They are drawn by weights.
     """
-    if not (isinstance(rows, SelectedRows | ArrangedRows) or _has_units(rows)):
-        raise InvalidInputError(
-            "advance() is for the rows of a dataset, a view or a mix, and for packed rows and"
-            " windows of one dataset, and this loader reads a mix of packed rows\nbegin its next"
-            " epoch with a new loader, at loader.epoch"
-        )
+    assert isinstance(rows, SelectedRows | ArrangedRows) or _has_units(rows), "of one selection"
     own = _arrangement(rows)
     if own is not None and own.is_drawn:
         raise InvalidInputError(

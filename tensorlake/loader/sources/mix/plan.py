@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,6 @@ from tensorlake.loader.plan.passes import Tail, check_after_splice
 from tensorlake.loader.plan.plan import (
     STREAM_SHIFT,
     AccessPlan,
-    Plan,
     PlanKey,
     build_access_plan,
     check_places,
@@ -217,7 +217,7 @@ class SplicedMixPlan:
     """The order of an epoch of a mix from a splice on.
 
     Attributes:
-        tails: The rows of each source from there on.
+        tails: The passes of each source from there on: of rows, or of units.
         starts: The position of its first row among those of all sources, end to end.
         units: The sources' shares.
         first_place: The place of the splice.
@@ -226,7 +226,7 @@ class SplicedMixPlan:
         keys: Keys of the hash by which sources are arranged.
     """
 
-    tails: tuple[Tail[Plan], ...]
+    tails: tuple[Tail[Any], ...]
     starts: tuple[int, ...]
     units: tuple[int, ...]
     first_place: int
