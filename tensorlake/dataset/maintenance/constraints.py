@@ -18,14 +18,15 @@ import numpy.typing as npt
 import tensorlake_query as tql
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.query.compiled import compiled_query
-from tensorlake.dataset.query.run import engine_errors, positions_where
+from tensorlake.dataset.query.predicate import membership
+from tensorlake.dataset.query.run import engine_errors, matching_positions, positions_where
 from tensorlake.dataset.write.key_matching import codes_of
 from tensorlake.errors import ConstraintError, InvalidInputError, SchemaError, shown
 from tensorlake.format import Constraint, Schema, TensorSpec
 from tensorlake.indexes import apart_from
 from tensorlake.quantities import plural
 from tensorlake.reading import Selection
-from tensorlake.types import Bytes, Column, Text, UniformColumn
+from tensorlake.types import Bytes, Column, EncodedColumn, Scalar, Text, UniformColumn
 from tensorlake.versions import (
     Ranges,
     distinct,
@@ -54,6 +55,12 @@ Int64Array = npt.NDArray[np.int64]
 
 ROWS_LISTED = 1000
 """Rows that an error lists."""
+
+READ_ROWS = 1 << 16
+"""Keys of so many rows are read and compared sooner than a query finds those that matter."""
+
+ASKED_NUMBERS, ASKED_TEXTS = 64, 512
+"""Keys that a query looks for; more are compared with all that are stored, in less time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +171,24 @@ def refuse_violations(
         ConstraintError: Rows break one.
     """
     schema = snapshot.schema
+    together: dict[bytes | None, tuple[Ranges | None, list[str]]] = {}
     for name, constraint in schema.constraints.items():
         rows: Ranges | None = None
         if before.constraints.get(name) == constraint or not constraint.valid:
             rows = union([changed[id_] for id_ in ("", *constraint.inputs) if id_ in changed])
             if not len(rows):
                 continue
-        _refuse(session, name, constraint, violations(session, snapshot, constraint, rows), schema)
+        key = None if rows is None else rows.tobytes()
+        together.setdefault(key, (rows, []))[1].append(name)
+    for rows, names in together.values():
+        conditions = [name for name in names if schema.constraints[name].tql is not None]
+        are_met = len(conditions) > 1 and _are_met(session, snapshot, conditions, rows)
+        for name in names:
+            constraint = schema.constraints[name]
+            if are_met and constraint.tql is not None:
+                continue
+            broken = violations(session, snapshot, constraint, rows)
+            _refuse(session, name, constraint, broken, schema)
 
 
 def violations(
@@ -188,10 +206,20 @@ def violations(
     if chosen is not None and not len(chosen):
         return chosen
     if constraint.tql is None:
-        return _repeated(session.reader(snapshot), snapshot, constraint, chosen)
+        return _repeated(session, snapshot, constraint, chosen)
     view = RowSet(session, Selection(snapshot, snapshot.schema.stored, chosen))
-    found = positions_where(view, f"NOT ({constraint.tql})", {}, reaches_out=False)
+    found = positions_where(view, f"NOT ({constraint.tql}\n)", {}, reaches_out=False)
     return found if chosen is None else chosen[found]
+
+
+def _are_met(
+    session: Session, snapshot: Snapshot, names: Sequence[str], rows: Ranges | None
+) -> bool:
+    """Whether rows meet several conditions: a conjunction is false where one of them is."""
+    known = snapshot.schema.constraints
+    whole = " AND ".join(f"({known[name].tql}\n)" for name in names)
+    inputs = tuple(dict.fromkeys(id_ for name in names for id_ in known[name].inputs))
+    return not len(violations(session, snapshot, Constraint(whole, inputs), rows))
 
 
 def _shown(snapshot: Snapshot, rows: Ranges) -> Int64Array | None:
@@ -248,9 +276,10 @@ def _inputs(session: Session, snapshot: Snapshot, condition: str) -> tuple[str, 
 
 
 def _repeated(
-    reader: Reader, snapshot: Snapshot, constraint: Constraint, chosen: Int64Array | None
+    session: Session, snapshot: Snapshot, constraint: Constraint, chosen: Int64Array | None
 ) -> Int64Array:
     """Return the rows, or those of them that are chosen, whose key another row has."""
+    reader = session.reader(snapshot)
     specs = [snapshot.schema.by_id(id_) for id_ in constraint.inputs]
     keys = [spec for spec in specs if spec is not None]
     if len(keys) < len(specs):
@@ -260,7 +289,10 @@ def _repeated(
     columns = {spec.id: _column(reader, snapshot, spec, rows) for spec in keys}
     numbers = _numbers(keys, columns)
     if numbers is None:
-        others = rows[:0] if is_whole else _others(snapshot, None, rows)
+        others = rows[:0]
+        if not is_whole:
+            apart = _apart(snapshot, None, rows)
+            others = _others(session, snapshot, keys[0], columns[keys[0].id], rows, apart)
         known, given = codes_of(reader, snapshot.physical(others), keys, columns)
         is_key = given >= 0
         return rows[is_key & (_occurs_again(given) | np.isin(given, known))]
@@ -268,12 +300,15 @@ def _repeated(
     is_again = np.zeros(len(numbers), np.bool_)
     if bool((ordered[1:] == ordered[:-1]).any()):
         is_again = _occurs_again(numbers)
-    others = rows[:0] if is_whole else _others(snapshot, (keys[0].name, ordered), rows)
+    if is_whole:
+        return rows[is_again]
+    apart = _apart(snapshot, (keys[0].name, ordered), rows)
+    others = _others(session, snapshot, keys[0], columns[keys[0].id], rows, apart)
     if len(others):
         known = _column(reader, snapshot, keys[0], others)
         assert isinstance(known, UniformColumn), "as those of the rows"
         values = known.values if known.valid is None else known.values[known.valid]
-        is_again |= np.isin(numbers, values)
+        is_again |= _are_among(numbers, ordered, values)
     return rows[is_again]
 
 
@@ -307,9 +342,61 @@ def _occurs_again(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return again
 
 
+def _are_among(
+    numbers: npt.NDArray[Any], ordered: npt.NDArray[Any], values: npt.NDArray[Any]
+) -> npt.NDArray[np.bool_]:
+    """Whether each number is one of many values, which are looked up in the sorted numbers."""
+    at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    found = np.unique(values[ordered[at] == values])
+    return np.isin(numbers, found) if len(found) else np.zeros(len(numbers), np.bool_)
+
+
 def _others(
-    snapshot: Snapshot, ordered: tuple[str, npt.NDArray[Any]] | None, rows: Int64Array
+    session: Session,
+    snapshot: Snapshot,
+    spec: TensorSpec,
+    column: Column,
+    rows: Int64Array,
+    apart: Ranges,
 ) -> Int64Array:
+    """Return rows apart from some among which are all that may have one of their keys.
+
+    A query finds them if they are many: by an index of the column, or by the values alone.
+
+    Args:
+        session: The handle's.
+        snapshot: The version.
+        spec: The first tensor of the key.
+        column: Its values in the rows.
+        rows: The rows.
+        apart: The other rows that may have one of these values.
+    """
+    values = None
+    most = ASKED_TEXTS if isinstance(spec.type, Text) else ASKED_NUMBERS
+    if int((apart[:, 1] - apart[:, 0]).sum()) > READ_ROWS and len(rows) <= most:
+        values = _literals(spec, column)
+    if values is None:
+        return rows_in(apart)
+    view = RowSet(session, Selection(snapshot, (spec.name,)))
+    found = matching_positions(view, membership(spec.name, values))
+    return np.setdiff1d(found, rows, assume_unique=True)
+
+
+def _literals(spec: TensorSpec, column: Column) -> list[int | str] | None:
+    """Return values as a query has them, without NULL; None where it may not compare them alike."""
+    valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+    if isinstance(spec.type, Text) and isinstance(column, EncodedColumn):
+        pairs = zip(column.samples, valid.tolist(), strict=True)
+        return [str(sample, "utf-8") for sample, is_valid in pairs if is_valid]
+    if type(spec.type) is Scalar and isinstance(column, UniformColumn):
+        is_integer = column.values.dtype.kind in "iu"
+        return column.values[valid].tolist() if is_integer else None
+    return None
+
+
+def _apart(
+    snapshot: Snapshot, ordered: tuple[str, npt.NDArray[Any]] | None, rows: Int64Array
+) -> Ranges:
     """Return the rows apart from some, of those whose chunk may have one of sorted values."""
     wanted = np.array([[0, snapshot.num_rows]], np.int64)
     zones = None if ordered is None else snapshot.zones(ordered[0])
@@ -319,4 +406,4 @@ def _others(
         high = np.searchsorted(values, zones.maximum, side="right")
         may = ~zones.known | ((high > low) & ~zones.empty)
         wanted = np.stack((zones.starts[:-1], zones.starts[1:]), axis=1)[may]
-    return rows_in(subtract(wanted, ranges_of(rows)))
+    return subtract(wanted, ranges_of(rows))

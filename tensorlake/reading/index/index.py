@@ -123,7 +123,12 @@ class ChunkIndex:
     def extents(self) -> Extents:
         """All extents with their statistics, without units."""
         if self._extents is None:
-            self._extents = runtime.run(self._all(self.num_rows, Parts.STATISTICS))
+            tail = self._root.tail
+            self._extents = (
+                replace(tail, units=UnitTable.none(len(tail)))
+                if not self._root.children
+                else runtime.run(self._all(self.num_rows, Parts.STATISTICS))
+            )
         return self._extents
 
     async def row_nbytes(self) -> int:

@@ -208,6 +208,59 @@ def test_keys_of_several_columns_and_of_text_with_nulls() -> None:
         create("memory://constraints-key", {"image": tl.Image("png")}, unique="image")
 
 
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("kind", ["int64", "str"])
+def test_keys_among_many_rows_are_found_as_by_comparing_all(kind: str, *, is_indexed: bool) -> None:
+    rng = np.random.default_rng(3)
+    keys = rng.permutation(1 << 20)[:70_000]
+    ds = create(f"memory://constraints-{next(_numbers)}", {"key": kind, "n": "int64"}, unique="key")
+
+    def values(some: Any) -> Any:
+        return some if kind == "int64" else [f"key {one}" for one in some]
+
+    ds.extend({"key": values(keys), "n": np.arange(len(keys))})
+    ds.commit("keys")
+    if is_indexed:
+        ds.create_index("key", "btree")
+        ds.commit("an index")
+    free = np.setdiff1d(np.arange(1 << 20), keys)[::9_000].tolist()
+    ds["key"][7] = values(free[:1])[0]
+    ds.delete([9])
+    ds.commit("one moved, one deleted")
+    had = [int(keys[7]), int(keys[9]), free[1]]
+    ds.extend({"key": values(had), "n": [0, 0, 0]})
+    ds.commit("keys that were free again")
+
+    for taken, at in ((free[0], 7), (had[0], 69_999), (int(keys[60_000]), 59_999)):
+        ds.extend({"key": values([free[2], taken]), "n": [0, 0]})
+        with pytest.raises(tl.ConstraintError) as e:
+            ds.commit("again")
+        assert e.value.rows == (70_003,), at
+        ds.discard()
+    ds["key"][[3, 4]] = values(free[3:5])
+    ds.commit("others")
+    assert ds.validate().ok
+
+
+def test_conditions_are_checked_together_and_named_alone() -> None:
+    ds = made()
+    ds.alter_tensor("low", nullable=True)
+    ds.add_check("small", "low < 10 -- of a comment")
+    ds.add_check("not odd", "high % 2 = 1 OR low IS NULL")
+    ds.add_check("high", "high >= 0")
+    ds.commit("three checks")
+    ds.append({"id": 3, "low": None, "high": 2})
+    ds.append({"id": 4, "low": None, "high": -2})
+    with pytest.raises(tl.ConstraintError) as e:
+        ds.commit("bad")
+    assert (e.value.check, e.value.rows) == ("high", (4,))
+    ds["high"][4] = 1
+    ds["low"][4] = 11
+    with pytest.raises(tl.ConstraintError) as e:
+        ds.commit("bad")
+    assert (e.value.check, e.value.rows) == ("small", (4,))
+
+
 def test_two_branches_with_one_key_cannot_be_merged() -> None:
     ds = made(unique="id")
     other = ds.branch("other")
