@@ -209,8 +209,8 @@ class SourceReader:
     ) -> Vector:
         """Read samples that differ in size, and charge them: before, as far as sizes are known.
 
-        Few are read first, and then as many together as the sizes seen until then allow. What
-        images and masks take is known from their shapes, before any is decoded.
+        Few are read first, and then as many together as the sizes seen until then allow. Shapes
+        tell the sizes of images and masks before any is decoded.
         """
         column_type = self._schema[name]
         parts: list[Vector] = []

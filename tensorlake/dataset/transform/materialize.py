@@ -2,7 +2,8 @@
 
 Batches go straight from the chunks of the one into chunks of the other, so memory stays bounded and
 nothing is decoded; columns that a query computed become tensors. All rows are one commit: a call
-that was cut short leaves an empty dataset, which the next one fills.
+that fails removes the dataset that it created, and one that was killed leaves an empty one, which
+the next call fills.
 """
 
 from __future__ import annotations
@@ -14,15 +15,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tensorlake_query as tql
-from tensorlake.dataset.core.connect import connect_new
+from tensorlake.dataset.core.connect import connect_new, delete, exists
 from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.rowset import BATCH_ROWS, RowSet
 from tensorlake.dataset.write import schema as schema_changes
 from tensorlake.dataset.write import staging
-from tensorlake.errors import InvalidInputError, SchemaError, UnsupportedFeatureError, shown
+from tensorlake.errors import (
+    DTypeMismatchError,
+    InvalidInputError,
+    SchemaError,
+    TensorlakeError,
+    UnsupportedFeatureError,
+    shown,
+)
+from tensorlake.format import MAIN
 from tensorlake.quantities import plural
+from tensorlake.storage import runtime
 from tensorlake.types import Array, Bool, Bytes, ClassLabel, Json, SampleType, Scalar, Text, as_type
-from tensorlake.versions import CommitRequest
+from tensorlake.versions import BranchLog, CommitRequest
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
@@ -57,7 +67,8 @@ def materialize(
     schema |= _encoded(view, encode)
     if not schema:
         raise InvalidInputError(f"the view of {view.url!r} has no columns to write")
-    session = connect_new(url, schema, exist_ok=True, storage_options=storage_options)
+    is_ours = not exists(url, storage_options=storage_options)
+    session = connect_new(url, schema, exist_ok=not is_ours, storage_options=storage_options)
     rows = session.committed.num_rows
     if rows:
         raise InvalidInputError(
@@ -76,11 +87,47 @@ def materialize(
         if not isinstance(message, str) or not message:
             message = f"{what} of {view.url} {view.version}"[:MESSAGE_CHARACTERS]
         session.commit(CommitRequest(message=message))
-    except BaseException:
+    except BaseException as error:
         session.discard()
         session.close()
+        if is_ours:
+            _remove_empty(session, url, storage_options, error)
+        if isinstance(error, DTypeMismatchError) and encode is not None:
+            raise _with_advice(error, view, encode) from error
         raise
     return session
+
+
+def _remove_empty(
+    session: Session,
+    url: str | PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    error: BaseException,
+) -> None:
+    """Remove a dataset that this call created, unless another writer committed to it."""
+    try:
+        head = runtime.run(BranchLog(session.store, MAIN).head())
+        if head is not None and head.seq == 0:
+            delete(url, confirm=url, storage_options=storage_options)
+    except TensorlakeError as second:
+        error.add_note(f"an empty dataset may be left at {session.store.url!r}: {second}")
+
+
+def _with_advice(
+    error: DTypeMismatchError, view: RowSet, encode: Mapping[str, Any]
+) -> DTypeMismatchError:
+    """Name the argument that allows NULL, where a NULL was refused for want of it."""
+    name = error.tensor
+    if name is None or name not in encode or not view.schema[name].nullable:
+        return error
+    if as_type(encode[name]).nullable:
+        return error
+    reason = str(error).split("\n", 1)[0]
+    return DTypeMismatchError(
+        f"{reason}\nto allow NULL, give its type nullable=True: encode={{{name!r}:"
+        f" tl.{type(as_type(encode[name])).__name__}(…, nullable=True)}}",
+        tensor=name,
+    )
 
 
 MESSAGE_CHARACTERS = 1000
