@@ -56,14 +56,21 @@ def refuse_left_behind(
     if items is None or items in planned or items not in schema:
         return
     image = getattr(schema[items].type, "of", None)
-    crops = image in moved and planned[image].spec
-    if crops and any(isinstance(step, CenterCrop | RandomResizedCrop) for step in crops.geometric):
+    if image in moved and _crops(planned[image]):
         raise UnsupportedFeatureError(
             f"decode crops {image!r}, by which items of {items!r} leave it, and {column.name!r} is"
             f" one for each of them, which are not read\nadd {items!r} to columns=, or leave"
             f" {column.name!r} out",
             tensor=column.name,
         )
+
+
+def _crops(image: ColumnPlan) -> bool:
+    """Whether items may leave an image."""
+    if image.parts is not None and image.parts.step is not None:
+        return image.parts.step.moves
+    steps = () if image.spec is None else image.spec.geometric
+    return any(isinstance(step, CenterCrop | RandomResizedCrop) for step in steps)
 
 
 def with_companions(

@@ -64,6 +64,7 @@ class Cuts:
         found = cls(made, leads, types)
         for name, spec in made.items():
             found._check_needs(name, spec)
+            found._check_picture(name, spec)
         return found
 
     def others(self, name: str) -> dict[str, SampleType]:
@@ -73,6 +74,26 @@ class Cuts:
             return {}
         needed = dict.fromkeys((self.leads.get(name, name), *part.needs))
         return {one: self.types[one] for one in needed if one != name}
+
+    def _check_picture(self, name: str, spec: DecodeSpec) -> None:
+        """Refuse parts of a tensor that is ``of=`` another, which is read whole beside it."""
+        if spec.part is None or not spec.part.moves or name in self.leads:
+            return
+        other = getattr(self.types[name], "of", None)
+        if not isinstance(other, str) or other not in self.types:
+            return
+        if other in self.specs and self.specs[other].part is not None:
+            return
+        step = type(spec.part).__name__
+        given = f"decode of {name!r}: {step} chooses a part of it, and {other!r}, which it is"
+        advice = f"leave {other!r} out of columns="
+        if self.types[other].has_parts:
+            advice = f"give the step to {other!r}: {name!r} is cut with it; or {advice}"
+        raise InvalidInputError(
+            f"{given} declared of=, is read whole: their pixels would not be the same\n{advice}",
+            tensor=name,
+            actual=spec.part,
+        )
 
     def _check_needs(self, name: str, spec: DecodeSpec) -> None:
         """Refuse masks on which patches cannot be centred."""

@@ -227,8 +227,10 @@ class ImageDecoder:
 
 
 def _finish(pixels: Pixels, placement: Placement, linear: LinearMap | None, out: Pixels) -> None:
-    """Window, mirror and map the numbers, writing each pixel of ``out`` once."""
+    """Window, turn, mirror and map the numbers, writing each pixel of ``out`` once."""
     target = out[:: -1 if placement.mirror_y else 1, :: -1 if placement.mirror_x else 1]
+    if placement.transposed:
+        target = target.swapaxes(0, 1)
     window, (height, width) = placement.window, placement.size
     top, left = max(window.top, 0), max(window.left, 0)
     bottom = min(window.top + window.height, height)
@@ -236,7 +238,7 @@ def _finish(pixels: Pixels, placement: Placement, linear: LinearMap | None, out:
     visible = pixels[top:bottom, left:right]
     if visible.shape[:2] != (window.height, window.width):
         border = np.full((1, 1, *out.shape[2:]), placement.fill, dtype=pixels.dtype)
-        _write(np.broadcast_to(border, out.shape), linear, target)
+        _write(np.broadcast_to(border, target.shape), linear, target)
         top, left = top - window.top, left - window.left
         target = target[top : top + visible.shape[0], left : left + visible.shape[1]]
     _write(visible, linear, target)

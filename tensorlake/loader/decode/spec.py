@@ -159,10 +159,10 @@ class DecodeSpec:
                 )
 
     def _check_plane(self, step: GeometricStep) -> None:
-        """Refuse steps of images that turn them, or mirror them along an axis of arrays."""
+        """Refuse steps that mirror or turn images along an axis of arrays."""
         reason = ""
-        if isinstance(step, Rotate90):
-            reason = "follows steps that choose parts\nturn whole images in transform="
+        if isinstance(step, Rotate90) and max(step.axes) > 1:
+            reason = "has an axis that images do not have\ngive axes=(0, 1): height and width"
         elif isinstance(step, Flip) and step.number > 1:
             reason = "has an axis that images do not have\ngive 'horizontal' or 'vertical'"
         if reason:

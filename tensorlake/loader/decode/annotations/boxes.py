@@ -29,12 +29,12 @@ def move_boxes(
     """
     edges = convert_boxes(boxes, box_format, "xyxy")
     placement.move_points(edges.reshape(-1, 2, 2))
-    height, width = placement.output
+    left, top, right, bottom = placement.visible
     if placement.mirror_x:
         edges[:, 0::2] = edges[:, 2::-2]
     if placement.mirror_y:
         edges[:, 1::2] = edges[:, 3::-2]
-    edges[:, 0::2] = edges[:, 0::2].clip(0, width)
-    edges[:, 1::2] = edges[:, 1::2].clip(0, height)
+    edges[:, 0::2] = edges[:, 0::2].clip(left, right)
+    edges[:, 1::2] = edges[:, 1::2].clip(top, bottom)
     areas = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
     return convert_boxes(edges, "xyxy", box_format).astype(boxes.dtype), areas >= MIN_AREA

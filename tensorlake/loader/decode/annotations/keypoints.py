@@ -38,13 +38,13 @@ def move_keypoints(
     """
     moved = objects.astype(np.float64)
     placement.move_points(moved[..., :2])
-    height, width = placement.output
+    left, top, right, bottom = placement.visible
     x, y = moved[..., 0], moved[..., 1]
     labelled = objects[..., 2] != 0
-    inside = labelled & (x >= 0) & (x <= width) & (y >= 0) & (y <= height)
+    inside = labelled & (x >= left) & (x <= right) & (y >= top) & (y <= bottom)
     moved[~inside] = 0
     kept = inside.any(axis=1) | ~labelled.any(axis=1)
-    if order is not None and placement.mirror_x != placement.mirror_y:
+    if order is not None and placement.is_mirrored:
         moved = moved[:, order]
     return moved.astype(objects.dtype), kept
 

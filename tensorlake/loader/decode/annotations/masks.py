@@ -22,13 +22,14 @@ def move_masks(
     masks: NDArray[np.generic], placement: Placement, *, fill: int = 0
 ) -> NDArray[np.generic]:
     """Move masks (…, height, width); pixels that the image pads are ``fill``."""
+    is_turned = placement.transposed
     rows, above, below = _sources(
         placement.crop.top,
         placement.crop.height,
         placement.size[0],
         placement.window.top,
         placement.window.height,
-        is_mirrored=placement.mirror_y,
+        is_mirrored=placement.mirror_x if is_turned else placement.mirror_y,
     )
     columns, left, right = _sources(
         placement.crop.left,
@@ -36,16 +37,16 @@ def move_masks(
         placement.size[1],
         placement.window.left,
         placement.window.width,
-        is_mirrored=placement.mirror_x,
+        is_mirrored=placement.mirror_y if is_turned else placement.mirror_x,
     )
     # rows first: fewer pixels are left for the columns, which are not adjacent in memory
     visible = masks.take(rows, axis=-2).take(columns, axis=-1)
-    if visible.shape[-2:] == placement.output:
-        return visible
-    moved = np.full((*masks.shape[:-2], *placement.output), fill, masks.dtype)
-    height, width = placement.output
-    moved[..., above : height - below, left : width - right] = visible
-    return moved
+    height, width = placement.window.height, placement.window.width
+    moved = visible
+    if visible.shape[-2:] != (height, width):
+        moved = np.full((*masks.shape[:-2], height, width), fill, masks.dtype)
+        moved[..., above : height - below, left : width - right] = visible
+    return np.ascontiguousarray(moved.swapaxes(-2, -1)) if is_turned else moved
 
 
 def _sources(

@@ -28,21 +28,24 @@ def move_polygons(
     Returns:
         All polygons, clipped; and which of them keep at least one square pixel.
     """
-    height, width = placement.output
+    left, top, right, bottom = placement.visible
+    limits = (left, right), (top, bottom)
     moved: list[NDArray[np.float32]] = []
     kept = np.zeros(len(polygons), np.bool_)
     for number, polygon in enumerate(polygons):
         points = np.array(polygon, np.float64).reshape(-1, 2)
         placement.move_points(points)
-        clipped = _clipped(points, (width, height))
+        clipped = _clipped(points, limits)
         kept[number] = _area(clipped) >= MIN_AREA
         moved.append(clipped.astype(np.float32))
     return moved, kept
 
 
-def _clipped(points: NDArray[np.float64], limits: tuple[int, int]) -> NDArray[np.float64]:
-    for axis, limit in enumerate(limits):
-        for bound, sign in ((0, 1), (limit, -1)):
+def _clipped(
+    points: NDArray[np.float64], limits: tuple[tuple[int, int], tuple[int, int]]
+) -> NDArray[np.float64]:
+    for axis, (low, high) in enumerate(limits):
+        for bound, sign in ((low, 1), (high, -1)):
             inside = (points[:, axis] - bound) * sign >= 0
             if not inside.all():
                 points = _cut(points, inside, axis, bound)

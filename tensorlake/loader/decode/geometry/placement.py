@@ -1,10 +1,12 @@
-"""The origin of the pixels of a batch's image: crop, one resize, window, mirror.
+"""The origin of the pixels of a batch's image: crop, one resize, window, turn, mirror.
 
-    stored image ─► crop ─► resize to ``size`` ─► window (may reach outside: padded) ─► mirror
+    stored image ─► crop ─► resize to ``size`` ─► window (may reach outside: padded)
+                                                    ─► exchange of the axes ─► mirror
 
 Geometric steps act on a ``Placement`` before any pixel is decoded. So a chain of steps costs one
 resample, the decoder knows which scale suffices, and the same placement moves boxes exactly.
-A chain with two resizes cannot be a placement; it is refused when the loader is made.
+A turn by a quarter is an exchange of the axes and a mirror. A chain with two resizes cannot be a
+placement; it is refused when the loader is made.
 """
 
 from __future__ import annotations
@@ -43,8 +45,9 @@ class Placement:
     crop: Area  # within the source
     size: tuple[int, int]  # height and width of the crop after the resize
     window: Area  # within ``size``, or beyond it where padded
-    mirror_x: bool = False
+    mirror_x: bool = False  # in the batch, after the exchange of the axes
     mirror_y: bool = False
+    transposed: bool = False  # rows of the window become columns of the batch
     antialias: bool = True
     exact: bool = False
     fill: int = 0
@@ -58,7 +61,29 @@ class Placement:
     @property
     def output(self) -> tuple[int, int]:
         """Height and width of the image in the batch."""
-        return self.window.height, self.window.width
+        height, width = self.window.height, self.window.width
+        return (width, height) if self.transposed else (height, width)
+
+    @property
+    def visible(self) -> tuple[int, int, int, int]:
+        """Left, top, right, bottom of the pixels in the batch that are not padding."""
+        window, (height, width) = self.window, self.size
+        left, top = max(0, -window.left), max(0, -window.top)
+        right = max(left, min(window.width, width - window.left))
+        bottom = max(top, min(window.height, height - window.top))
+        if self.transposed:
+            left, top, right, bottom = top, left, bottom, right
+        height, width = self.output
+        if self.mirror_x:
+            left, right = width - right, width - left
+        if self.mirror_y:
+            top, bottom = height - bottom, height - top
+        return left, top, right, bottom
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether left and right have changed places: by a mirror, not by a turn."""
+        return self.mirror_x ^ self.mirror_y ^ self.transposed
 
     @property
     def resizes(self) -> bool:
@@ -73,12 +98,14 @@ class Placement:
 
     def cropped(self, area: Area, *, fill: int = 0) -> Placement:
         """Crop the current placement to an area; pixels beyond the border are ``fill``."""
-        top, left = area.top, area.left
+        top, left, height, width = area.top, area.left, area.height, area.width
         if self.mirror_y:
-            top = self.window.height - area.top - area.height
+            top = self.output[0] - top - height
         if self.mirror_x:
-            left = self.window.width - area.left - area.width
-        window = Area(self.window.top + top, self.window.left + left, area.height, area.width)
+            left = self.output[1] - left - width
+        if self.transposed:
+            top, left, height, width = left, top, width, height
+        window = Area(self.window.top + top, self.window.left + left, height, width)
         inside = (
             window.top >= 0
             and window.left >= 0
@@ -87,10 +114,8 @@ class Placement:
         )
         if self.resizes or not inside:
             return replace(self, window=window, fill=fill)
-        crop = Area(
-            self.crop.top + window.top, self.crop.left + window.left, area.height, area.width
-        )
-        size = (area.height, area.width)
+        crop = Area(self.crop.top + window.top, self.crop.left + window.left, height, width)
+        size = (height, width)
         return replace(self, crop=crop, size=size, window=Area(0, 0, *size))
 
     def resized(self, height: int, width: int, *, antialias: bool, exact: bool) -> Placement:
@@ -98,6 +123,8 @@ class Placement:
         if self.resizes or self.window != Area(0, 0, *self.size):
             msg = "a placement has one resize, before any padding"
             raise ValueError(msg)
+        if self.transposed:
+            height, width = width, height
         return replace(
             self,
             size=(height, width),
@@ -109,6 +136,18 @@ class Placement:
     def mirrored(self, *, x: bool = False, y: bool = False) -> Placement:
         """Mirror the current placement, left to right (x) or top to bottom (y)."""
         return replace(self, mirror_x=self.mirror_x != x, mirror_y=self.mirror_y != y)
+
+    def turned(self, quarters: int) -> Placement:
+        """Turn the current placement by quarters, from x to y negative, as ``np.rot90`` does."""
+        turned = self
+        for _ in range(quarters % 4):
+            turned = replace(
+                turned,
+                mirror_x=turned.mirror_y,
+                mirror_y=not turned.mirror_x,
+                transposed=not turned.transposed,
+            )
+        return turned
 
     def move_points(self, points: NDArray[np.float64]) -> None:
         """Move points (…, 2) of x and y from the stored image to the image of a batch, in place.
@@ -122,6 +161,8 @@ class Placement:
         y -= self.crop.top
         y *= self.size[0] / self.crop.height
         y -= self.window.top
+        if self.transposed:
+            points[...] = points[..., ::-1].copy()
         height, width = self.output
         if self.mirror_x:
             x[...] = width - x

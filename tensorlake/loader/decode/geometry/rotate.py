@@ -1,4 +1,4 @@
-"""Rotate90: turn parts of tensors by quarters, at random."""
+"""Rotate90: turn images and parts of tensors by quarters, at random."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ _QUARTERS, _PLANE_NDIM = 4, 2
 class Rotate90:
     """Turn by 0 to 3 quarters in the plane of two axes, each equally often, with a probability.
 
-    Follows a step that chooses parts of volumes, or of arrays and images in tiles, such as
-    `RandomPatch`; tensors declared ``of=`` it are turned with it. The axes are those of a
-    part, and parts are as long along both.
+    Images are turned with the boxes, masks, polygons and keypoints declared ``of=`` them. Whole
+    ones exchange their sides, so that images which are not square get them of one size by a step
+    after it. Parts of volumes, and of arrays and images in tiles, such as those of `RandomPatch`,
+    are turned with the tensors declared ``of=`` them: the axes are those of a part, and parts are
+    as long along both.
 
     Example:
         >>> Rotate90(axes=(1, 2))
@@ -57,9 +59,13 @@ class Rotate90:
         return np.rot90(part, quarters, self.axes) if is_turned else part
 
     def place(self, placement: Placement, draws: Draws) -> Placement:
-        """Not reached: images that are not parts were refused."""
-        raise NotImplementedError
+        """Turn what has been placed so far; as many random numbers are taken as for a part."""
+        random = draws()
+        is_turned, quarters = random.random() < self.probability, int(random.integers(_QUARTERS))
+        if not is_turned:
+            return placement
+        return placement.turned(quarters if self.axes == (0, 1) else -quarters)
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Return the size unchanged."""
-        return size
+        """Return the size of squares; of others some are turned, and sizes differ."""
+        return size if size is not None and size[0] == size[1] else None

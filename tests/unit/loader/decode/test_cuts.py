@@ -315,3 +315,34 @@ def test_a_linked_video_leads_and_is_cut_into_windows(tmp_path):
     np.testing.assert_array_equal(clip["far"], clip["near"])
     np.testing.assert_array_equal(windows["far"], windows["near"])
     assert windows["far"][:, 0, 0, 0, 0].tolist() == [0, 80, 160]
+
+
+@pytest.mark.parametrize("step", [PATCH, tl.decode.Slice(0)])
+def test_a_part_of_a_mask_beside_its_whole_picture_is_refused(store, step):
+    ds = open_on(store)
+
+    with pytest.raises(InvalidInputError, match="'ct', which it is declared of=, is read whole"):
+        ds.loader(batch_size=1, columns=["ct", "mask"], decode={"mask": step})
+    with pytest.raises(InvalidInputError, match="leave 'mask' out of columns="):
+        ds.loader(batch_size=1, columns=["mask", "grid"], decode={"grid": step})
+    batch = next(iter(ds.loader(batch_size=1, columns=["mask"], decode={"mask": PATCH})))
+    assert batch["mask"].shape == (1, 8, 12, 10)
+
+
+def test_labels_of_boxes_that_a_patch_may_lose_are_refused():
+    schema = {
+        "image": tl.Array("uint8", (None, None), tiles=(8, 8)),
+        "boxes": tl.BBox(of="image"),
+        "label": tl.ClassLabel(["a"], per="boxes"),
+    }
+    ds = tl.create("memory://labels-of-patches", schema)
+    ds.append({"image": np.zeros((20, 20), np.uint8), "boxes": [[0, 0, 1, 1]], "label": [0]})
+    ds.commit()
+
+    patch = tl.decode.RandomPatch((8, 8))
+    for columns, message in [
+        (["image", "label"], "crops"),
+        (["image", "boxes"], "cannot be moved"),
+    ]:
+        with pytest.raises(tl.UnsupportedFeatureError, match=message):
+            ds.loader(batch_size=1, columns=columns, decode={"image": patch})

@@ -158,10 +158,10 @@ def test_a_mask_has_no_turns_of_its_own(ds):
         ds.loader(batch_size=2, decode={"ct": [BOX, D.Flip(axis=1)], "mask": [BOX, D.Flip(axis=0)]})
 
 
-@pytest.mark.parametrize("step", [D.Rotate90(), D.Flip(axis=2)])
-def test_images_have_two_axes_and_are_not_turned(step):
+@pytest.mark.parametrize("step", [D.Rotate90((1, 2)), D.Flip(axis=2)])
+def test_images_have_two_axes(step):
     ds = tl.create(f"memory://turned-whole-{type(step).__name__}", {"image": tl.Image("png")})
-    with pytest.raises(InvalidInputError, match=r"follows steps|axis that images do not have"):
+    with pytest.raises(InvalidInputError, match="axis that images do not have"):
         ds.loader(batch_size=2, decode={"image": step})
 
 
