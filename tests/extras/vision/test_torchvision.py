@@ -100,7 +100,8 @@ def test_layout_and_framework_are_those_of_the_loader(squares):
 
 def test_outlines_are_refused():
     ds = tl.create(
-        "memory://outlines-of-torchvision", {"image": tl.Image("png"), "outline": tl.Polygon(of="image")}
+        "memory://outlines-of-torchvision",
+        {"image": tl.Image("png"), "outline": tl.Polygon(of="image")},
     )
 
     with pytest.raises(UnsupportedFeatureError, match="torchvision moves no Polygon"):
