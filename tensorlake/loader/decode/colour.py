@@ -6,6 +6,7 @@ integers after each of the four, so that equal factors in equal order give equal
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.loader.decode.arguments import plain_number, settle_probability
+from tensorlake.loader.decode.arguments import is_number, plain_number, settle_probability
 from tensorlake.loader.decode.step import PixelStep
 
 if TYPE_CHECKING:
@@ -111,13 +112,10 @@ def _range(
     """Return the range that an argument stands for."""
     numbers = [given] if isinstance(given, Real) else list(given) if _is_pair(given) else []
     numbers = [plain_number(one) for one in numbers]
-    is_number = all(
-        isinstance(one, Real) and not isinstance(one, bool) and np.isfinite(float(one))
-        for one in numbers
-    )
-    if len(numbers) == 1 and is_number and 0 <= numbers[0] <= most:
+    are_finite = all(is_number(one) and abs(one) <= sys.float_info.max for one in numbers)
+    if len(numbers) == 1 and are_finite and 0 <= numbers[0] <= most:
         return max(least, centre - numbers[0]), centre + numbers[0]
-    if len(numbers) > 1 and is_number and least <= numbers[0] <= numbers[1] <= most:
+    if len(numbers) > 1 and are_finite and least <= numbers[0] <= numbers[1] <= most:
         return float(numbers[0]), float(numbers[1])
     limit = "" if most == float("inf") else f" up to {most}"
     raise InvalidInputError(

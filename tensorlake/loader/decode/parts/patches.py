@@ -63,7 +63,10 @@ class RandomPatch(PartStep):
 
     def __post_init__(self) -> None:
         given: Any = self.size
-        size = tuple(given) if isinstance(given, (list, tuple, np.ndarray)) else ()
+        is_listed = isinstance(given, list | tuple) or (
+            isinstance(given, np.ndarray) and given.ndim
+        )
+        size = tuple(given) if is_listed else ()
         if not size or not all(is_whole_number(one) and one > 0 for one in size):
             raise InvalidInputError(
                 f"RandomPatch({shown(self.size)}): give a length for each axis, as in (64, 64)"

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.loader.decode.arguments import check_choice, plain_number
+from tensorlake.loader.decode.arguments import check_choice, is_number, plain_number
 from tensorlake.loader.decode.sound.resampling import Ratio
 from tensorlake.loader.decode.sound.spectrum import MelScale, mel_bank, power_spectrum
 from tensorlake.loader.decode.step import PartStep
@@ -133,10 +132,7 @@ class Mel:
                 f"Mel: high_hz must be above low_hz = {self.low_hz:g}, got {self.high_hz:g}",
                 actual=self.high_hz,
             )
-        if self.scale not in ("slaney", "htk"):
-            raise InvalidInputError(
-                f"Mel: scale is 'slaney' or 'htk', got {shown(self.scale)}", actual=self.scale
-            )
+        check_choice(self, "scale", ("slaney", "htk"))
         if not isinstance(self.log, bool | np.bool_):
             raise InvalidInputError(f"Mel: log is True or False, got {shown(self.log)}")
         object.__setattr__(self, "log", bool(self.log))
@@ -330,11 +326,10 @@ def with_sound(tensor: str, steps: list[Any]) -> list[Any]:
 
 def _checked_number(value: Any, name: str, least: float) -> float:
     plain = plain_number(value)
-    if isinstance(plain, bool) or not isinstance(plain, Real):
+    if not is_number(plain):
         raise InvalidInputError(f"{name} is a number, got {shown(value)}", actual=value)
-    number = float(plain)
-    if not least <= number <= _MAX_NUMBER:
+    if not least <= plain <= _MAX_NUMBER:
         raise InvalidInputError(
-            f"{name} is from {least:g} to {_MAX_NUMBER:g}, got {number:g}", actual=value
+            f"{name} is from {least:g} to {_MAX_NUMBER:g}, got {shown(plain)}", actual=value
         )
-    return number
+    return float(plain)

@@ -76,6 +76,7 @@ def test_grey_images_have_neither_saturation_nor_hue():
         {"hue": (-0.6, 0)},
         {"contrast": float("nan")},
         {"contrast": "more"},
+        {"contrast": 10**400},
         {"saturation": True},
         {"saturation": (1, 2, 3)},
         {"probability": 2},

@@ -244,6 +244,9 @@ def test_cuts_that_cannot_be_made_are_refused(store):
     for given in ({"n": 9**9}, {"short": "crop"}):
         with pytest.raises(InvalidInputError, match="RandomPatch"):
             tl.decode.RandomPatch((4,), **given)
+    for size in (4, 10**400, "44", (), np.array(4), [4, [4]], None):
+        with pytest.raises(InvalidInputError, match=r"RandomPatch\(.*a length for each axis"):
+            tl.decode.RandomPatch(size)
     for kind in (lambda: tl.Array("uint8", (3,), of="x"), lambda: tl.Video(of=3)):
         with pytest.raises(tl.SchemaError, match="of="):
             kind()

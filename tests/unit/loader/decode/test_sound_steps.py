@@ -169,6 +169,8 @@ def test_steps_are_for_audio_alone(dataset):
         *(lambda: tl.decode.Resample(0), lambda: tl.decode.Resample(16e3 + 0.5)),
         *(lambda: tl.decode.Mel(0), lambda: tl.decode.Mel(scale="bark")),
         *(lambda: tl.decode.Mel(low_hz=500, high_hz=400), lambda: tl.decode.Mel(log="yes")),
+        *(lambda: tl.decode.Mel(low_hz=10**400), lambda: tl.decode.Mel(scale=np.arange(2))),
+        lambda: tl.decode.AudioChunk(10**400),
     ],
 )
 def test_other_arguments_are_refused(make):
