@@ -9,6 +9,7 @@ from tensorlake.dataset.display.viewer import check_server_is_installed, check_v
 from tensorlake.dataset.export.arrays.layout import TYPE_ATTRIBUTE
 from tensorlake.dataset.export.files import TYPES_FILE, leads_outside
 from tensorlake.dataset.export.headers import stage_header
+from tensorlake.dataset.export.records.litdata import LITDATA_DTYPES
 from tensorlake.dataset.export.records.tfrecord import SHAPE_FEATURE, masked_crc
 from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
 from tensorlake.dataset.handles.open import create, open_dataset
@@ -87,6 +88,7 @@ __all__ = [
     "COMPRESSED",
     "EMPTY_ROW",
     "IMAGE_ENDINGS",
+    "LITDATA_DTYPES",
     "SCHEMA_KEYWORD",
     "SHAPES",
     "SHAPE_FEATURE",

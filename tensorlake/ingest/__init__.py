@@ -23,6 +23,8 @@ from tensorlake.ingest.media.mesh import mesh
 from tensorlake.ingest.media.nifti import nifti
 from tensorlake.ingest.media.pointcloud import pointcloud
 from tensorlake.ingest.media.video import video
+from tensorlake.ingest.records.litdata import litdata
+from tensorlake.ingest.records.mds import mds
 from tensorlake.ingest.records.tfrecord import tfrecord
 from tensorlake.ingest.tables.arrow import arrow, parquet
 from tensorlake.ingest.tables.json_lines import jsonl
@@ -48,6 +50,8 @@ __all__ = [
     "idx",
     "images",
     "jsonl",
+    "litdata",
+    "mds",
     "mesh",
     "nifti",
     "numpy",
@@ -64,13 +68,11 @@ __all__ = [
 ]
 
 _AS_TABLE = "its tables come as Arrow, tl.ingest.arrow(table, url), or as Parquet"
-_AS_TORCH = "read it through its torch dataset: tl.ingest.torch(StreamingDataset(…), url)"
 _AS_TORCH_DATASET = (
     "read the files it was made from, or a torch dataset: tl.ingest.torch(dataset, url)"
 )
 _LATER = {
     **dict.fromkeys(("deeplake", "lance"), _AS_TABLE),
-    **dict.fromkeys(("litdata", "mds"), _AS_TORCH),
     "ffcv": _AS_TORCH_DATASET,
     "pack": "rows of one length are packed when they are read: ds.torch(collate=…)",
 }
@@ -87,6 +89,7 @@ _NEIGHBOURS = {
     **dict.fromkeys(("wds", "tar"), "tar shards are webdataset()"),
     **dict.fromkeys(("tfrecords", "tfds"), "TensorFlow's records are tfrecord()"),
     **dict.fromkeys(("mnist", "fashion_mnist"), "MNIST's files are idx()"),
+    **dict.fromkeys(("mosaicml", "streaming"), "MosaicML's shards are mds()"),
     **dict.fromkeys(("npy", "npz"), "NumPy's files are numpy()"),
     **dict.fromkeys(("h5", "h5py", "hdf"), "files of HDF5 are hdf5()"),
     **dict.fromkeys(

@@ -26,6 +26,7 @@ KINDS = (
     "csv",
     "hdf5",
     "jsonl",
+    "litdata",
     "mds",
     "numpy",
     "parquet",

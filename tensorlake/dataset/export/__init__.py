@@ -10,6 +10,7 @@ from tensorlake.dataset.export.croissant import to_croissant
 from tensorlake.dataset.export.huggingface import to_hf
 from tensorlake.dataset.export.pandas import to_pandas
 from tensorlake.dataset.export.parquet import to_parquet
+from tensorlake.dataset.export.records.litdata import to_litdata
 from tensorlake.dataset.export.records.mds import to_mds
 from tensorlake.dataset.export.records.tfrecord import to_tfrecord
 from tensorlake.dataset.export.records.webdataset import (
@@ -29,6 +30,7 @@ __all__ = [
     "to_hdf5",
     "to_hf",
     "to_jsonl",
+    "to_litdata",
     "to_mds",
     "to_npz",
     "to_numpy",

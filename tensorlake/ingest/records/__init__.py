@@ -1,1 +1,1 @@
-"""Records of other libraries: TFRecord."""
+"""Records of other libraries: LitData, MDS, TFRecord."""

@@ -7,7 +7,6 @@ one piece. The lengths and the data have checksums, which are verified.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,11 +21,9 @@ import numpy as np
 from tensorlake.dataset import (
     COMPRESSED,
     SHAPE_FEATURE,
-    TYPES_FILE,
     Dataset,
     SkippedItem,
     common_codec,
-    given_sample,
     masked_crc,
 )
 from tensorlake.errors import InvalidInputError
@@ -35,6 +32,8 @@ from tensorlake.ingest.engine.options import IngestOptions, shows_options, types
 from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings
 from tensorlake.ingest.engine.source_files import SourceFiles
 from tensorlake.ingest.records.examples import Values, parse_example
+from tensorlake.ingest.records.shards import written_types
+from tensorlake.ingest.records.values import booleans, value_of
 from tensorlake.ingest.tables.arrow import check_pieces, ingest_pieces
 from tensorlake.ingest.tables.line_files import PIECE_NBYTES, decompressed
 from tensorlake.storage import public_url
@@ -42,14 +41,11 @@ from tensorlake.types import (
     Array,
     Bytes,
     Image,
-    Json,
     SampleType,
     Scalar,
-    Tags,
     Text,
     as_type,
     codec_of,
-    from_json,
 )
 from tensorlake.types import Sequence as SequenceType
 
@@ -141,21 +137,10 @@ def _paths(
     return named
 
 
-def _written_types(paths: Sequence[str], files: SourceFiles) -> dict[str, SampleType] | None:
-    """Return the types that `to_tfrecord` wrote beside all files; None if there are none."""
+def _written_types(paths: Sequence[str], files: SourceFiles) -> dict[str, SampleType]:
+    """Return the types that `to_tfrecord` wrote beside all files; empty if there are none."""
     beside = {path.replace("\\", "/").rpartition("/")[0] for path in paths}
-    if len(beside) > 1:
-        return None
-    folder = beside.pop()
-    place = f"{folder}/{TYPES_FILE}" if folder else TYPES_FILE
-    (content,) = files.contents([place])
-    if content is None:
-        return None
-    try:
-        return {name: from_json(one) for name, one in json.loads(content).items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        message = f"{public_url(place)!r} is not what to_tfrecord wrote: {error}"
-        raise InvalidInputError(f"{message}\nremove it, or pass schema=", src=place) from error
+    return {} if len(beside) > 1 else written_types(beside.pop(), files)
 
 
 @dataclass(slots=True)
@@ -385,7 +370,7 @@ def _value(name: str, kind: SampleType, values: Values | None, shape: Values | N
             raise ValueError(f"the feature {name!r} is missing or empty")
         values = []
     if kind.dtype == np.bool_ and not isinstance(values, list):
-        values = _booleans(name, values)
+        values = booleans(name, values)
     if isinstance(kind, SequenceType):
         return [_one(kind.item, one) for one in values]
     if not own:
@@ -410,18 +395,5 @@ def _value(name: str, kind: SampleType, values: Values | None, shape: Values | N
         raise ValueError(f"the {len(values)} values of {name!r} are not {own}") from error
 
 
-def _booleans(name: str, values: np.ndarray) -> np.ndarray:
-    strange = values[(values != 0) & (values != 1)]
-    if len(strange):
-        raise ValueError(f"the feature {name!r} has {strange[0]}, and a boolean is 0 or 1")
-    return values.astype(np.bool_)
-
-
 def _one(kind: SampleType, value: Any) -> Any:
-    if not isinstance(value, bytes):
-        return value
-    if isinstance(kind, Json | Tags):
-        return json.loads(value)
-    if kind.is_media:
-        return given_sample(kind, value)
-    return value if isinstance(kind, Bytes) else value.decode()
+    return value_of(kind, value) if isinstance(value, bytes) else value

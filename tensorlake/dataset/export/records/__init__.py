@@ -1,1 +1,1 @@
-"""Samples as records of other formats: MDS, TFRecord, WebDataset."""
+"""Samples as records of other formats: LitData, MDS, TFRecord, WebDataset."""

@@ -17,6 +17,7 @@ __all__ = [
     "to_csv",
     "to_hdf5",
     "to_jsonl",
+    "to_litdata",
     "to_mds",
     "to_parquet",
     "to_tfrecord",
@@ -270,6 +271,46 @@ def to_mds(  # noqa: D417 - a method: self
 
     nbytes = parse_nbytes(shard_size, name="shard_size", least=1)
     export.to_mds(self.__rowset__, dst, columns=columns, shard_nbytes=nbytes, overwrite=overwrite)
+
+
+def to_litdata(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    chunk_size: int | str = "64MiB",
+    overwrite: bool = False,
+) -> None:
+    """Write LitData's chunks into a folder; images are written as stored, without re-encoding.
+
+    ``tl.ingest.litdata`` makes the same tensors again: their types are in ``tensorlake.json``.
+
+    Args:
+        dst: Path of the folder. It appears when it is complete.
+        columns: Only these tensors.
+        chunk_size: Bytes per chunk.
+        overwrite: Whether to replace an existing file or folder.
+
+    Raises:
+        InvalidInputError: A value is NULL, which LitData does not support.
+        UnsupportedFeatureError: LitData does not support a tensor; ``columns=`` leaves it out.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-litdata", {"x": "int64"})
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> ds.to_litdata("litdata")
+        >>> from pathlib import Path
+        >>> sorted(path.name for path in Path("litdata").iterdir())
+        ['chunk-0-0.bin', 'index.json', 'tensorlake.json']
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    nbytes = parse_nbytes(chunk_size, name="chunk_size", least=1)
+    export.to_litdata(
+        self.__rowset__, dst, columns=columns, chunk_nbytes=nbytes, overwrite=overwrite
+    )
 
 
 def to_tfrecord(  # noqa: D417 - a method: self

@@ -1,0 +1,385 @@
+"""Shards of rows with a table of offsets, as MDS and LitData have them.
+
+    shard   rows u32 · offsets u32 (rows + 1), from the start of the file · … · row 0 · row 1 · …
+    row     sizes u32, of the fields whose size varies · values, one after another
+
+Rows are known by position, or by a key. A shard is read in pieces, a compressed one whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from os import PathLike
+from pathlib import PurePath
+from typing import Any, cast
+
+import numpy as np
+
+from tensorlake.dataset import TYPES_FILE, Dataset, SkippedItem, leads_outside
+from tensorlake.errors import InvalidInputError, TensorlakeError
+from tensorlake.ingest.engine.found_files import Piece, source_path
+from tensorlake.ingest.engine.options import IngestOptions
+from tensorlake.ingest.engine.source import LoadedRows, Refused, given_settings
+from tensorlake.ingest.engine.source_files import SourceFiles
+from tensorlake.ingest.records.values import array_of, booleans, pil_pixels, value_of
+from tensorlake.ingest.tables.arrow import check_pieces, ingest_pieces
+from tensorlake.ingest.tables.line_files import PIECE_NBYTES
+from tensorlake.storage import public_url
+from tensorlake.types import Image, Link, SampleType, as_type, from_json
+from tensorlake.types import Sequence as SequenceType
+
+__all__ = [
+    "Decoder",
+    "Shard",
+    "ShardReader",
+    "image_list",
+    "ingest_shards",
+    "read_index",
+    "shard_path",
+    "written_types",
+]
+
+INDEX = "index.json"
+
+INDEX_NBYTES_MAX = 1 << 30
+
+COMPRESSED_NBYTES_MAX = 2 << 30
+"""Largest shard that is decompressed in memory."""
+
+_U32 = np.dtype("<u4")
+
+Decoder = Callable[[bytes], Any]
+"""Returns the value of a field, or raises ValueError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A file of rows.
+
+    Attributes:
+        path: The file.
+        rows: Number of rows, as the index has it.
+        nbytes: Its size in bytes, decompressed where that is known.
+        codec: Name of the codec that the whole file is compressed with.
+    """
+
+    path: str
+    rows: int
+    nbytes: int
+    codec: str | None = None
+
+
+def read_index(src: object, files: SourceFiles, what: str) -> tuple[str, dict[str, Any]]:
+    """Read ``index.json`` of a folder.
+
+    Args:
+        src: The folder, or the file.
+        files: Opens files.
+        what: Name of the format, for errors.
+
+    Returns:
+        The folder and the index.
+
+    Raises:
+        InvalidInputError: It is missing, or not JSON.
+    """
+    path = source_path(src).rstrip("/")
+    path = path if path.endswith(INDEX) else f"{path}/{INDEX}"
+    place = public_url(path)
+    nbytes = files.nbytes(path)
+    if nbytes is None:
+        message = f"no file {place!r} to ingest\ngive the folder of {INDEX}, which {what} writes"
+        raise InvalidInputError(message, src=place)
+    if nbytes > INDEX_NBYTES_MAX:
+        raise InvalidInputError(f"{place!r} has {nbytes:,} bytes: it is not an index", src=place)
+    try:
+        index = json.loads(files.content(path))
+    except (ValueError, RecursionError) as error:
+        message = f"{place!r} is not JSON, or damaged: {error}"
+        raise InvalidInputError(message, src=place) from error
+    if not isinstance(index, dict):
+        raise InvalidInputError(f"{place!r} is not an index of {what}", src=place)
+    return path.rpartition("/")[0], cast("dict[str, Any]", index)
+
+
+def shard_path(folder: str, name: object) -> str:
+    """Return the path of a file that an index names.
+
+    Raises:
+        InvalidInputError: It is outside of the folder.
+    """
+    if not isinstance(name, str) or not name or leads_outside(name):
+        place = public_url(folder)
+        message = f"the index of {place!r} names the file {name!r}, which is not in its folder"
+        raise InvalidInputError(message, src=place)
+    return f"{folder}/{name}"
+
+
+def written_types(folder: str, files: SourceFiles) -> dict[str, SampleType]:
+    """Return the types that an export wrote beside its files; empty if there are none.
+
+    Raises:
+        InvalidInputError: The file of types is damaged.
+    """
+    place = f"{folder}/{TYPES_FILE}" if folder else TYPES_FILE
+    (content,) = files.contents([place])
+    if content is None:
+        return {}
+    try:
+        types = {name: from_json(one) for name, one in json.loads(content).items()}
+        if any(isinstance(one, Link) for one in types.values()):  # they would name any file
+            raise ValueError("links are not read from records")  # noqa: TRY301 - told below
+    except (ValueError, TypeError, KeyError, AttributeError, TensorlakeError) as error:
+        message = f"{public_url(place)!r} is not what tensorlake wrote: {error}"
+        raise InvalidInputError(f"{message}\nremove it, or pass schema=", src=place) from error
+    return types
+
+
+class ShardReader:
+    """Reads the rows of shards.
+
+    Args:
+        files: Opens the files.
+        sizes: Size of each field, where all rows have the same.
+        written: Positions of the fields whose sizes each row begins with; one that is not among
+            them, and has no size, is the rest of the row.
+    """
+
+    def __init__(
+        self, files: SourceFiles, sizes: Sequence[int | None], written: Sequence[int]
+    ) -> None:
+        self._files, self._sizes, self._written = files, sizes, written
+
+    def rows(self, shard: Shard, start: int, stop: int) -> Iterator[list[bytes] | str]:
+        """Yield rows [start, stop) as the bytes of each field; as a reason where one is damaged.
+
+        Raises:
+            InvalidInputError: The shard is damaged.
+        """
+        place = public_url(shard.path)
+        try:
+            first, content, offsets = self._read(shard, start, stop)
+            if bool((np.diff(offsets) < 0).any()) or offsets[0] < first:
+                raise ValueError("its offsets do not ascend")  # noqa: TRY301 - told below
+            if int(offsets[-1]) - first > len(content):
+                raise ValueError("it is cut off")  # noqa: TRY301 - told below
+        except (ValueError, OSError) as error:
+            message = f"{place!r} is damaged: {error}"
+            raise InvalidInputError(message, src=place) from error
+        cuts = (offsets - first).tolist()
+        for low, high in pairwise(cuts):
+            yield self._fields(content[low:high])
+
+    def _read(self, shard: Shard, start: int, stop: int) -> tuple[int, bytes, np.ndarray]:
+        """Return the place of some bytes in a shard, the bytes, and the rows' places."""
+        count = stop - start + 1
+        if shard.codec is not None:
+            content = _decompressed(self._files.content(shard.path), shard)
+            _check_rows(content[:4], shard)
+            offsets = _numbers(content[4 * (1 + start) : 4 * (1 + start + count)], count)
+            return 0, content, offsets
+        with self._files.open(shard.path) as file:
+            _check_rows(file.read(4), shard)
+            file.seek(4 * (1 + start))
+            offsets = _numbers(file.read(4 * count), count)
+            begin, end = int(offsets[0]), int(offsets[-1])
+            size = self._files.nbytes(shard.path) or 0
+            if not begin <= end <= size:
+                raise ValueError("it is cut off, or its offsets do not ascend")
+            file.seek(begin)
+            return begin, file.read(end - begin), offsets
+
+    def _fields(self, row: bytes) -> list[bytes] | str:
+        head = 4 * len(self._written)
+        if len(row) < head:
+            return "the row is cut off"
+        sizes = [*self._sizes]
+        for at, size in zip(self._written, np.frombuffer(row[:head], _U32).tolist(), strict=True):
+            sizes[at] = size
+        stop, parts = head, list[bytes]()
+        for size in sizes:
+            start, stop = stop, len(row) if size is None else stop + size
+            parts.append(row[start:stop])
+        if stop != len(row):
+            return f"its fields have {stop:,} bytes, and the row {len(row):,}"
+        return parts
+
+
+def _check_rows(head: bytes, shard: Shard) -> None:
+    rows = int(_numbers(head, 1)[0])
+    if rows != shard.rows:
+        raise ValueError(f"it has {rows:,} rows, and {shard.rows:,} in the index")
+
+
+def _numbers(content: bytes, count: int) -> np.ndarray:
+    if len(content) < 4 * count:
+        raise ValueError("it is cut off")
+    return np.frombuffer(content, _U32, count).astype(np.int64)
+
+
+def _decompressed(content: bytes, shard: Shard) -> bytes:
+    """Decompress a shard; ValueError where it is damaged, or a bomb."""
+    import pyarrow as pa
+
+    limit = min(shard.nbytes, COMPRESSED_NBYTES_MAX) if shard.nbytes else COMPRESSED_NBYTES_MAX
+    if shard.nbytes > COMPRESSED_NBYTES_MAX:
+        raise ValueError(
+            f"it is {shard.nbytes:,} bytes when decompressed, at most {COMPRESSED_NBYTES_MAX:,}"
+        )
+    if shard.codec == "snappy":
+        done: bytes = pa.decompress(content, shard.nbytes, codec="snappy", asbytes=True)
+    else:
+        with pa.CompressedInputStream(pa.BufferReader(content), shard.codec) as stream:
+            done = stream.read(limit + 1)
+    if len(done) > limit:
+        raise ValueError(f"it is more than {limit:,} bytes when decompressed")
+    return done
+
+
+def ingest_shards(
+    kind: str,
+    shards: Sequence[Shard],
+    reader: ShardReader,
+    fields: Mapping[str, tuple[SampleType, Decoder]],
+    dst: str | PathLike[str],
+    options: IngestOptions,
+    *,
+    files: SourceFiles,
+    src: object,
+    schema: Mapping[str, Any] | None,
+    key: str | None,
+) -> Dataset:
+    """Ingest the rows of shards.
+
+    Args:
+        kind: Name of the format.
+        shards: The shards.
+        reader: Reads them.
+        fields: Type and decoder of each field, in the order of the rows' fields.
+        dst: Path or URL of the dataset.
+        options: See `IngestOptions`.
+        files: Opens files.
+        src: The source, as given.
+        schema: Types in place of the fields' own.
+        key: The field that names a row; None: rows are known by position.
+    """
+    given = {name: as_type(one) for name, one in (schema or {}).items()}
+    unknown = next((name for name in given if name not in fields), None)
+    if unknown is not None:
+        message = f"schema names the unknown field {unknown!r}\nfields: {', '.join(fields)}"
+        raise InvalidInputError(message, tensor=unknown)
+    types = {name: given.get(name, one) for name, (one, _) in fields.items()}
+    decoders = [(name, _decoder(name, types[name], decode)) for name, (_, decode) in fields.items()]
+    by_path = {shard.path: shard for shard in shards}
+    pieces = [piece for shard in shards for piece in _pieces(shard)]
+    check_pieces(kind, pieces)
+    is_strict = options.get("on_error", "raise") == "raise"
+
+    def load(items: Sequence[Piece]) -> LoadedRows:
+        columns: dict[str, list[Any]] = {name: [] for name in types}
+        refused: list[Refused] = []
+        names: list[str] = []
+        for piece in items:
+            rows = reader.rows(by_path[piece.path], piece.start, piece.stop)
+            for number, parts in enumerate(rows, start=piece.start):
+                name = f"row {number} of {PurePath(piece.path).name}"
+                row = parts if isinstance(parts, str) else _row(decoders, parts)
+                if not isinstance(row, str):
+                    names.append(name)
+                    for column, value in row.items():
+                        columns[column].append(value)
+                elif is_strict:
+                    place = public_url(piece.path)
+                    raise InvalidInputError(f"{name}: {row}", src=place, item=name)
+                else:
+                    refused.append((SkippedItem(name, row), {}))
+        return LoadedRows(columns, refused, names.__getitem__)
+
+    return ingest_pieces(
+        kind,
+        pieces,
+        types,
+        load,
+        dst,
+        options,
+        files=files,
+        settings=given_settings(schema, key=key),
+        key=key,
+        names_classes=False,
+        src=src,
+    )
+
+
+def _pieces(shard: Shard) -> Iterator[Piece]:
+    step = max(1, shard.rows)
+    if shard.codec is None:
+        step = max(1, shard.rows * PIECE_NBYTES // max(1, shard.nbytes))
+    for start in range(0, shard.rows, step):
+        stop = min(start + step, shard.rows)
+        yield Piece(shard.path, start, stop, shard.nbytes * (stop - start) // shard.rows)
+
+
+def _row(decoders: Sequence[tuple[str, Decoder]], parts: Sequence[bytes]) -> dict[str, Any] | str:
+    """Return the values of a row, or why there are none."""
+    row: dict[str, Any] = {}
+    for (name, decode), part in zip(decoders, parts, strict=True):
+        try:
+            row[name] = decode(part)
+        except (ValueError, RecursionError, OverflowError) as error:
+            return f"{name!r}: {error}"
+    return row
+
+
+def _decoder(name: str, kind: SampleType, decode: Decoder) -> Decoder:
+    """Return the decoder of a field whose bytes and 0 and 1 are what the type makes of them."""
+
+    def decoded(content: bytes) -> Any:
+        value = decode(content)
+        if isinstance(value, bytes):
+            is_memory = kind.dtype is not None and not kind.is_media
+            return _elements(kind, value) if is_memory else value_of(kind, value)
+        if kind.dtype == np.bool_ and not kind.is_media:
+            plain = booleans(name, np.atleast_1d(np.asarray(value)))
+            return plain.reshape(np.shape(value))
+        return value
+
+    return decoded
+
+
+def _elements(kind: SampleType, content: bytes) -> np.ndarray:
+    """Return the array whose memory the bytes are; one length may be unknown."""
+    assert kind.dtype is not None
+    shape = kind.shape
+    if shape.count(None) == 1:
+        known = math.prod(one for one in shape if one is not None) * kind.dtype.itemsize
+        shape = tuple(len(content) // max(1, known) if one is None else one for one in shape)
+    if None in shape:
+        raise ValueError(f"{len(content):,} bytes may have any of the shapes of {kind.describe()}")
+    return array_of(content, kind.dtype, [one or 0 for one in shape])
+
+
+def image_list(item: str, start: int) -> tuple[SampleType, Decoder]:
+    """Return type and decoder of lists of images: a number u32 after ``start`` bytes, sizes."""
+
+    def decode(content: bytes) -> list[Any]:
+        if len(content) < start + 4:
+            raise ValueError("a list of images is cut off")
+        count = int(np.frombuffer(content, "<u4", 1, start)[0])
+        begin = start + 4 * (1 + count)
+        if begin > len(content):
+            raise ValueError("a list of images is cut off")
+        sizes: Sequence[int] = np.frombuffer(content, "<u4", count, start + 4).tolist()
+        if begin + sum(sizes) != len(content):
+            raise ValueError("a list of images has other sizes than its images")
+        made: list[Any] = []
+        for size in sizes:
+            image = content[begin : begin + size]
+            made.append(pil_pixels(image)[1] if item == "pil" else image)
+            begin += size
+        return made
+
+    return SequenceType(Image("png" if item == "pil" else cast("Any", item))), decode
