@@ -54,7 +54,8 @@ __all__ = [
     "StateMismatchError", "StorageError", "StorageTimeoutError", "TensorNotFoundError",
     "TensorlakeError", "TensorlakeWarning", "TransactionExpiredError", "UncommittedChangesError",
     "UncommittedChangesWarning", "UnknownClassError", "UnsupportedError", "UnsupportedFeatureError",
-    "UnsupportedStoreError", "VersionNotFoundError", "ViewNotFoundError", "WrongClockWarning",
+    "UnsupportedStoreError", "UntaggedBaseWarning", "VersionNotFoundError",
+    "ViewNotFoundError", "WrongClockWarning",
     "did_you_mean", "missing_extra", "no_such_name", "shown", "shown_as",
 ]  # fmt: skip
 
@@ -347,6 +348,10 @@ class DamagedIndexWarning(TensorlakeWarning):
 
 class DamagedTagWarning(TensorlakeWarning):
     """A tag or a saved view cannot be read; the others can."""
+
+
+class UntaggedBaseWarning(TensorlakeWarning):
+    """The base of a fork cannot be written, so no tag keeps the forked version there."""
 
 
 class EmptySideWarning(TensorlakeWarning):

@@ -19,6 +19,7 @@ from tensorlake.cli.commands.doctor import doctor
 from tensorlake.cli.commands.du import du
 from tensorlake.cli.commands.expire import expire
 from tensorlake.cli.commands.export import export
+from tensorlake.cli.commands.fork import fork
 from tensorlake.cli.commands.gc import gc
 from tensorlake.cli.commands.head import head
 from tensorlake.cli.commands.index import index
@@ -80,7 +81,7 @@ def _refusal(name: str, why: str) -> Callable[[], None]:
 _register("Inspect", info, ls, head, query, show, du, bench)
 _register("Versions", log, diff, branch, tag, merge, restore)
 app.add_typer(runs, rich_help_panel="Inspect")
-_register("Ingest, export, copy", ingest, export, copy, rm)
+_register("Ingest, export, copy", ingest, export, copy, fork, rm)
 app.command("cp", hidden=True)(exits_cleanly(with_terms(copy)))
 # Unknown options are passed on: the server has flags of its own, and rejects any others.
 app.command(

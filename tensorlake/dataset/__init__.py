@@ -12,7 +12,7 @@ from tensorlake.dataset.export.headers import stage_header
 from tensorlake.dataset.export.records.litdata import LITDATA_DTYPES
 from tensorlake.dataset.export.records.tfrecord import SHAPE_FEATURE, masked_crc
 from tensorlake.dataset.handles.dataset import Dataset, Diff, Updated, View
-from tensorlake.dataset.handles.open import create, open_dataset
+from tensorlake.dataset.handles.open import create, fork, open_dataset
 from tensorlake.dataset.handles.row import Group, Row
 from tensorlake.dataset.handles.tensor import Tensor
 from tensorlake.dataset.history.commit import Commit
@@ -144,6 +144,7 @@ __all__ = [
     "exists",
     "explain_inside",
     "extend_rows",
+    "fork",
     "found_inside",
     "given_sample",
     "has_remains",

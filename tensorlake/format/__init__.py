@@ -50,6 +50,7 @@ from tensorlake.format.coverage import (
     unchanged_rows,
     with_cells,
 )
+from tensorlake.format.entry.bases import PACK_BASES, Base
 from tensorlake.format.entry.changes import (
     SCHEMA_CHANGES,
     ChangedRows,
@@ -195,6 +196,7 @@ __all__ = [
     "NO_TXID",
     "PACKS",
     "PACK_ALIGNMENT",
+    "PACK_BASES",
     "PIN_PREFIX",
     "READ_FEATURES",
     "ROW_ID",
@@ -203,6 +205,7 @@ __all__ = [
     "TAGS",
     "WRITE_FEATURES",
     "Addition",
+    "Base",
     "ChangedRows",
     "Changes",
     "ChunkBlob",

@@ -32,7 +32,12 @@ from tensorlake.storage.http.errors import error_of_problem
 from tensorlake.storage.http.names import name_of_part, part_of_name
 from tensorlake.storage.http.stream import AnswerStream, LostStreamError
 from tensorlake.storage.stores.fsspec import FsspecStore
-from tensorlake.storage.stores.links import LinkStore, LinkTarget, set_link_credentials
+from tensorlake.storage.stores.links import (
+    LinkStore,
+    LinkTarget,
+    reading_bases,
+    set_link_credentials,
+)
 from tensorlake.storage.stores.local import Durability, LocalStore
 from tensorlake.storage.stores.memory import MemoryStore
 from tensorlake.storage.stores.object_store import ObjectStore
@@ -88,6 +93,7 @@ __all__ = [
     "place_text",
     "probe",
     "public_url",
+    "reading_bases",
     "retry",
     "run",
     "runtime",

@@ -3,6 +3,7 @@
 from tensorlake.versions.admission.entry import Offer, admitted_entry
 from tensorlake.versions.admission.tag import TagOffer, check_tag_admitted
 from tensorlake.versions.copy.copy import Copied, copy_dataset
+from tensorlake.versions.copy.fork import absorb_bases, fork_dataset
 from tensorlake.versions.log.entries import (
     author,
     authored_by,
@@ -163,6 +164,7 @@ __all__ = [
     "Transaction",
     "Unreadable",
     "Version",
+    "absorb_bases",
     "admitted_entry",
     "author",
     "authored_by",
@@ -192,6 +194,7 @@ __all__ = [
     "fence_of",
     "find_conflicts",
     "forgotten_before",
+    "fork_dataset",
     "fresh_rows",
     "group_state",
     "intersect",

@@ -265,6 +265,7 @@ async def _loaded(
     entry: Entry, packs: PackReader, on_unreadable: OnUnreadable | None
 ) -> AsyncIterator[tuple[Reference | None, Entry]]:
     """Yield each page of spilled members with the entry read so far, and finally the entry."""
+    packs.use(entry)
     for name, ref in entry.spilled.items():
         reference = _page(ref, name, 0)
         where = f"{name} of entry {entry.seq}"

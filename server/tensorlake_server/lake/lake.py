@@ -34,7 +34,7 @@ from tensorlake.errors import (
     ViewNotFoundError,
 )
 from tensorlake.format import DESCRIPTOR
-from tensorlake.storage import LocalStore, LruCache, open_store, run
+from tensorlake.storage import LocalStore, LruCache, open_store, reading_bases, run
 from tensorlake_server.auth.view_token import ViewQuery, read_token
 from tensorlake_server.http.caching import is_fixed
 from tensorlake_server.lake.runs import KnownRuns
@@ -395,7 +395,8 @@ class Lake:
         tip = self._tip(name, version)
         if tip is not None:
             return tip
-        handle = tl.open(url, version, read_only=True, storage_options=self._options)
+        with reading_bases(self._settings.follow_links):
+            handle = tl.open(url, version, read_only=True, storage_options=self._options)
         session = session_of(handle)
         session.packs.links.is_followed = self._settings.follow_links
         if session.name == session.branch and session.mirror_of is None:

@@ -32,6 +32,7 @@ import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 
 from tensorlake.format import MAX_ENTRY_NBYTES
+from tensorlake.storage import reading_bases
 from tensorlake_server.auth.principal import NOBODY
 from tensorlake_server.http.methods import METHODS, is_head_of_get
 from tensorlake_server.http.problems import CLIENT_GONE, Problem, fault_response, problem_response
@@ -115,7 +116,8 @@ class Guard:
             state["audit"] = self._audit
         started = time.perf_counter()
         try:
-            with self._under_way.noted(scope, answered):
+            allowed = reading_bases(self._settings.follow_links)
+            with self._under_way.noted(scope, answered), allowed:
                 await self._pass_on(scope, receive, answered)
         finally:
             self._note(scope, answered, time.perf_counter() - started)

@@ -38,6 +38,7 @@ def info(
             return
         summary = ds.summary(full=stats)
         commits = ds.log(COMMITS_SHOWN)
+        bases = [f"{base.version} of {base.url}" for base in ds.bases]
         if as_json:
             print_json(
                 {
@@ -45,6 +46,7 @@ def info(
                     "version": summary.version,
                     "rows": summary.num_rows,
                     "stored_nbytes": summary.stored_nbytes,
+                    "bases": bases,
                     "branches": summary.branches,
                     "tags": summary.tags,
                     "tensors": [
@@ -72,6 +74,8 @@ def info(
         FORMAT,
     )
     print("   ".join(facts))
+    for base in bases:
+        print(f"fork of {base}")
     print_table(
         [
             (

@@ -459,7 +459,7 @@ class Session:
         return Snapshot.of_entry(entry, self.packs, branch=self.branch, before=before)
 
     def _loaded(self, entry: Entry) -> Entry:
-        return runtime.run(loaded(entry, self.packs)) if entry.spilled else entry
+        return runtime.run(loaded(entry, self.packs)) if entry.spilled or entry.bases else entry
 
     def check_open(self) -> None:
         """Refuse what changes the dataset, or moves the handle, once it was closed.

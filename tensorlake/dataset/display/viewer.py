@@ -269,6 +269,7 @@ def _server_of(rows: RowSet, *, write: bool) -> _Server:
 def _start(rows: RowSet, *, write: bool) -> _Server:
     command = [sys.executable, "-m", "tensorlake_server", rows.url, "--child"]
     command += ["--host", "127.0.0.1", "--port", "0", *(["--write"] if write else [])]
+    command += ["--follow-links"] if rows.session.head.bases else []  # a fork is in its base, too
     errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - for as long as the child writes to it
     process = subprocess.Popen(  # noqa: S603 - this interpreter, no shell
         command,

@@ -283,7 +283,7 @@ class Dataset(Rows):
     expire = maintained.expire
     gc = maintained.gc
     check = maintained.check
-    absorb = maintained.absorb
+    absorb, bases = maintained.absorb, property(maintained.bases)
     repair = maintained.repair
     trace, forget = maintained.trace, maintained.forget
 

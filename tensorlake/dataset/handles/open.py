@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlake.dataset.core.connect import Durability, connect, connect_new
 from tensorlake.dataset.handles.dataset import Dataset
+from tensorlake.dataset.maintenance.fork import make_fork
 from tensorlake.errors import SchemaError, shown
 from tensorlake.quantities import Duration
 from tensorlake.versions import CommitRequest
@@ -16,7 +17,7 @@ from tensorlake.versions import CommitRequest
 if TYPE_CHECKING:
     from tensorlake.dataset.core.session import Session
 
-__all__ = ["create", "open_dataset"]
+__all__ = ["create", "fork", "open_dataset"]
 
 
 def create(
@@ -135,3 +136,42 @@ def open_dataset(
 
 open_dataset.__module__, open_dataset.__name__ = "tensorlake", "open"  # as users type it
 open_dataset.__qualname__ = "open"
+
+
+def fork(
+    base: str | PathLike[str],
+    url: str | PathLike[str],
+    version: str | dt.datetime | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Make a dataset that begins as a version of another one, and reads its data there.
+
+    Only a log entry is written, whatever the size of the base. Commits are the fork's own; the base
+    is never changed, but for a tag that keeps the version, where it can be written. Access to the
+    base is that of links: credentials of the environment, or of `set_link_credentials`.
+
+    Args:
+        base: The dataset to fork: a path or URL, also of a static web server.
+        url: Where the fork is made.
+        version: The base's version; None: the newest of its branch ``main``.
+        storage_options: Credentials and endpoint of the fork, by fsspec's key names.
+
+    Raises:
+        DatasetNotFoundError: There is no base.
+        InvalidInputError: There is a dataset at the URL, or the base's URL has credentials.
+        UnsupportedStoreError: The URL is that of a server.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> base = tl.create("memory://doc-fork-base", {"x": "int64"})
+        >>> base.extend({"x": [1, 2, 3]})
+        >>> _ = base.commit("three")
+        >>> ds = tl.fork("memory://doc-fork-base", "memory://doc-fork")
+        >>> ds["x"][1] = 20
+        >>> _ = ds.commit("corrected")
+        >>> ds["x"][:], base["x"][:], ds.bases[0].version
+        (array([ 1, 20,  3]), array([1, 2, 3]), 'main@1')
+    """
+    make_fork(base, url, version, storage_options=storage_options)
+    return Dataset(connect(url, storage_options=storage_options))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorlake.dataset.core.rowset import HasRows, HasSession, HasViews, writer_of
 from tensorlake.dataset.maintenance import check as checking
+from tensorlake.dataset.maintenance import fork as forking
 from tensorlake.dataset.maintenance import gc as collecting
 from tensorlake.dataset.maintenance import links as linking
 from tensorlake.dataset.maintenance import optimize as optimizing
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from tensorlake.dataset.maintenance.lint.rule import LintRule
     from tensorlake.dataset.maintenance.trace import Trace
     from tensorlake.dataset.query.predicate import Predicate
+    from tensorlake.format import Base
 
 __all__ = [
     "absorb",
+    "bases",
     "check",
     "expire",
     "forget",
@@ -145,19 +148,20 @@ def gc(self: HasSession, *, dry_run: bool = False) -> CollectionReport:  # noqa:
 
 
 def absorb(  # noqa: D417 - a method: self
-    self: HasSession, name: str, *, progress: bool | None = None
+    self: HasSession, name: str | None = None, *, progress: bool | None = None
 ) -> int:
-    """Copy the files that a tensor links to into the dataset, and commit.
+    """Copy what is elsewhere into the dataset, and commit: linked files, or the bases of a fork.
 
-    The tensor then has the linked type, and reads as before without its files. Files are verified
-    as they are copied, in commits of some 256 MiB: stopped and called again, it continues.
+    A tensor then has the linked type, and reads as before without its files. Files are verified
+    as they are copied, in commits of some 256 MiB: stopped and called again, it continues. A fork
+    then needs its bases for none of its versions.
 
     Args:
-        name: A tensor of ``tl.Link``.
+        name: A tensor of ``tl.Link``; None: the bases.
         progress: Whether to show a progress line; None: on terminals.
 
     Returns:
-        The number of files.
+        The number of files, or of packs of the bases.
 
     Raises:
         InvalidInputError: The tensor has no links.
@@ -179,7 +183,14 @@ def absorb(  # noqa: D417 - a method: self
         >>> made.discard()
     """
     check_flags(progress=progress, unset=("progress",))
+    if name is None:
+        return forking.absorb(self.__session__, progress=progress)
     return linking.absorb(self.__session__, name, progress=progress)
+
+
+def bases(self: HasSession) -> tuple[Base, ...]:
+    """The datasets whose data a fork reads, nearest first: ``.url .version .id``; else empty."""
+    return self.__session__.head.bases
 
 
 def check(  # noqa: D417 - a method: self

@@ -54,6 +54,7 @@ from tensorlake.errors import (
     QueryError,
     ReadOnlyError,
     UncommittedChangesError,
+    UnsupportedFeatureError,
 )
 from tensorlake.format import ROW_ID, Entry, PackId
 from tensorlake.quantities import plural
@@ -84,6 +85,13 @@ def forget(dataset: Any, session: Session, where: Any, *, finish: bool) -> Forge
             + (f": {session.why_read_only}\n" if session.why_read_only else "\n")
             + "forget() commits to branches: open the dataset without a version",
             version=session.name,
+        )
+    if session.head.bases:
+        raise UnsupportedFeatureError(
+            f"forget() erases data of {session.store.url!r} alone, and this fork reads data of"
+            f" {session.head.bases[0].url!r}\nforget the rows there; or copy the data into the fork"
+            " first: ds.absorb()",
+            feature="pack-bases",
         )
     if session.transaction is not None:
         raise UncommittedChangesError(

@@ -14,8 +14,8 @@ An entry is a sealed JSON object of at most 256 KiB with these members, all of t
 A ``begin`` entry has no body: schema, rows and row_ids are null. A schema or a version vector
 above 32 KiB, roots above 128 KiB and indexes above 16 KiB are pages instead: the member is
 {"page": [pack, offset, nbytes, checksum]}, see ``Entry.spill`` and ``Entry.load``. ``indexes`` is
-read by ``column_groups``. Members this version does not know are
-kept in ``unknown`` and written back.
+read by ``column_groups``. Forks alone have ``bases``. Members this version does not know are kept
+in ``unknown`` and written back.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.format.entry.bases import PACK_BASES, Base, parse_bases
 from tensorlake.format.entry.changes import Changes
 from tensorlake.format.index.extents import Extents
 from tensorlake.format.index.row_ids import RowIdRuns
@@ -68,7 +69,7 @@ DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErro
 
 # What this version can read and write beyond version 1; a dataset that needs more raises an error.
 READ_FEATURES: frozenset[str] = frozenset(
-    {"code-maps", "dropped-classes", "narrow-floats", "tensor-features"}
+    {"code-maps", "dropped-classes", "narrow-floats", PACK_BASES, "tensor-features"}
 )
 WRITE_FEATURES: frozenset[str] = frozenset({"constraints", "personal"})
 
@@ -218,6 +219,7 @@ class Entry:
     packs: PackTotals = field(default_factory=PackTotals)
     statistics: Mapping[str, Any] = field(default_factory=dict[str, Any])
     of: int | None = None
+    bases: tuple[Base, ...] = ()
     digest: str = ""
     spilled: Mapping[str, PageRef] = field(default_factory=dict[str, PageRef])
     unknown: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -317,6 +319,7 @@ class Entry:
             "packs": {"count": self.packs.count, "bytes": self.packs.nbytes},
             "statistics": dict(self.statistics),
             "of": self.of,
+            **({"bases": [base.to_json() for base in self.bases]} if self.bases else {}),
             **{
                 name: {"page": _address(self.spilled[name])}
                 if name in self.spilled
@@ -395,6 +398,7 @@ class Entry:
             packs=PackTotals(_count(packs["count"]), _count(packs["bytes"])),
             statistics=dict(members.pop("statistics")),
             of=None if of is None else _count(of),
+            bases=parse_bases(members.pop("bases", ())),
             digest=_text(members.pop("digest")),
             spilled=spilled,
             unknown=members,

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -41,7 +43,7 @@ from tensorlake.storage.stores.object_store import ObjectStore
 from tensorlake.storage.stores.open import open_store
 from tensorlake.types import FileView, only_regular, pread
 
-__all__ = ["LinkStore", "LinkTarget", "set_link_credentials"]
+__all__ = ["LinkStore", "LinkTarget", "reading_bases", "set_link_credentials"]
 
 KEPT_STORES: Final = 64
 FILES_IN_FLIGHT: Final = 64
@@ -49,6 +51,7 @@ FILES_IN_FLIGHT: Final = 64
 T = TypeVar("T")
 
 _credentials: dict[str, dict[str, Any]] = {}
+_reads_bases: ContextVar[bool] = ContextVar("reads_bases", default=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,19 @@ def set_link_credentials(prefix: str, storage_options: Mapping[str, Any] | None)
         _credentials[folder] = dict(storage_options)
 
 
+@contextmanager
+def reading_bases(is_allowed: bool) -> Generator[None]:  # noqa: FBT001 - as contextlib's
+    """Set whether datasets opened in the block read the bases of forks, as a server does.
+
+    A fork's base is an address in its data: a server reads one only if it follows links.
+    """
+    token = _reads_bases.set(is_allowed)
+    try:
+        yield
+    finally:
+        _reads_bases.reset(token)
+
+
 class LinkStore:
     """Reads the files that the links of a dataset name. Thread-safe.
 
@@ -102,6 +118,7 @@ class LinkStore:
 
     Attributes:
         is_followed: Whether links may be read and made; a server does not follow links of clients.
+        reads_bases: Whether the bases of a fork may be read.
     """
 
     def __init__(self, base: str, options: Mapping[str, Any] | None = None) -> None:
@@ -109,6 +126,7 @@ class LinkStore:
         self._options = dict(options or {})
         self._stores: LruCache[str, tuple[Store, Mapping[str, Any] | None]] = LruCache(KEPT_STORES)
         self.is_followed = True
+        self.reads_bases = _reads_bases.get()
 
     @classmethod
     def of(cls, store: Store) -> LinkStore:
@@ -164,6 +182,22 @@ class LinkStore:
         """Return the URL by which a stored link leads to its file from any dataset."""
         place = self.located(url)
         return place if "://" in place else f"file://{quote(place)}"
+
+    def dataset(self, url: str) -> Store:
+        """Return the store of a dataset, such as a fork's base, by the credentials of links.
+
+        Raises:
+            AccessError: Bases are not read here.
+        """
+        if not self.reads_bases:
+            raise AccessError(
+                f"the base {url!r} of a fork is not read here: a server reads its own datasets only"
+                "\nstart it with --follow-links, where all who write to it are trusted; or copy the"
+                " base's data into the fork: ds.absorb()",
+                url=url,
+            )
+        place = self.located(url)
+        return open_store(place, storage_options=self._options_of(place))
 
     def stat(self, url: str) -> LinkTarget:
         """Look a file up.

@@ -178,6 +178,8 @@ async def _faults(offer: Offer, entry: Entry, before: Entry | None) -> list[str]
     pinned = await _pinned(offer, entry)
     known = [*([before] if before.has_body else []), *parents, *pinned]
     sources = list({one.digest: await loaded(one, packs) for one in known}.values())
+    if fault := _bases_fault(entry, before, sources):  # before anything is read in them
+        return [fault]
     try:
         if fault := await _members_fault(entry, packs):
             return [fault]
@@ -247,6 +249,8 @@ def _end_faults(offer: Offer, entry: Entry, before: Entry) -> list[str]:
     sent, before_json = entry.to_json(), before.to_json()
     faults = [f"its {name!r} differs from the commit that it ends" for name in BODY
               if sent[name] != before_json[name]]  # fmt: skip
+    if entry.bases != before.bases:
+        faults.append("its bases differ from those of the commit that it ends")
     if entry.of != (before.seq if before.kind == "commit" else before.of):
         faults.append("it repeats a different commit than the one it is based on")
     if entry.changes != Changes():
@@ -280,6 +284,17 @@ async def _pinned(offer: Offer, entry: Entry) -> list[Entry]:
         return []
     found = await BranchLog(offer.store, pin.branch).entry(pin.seq)
     return [] if found is None or found.digest != pin.digest or not found.has_body else [found]
+
+
+def _bases_fault(entry: Entry, before: Entry, sources: Sequence[Entry]) -> str | None:
+    """Return the fault of a fork's bases: addresses that readers of the entry will read."""
+    known = {base for one in sources for base in one.bases}
+    if not set(before.bases) <= set(entry.bases) <= known:
+        return (
+            "its bases are not those of the versions that it is based on; a fork is made, and"
+            " absorbs its base, with direct access to the lake's storage"
+        )
+    return None
 
 
 async def _members_fault(entry: Entry, packs: PackReader) -> str | None:

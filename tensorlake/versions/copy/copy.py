@@ -16,9 +16,9 @@ versions: the plan is made again from the current logs.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tensorlake.errors import (
@@ -35,6 +35,7 @@ from tensorlake.format import (
     Changes,
     Descriptor,
     Entry,
+    PackId,
     entry_path,
     head_path,
     new_txid,
@@ -158,6 +159,7 @@ async def _copied(
     progress: Callable[[int, int], None],
 ) -> Copied:
     there, here = await sizes_of(source), await sizes_of(target)
+    plan = replace(plan, packs=plan.packs - await _borrowed(plan, there))
     wanted = [pack for pack in plan.packs if here.get(pack) != there.get(pack)]
     total = sum(there.get(pack, 0) for pack in wanted)
     version = None if plan.version is None else f"{plan.version[0]}@{plan.version[1].seq}"
@@ -202,6 +204,18 @@ async def _copied(
         if await target.head(COPYING) is not None:
             await target.delete(COPYING)
         return _report(version, packs, entries, tags)
+
+
+async def _borrowed(plan: CopyPlan, there: Mapping[PackId, int]) -> frozenset[PackId]:
+    """Return the packs of a fork that are in a base, where the copy reads them, too."""
+    places = plan.reader.places
+    if not places.bases:
+        return frozenset()
+    elsewhere = [pack for pack in plan.packs if pack not in there]
+    found = await runtime.gather_bounded(
+        [partial(places.nbytes_in_bases, pack) for pack in elsewhere], limit=ENTRIES_AT_ONCE
+    )
+    return frozenset(pack for pack, one in zip(elsewhere, found, strict=True) if one is not None)
 
 
 def _report(version: str | None, packs: PacksCopied, entries: int, tags: int) -> Copied:

@@ -44,11 +44,13 @@ class CopyPlan:
         version: The requested version; None: all.
         tags: Paths of the tags, views and tombstones to copy.
         packs: The packs that all of it needs.
+        reader: The reader that found them; it knows the bases of a fork.
     """
 
     descriptor: Descriptor
     heads: Mapping[str, Entry]
     version: tuple[str, Entry] | None
+    reader: PackReader
     tags: tuple[str, ...] = ()
     packs: frozenset[PackId] = field(default_factory=frozenset[PackId])
 
@@ -65,6 +67,7 @@ async def plan_version(source: Store, version: str | dt.datetime | None) -> Copy
         descriptor,
         {},
         (resolved.branch, entry),
+        packs,
         packs=frozenset(await packs_of(entry, packs)),
     )
 
@@ -104,7 +107,7 @@ async def plan_history(source: Store, version: str | dt.datetime | None) -> Copy
         if citation is None or (not citation.is_pin and _is_within(citation, heads))
     }
     found |= await _packs_of_citations(source, [one for one in kept.values() if one], packs, seen)
-    return CopyPlan(descriptor, heads, cited, tuple(kept), frozenset(found))
+    return CopyPlan(descriptor, heads, cited, packs, tuple(kept), frozenset(found))
 
 
 def _is_within(citation: Citation, heads: Mapping[str, Entry]) -> bool:

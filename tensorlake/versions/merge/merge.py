@@ -245,6 +245,7 @@ def _with_theirs(mine: Entry, other: Entry) -> dict[str, Any]:
     write = dict.fromkeys((*mine.features.write, *other.features.write))
     return {
         "features": Features(tuple(read), tuple(write)),
+        "bases": tuple(dict.fromkeys((*mine.bases, *other.bases))),
         "packs": PackTotals(
             max(mine.packs.count, other.packs.count), max(mine.packs.nbytes, other.packs.nbytes)
         ),

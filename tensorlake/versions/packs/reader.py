@@ -5,7 +5,8 @@ index trees. Transactions attach their unsent packs to it; these are weak refere
 transactions are freed.
 
 A missing pack has one of two causes, which only the logs distinguish: a version that is read here
-has expired and was collected, or data of a live version is missing.
+has expired and was collected, or data of a live version is missing. A fork's packs may be in its
+bases (``packs/places.py``), which entries name: `use` is called with each entry that is read.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tensorlake.storage import (
 )
 from tensorlake.versions.log.entries import is_expired
 from tensorlake.versions.log.log import BranchLog
+from tensorlake.versions.packs.places import PackPlaces
 
 __all__ = ["PackOverlay", "PackReader", "ScratchPages", "loaded"]
 
@@ -61,6 +63,7 @@ class PackReader:
     def __init__(self, store: Store, links: LinkStore | None = None) -> None:
         self.store = store
         self.links = links or LinkStore.of(store)
+        self.places = PackPlaces(store, self.links)
         self.pages = PageReader(self, is_folder=isinstance(store, LocalStore))
         self._overlays: tuple[weakref.ref[PackOverlay], ...] = ()
         self._versions: tuple[str, ...] = ()
@@ -69,6 +72,11 @@ class PackReader:
         """Record a version, ``main@12``, that is read here."""
         if version not in self._versions:
             self._versions = (*self._versions[1 - VERSIONS_MAX :], version)
+
+    def use(self, entry: Entry) -> None:
+        """Also read packs in the bases of an entry that is read here."""
+        if entry.bases:
+            self.places.add(entry.bases)
 
     def attach(self, overlay: PackOverlay) -> None:
         """Also read a transaction's unsent packs, for as long as it is referenced."""
@@ -87,7 +95,12 @@ class PackReader:
             return unsent
         try:
             note_read(nbytes, requests=1)
-            return await self.store.get_range(pack.path, offset, offset + nbytes)
+            if not self.places.bases:
+                return await self.store.get_range(pack.path, offset, offset + nbytes)
+            stop = offset + nbytes
+            return await self.places.read(
+                pack, lambda store: store.get_range(pack.path, offset, stop)
+            )
         except MissingObjectError as error:
             raise await self._gone(pack) from error
 
@@ -104,15 +117,16 @@ class PackReader:
                 requests = ranges if self.store.is_local else _requests_of(ranges)
                 nbytes = sum(stop - start for start, stop in requests)
                 note_read(nbytes, requests=len(requests))
-            return await self.store.get_ranges(pack.path, ranges)
+            if not self.places.bases:
+                return await self.store.get_ranges(pack.path, ranges)
+            return await self.places.read(pack, lambda store: store.get_ranges(pack.path, ranges))
         except MissingObjectError as error:
             raise await self._gone(pack) from error
 
     def is_stored_here(self, pack: PackId, offset: int) -> bool:
         """Return whether the pack of a blob, which begins at ``offset``, is a file of a folder."""
-        return (
-            isinstance(self.store, LocalStore) and self._unsent(pack, offset, nbytes=1)[0] is None
-        )
+        is_folder = isinstance(self.store, LocalStore) and not self.places.bases
+        return is_folder and self._unsent(pack, offset, nbytes=1)[0] is None
 
     def read_in_turn(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> Generator[bytes]:
         """Read ranges of a pack that is stored here, each when it is requested.
@@ -197,6 +211,15 @@ class PackReader:
                 version=expired[-1],
                 object=pack.path,
             )
+        if self.places.bases:
+            listed = " or ".join(repr(base.url) for base in self.places.bases)
+            return CorruptionError(
+                f"pack {pack.path!r} is neither in the fork {self.store.url!r} nor in its base"
+                f" {listed}: the base was deleted, moved, or has collected the forked version"
+                "\nrun tensorlake check, and restore the base where it was; a fork that must"
+                " outlive its base needs ds.absorb() in time",
+                object=pack.path,
+            )
         return CorruptionError(
             f"pack {pack.path!r} of {self.store.url!r} is missing, but no version read here"
             " has expired\nrun tensorlake check, and restore the pack from a copy",
@@ -255,5 +278,6 @@ SCRATCH_NUMBER = 2**32 - 1
 
 
 async def loaded(entry: Entry, packs: PackReader) -> Entry:
-    """Read the spilled parts of an entry."""
+    """Read the spilled parts of an entry, whose bases are read from then on."""
+    packs.use(entry)
     return await entry.load(packs, where=f"entry {entry.seq}") if entry.spilled else entry

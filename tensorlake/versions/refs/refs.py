@@ -156,15 +156,23 @@ async def list_tags(store: Store) -> dict[str, Tag]:
 
 
 async def create_tag(
-    store: Store, name: str, entry: Entry, branch: str, *, expires: dt.datetime | None = None
+    store: Store,
+    name: str,
+    entry: Entry,
+    branch: str,
+    *,
+    expires: dt.datetime | None = None,
+    is_random: bool = False,
 ) -> Tag:
     """Name a commit, permanently unless ``expires`` is given.
+
+    ``is_random`` states that no branch can have the name.
 
     Raises:
         InvalidInputError: The name is taken by another version, by a branch, or malformed.
         SnapshotExpiredError: The version expired while the tag was made.
     """
-    name = await check_new_name(store, name)
+    name = name if is_random else await check_new_name(store, name)
     tag = Tag(name, branch, entry.seq, entry.digest, new_txid(), expires)
     if not await put_surely(store, tag_path(name), tag.to_bytes()):
         found = await read_tag(store, name)

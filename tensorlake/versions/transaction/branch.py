@@ -90,6 +90,7 @@ def _first_commit(
         physical=source.physical,
         indexes=source.indexes,
         features=source.features,
+        bases=source.bases,
         changes=Changes(),
         packs=source.packs,
         # Its pages hold schema and roots still; the version vector is another's.

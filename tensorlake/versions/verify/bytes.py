@@ -16,6 +16,7 @@ from tensorlake.errors import CorruptionError
 from tensorlake.format import PackId
 from tensorlake.storage import MissingObjectError, Store, runtime
 from tensorlake.versions.log.findings import Findings
+from tensorlake.versions.packs.places import PackPlaces
 from tensorlake.versions.reachability import Reference
 
 __all__ = ["MissingPack", "RangeVerifier"]
@@ -49,6 +50,9 @@ class RangeVerifier:
         reads_chunks: Whether chunks are read; otherwise only the length of their pack is checked.
         sizes: Bytes of each pack seen so far.
         findings: Damage found.
+        places: Where packs are looked for that the store does not have.
+        borrowed: Packs that are in a base: their length is compared, their bytes are the base's to
+            check.
         missing: Missing packs, with the first version that needs each.
         verified: Number of ranges read, and their bytes.
     """
@@ -58,6 +62,8 @@ class RangeVerifier:
     reads_chunks: bool
     sizes: dict[PackId, int]
     progress: Callable[[int], None]
+    places: PackPlaces | None = None
+    borrowed: set[PackId] = field(default_factory=set[PackId])
     missing: dict[PackId, MissingPack] = field(default_factory=dict[PackId, MissingPack])
     chunks: int = 0
     pages: int = 0
@@ -79,7 +85,7 @@ class RangeVerifier:
         if is_read:
             self.nbytes_read += reference.nbytes
             return
-        if not await self._is_there(reference, version):
+        if not await self._is_there(reference, version) or reference.pack in self.borrowed:
             return
         if reference.kind == "chunk" and not self.reads_chunks:
             return
@@ -97,11 +103,11 @@ class RangeVerifier:
     async def _is_there(self, reference: Reference, version: str) -> bool:
         size = self.sizes.get(reference.pack)
         if size is None:
-            meta = await self.store.head(reference.pack.path)
-            if meta is None:
+            size = await self._size(reference.pack)
+            if size is None:
                 self._miss(reference, version)
                 return False
-            size = self.sizes[reference.pack] = meta.nbytes
+            self.sizes[reference.pack] = size
         if reference.offset + reference.nbytes > size:
             self.findings.add(
                 reference.pack.path,
@@ -111,6 +117,16 @@ class RangeVerifier:
             )
             return False
         return True
+
+    async def _size(self, pack: PackId) -> int | None:
+        meta = await self.store.head(pack.path)
+        if meta is not None or self.places is None:
+            return None if meta is None else meta.nbytes
+        found = await self.places.nbytes_in_bases(pack)
+        if found is None:
+            return None
+        self.borrowed.add(pack)
+        return found[1]
 
     def _miss(self, reference: Reference, version: str) -> None:
         self.missing.setdefault(

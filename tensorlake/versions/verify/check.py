@@ -35,6 +35,7 @@ from tensorlake.versions.reachability import iter_root_references
 from tensorlake.versions.refs.copy_claim import refuse_unfinished
 from tensorlake.versions.refs.descriptors import second_puts
 from tensorlake.versions.refs.registry import Citation, name_at, read_citation
+from tensorlake.versions.verify.bases import check_bases
 from tensorlake.versions.verify.bytes import RangeVerifier
 from tensorlake.versions.verify.log import check_branch, check_foreign
 from tensorlake.versions.verify.mark import Mark, MarkedLog, keep_mark, read_mark
@@ -82,8 +83,9 @@ async def check_dataset(
     findings = Findings()
     packs = await packs_in(store)
     stored, sizes = set(packs), {pack: meta.nbytes for pack, meta in packs.items()}
-    ranges = RangeVerifier(store, findings, full, sizes, progress)
-    check = CheckRun(store, PackReader(store), findings, ranges)
+    reader = PackReader(store)
+    ranges = RangeVerifier(store, findings, full, sizes, progress, reader.places)
+    check = CheckRun(store, reader, findings, ranges)
     descriptor = await _check_descriptor(check)
     if descriptor is not None and not full:
         await _use_mark(check, descriptor, packs)
@@ -94,6 +96,8 @@ async def check_dataset(
         await _check_tag(check, meta.path)
     await ranges.flush()
     await _report_missing(check)
+    if not check.referenced <= stored:
+        await check_bases(check)
     if full:
         await runtime.gather_bounded(
             [partial(_check_directory, check, pack) for pack in sorted(stored)],

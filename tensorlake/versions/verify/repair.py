@@ -390,7 +390,8 @@ class _Mending:
 
     async def _are_there(self, extents: Extents) -> bool:
         for pack in extents.pack_ids():
-            if await self.packs.store.head(pack.path) is None:
+            is_here = await self.packs.store.head(pack.path) is not None
+            if not is_here and await self.packs.places.nbytes_in_bases(pack) is None:
                 return False
         return True
 

@@ -25,6 +25,7 @@ __all__ = ["body_faults", "check_version", "noting", "take"]
 async def check_version(check: CheckRun, entry: Entry, version: str, path: str) -> None:
     """Verify all references of a version, except those verified for another version."""
     check.versions += 1
+    check.packs.use(entry)
     try:
         for what in await _body_faults(check, entry, version):
             check.findings.add(path, what)
