@@ -107,7 +107,11 @@ def flattened(batch: Mapping[str, Any], names: Sequence[str], *, call: str) -> M
 
 def _columns(group: str, members: Sequence[str], values: Any, *, call: str) -> Mapping[str, Any]:
     if isinstance(values, Mapping):
-        return {str(field): column for field, column in values.items()}
+        named: Mapping[Any, Any] = values
+        return {
+            field if isinstance(field, str) else shown(field): column  # refused as no name
+            for field, column in named.items()
+        }
     if isinstance(values, np.ndarray):
         if values.dtype.names:
             return {field: values[field] for field in values.dtype.names}

@@ -217,5 +217,6 @@ def _opened(
         raise InvalidInputError(
             f"the name of a run {shown(name)} has control characters\nleave them out"
         )
-    record = Record.create(store, name, url=url, version=version, config=config or {})
+    given = {} if config is None else config
+    record = Record.create(store, name, url=url, version=version, config=given)
     return Run(record, dataset, is_recording=True)

@@ -73,6 +73,21 @@ class Connection:
     is_read_only: bool
 
 
+def check_options(storage_options: object) -> None:
+    """Check that options are None or a dict with names; what they mean, the store says.
+
+    Raises:
+        InvalidInputError: They are something else.
+    """
+    names = storage_options if isinstance(storage_options, Mapping | None) else [None]
+    if not all(isinstance(name, str) for name in names or ()):
+        raise InvalidInputError(
+            f"storage_options= is a dict by fsspec's key names, got {shown(storage_options)}"
+            '\nwrite storage_options={"endpoint_url": "https://…"}',
+            argument="storage_options",
+        )
+
+
 def refuse_unknown(url: str, storage_options: Mapping[str, str] | None) -> None:
     """Reject option names that no store accepts; for a folder or memory, which accept none.
 
@@ -82,13 +97,6 @@ def refuse_unknown(url: str, storage_options: Mapping[str, str] | None) -> None:
     Raises:
         InvalidInputError: There are such names.
     """
-    names = storage_options if isinstance(storage_options, Mapping | None) else [None]
-    if not all(isinstance(name, str) for name in names or ()):
-        raise InvalidInputError(
-            f"storage_options= is a dict by fsspec's key names, got {shown(storage_options)}"
-            '\nwrite storage_options={"endpoint_url": "https://…"}',
-            argument="storage_options",
-        )
     unknown = sorted(name for name in storage_options or () if not _is_known(name))
     if unknown:
         place = public_url(url)

@@ -34,6 +34,7 @@ from tensorlake.errors import (
     UnsupportedStoreError,
     shown,
 )
+from tensorlake.storage.api.options import check_options
 from tensorlake.storage.api.store import Buffer, MissingObjectError, Store
 from tensorlake.storage.api.urls import join_url, place_text, public_url, split_url
 from tensorlake.storage.concurrency import runtime
@@ -83,6 +84,7 @@ def set_link_credentials(prefix: str, storage_options: Mapping[str, Any] | None)
         >>> tl.set_link_credentials("s3://films/", None)
     """
     place = place_text(prefix, what="prefix")
+    check_options(storage_options)
     if "://" not in place or (storage_options is not None and not storage_options):
         raise InvalidInputError(
             f"prefix={place!r}: credentials are of the URLs that begin with it"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tensorlake.errors import InvalidInputError
-from tensorlake.storage.api.options import OBJECT_SCHEMES, refuse_unknown
+from tensorlake.storage.api.options import OBJECT_SCHEMES, check_options, refuse_unknown
 from tensorlake.storage.api.store import Store
 from tensorlake.storage.api.urls import place_text, public_url, split_url
 from tensorlake.storage.stores.fsspec import PREFIX, FsspecStore
@@ -51,6 +51,7 @@ def open_store(
     'memory://pets'
     """
     scheme, rest = split_url(place_text(url, what="url"))
+    check_options(storage_options)
     if scheme == "file":
         if not rest:
             raise InvalidInputError("the dataset's path is empty;\ngive a folder", url=rest)

@@ -304,8 +304,8 @@ def _corrupt(error: ValueError, nbytes: int, tensor: str, row: int) -> CorruptSa
 
 
 def _is_rate(fps: Any) -> bool:
-    is_number = isinstance(fps, int | float | np.number) and not isinstance(fps, bool)
-    return is_number and 0 < float(fps) <= _MAX_FPS
+    is_number = isinstance(fps, int | float | np.integer | np.floating)
+    return is_number and not isinstance(fps, bool) and bool(0 < fps <= _MAX_FPS)
 
 
 def _named(sample: Any) -> str:

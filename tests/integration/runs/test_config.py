@@ -55,3 +55,9 @@ def test_numbers_beyond_floats_and_names_that_break_lines_are_refused(ds):
         ds.run("a").log(loss=10**400)
     with pytest.raises(tl.InvalidInputError, match="control characters"):
         ds.run("a\n")
+
+
+@pytest.mark.parametrize("config", [0, False, [], [("lr", 0.1)], "lr", np.arange(2)])
+def test_a_config_that_is_no_dict_is_refused(ds, config):
+    with pytest.raises(tl.InvalidInputError, match="config is a dict"):
+        ds.run("other", config=config)

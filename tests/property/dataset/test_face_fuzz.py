@@ -187,7 +187,9 @@ def calls() -> Iterator[tuple[str, Callable[..., Any]]]:
 CALLS = {name: call for name, call in calls() if name not in NOT_CALLED}
 
 
-OF_THE_USER = {(name, odd) for name in ("condition", "function") for odd in ("function", "type")}
+OF_THE_USER = {
+    (name, odd) for name in ("condition", "function", "step") for odd in ("function", "type")
+}
 """Functions of the user's, whose own errors come through."""
 
 

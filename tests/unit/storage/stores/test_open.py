@@ -98,3 +98,10 @@ def test_a_password_in_a_buckets_url_is_refused_and_not_told(scheme):
 
     assert "hunter2" not in str(raised.value)
     assert "hunter2" not in str(raised.value.facts)
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/pets", "memory://pets", "/tmp/pets"])
+@pytest.mark.parametrize("options", [1, "key", [("key", "k")], {1: "k"}])
+def test_options_are_a_dict_for_every_store(url, options):
+    with pytest.raises(InvalidInputError, match="storage_options= is a dict"):
+        open_store(url, storage_options=options)

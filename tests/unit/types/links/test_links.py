@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorlake as tl
+from tensorlake.errors import InvalidInputError
 from tensorlake.storage import LinkStore, open_store, run
 from tensorlake.types import LinkRecord, read_record
 
@@ -356,6 +357,12 @@ def test_credentials_go_to_their_bucket_alone(prefix: str, place: str, *, is_the
     finally:
         tl.set_link_credentials("s3://films", None)
     assert store._options_of("s3://films/a.mp4") is None
+
+
+@pytest.mark.parametrize("options", [1, "key", ["key"], [("key", "k")], {1: "k"}, np.arange(2)])
+def test_credentials_are_a_dict(options: Any) -> None:
+    with pytest.raises(InvalidInputError, match="storage_options= is a dict"):
+        tl.set_link_credentials("s3://films", options)
 
 
 def test_absorb_begins_only_where_every_file_is_there(files: Path) -> None:

@@ -170,6 +170,7 @@ def test_arrays_are_encoded(codec, error, size):
         (moving_picture(2), DTypeMismatchError, "frames without fps"),
         ({"frames": moving_picture(2), "fps": 0}, DTypeMismatchError, "fps=0"),
         ({"frames": moving_picture(2), "fps": np.nan}, DTypeMismatchError, "fps=nan"),
+        ({"frames": moving_picture(2), "fps": 10**400}, DTypeMismatchError, "fps="),
         ({"frames": moving_picture(2), "rate": 9}, DTypeMismatchError, "a mapping of"),
         ({"frames": moving_picture(2) / 255, "fps": 9}, DTypeMismatchError, "float64"),
         (moving_picture(2).transpose(0, 3, 1, 2), ShapeMismatchError, "channels come last"),
