@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,9 +32,10 @@ class Computed:
     Attributes:
         type: Type of one value.
         held: Bytes of memory that it references, which several columns may share.
+        expression: The TQL by which the schema declares it; "" of a column of a query.
     """
 
-    __slots__ = ("_batch", "_positions", "_read", "held", "type")
+    __slots__ = ("_batch", "_positions", "_read", "expression", "held", "type")
 
     def __init__(
         self,
@@ -43,9 +45,11 @@ class Computed:
         read: Callable[[Int64Array], tql.Batch] | None = None,
         positions: Int64Array | None = None,
         held: int = 0,
+        expression: str = "",
     ) -> None:
         """Accept all values, or a function that computes them for some positions."""
         self.held = held
+        self.expression = expression
         self.type = column_type
         self._batch = batch
         self._read = read
@@ -90,8 +94,23 @@ class Computed:
             case batch:
                 return len(batch.values)
 
+    def declared_by(self, expression: str) -> Computed:
+        """Return the column as one that the schema declares."""
+        return Computed(
+            self.type,
+            self._batch,
+            read=self._read,
+            positions=self._positions,
+            held=self.held,
+            expression=expression,
+        )
+
     def take(self, positions: Int64Array) -> Computed:
         """Select these positions; nothing is computed yet."""
+        taken = self._taken(positions)
+        return taken.declared_by(self.expression) if self.expression else taken
+
+    def _taken(self, positions: Int64Array) -> Computed:
         import tensorlake_query as tql
 
         if self._batch is None and self._read is not None and self._positions is not None:
@@ -179,8 +198,9 @@ class Computed:
             return values.view(f"timedelta64[{self.type.duration_unit}]")
         return values
 
-    def __reduce__(self) -> tuple[type[Computed], tuple[tql.ColumnType, tql.Batch]]:
-        return Computed, (self.type, self.batch)
+    def __reduce__(self) -> tuple[Callable[..., Computed], tuple[tql.ColumnType, tql.Batch]]:
+        made = partial(Computed, expression=self.expression) if self.expression else Computed
+        return made, (self.type, self.batch)
 
 
 def evaluate_columns(

@@ -210,6 +210,13 @@ class RowSet:
             return self.computed[name].take(positions).column(spec.type, tensor=name)
         return self.reader().read(name, self.selection.physical(positions), decode=decode)
 
+    def is_expression(self, name: str) -> bool:
+        """Whether a column is the one that the schema declares by an expression."""
+        spec, column = self.selection.snapshot.schema.by_name.get(name), self.computed.get(name)
+        if spec is None or spec.compute is None or column is None:
+            return False
+        return spec.is_virtual and column.expression == spec.compute.tql
+
     def read_next(self, name: str, positions: Int64Array) -> Column:
         """Read a column of the schema, a few rows that a program asks for one read after another.
 

@@ -464,6 +464,8 @@ def _read(handle: Rows, rows: RowSet, key: Any) -> Any:
     """Read by what the key is."""
     if isinstance(key, str):
         computed = rows.computed.get(key)
+        if rows.is_expression(key):
+            return Tensor(handle, key)
         return column_of(handle, key) if computed is None else computed.present()
     if isinstance(key, bool | np.bool_):
         raise InvalidInputError(

@@ -7,7 +7,7 @@ them is a conflict, since the same statement might then have changed other rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def _check_names(session: Session, change: tql.ast.Change, text: str) -> None:
     schema = everything(session).schema
     for name, span in targets:
         if name not in schema:
-            raise _no_tensor(schema, f"{verb} {name!r}, which is not a tensor", name, text, span)
+            raise _no_tensor(session, f"{verb} {name!r}", name, text, span)
         if name in seen:
             message = f"{verb} {name!r} twice"
             raise tql.QueryNameError(message, text=text, span=span, hint="give it one value")
@@ -79,9 +79,14 @@ def _check_names(session: Session, change: tql.ast.Change, text: str) -> None:
 
 
 def _no_tensor(
-    schema: Iterable[str], message: str, name: str, text: str, span: tql.ast.Span
+    session: Session, message: str, name: str, text: str, span: tql.ast.Span
 ) -> tql.QueryNameError:
-    hint = tql.known_names(name, "tensors", schema)
+    if (spec := session.snapshot().schema.by_name.get(name)) is not None and spec.is_virtual:
+        message = f"{message}, which an expression computes"
+        hint = f"leave it out, or change the expression: ds.alter_tensor({name!r}, compute='…')"
+    else:
+        message = f"{message}, which is not a tensor"
+        hint = tql.known_names(name, "tensors", everything(session).schema)
     return tql.QueryNameError(message, text=text, span=span, hint=hint)
 
 
@@ -137,7 +142,7 @@ def _stored_values(computed: Computed) -> Any:
 def _insert(session: Session, change: tql.ast.Insert, params: Mapping[str, Any], text: str) -> int:
     query, names = change.query, [each.name for each in change.names]
     view = run_tree(everything(session), query, params, text)
-    selected, schema = _selected(query, view), everything(session).schema
+    selected, schema = _selected(session, query, view, names), everything(session).schema
     with engine_errors(session.store.url):
         if names and len(names) != len(selected):
             raise tql.QueryTypeError(
@@ -148,8 +153,8 @@ def _insert(session: Session, change: tql.ast.Insert, params: Mapping[str, Any],
             )
         for name in () if names else selected:
             if name not in schema:
-                message = f"the query returns {name!r}, which is not a tensor"
-                raise _no_tensor(schema, message, name, text, _place_of(name, query))
+                message = f"the query returns {name!r}"
+                raise _no_tensor(session, message, name, text, _place_of(name, query))
     return insert_rows(session, view, query, names)
 
 
@@ -172,14 +177,15 @@ def insert_rows(
         session: Session that stages them.
         view: Result of the query.
         query: The query, for the order of its outputs.
-        names: Tensor names, one per output; none: the outputs' own names.
+        names: Tensor names, one per output; none: the outputs' own names, without those of ``*``
+            that an expression of the dataset computes.
         limits: Limits for reading; rows staged before remain staged.
 
     Raises:
         InvalidInputError: There are more names than outputs, or fewer.
         QueryLimitError: A limit was passed.
     """
-    selected = _selected(query, view)
+    selected = _selected(session, query, view, names)
     targets = tuple(names) or tuple(selected)
     if len(targets) != len(selected):
         raise InvalidInputError(
@@ -225,12 +231,17 @@ def _reads_this(query: tql.ast.Statement) -> bool:
     return False
 
 
-def _selected(query: tql.ast.Statement, view: RowSet) -> list[str]:
+def _selected(
+    session: Session, query: tql.ast.Statement, view: RowSet, targets: Sequence[str]
+) -> list[str]:
     """Return outputs in the order of the query; a view has computed ones separately."""
+    schema = session.snapshot().schema
+    own = {spec.name for spec in schema.tensors if spec.is_virtual} if not targets else set[str]()
     names: list[str] = []
     for output in query.select if isinstance(query, tql.ast.Query) else ():
         if isinstance(output.expr, tql.ast.Star):
-            return [*view.selection.columns, *view.computed]
+            every = (*view.selection.columns, *view.computed)
+            return [name for name in every if name not in own]
         names.append(_output_name(output))
     return names or [*view.computed, *view.selection.columns]
 

@@ -85,7 +85,8 @@ def expression_columns(rows: RowSet) -> Mapping[str, Computed]:
         if spec.compute is None or spec.compute.tql is None:
             continue
         try:
-            found[spec.name] = _evaluated(rows, spec.name, spec.compute.tql)[0]
+            text = spec.compute.tql
+            found[spec.name] = _evaluated(rows, spec.name, text)[0].declared_by(text)
         except QueryError as error:
             first = str(error).partition("\n")[0]
             advice = f"ds.alter_tensor({spec.name!r}, compute='…')"

@@ -23,22 +23,28 @@ def concat(rows: Sequence[RowSet]) -> RowSet:
     columns = first.selection.columns
     for number, one in enumerate(rows[1:], 1):
         _check_version(first, one, number)
-        if one.selection.columns != columns:
+        if one.selection.columns != columns or {*one.computed} != {*first.computed}:
             raise InvalidInputError(
-                f"concat() joins views of the same columns: views[0] has {list(columns)}, views"
-                f"[{number}] has {list(one.selection.columns)}\nselect the same of both",
-                expected=columns,
-                actual=one.selection.columns,
+                f"concat() joins views of the same columns: views[0] has {list(first.columns)},"
+                f" views[{number}] has {list(one.columns)}\nselect the same of both",
+                expected=first.columns,
+                actual=one.columns,
             )
     for number, one in enumerate(rows):
-        if one.computed or not one.has_rows:
+        if not (one.has_rows and all(map(one.is_expression, one.computed))):
             raise UnsupportedFeatureError(
                 f"concat() joins rows, and views[{number}] has values that its query computed:"
                 f" {', '.join(one.computed)}\njoin the rows first, then query the view",
                 actual=tuple(one.computed),
             )
     joined = np.concatenate([one.rows for one in rows])
-    return RowSet(first.session, Selection(first.selection.snapshot, columns, joined))
+    whole = RowSet(first.session, Selection(first.selection.snapshot, columns))
+    computed = first.session.expressions(whole) if first.computed else {}
+    return RowSet(
+        first.session,
+        Selection(first.selection.snapshot, columns, joined),
+        computed={name: computed[name].take(joined) for name in first.computed},
+    )
 
 
 def _check_version(first: RowSet, other: RowSet, number: int) -> None:

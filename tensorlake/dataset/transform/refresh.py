@@ -107,10 +107,12 @@ def refresh_columns(
     for spec in specs:
         known_function(spec, where=session.store.url)  # before anything is computed
         check_reasons(schema, spec)
+    # once, before any column has other values: it may be of one that is computed here
+    chosen = None if where is None else positions_where(everything(session), where, {})
     computed: dict[str, int] = {}
     failed: dict[str, int] = {}
     for spec in specs:
-        done = _Refresh(session, spec, engine).run(where, retry=retry)
+        done = _Refresh(session, spec, engine).run(chosen, retry=retry)
         computed[spec.name], failed[spec.name] = done
     return RefreshReport(computed, failed)
 
@@ -173,9 +175,9 @@ class _Refresh:
         self._call = Call.of(function, self._rows, names, options)
         self._first_reason = ""
 
-    def run(self, where: str | Predicate | None, *, retry: bool) -> tuple[int, int]:
-        """Compute the stale rows that meet a condition; return the rows computed, and failed."""
-        positions = self._positions(where, retry=retry)
+    def run(self, chosen: Int64Array | None, *, retry: bool) -> tuple[int, int]:
+        """Compute the stale rows among those chosen; return the rows computed, and failed."""
+        positions = self._positions(chosen, retry=retry)
         view = self._rows.take(positions)
         computed = failed = 0
         gathered = _Gathered()
@@ -201,7 +203,7 @@ class _Refresh:
             )
         return computed, failed
 
-    def _positions(self, where: str | Predicate | None, *, retry: bool) -> Int64Array:
+    def _positions(self, chosen: Int64Array | None, *, retry: bool) -> Int64Array:
         rows = self._rows
         positions = stale_positions(rows, self._spec.name)
         reasons = reasons_spec(rows.selection.snapshot.schema, self._spec)
@@ -209,10 +211,7 @@ class _Refresh:
             physical = rows.selection.physical(rows.selection.all_positions())
             is_null = rows.reader().is_null(reasons.name, physical)
             positions = np.union1d(positions, np.flatnonzero(~is_null))
-        if where is not None:
-            found = positions_where(rows, where, {})
-            positions = np.intersect1d(positions, found)
-        return positions
+        return positions if chosen is None else np.intersect1d(positions, chosen)
 
     def _of_piece(self, piece: Piece) -> Iterator[tuple[Int64Array, list[Any], list[str | None]]]:
         """Yield rows of a piece, their values, and the reasons of those that failed."""

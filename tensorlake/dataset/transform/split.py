@@ -145,9 +145,12 @@ def _values(view: RowSet, name: str, *, call: str) -> tuple[Int64Array, list[byt
         if name not in selection.snapshot.schema:
             raise unknown_column(name, selection.columns)
         selection = selection.with_columns((name,))
-    physical = selection.physical(selection.all_positions())
-    column = view.reader().read(name, physical, decode=False)
     sample_type = selection.snapshot.spec(name).type
+    if view.is_expression(name):
+        column = view.read(name)
+    else:
+        physical = selection.physical(selection.all_positions())
+        column = view.reader().read(name, physical, decode=False)
     if isinstance(column, RaggedColumn) or sample_type.is_media or sample_type.shape:
         raise InvalidInputError(
             f"{call}={name!r} needs one value a row, and it is {sample_type.describe()}",

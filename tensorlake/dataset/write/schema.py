@@ -113,8 +113,15 @@ def drop_tensor(session: Session, name: str) -> None:
         dropped = [schema[one] for one in expand_names([name], schema.names)]
         ids = {one.id for one in dropped}
         _refuse_reasons(schema, dropped)
-        dropped += [one for one in schema if one.compute and one.compute.reasons_of in ids]
+        reasons = [one for one in schema if one.compute and one.compute.reasons_of in ids]
+        dropped += [one for one in reasons if one.id not in ids]  # a group may have its own
         _refuse_inputs(schema, dropped, "dropped")
+        if 1 < len(schema.names) == len(dropped):  # before any of them is gone
+            raise SchemaError(
+                f"{name!r} has all tensors of {session.store.url!r}; a dataset has at least one"
+                "\nadd another first: ds.add_tensor(…)",
+                tensor=name,
+            )
         for spec in dropped:
             transaction.drop_tensor(spec)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tensorlake as tl
 from tensorlake.dataset.handles.dataset import Dataset
 from tensorlake.storage import MemoryStore
 from tests.support.handles import create_on, open_on
@@ -56,3 +57,24 @@ def test_a_branch_that_dropped_a_computed_column_is_merged(name: str) -> None:
 
     assert name not in ds[0]
     assert ds["x"][-1] == 9
+
+
+def test_a_group_goes_with_the_reasons_of_its_columns_or_stays_whole() -> None:
+    ds = create_on(MemoryStore("computed-dropped-group"), {"g": tl.Struct({"x": "int64"})})
+    ds.append({"g": {"x": 1}})
+
+    def failing(row: dict[str, Any]) -> int:
+        raise ValueError("no")
+
+    ds.add_tensor("g/z", "int64", compute=failing, inputs=["g/x"])
+    with pytest.warns(tl.SkippedRowsWarning):
+        ds.refresh_columns()
+    names = ["g/x", "g/z", "g/z.error"]
+    assert list(ds.schema) == names
+    with pytest.raises(tl.SchemaError, match="'g' has all tensors of"):
+        ds.drop_tensor("g")
+    assert list(ds.schema) == names
+
+    ds.add_tensor("other", "int64", fill=0)
+    ds.drop_tensor("g")
+    assert list(ds.schema) == ["other"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -32,11 +33,61 @@ def test_it_is_read_like_a_column_of_a_query(ds: Dataset) -> None:
     assert reopened[1]["double"] == 2
     assert reopened.where("double > 3").rows.tolist() == [0, 2]
     assert reopened.order_by("double").rows.tolist() == [1, 2, 0]
-    assert reopened[1:]["double"].tolist() == [2, 4]
+    assert reopened[1:]["double"].to_list() == [2, 4]
     assert reopened.query("SELECT SUM(double) AS s").item() == 12
     assert reopened.to_pandas()["double"].tolist() == [6, 2, 4]
     batch = next(iter(reopened.loader(batch_size=3, columns=["double", "x"])))
     assert batch["double"].tolist() == [6, 2, 4]
+
+
+def test_a_view_has_its_tensor_and_a_query_the_values_of_its_own_columns(ds: Dataset) -> None:
+    view = ds.where("x > 1")
+    column = view["double"]
+
+    assert isinstance(column, tl.Tensor)
+    assert (column.to_list(), column[1], column.shape) == ([6, 4], 4, (2,))
+    assert view[column == 4].rows.tolist() == [2]
+    assert pickle.loads(pickle.dumps(view))["double"].to_list() == [6, 4]
+    with pytest.raises(tl.ReadOnlyError):
+        column[0] = 1
+    other = ds.query("SELECT x, x + 1 AS double")
+    assert other["double"].tolist() == [4, 2, 3]
+    renamed = ds.query("SELECT name, double AS d")
+    assert renamed["d"].tolist() == [6, 2, 4]
+
+
+def test_rows_are_split_and_joined_by_it(ds: Dataset) -> None:
+    ds.append({"x": 3, "name": "d"})
+    ds.commit("four rows")
+
+    parts = ds.split({"a": 0.5, "b": 0.5}, group="double", seed=2)
+    values = [set(part["double"].to_list()) for part in parts.values()]
+    assert values[0].isdisjoint(values[1])
+    assert values[0] | values[1] == {6, 2, 4}
+    stratified = ds.split({"a": 0.5, "b": 0.5}, stratify="double", exact=True)
+    assert sum(map(len, stratified.values())) == 4
+
+    joined = tl.concat([ds[2:], ds[:1]])
+    assert joined["double"].to_list() == [4, 6, 6]
+    with pytest.raises(tl.InvalidInputError, match="views of the same columns"):
+        tl.concat([ds[2:], ds[["x", "name"]]])
+    with pytest.raises(tl.UnsupportedFeatureError, match="values that its query computed: double"):
+        tl.concat([ds.query("SELECT x, name, 1 AS double"), ds[:1]])
+
+
+def test_rows_are_inserted_with_all_columns_but_it(ds: Dataset) -> None:
+    ds.execute("INSERT INTO this SELECT * FROM this WHERE x = 1")
+    stored = create_on(MemoryStore(f"stored-{next(_numbers)}"), {"x": "int64", "double": "int64"})
+    stored.execute("INSERT INTO this SELECT * FROM $source", source=ds[["x", "double"]])
+
+    assert ds["double"][:].tolist() == stored["double"][:].tolist() == [6, 2, 4, 2]
+    for text in (
+        "INSERT INTO this SELECT x, double FROM this",
+        "INSERT INTO this (name, double) SELECT name, x FROM this",
+        "UPDATE this SET double = 1",
+    ):
+        with pytest.raises(tl.QueryError, match="'double', which an expression computes"):
+            ds.execute(text)
 
 
 def test_its_values_follow_its_inputs(ds: Dataset) -> None:
@@ -76,7 +127,7 @@ def test_no_chunk_is_stored_for_it(ds: Dataset) -> None:
 def test_values_of_it_cannot_be_given(ds: Dataset) -> None:
     with pytest.raises(tl.InvalidInputError, match="gives values of 'double', which an expression"):
         ds.append({"x": 1, "name": "e", "double": 2})
-    with pytest.raises(tl.QueryNameError, match="UPDATE sets 'double', which is not a tensor"):
+    with pytest.raises(tl.QueryNameError, match="UPDATE sets 'double', which an expression"):
         ds.execute("UPDATE this SET double = 1")
     for rows in (0, slice(None), ds.where("x = 1")):
         with pytest.raises(tl.InvalidInputError, match="of 'double', which an expression computes"):

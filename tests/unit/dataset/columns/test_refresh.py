@@ -73,6 +73,16 @@ def test_appended_rows_are_null_and_stale(ds: Dataset) -> None:
     assert stale(ds) == [6, 7]
 
 
+def test_a_condition_is_of_the_rows_as_they_were_before(ds: Dataset) -> None:
+    ds.add_tensor("negative", "int64", compute=negative, inputs=["square"])
+
+    report = ds.refresh_columns(["negative"], where="square IS NULL AND x > 2")
+
+    assert report.computed == {"square": 3, "negative": 3}
+    assert ds["negative"].to_list() == [None, None, None, -9, -16, -25]
+    assert ds.refresh_columns(["negative"], where="square < 9").computed["negative"] == 0
+
+
 def test_a_value_assigned_by_hand_is_stale_and_replaced(ds: Dataset) -> None:
     ds.refresh_columns()
     ds.commit("computed")
