@@ -90,16 +90,18 @@ class Permutation:
             values: Values in 0 … size - 1.
             numbers: For each value, which of the permutations of these keys; None: without tweak.
         """
-        if self.size <= TABLE_SIZE and numbers is None:
-            return self._table()[values]
+        table = self._table(numbers)
+        if table is not None:
+            return table[values]
         return self._walk(values, numbers, backwards=False)
 
     def inverse(
         self, images: NDArray[np.int64], numbers: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
         """Map each image to its value: the rounds, and the walks, backwards."""
-        if self.size <= TABLE_SIZE and numbers is None:
-            return np.argsort(self._table())[images]
+        table = self._table(numbers)
+        if table is not None:
+            return np.argsort(table)[images]
         return self._walk(images, numbers, backwards=True)
 
     def _walk(
@@ -119,13 +121,23 @@ class Permutation:
             outside, walking = outside[stays], walking[stays]
         return result.view(np.int64)
 
-    def _table(self) -> NDArray[np.int64]:
-        """Walk for every value at once, by one turn of the network.
+    def _table(self, numbers: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        """Walk for every value at once, by one turn of the network; None if this costs more.
 
         No two values pass through the same one, so all walks together have at most 256 steps, while
-        arrays take a turn of the network for each step of the longest.
+        arrays take a turn of the network for each step of the longest. Of several permutations,
+        each would need a table.
         """
-        following = self._network(np.arange(1 << MIN_BITS, dtype=np.uint64)).tolist()
+        if self.size > TABLE_SIZE:
+            return None
+        if self.size == 1:  # of a mix with such a source, an epoch for each of its rows
+            return np.zeros(1, dtype=np.int64)
+        tweaks = None
+        if numbers is not None:
+            if not len(numbers) or (numbers != numbers[0]).any():
+                return None
+            tweaks = _tweaks_of(numbers[:1])
+        following = self._network(np.arange(1 << MIN_BITS, dtype=np.uint64), tweaks).tolist()
         images = following[: self.size]
         for value, image in enumerate(images):
             while image >= self.size:

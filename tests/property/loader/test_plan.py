@@ -102,6 +102,20 @@ def test_a_permutation_of_any_size_stays_within_it_and_is_injective(n, seed):
     assert len(np.unique(images)) == len(values)
 
 
+@given(st.integers(1, 140), seeds, st.integers(0, 9), st.integers(1, 9))
+def test_a_small_permutation_is_the_same_alone_and_among_others(size, seed, number, others):
+    own = permutation_of(size, seed=seed, epoch=0, purpose="window")
+    values = np.tile(np.arange(size), 1 + others)
+    numbers = np.repeat(number + np.arange(1 + others), size)
+
+    among = own.apply(values, numbers)[:size]
+
+    alone = own.apply(np.arange(size), np.full(size, number))
+    assert alone.tolist() == among.tolist()
+    assert own.inverse(alone, np.full(size, number)).tolist() == list(range(size))
+    assert own.inverse(own.apply(values, numbers), numbers).tolist() == values.tolist()
+
+
 @given(sizes, orders, st.data())
 def test_any_part_of_an_epoch_equals_that_part_of_the_whole(n, order, data):
     plan = plan_of(order, n)
