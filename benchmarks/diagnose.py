@@ -6,11 +6,16 @@
 
 Injected work waits, or takes CPU time of its own thread, so that the amounts hold on a machine that
 others use too. ``error`` is the difference of the recovered and the injected
-milliseconds beyond a tenth of them: at most 2 ms are allowed.
+milliseconds beyond a tenth of them: at most 2 ms are allowed. ``rate in its range`` is 1 where the
+range of the model meets that of the measured rate.
+
+The best of the grid is chosen by one measurement of each setting, and then measured again, in turns
+with the proposed settings: the best of ten measurements would be better than what it can do.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 import zlib
 from collections.abc import Callable, Generator, Mapping
@@ -29,9 +34,9 @@ from benchmarks.harness.runs import Benchmark, Contender, Goal, Limit, Measureme
 __all__ = ["BENCHMARKS"]
 
 BATCH, WORKERS = 16, 2
-BUDGET_S, RUN_S = 10.0, 2.0
+BUDGET_S, RUN_S, TURNS = 10.0, 2.0, 3
 SLEEP_S, STEP_S = 0.03, 0.5
-ERROR = "error ms"
+ERROR, INSIDE, OF_BEST = "error ms", "rate in its range", "÷ best of a grid"
 DATASET, ROWS, ROW_NBYTES = "rows.tl", 4096, 20_000
 FAR_S, NEAR_S, NARROW_NBYTES_PER_S = 0.25, 0.015, 1e6
 NAIVE = {"workers": 1, "prefetch": "1MiB"}
@@ -172,7 +177,9 @@ def run_case(workspace: Workspace, *, title: str) -> Measurement:
             began = time.perf_counter()
             found = loader.diagnose(case.step, BUDGET_S)
             seconds = time.perf_counter() - began
-    facts = {NAMED: float(found.bottleneck == case.name)}
+    low, high = found.interval
+    is_inside = found.measured.high >= low and found.measured.low <= high
+    facts = {NAMED: float(found.bottleneck == case.name), INSIDE: float(is_inside)}
     if case.stall is not None:
         name, injected = case.stall
         error = abs(1000 * sum(found.stalls.values()) - injected)
@@ -209,27 +216,31 @@ def run_naive(workspace: Workspace) -> Measurement:
 
 
 def run_settings(workspace: Workspace) -> Measurement:
-    """Stream with the settings that are proposed for it."""
+    """Stream with the settings that are proposed for it, in turns with the best of a grid."""
     warm_up()
     with opened(rows_dataset(workspace), (NEAR_S, None)) as ds:
         with ds.loader(**pipeline(), **NAIVE) as loader:
-            found = loader.diagnose(budget_s=BUDGET_S)
-        seconds, rows = rate_of(ds, {**pipeline(), **NAIVE, **found.settings})
-    return Measurement(seconds, rows, facts={"workers": float(found.settings.get("workers", 1))})
+            settings = loader.diagnose(budget_s=BUDGET_S).settings
+        grid = [dict(zip(GRID, values, strict=True)) for values in product(*GRID.values())]
+        best = max(grid, key=lambda one: rate(rate_of(ds, {**pipeline(), **one})))
+        turns = [
+            (rate_of(ds, {**pipeline(), **NAIVE, **settings}), rate_of(ds, {**pipeline(), **best}))
+            for _ in range(TURNS)
+        ]
+    seconds, rows = (sum(one) for one in zip(*(own for own, _ in turns), strict=True))
+    of_best = statistics.median(rate(own) / rate(other) for own, other in turns)
+    workers = float(settings.get("workers", 1))
+    facts = {OF_BEST: of_best, "workers": workers, "best workers": float(best["workers"])}
+    return Measurement(seconds, rows, facts=facts)
 
 
-def run_grid(workspace: Workspace) -> Measurement:
-    """Stream with each setting of a grid; return the best."""
-    warm_up()
-    best = (RUN_S, 0)
-    with opened(rows_dataset(workspace), (NEAR_S, None)) as ds:
-        for values in product(*GRID.values()):
-            measured = rate_of(ds, {**pipeline(), **dict(zip(GRID, values, strict=True))})
-            best = max(best, measured, key=lambda one: one[1] / one[0])
-    return Measurement(*best)
+def rate(measured: tuple[float, int]) -> float:
+    """Return rows per second."""
+    seconds, rows = measured
+    return rows / seconds
 
 
-SETTINGS, GRIDDED, NAIVELY = "proposed settings", "best of a grid", "one worker"
+SETTINGS, NAIVELY = "proposed settings", "one worker"
 
 BENCHMARKS = (
     Benchmark(
@@ -239,6 +250,7 @@ BENCHMARKS = (
         contenders=tuple(Contender(title, partial(run_case, title=title)) for title in TITLES),
         limits=(
             *(Limit(title, NAMED, at_least=1) for title in TITLES),
+            *(Limit(title, INSIDE, at_least=1) for title in TITLES),
             *(Limit(title, ERROR, at_most=2) for title in ("transform sleeps", "slow step")),
         ),
         prepare=prepare,
@@ -249,10 +261,10 @@ BENCHMARKS = (
         unit="rows/s",
         contenders=(
             Contender(SETTINGS, run_settings),
-            Contender(GRIDDED, run_grid),
             Contender(NAIVELY, run_naive),
         ),
-        goals=(Goal(SETTINGS, NAIVELY, 10), Goal(SETTINGS, GRIDDED, 0.9)),
+        goals=(Goal(SETTINGS, NAIVELY, 10),),
+        limits=(Limit(SETTINGS, OF_BEST, at_least=0.9),),
         prepare=prepare,
     ),
 )

@@ -4,6 +4,7 @@ full, window     10⁶ rows among 10⁹: their places in an epoch
 STEP BETWEEN     a query for the rows of 100 steps of 10⁷ rows, the run opened again each time
 steps of all     1,000 rows of a run with 15 splices in its epoch
 advance          a loader over 10⁷ rows continues with another version
+record           what recording takes of a step: epochs with it and without it, in turns
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["BENCHMARKS"]
 ROWS, PLACES, LOOKED_UP = 10_000_000, 1_000_000_000, 1_000_000
 SPLICES, SPLICED_ROWS = 15, 1_000
 ROUNDS = 5
-CPU = "CPU s"
+RECORDED_STEPS, RECORDED_BATCH = 2_000, 8
+CPU, OF_STEP = "CPU s", "% of a step of 10 ms"
 
 
 def measured(call: Callable[[], Any], amount: int) -> Measurement:
@@ -111,10 +113,37 @@ def steps_of_all(_: Workspace) -> Measurement:
     return measured(lambda: ds.runs["deep"].steps_of(rows), SPLICED_ROWS)
 
 
+def record(_: Workspace) -> Measurement:
+    """Stream epochs in turns: recorded, with a logged scalar for each step, and not."""
+    import tensorlake as tl
+
+    warm_up()
+    ds = tl.create("memory://benchmark-records", {"x": "int64"})
+    ds.extend({"x": np.arange(RECORDED_STEPS * RECORDED_BATCH)})
+    ds.commit("rows")
+    options = {"batch_size": RECORDED_BATCH, "shuffle": True, "seed": 1}
+    taken: list[float] = []
+    with ds.run("r") as run, run.loader(**options) as recorded, ds.loader(**options) as plain:
+        for loader in (recorded, plain) * 2:
+            list(loader)
+        for _ in range(ROUNDS):
+            spent: list[float] = []
+            for loader in (recorded, plain):
+                began = time.process_time()
+                for _batch in loader:
+                    if loader is recorded:
+                        run.log(loss=1.0)
+                spent.append(time.process_time() - began)
+            taken.append((spent[0] - spent[1]) / RECORDED_STEPS)
+    step = sorted(taken)[ROUNDS // 2]
+    facts = {"CPU µs a step": 1e6 * step, OF_STEP: 100 * step / 0.01}
+    return Measurement(step * RECORDED_STEPS, RECORDED_STEPS, facts=facts)
+
+
 BENCHMARKS = (
     Benchmark(
         name="runs",
-        question="which step had a row, which rows had a step, and how long does a splice take?",
+        question="rows of a step, steps of a row, a splice, a record: how long do they take?",
         unit="answers/s",
         contenders=(
             Contender("full", partial(look_up, kind="full")),
@@ -122,6 +151,7 @@ BENCHMARKS = (
             Contender("STEP BETWEEN", query_steps),
             Contender("steps of all", steps_of_all),
             Contender("advance", advance),
+            Contender("record", record),
         ),
         limits=(
             Limit("full", CPU, at_most=0.15),
@@ -129,6 +159,7 @@ BENCHMARKS = (
             Limit("STEP BETWEEN", CPU, at_most=0.1),
             Limit("steps of all", CPU, at_most=0.25),
             Limit("advance", CPU, at_most=0.05),
+            Limit("record", OF_STEP, at_most=0.5),
         ),
     ),
 )
