@@ -8,6 +8,7 @@ Types are declarations; they decode only their own media, import their codecs on
 independent of storage.
 """
 
+from tensorlake.types.annotation import have_one_shape
 from tensorlake.types.audio.audio import Audio
 from tensorlake.types.audio.containers.parse import container_of
 from tensorlake.types.audio.containers.track import Container
@@ -250,6 +251,7 @@ __all__ = [
     "fill_polygons",
     "from_json",
     "given_bytes",
+    "have_one_shape",
     "holds_floats",
     "in_same_terms",
     "is_narrow_float",

@@ -6,8 +6,8 @@
                                    the tensors per item after
     stored     ds.check()          every row of a version
 
-Likewise samples in parts that are declared ``of=`` a tensor have its shape, by the same four
-checks: a loader reads the same part of both.
+Likewise samples in parts that are declared ``of=`` a tensor have its shape, and masks that of their
+image, by the same four checks: a loader reads or crops the same part of both.
 
 A NULL does not constrain the other. Counts come from chunk headers; of lists, from the samples.
 """
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from tensorlake.errors import ShapeMismatchError
 from tensorlake.quantities import plural
-from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn, Video
+from tensorlake.types import EncodedColumn, InstanceMask, RaggedColumn, UniformColumn, Video
 
 if TYPE_CHECKING:
     from tensorlake.format import Schema, TensorSpec
@@ -244,8 +244,8 @@ def _differ(counts: Int64Array, expected: Int64Array) -> npt.NDArray[np.bool_]:
 
 
 def _shapes_in(column: Column) -> Int64Array | None:
-    """Return the shapes of a column of samples in parts, −1 where NULL."""
-    if not isinstance(column, EncodedColumn) or column.shapes is None:
+    """Return the shapes of a column of samples, −1 where NULL; None where they are not recorded."""
+    if isinstance(column, UniformColumn) or column.shapes is None:
         return None
     shapes = np.array(column.shapes, np.int64)
     if column.valid is not None:
@@ -254,7 +254,7 @@ def _shapes_in(column: Column) -> Int64Array | None:
 
 
 def _stored_shapes(reader: Reader, spec: TensorSpec, physical: Int64Array) -> Int64Array | None:
-    """Return the shapes of stored samples in parts, −1 where NULL; None if the type has none."""
+    """Return the shapes of stored samples, −1 where NULL; None if the type has none."""
     if len(physical) == 0 or not spec.type.shape:
         return None
     return reader.shapes(spec.name, physical)
@@ -270,6 +270,9 @@ def _other_shapes(
     """Find samples whose first axes are not as long as those of the sample that they are of."""
     if own is None or other is None:
         return
+    has_objects = isinstance(spec.type, InstanceMask)
+    if has_objects:  # (objects, height, width); without objects it has no size
+        own, other = own[:, 1:], np.where(own[:, :1] == 0, NULL, other)
     is_video = isinstance(spec.type, Video) or isinstance(lead.type, Video)
     shared = 1 if is_video else min(own.shape[1], other.shape[1])  # of videos: frames
     differs = (own[:, :shared] != other[:, :shared]).any(axis=1)

@@ -39,6 +39,7 @@ from tensorlake.types import (
     as_type,
     expand_structs,
     from_json,
+    have_one_shape,
     with_tiles_of,
 )
 
@@ -358,7 +359,8 @@ class Schema:
         names: The tensors' names, in order.
         stored: Those of the tensors that are not virtual.
         paired: The tensors declared ``per=`` another of them, each with that other.
-        cut: The tensors in parts declared ``of=`` another in parts, each with that other.
+        cut: The tensors declared ``of=`` another whose shape they have, each with that other: those
+            in parts of ones in parts, and masks of images.
     """
 
     tensors: tuple[TensorSpec, ...] = ()
@@ -381,9 +383,9 @@ class Schema:
         by_name = {tensor.name: tensor for tensor in self.tensors}
         items = ((tensor, by_name.get(getattr(tensor.type, "per", ""))) for tensor in self.tensors)
         paired = tuple((tensor, other) for tensor, other in items if other is not None)
-        parted = {tensor.name: tensor for tensor in self.tensors if tensor.type.has_parts}
-        named = ((tensor, getattr(tensor.type, "of", None)) for tensor in parted.values())
-        cut = tuple((one, parted[of]) for one, of in named if isinstance(of, str) and of in parted)
+        named = ((tensor, getattr(tensor.type, "of", None)) for tensor in self.tensors)
+        leads = ((one, by_name[of]) for one, of in named if isinstance(of, str) and of in by_name)
+        cut = tuple((one, lead) for one, lead in leads if have_one_shape(one.type, lead.type))
         object.__setattr__(self, "by_name", by_name)
         object.__setattr__(self, "names", tuple(by_name))
         stored = tuple(tensor.name for tensor in self.tensors if not tensor.is_virtual)
