@@ -8,7 +8,7 @@ Types are declarations; they decode only their own media, import their codecs on
 independent of storage.
 """
 
-from tensorlake.types.annotation import have_one_shape
+from tensorlake.types.annotation import SAME_PLACE, have_one_shape, have_places, voxels_apart
 from tensorlake.types.audio.audio import Audio
 from tensorlake.types.audio.containers.parse import container_of
 from tensorlake.types.audio.containers.track import Container
@@ -153,6 +153,7 @@ __all__ = [
     "NARROW_FLOATS",
     "NO_DEFAULT",
     "ON_WINDOWS",
+    "SAME_PLACE",
     "STATEMENTS",
     "Array",
     "Audio",
@@ -252,6 +253,7 @@ __all__ = [
     "from_json",
     "given_bytes",
     "have_one_shape",
+    "have_places",
     "holds_floats",
     "in_same_terms",
     "is_narrow_float",
@@ -291,6 +293,7 @@ __all__ = [
     "unreadable",
     "untiled",
     "untiled_column",
+    "voxels_apart",
     "widened",
     "widened_column",
     "widened_dtype",

@@ -1,23 +1,36 @@
-"""Which samples have the shape of those that they are declared ``of=``.
+"""Samples that are declared ``of=`` others: which have their shape, and their place in space.
 
 mask of a volume, array in tiles of another    the lengths of its first axes
 mask of an image, in tiles or whole            its height and width
+NIfTI volume of another                        also its affine: voxels at the same places
 boxes, polygons, keypoints                     any: they are numbers of pixels
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from tensorlake.types.tiles import TileHead
 from tensorlake.types.vision.binary_mask import BinaryMask
 from tensorlake.types.vision.image import Image
 from tensorlake.types.vision.instance_mask import InstanceMask
 from tensorlake.types.vision.segment_mask import SegmentMask
+from tensorlake.types.volumes.nifti import Nifti
+from tensorlake.types.volumes.nifti_file import NiftiHeader
 
 if TYPE_CHECKING:
     from tensorlake.types.base.base import SampleType
+    from tensorlake.types.base.column import SampleMap
 
-__all__ = ["have_one_shape"]
+__all__ = ["SAME_PLACE", "have_one_shape", "have_places", "voxels_apart"]
+
+SAME_PLACE: Final = 0.01
+"""Share of a voxel up to which voxels are at the same place: files round affines to float32."""
+
+_SPATIAL: Final = 3
 
 
 def have_one_shape(sample_type: SampleType, lead: SampleType) -> bool:
@@ -30,3 +43,23 @@ def have_one_shape(sample_type: SampleType, lead: SampleType) -> bool:
         return True
     is_mask = isinstance(sample_type, BinaryMask | InstanceMask | SegmentMask)
     return is_mask and isinstance(lead, Image)
+
+
+def have_places(sample_type: SampleType, lead: SampleType) -> bool:
+    """Return whether samples of both types have affines, which can be compared."""
+    return isinstance(sample_type, Nifti) and isinstance(lead, Nifti)
+
+
+def voxels_apart(own: SampleMap, lead: SampleMap) -> float:
+    """Return how far voxels are from those of the volume that they are ``of=``, in its voxels.
+
+    Both have `have_places`. It is the largest distance at the corners, where it is largest.
+    """
+    heads = [TileHead.parse(one.head) for one in (own, lead)]
+    affines = [NiftiHeader.parse(one.more).affine for one in heads]
+    lengths = heads[0].shape[:_SPATIAL][::-1]
+    ends = [(0, max(0, length - 1)) for length in (*lengths, *(1,) * (_SPATIAL - len(lengths)))]
+    corners = np.array([(*corner, 1) for corner in product(*ends)], np.float64).T
+    distances = np.linalg.norm(((affines[0] - affines[1]) @ corners)[:_SPATIAL], axis=0)
+    voxel = np.linalg.norm(affines[1][:_SPATIAL, :_SPATIAL], axis=0).min()
+    return float(distances.max() / voxel) if voxel > 0 else float(distances.max())

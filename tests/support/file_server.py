@@ -25,6 +25,7 @@ class FileServer:
         redirects: Paths that lead to other URLs.
         has_ranges: Whether it answers ranges; some servers send the whole file.
         has_tags: Whether it sends ETags.
+        head_status: Answer to HEAD; None: as to GET. Some servers do not allow it.
         delay_s: Time before each answer.
         replaced_after: A number of answers, after which these files are served instead.
         asked: Method, path and bytes sent of each request.
@@ -35,6 +36,7 @@ class FileServer:
     redirects: dict[str, str] = field(default_factory=dict[str, str])
     has_ranges: bool = True
     has_tags: bool = True
+    head_status: int | None = None
     delay_s: float = 0.0
     replaced_after: tuple[int, dict[str, bytes]] | None = None
     asked: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
@@ -50,6 +52,9 @@ def file_server() -> Generator[FileServer]:
         def do_GET(self) -> None:
             path = unquote(self.path.lstrip("/"))
             time.sleep(state.delay_s)
+            if self.command == "HEAD" and state.head_status is not None:
+                self._answer(state.head_status, b"", {})
+                return
             if path in state.redirects:
                 self._answer(302, b"", {"Location": state.redirects[path]})
                 return

@@ -7,7 +7,8 @@
     stored     ds.check()          every row of a version
 
 Likewise samples in parts that are declared ``of=`` a tensor have its shape, and masks that of their
-image, by the same four checks: a loader reads or crops the same part of both.
+image, by the same four checks: a loader reads or crops the same part of both. NIfTI volumes of a
+batch also have the affine of the one that they are ``of=``.
 
 A NULL does not constrain the other. Counts come from chunk headers; of lists, from the samples.
 """
@@ -21,9 +22,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tensorlake.errors import ShapeMismatchError
+from tensorlake.errors import InvalidInputError, ShapeMismatchError
 from tensorlake.quantities import plural
-from tensorlake.types import EncodedColumn, InstanceMask, RaggedColumn, UniformColumn, Video
+from tensorlake.types import (
+    SAME_PLACE,
+    EncodedColumn,
+    InstanceMask,
+    RaggedColumn,
+    UniformColumn,
+    Video,
+    have_places,
+    voxels_apart,
+)
 
 if TYPE_CHECKING:
     from tensorlake.format import Schema, TensorSpec
@@ -118,6 +128,36 @@ def check_batch(
             own, other = _shapes_in(columns[spec.id]), _shapes_in(columns[lead.id])
             for wrong in _other_shapes(spec, lead, own, other, rows):
                 raise wrong.error(call, f"give {wrong.wanted}; nothing was staged")
+            _check_places(spec, lead, columns[spec.id], columns[lead.id], rows, call=call)
+
+
+def _check_places(
+    spec: TensorSpec,
+    lead: TensorSpec,
+    own: Column,
+    other: Column,
+    rows: Sequence[int] | Int64Array,
+    *,
+    call: str,
+) -> None:
+    """Refuse new volumes whose affines place voxels elsewhere than those that they are ``of=``."""
+    if not have_places(spec.type, lead.type):
+        return
+    assert isinstance(own, EncodedColumn)
+    assert isinstance(other, EncodedColumn)
+    for row, one, two in zip(rows, own.maps or (), other.maps or (), strict=False):
+        apart = 0.0 if one is None or two is None else voxels_apart(one, two)
+        if apart > SAME_PLACE:
+            raise InvalidInputError(
+                f"row {row} of {call}: the affine of {spec.name!r} places voxels up to"
+                f" {apart:.4g} voxels from those of {lead.name!r}, which it is declared of="
+                f" (at most {SAME_PLACE} differ by rounding)\nresample it to the voxels of"
+                f" {lead.name!r}, or leave of= out of its type; nothing was staged",
+                tensor=spec.name,
+                row=int(row),
+                expected=SAME_PLACE,
+                actual=apart,
+            )
 
 
 def check_assigned(

@@ -51,6 +51,7 @@ _BY_STATUS: Final = {
     401: FailureKind.DENIED,
     403: FailureKind.DENIED,
     404: FailureKind.MISSING,
+    405: FailureKind.UNSUPPORTED,  # obstore: not found, also of a file that is there
     408: FailureKind.TRANSIENT,
     # S3's answer to a conditional PUT that met a concurrent one; this one did not land, but the
     # # other may still fail, so it is not yet "exists".

@@ -259,7 +259,16 @@ class LinkStore:
         if scheme == "file":
             return await _in_thread(partial(_stat_file, path))
         store, name = self._store(place)
-        found = await store.head(name)
+        try:
+            found = await store.head(name)
+        except UnsupportedStoreError as error:
+            raise UnsupportedStoreError(
+                f"the server of {public_url(place)!r} does not answer HEAD requests"
+                f" ({error.status or 'refused'}), by which links look files up\n"
+                "download the file and store it: use the linked type itself instead of tl.Link,"
+                " or put it on another server",
+                status=error.status,
+            ) from error
         if found is None:
             raise FileNotFoundError(place)
         return LinkTarget(found.nbytes, found.etag or "")

@@ -186,3 +186,17 @@ def test_links_into_buckets_take_credentials_that_no_dataset_stores(
         for file in (tmp_path / folder).rglob("*"):
             content = file.read_bytes() if file.is_file() else b""
             assert not any(str(one).encode() in content for one in options.values())
+
+
+@pytest.mark.parametrize("status", [405, 501])
+def test_a_server_without_head_is_named_with_its_answer(status):
+    with file_server() as server:
+        server.files["0.mp4"], server.head_status = video_file("h264"), status
+        ds = tl.create(f"memory://links-without-head-{status}", {"file": tl.Link(tl.Video())})
+
+        with pytest.raises(tl.UnsupportedStoreError, match=rf"HEAD requests \({status}\)"):
+            ds.append({"file": f"{server.url}/0.mp4"})
+
+        server.head_status = None
+        with pytest.raises(tl.InvalidInputError, match="there is no file"):
+            ds.append({"file": f"{server.url}/1.mp4"})

@@ -263,3 +263,29 @@ def test_wrong_samples_and_parameters_name_the_remedy():
 def test_a_type_is_its_json():
     for kind in (tl.Nifti(), tl.Nifti("int16", ndim=4, tiles=(8, 8, 8, 1), nullable=True)):
         assert from_json(kind.to_json()) == kind
+
+
+@pytest.mark.parametrize(
+    ("change", "is_refused"),
+    [
+        (np.eye(4), False),
+        (np.eye(4, dtype=np.float32) * 1.00001, False),
+        (np.diag([-1, -1, 1, 1]), True),
+        (np.diag([1, 1, 1.01, 1]), True),
+        (np.eye(4) + np.eye(4, k=3) * 0.5, True),
+    ],
+)
+def test_a_volume_of_another_lies_where_that_lies(change, is_refused):
+    name = f"memory://nifti-places-{np.asarray(change).tobytes().hex()[:120]}-{is_refused}"
+    ds = tl.create(f"{name}-{hash(str(change))}", {"ct": tl.Nifti(), "pet": tl.Nifti(of="ct")})
+    affine = np.array([[0.8, 0, 0, -90], [0, 0.8, 0.1, 20], [0, -0.1, 2.5, 7], [0, 0, 0, 1]])
+    voxels = np.zeros((20, 30, 40), np.int16)
+    ct = {"voxels": voxels, "affine": affine}
+    rows = [{"ct": ct, "pet": ct}, {"ct": ct, "pet": {"voxels": voxels, "affine": affine @ change}}]
+
+    if is_refused:
+        with pytest.raises(tl.InvalidInputError, match=r"row 1 of extend.*affine of 'pet'.*'ct'"):
+            ds.extend(rows)
+    else:
+        ds.extend(rows)
+    ds.discard()
