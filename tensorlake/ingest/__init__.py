@@ -32,6 +32,7 @@ from tensorlake.ingest.tables.text import csv
 from tensorlake.ingest.tables.texts import texts
 from tensorlake.ingest.vision.coco import coco
 from tensorlake.ingest.vision.folders import images
+from tensorlake.ingest.vision.kitti import kitti
 from tensorlake.ingest.vision.voc import voc
 from tensorlake.ingest.vision.webdataset import webdataset
 from tensorlake.ingest.vision.yolo import yolo
@@ -50,6 +51,7 @@ __all__ = [
     "idx",
     "images",
     "jsonl",
+    "kitti",
     "litdata",
     "mds",
     "mesh",

@@ -32,7 +32,7 @@ from tensorlake.ingest.records.shards import (
     shard_path,
     written_types,
 )
-from tensorlake.ingest.records.values import PIL_MODES, array_of, pil_pixels
+from tensorlake.ingest.records.values import PIL_MODES, array_of, number_of, pil_pixels
 from tensorlake.storage import public_url
 from tensorlake.types import Array, Bool, Bytes, Image, Json, SampleType, Scalar, Text
 
@@ -202,11 +202,11 @@ def _field(name: str, text: str, first: bytes) -> tuple[SampleType, Decoder]:
         case "str" | "text":
             return Text(), bytes
         case "int":
-            return Scalar("int64"), _numbers("<i8")
+            return Scalar("int64"), number_of("<i8")
         case "float":
-            return Scalar("float64"), _numbers("<f8")
+            return Scalar("float64"), number_of("<f8")
         case "bool":
-            return Bool(), _numbers("u1")
+            return Bool(), number_of("u1")
         case "jpeg":
             return Image("jpeg"), bytes
         case "image" if rest in _IMAGES:
@@ -245,11 +245,6 @@ def _first(name: str, decode: Any, content: bytes) -> Any:
     except (ValueError, IndexError) as error:
         message = f"the first row of {name!r} cannot be read: {error}"
         raise InvalidInputError(message, tensor=name) from error
-
-
-def _numbers(text: str) -> Decoder:
-    dtype = np.dtype(text)
-    return lambda content: array_of(content, dtype, (1,))[0]
 
 
 def _one_axis(content: bytes, dtype: np.dtype) -> tuple[int]:

@@ -27,7 +27,7 @@ from tensorlake.ingest.records.shards import (
     shard_path,
     written_types,
 )
-from tensorlake.ingest.records.values import PIL_MODES, array_of, pil_pixels
+from tensorlake.ingest.records.values import PIL_MODES, array_of, number_of, pil_pixels
 from tensorlake.storage import public_url
 from tensorlake.types import Array, Bytes, Image, Json, SampleType, Scalar, Text
 
@@ -221,8 +221,7 @@ def _first(name: str, function: Any, content: bytes) -> Any:
 
 
 def _number(name: str) -> tuple[SampleType, Decoder]:
-    dtype = np.dtype(name)
-    return Scalar(dtype), lambda content: array_of(content, dtype.newbyteorder("<"), (1,))[0]
+    return Scalar(name), number_of(name)
 
 
 def _array(name: str, configured: str, first: bytes) -> tuple[SampleType, Decoder]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,7 +30,7 @@ from tensorlake.ingest.records.values import array_of, booleans, pil_pixels, val
 from tensorlake.ingest.tables.arrow import check_pieces, ingest_pieces
 from tensorlake.ingest.tables.line_files import PIECE_NBYTES
 from tensorlake.storage import public_url
-from tensorlake.types import Image, Link, SampleType, as_type, from_json
+from tensorlake.types import Bytes, Image, Link, SampleType, as_type, from_json
 from tensorlake.types import Sequence as SequenceType
 
 __all__ = [
@@ -153,6 +154,7 @@ class ShardReader:
         self, files: SourceFiles, sizes: Sequence[int | None], written: Sequence[int]
     ) -> None:
         self._files, self._sizes, self._written = files, sizes, written
+        self._head = struct.Struct(f"<{len(written)}I")
 
     def rows(self, shard: Shard, start: int, stop: int) -> Iterator[list[bytes] | str]:
         """Yield rows [start, stop) as the bytes of each field; as a reason where one is damaged.
@@ -194,11 +196,11 @@ class ShardReader:
             return begin, file.read(end - begin), offsets
 
     def _fields(self, row: bytes) -> list[bytes] | str:
-        head = 4 * len(self._written)
+        head = self._head.size
         if len(row) < head:
             return "the row is cut off"
         sizes = [*self._sizes]
-        for at, size in zip(self._written, np.frombuffer(row[:head], _U32).tolist(), strict=True):
+        for at, size in zip(self._written, self._head.unpack_from(row), strict=True):
             sizes[at] = size
         stop, parts = head, list[bytes]()
         for size in sizes:
@@ -282,22 +284,22 @@ def ingest_shards(
     def load(items: Sequence[Piece]) -> LoadedRows:
         columns: dict[str, list[Any]] = {name: [] for name in types}
         refused: list[Refused] = []
-        names: list[str] = []
+        places: list[tuple[Piece, int]] = []
         for piece in items:
             rows = reader.rows(by_path[piece.path], piece.start, piece.stop)
             for number, parts in enumerate(rows, start=piece.start):
-                name = f"row {number} of {PurePath(piece.path).name}"
                 row = parts if isinstance(parts, str) else _row(decoders, parts)
                 if not isinstance(row, str):
-                    names.append(name)
+                    places.append((piece, number))
                     for column, value in row.items():
                         columns[column].append(value)
-                elif is_strict:
+                    continue
+                name = _name(piece, number)
+                if is_strict:
                     place = public_url(piece.path)
                     raise InvalidInputError(f"{name}: {row}", src=place, item=name)
-                else:
-                    refused.append((SkippedItem(name, row), {}))
-        return LoadedRows(columns, refused, names.__getitem__)
+                refused.append((SkippedItem(name, row), {}))
+        return LoadedRows(columns, refused, lambda row: _name(*places[row]))
 
     return ingest_pieces(
         kind,
@@ -323,6 +325,10 @@ def _pieces(shard: Shard) -> Iterator[Piece]:
         yield Piece(shard.path, start, stop, shard.nbytes * (stop - start) // shard.rows)
 
 
+def _name(piece: Piece, number: int) -> str:
+    return f"row {number} of {PurePath(piece.path).name}"
+
+
 def _row(decoders: Sequence[tuple[str, Decoder]], parts: Sequence[bytes]) -> dict[str, Any] | str:
     """Return the values of a row, or why there are none."""
     row: dict[str, Any] = {}
@@ -336,16 +342,25 @@ def _row(decoders: Sequence[tuple[str, Decoder]], parts: Sequence[bytes]) -> dic
 
 def _decoder(name: str, kind: SampleType, decode: Decoder) -> Decoder:
     """Return the decoder of a field whose bytes and 0 and 1 are what the type makes of them."""
+    elements = kind.dtype
+    if elements is not None and elements == np.bool_ and not kind.is_media:
+
+        def booleans_of(content: bytes) -> Any:
+            value = decode(content)
+            if isinstance(value, bytes):
+                value = array_of(value, elements, None)
+            plain = booleans(name, np.atleast_1d(np.asarray(value)))
+            return plain.reshape(np.shape(value))
+
+        return booleans_of
+    is_ours = type(kind).__module__.startswith("tensorlake.")
+    if isinstance(kind, Bytes) or (kind.is_media and is_ours):
+        return decode  # they take bytes as they are
+    of_bytes = _elements if elements is not None and not kind.is_media else value_of
 
     def decoded(content: bytes) -> Any:
         value = decode(content)
-        if isinstance(value, bytes):
-            is_memory = kind.dtype is not None and not kind.is_media
-            return _elements(kind, value) if is_memory else value_of(kind, value)
-        if kind.dtype == np.bool_ and not kind.is_media:
-            plain = booleans(name, np.atleast_1d(np.asarray(value)))
-            return plain.reshape(np.shape(value))
-        return value
+        return of_bytes(kind, value) if isinstance(value, bytes) else value
 
     return decoded
 
