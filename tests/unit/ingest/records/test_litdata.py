@@ -179,7 +179,10 @@ def test_a_chunk_that_is_compressed_whole_is_read(folder, tmp_path):
         ({"data_format": ["no_header_numpy:99", "str"]}, "'x' has the unknown dtype 99"),
         ({"data_format": ["numpy", "str"]}, "first row of 'x' cannot be read: 0 bytes"),
         ({"data_format": ["pil", "str"]}, "first row of 'x' cannot be read: an image is cut"),
-        ({"data_format": ["no_header_numpy:10", "int"]}, "row 0 of chunk-0-0.*'name': 5 bytes are not int64"),
+        (
+            {"data_format": ["no_header_numpy:10", "int"]},
+            "row 0 of chunk-0-0.*'name': 5 bytes are not int64",
+        ),
         ({"data_spec": "[1"}, "is not LitData"),
         ({"compression": "lz9"}, "the compression 'lz9' is unknown"),
     ],
