@@ -322,8 +322,14 @@ class RowSet:
         """The types of the stored columns in exports: of links, those of the files."""
         return {name: exported_type(kind) for name, kind in self.schema.items()}
 
+    def exported_type(self, name: str) -> SampleType:
+        """Return the type of a column of the schema in exports."""
+        return exported_type(self.selection.snapshot.spec(name).type)
+
     def read_exported(self, name: str, positions: Int64Array) -> Column:
-        """Read a stored column of some rows for an export: samples as stored, links' files."""
+        """Read a column of the schema for an export: samples as stored, links' files."""
+        if self.is_expression(name):
+            return self.read(name, positions)
         return read_exported(self.reader(), name, self.selection.physical(positions))
 
     def spans(

@@ -126,6 +126,8 @@ def tensor_columns(
 ) -> dict[str, SampleType]:
     """Return the tensors that a format of files gets, each with its type as exported.
 
+    Those of expressions are among them.
+
     Args:
         view: The rows.
         columns: Only these; all by default.
@@ -133,11 +135,11 @@ def tensor_columns(
 
     Raises:
         TensorNotFoundError: There is no such column.
-        UnsupportedFeatureError: A column is computed, and so has no type for export.
+        UnsupportedFeatureError: A query computed a column, which so has no type for export.
     """
     names = check_columns(view, columns)
     for name in names:
-        if name in view.computed or name in VIRTUAL_COLUMNS:
+        if name in VIRTUAL_COLUMNS or (name in view.computed and not view.is_expression(name)):
             raise UnsupportedFeatureError(
                 f"{call} writes tensors, and {name!r} is computed"
                 "\nleave it out by columns=, or make a dataset of it: view.materialize(url)",
@@ -145,7 +147,7 @@ def tensor_columns(
             )
     if not names:
         raise InvalidInputError(f"{call} has no columns to write")
-    return {name: view.exported_schema[name] for name in names}
+    return {name: view.exported_type(name) for name in names}
 
 
 def write_types(folder: Path, types: Mapping[str, SampleType]) -> None:
@@ -156,7 +158,7 @@ def write_types(folder: Path, types: Mapping[str, SampleType]) -> None:
 
 def stored_rows(view: RowSet, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Read rows: media as stored bytes or linked files, masks as RLE, others as users see them."""
-    types = view.exported_schema
+    types = {name: view.exported_type(name) for name in columns}
     for start, stop in view.spans(columns, rows_max=ROWS_AT_ONCE, nbytes=BATCH_NBYTES):
         positions = np.arange(start, stop, dtype=np.int64)
         read = {name: view.read_exported(name, positions) for name in columns}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,6 +74,20 @@ def test_rows_are_split_and_joined_by_it(ds: Dataset) -> None:
         tl.concat([ds[2:], ds[["x", "name"]]])
     with pytest.raises(tl.UnsupportedFeatureError, match="values that its query computed: double"):
         tl.concat([ds.query("SELECT x, name, 1 AS double"), ds[:1]])
+
+
+@pytest.mark.parametrize("form", ["tfrecord", "mds"])
+def test_formats_of_files_get_its_values(ds: Dataset, tmp_path: Path, form: str) -> None:
+    ds.add_tensor("upper", "str", compute="UPPER(name)")
+    view = ds.where("x > 1")
+
+    getattr(view, f"to_{form}")(tmp_path / "rows")
+    back = getattr(tl.ingest, form)(tmp_path / "rows", f"memory://expressions-{form}")
+
+    assert back["double"].to_list() == [6, 4]
+    assert back["upper"].to_list() == ["C", "B"]
+    with pytest.raises(tl.UnsupportedFeatureError, match="'double' is computed"):
+        getattr(ds.query("SELECT x, x AS double"), f"to_{form}")(tmp_path / "query")
 
 
 def test_rows_are_inserted_with_all_columns_but_it(ds: Dataset) -> None:
