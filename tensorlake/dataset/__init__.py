@@ -43,11 +43,12 @@ from tensorlake.dataset.remote.sandbox import (
     runs_inside,
     saved_inside,
     search_inside,
+    seen_inside,
     serve_loader,
     step_inside,
-    steps_inside,
 )
 from tensorlake.dataset.remote.write_session import Work, begin_work
+from tensorlake.dataset.runs.step_rows import SeenRow, StepRows
 from tensorlake.dataset.sync.classes import class_codes, class_keys
 from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.digests import update_digest
@@ -120,7 +121,9 @@ __all__ = [
     "RowSet",
     "Rows",
     "RowsPreview",
+    "SeenRow",
     "SkippedItem",
+    "StepRows",
     "Tensor",
     "Updated",
     "View",
@@ -172,13 +175,13 @@ __all__ = [
     "runs_inside",
     "saved_inside",
     "search_inside",
+    "seen_inside",
     "serve_loader",
     "session_of",
     "split_member",
     "stage_header",
     "stamp_of",
     "step_inside",
-    "steps_inside",
     "type_of_column",
     "udf",
     "update_digest",

@@ -142,12 +142,15 @@ def _make_retold(url: str) -> None:
 def _make_suspect(url: str) -> None:
     """Twelve images of two classes: rows 4 and 9 have the other's label, row 7 is row 2 again.
 
+    The note of row 5 is that of row 1, with one more character.
+
     The probabilities of row 11 are NaN: no model was run on it.
     """
     types = {
         "image": tl.Image("jpeg"),
         "label": tl.ClassLabel(["cat", "dog"]),
         "pred_probs": tl.Array("float32", (2,)),
+        "note": tl.Text(),
     }
     suspect = tl.create(url, types, durability="none")
     rng = np.random.default_rng(9)
@@ -162,5 +165,9 @@ def _make_suspect(url: str) -> None:
     probs[11] = np.nan
     given = true.copy()
     given[[4, 9]] = 1 - given[[4, 9]]
-    suspect.extend({"image": images, "label": given, "pred_probs": probs.astype(np.float32)})
+    notes = [f"note {number} of {'abcdefghijkl'[number] * 9}" for number in range(12)]
+    notes[1] = "هذه ملاحظة طويلة تظهر مرتين في هذه البيانات"  # "this long note is here twice"
+    notes[5] = notes[1] + "!"
+    columns = {"image": images, "label": given, "pred_probs": probs.astype(np.float32)}
+    suspect.extend({**columns, "note": notes})
     suspect.commit("twelve")

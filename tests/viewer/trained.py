@@ -21,7 +21,7 @@ LONG_SPIKE = 41_200
 
 
 def make_trained(root: Path) -> None:
-    """Make ``trained``: two epochs in order, a run that stopped, one of many steps, one damaged."""
+    """Make ``trained``: two epochs in order, a run that stopped, of ranks, of a mix, damaged."""
     ds = tl.create(
         str(root / "trained"),
         {"image": tl.Image("jpeg"), "label": tl.ClassLabel(["cat", "dog"])},
@@ -40,6 +40,15 @@ def make_trained(root: Path) -> None:
             run.log(loss=1.0 + len(batch["_row"]))
             if number == 2:
                 break
+    for rank in range(2):
+        with ds.run("ranked") as run:
+            for batch in run.loader(batch_size=BATCH, rank=rank, world_size=2, columns=["_row"]):
+                run.log(loss=float(rank), per_row={"loss": batch["_row"]}, rows=batch["_row"])
+    mix = tl.mix({"low": (ds[:12], 0.5), "high": (ds[12:], 0.5)}, stop="first")
+    with ds.run("mixed") as run:
+        for batch in run.loader(mix, batch_size=BATCH, columns=["label", "_row", "_source"]):
+            loss = batch["_row"] / 10
+            run.log(loss=loss.mean(), per_row={"loss": loss}, rows=batch)
     with ds.run("long") as run:
         run.log(loss=0.0)
     with ds.run("damaged"):

@@ -46,7 +46,7 @@ test("duplicates are listed cluster by cluster, and all but one are deleted on a
   await expect.poll(() => list.getByRole("button", { name: /^Delete/ }).count()).toBe(0);
   await list.getByRole("button", { name: "row 7: kept" }).click();
   await list.getByRole("button", { name: "row 2: will be deleted" }).waitFor();
-  const remove = list.getByRole("button", { name: "Delete 1 others" });
+  const remove = list.getByRole("button", { name: "Delete 1 other" });
   const name = () => list.getByLabel("on branch").inputValue();
   const branches = async () => ((await (await page.request.get(new URL("/v1/datasets/suspect/branches", page.url()).href)).json()) as { branches: { name: string }[] }).branches.map((one) => one.name).filter((one) => one.startsWith("without"));
   const first = await name();
@@ -65,6 +65,19 @@ test("duplicates are listed cluster by cluster, and all but one are deleted on a
   await expect.poll(() => count(page)).toBe("11 rows");
   await page.getByRole("button", { name: "Merge into main" }).waitFor();
   expect(await branches()).toEqual([second]);
+});
+
+test("texts that are nearly alike are shown as texts, in their own direction", async () => {
+  const page = await open("suspect?mode=duplicates");
+  const list = page.getByTestId("duplicates");
+  await list.getByLabel("Images, texts or vectors").selectOption("note");
+  await list.getByText("2 rows in 1 cluster").waitFor();
+  const cards = async () => (await list.getByRole("listitem").allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " "));
+  await expect.poll(cards).toEqual(["row 1: هذه ملاحظة طويلة تظهر مرتين في هذه البيانات kept row 1", "row 5: هذه ملاحظة طويلة تظهر مرتين في هذه البيانات! will be deleted row 5"]);
+  await list.getByLabel("alike by, at least").fill("0.999");
+  await page.keyboard.press("Tab");
+  await list.getByText("No row has a twin.").waitFor();
+  expect(await findings(page)).toEqual([]);
 });
 
 test("a dataset without predictions says what to store", async () => {

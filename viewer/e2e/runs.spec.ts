@@ -97,6 +97,79 @@ test("a spike among a hundred thousand steps is in its point, and a step without
   await page.getByTestId("runs").waitFor();
 });
 
+test("dragging over steps shows them alone, and + and - at a step", async () => {
+  const page = await open("trained?mode=runs&run=long");
+  const chart = page.getByRole("slider", { name: "loss over steps" });
+  const box = await chart.boundingBox();
+  if (box === null) throw new Error("no chart");
+  const at = (step: number) => box.x + (step / 100_000) * box.width;
+  await page.mouse.move(at(40_000), box.y + 30);
+  await page.mouse.down();
+  await page.mouse.move(at(41_000), box.y + 30);
+  await page.mouse.move(at(43_000), box.y + 30);
+  await page.mouse.up();
+  await expect.poll(() => param(page, "steps")).not.toBeNull();
+  const [start, stop] = (param(page, "steps") ?? "").split("-").map(Number);
+  expect([Math.abs((start ?? 0) - 40_000) < 200, Math.abs((stop ?? 0) - 43_000) < 200]).toEqual([true, true]);
+  expect(param(page, "step")).toBeNull();
+  await page.getByTestId("span").waitFor();
+  await page.goto(new URL("trained?mode=runs&run=long&steps=41100-41300", page.url()).href);
+  await chart.focus();
+  await page.keyboard.press("+"); // half of the steps, about the middle
+  await expect.poll(() => param(page, "steps")).toBe("41150-41250");
+  await page.keyboard.press("Home");
+  await expect.poll(() => told(page)).toMatch(/^step 41,150 · loss 0\.02/);
+  for (let i = 0; i < 50; i += 1) await page.keyboard.press("ArrowRight");
+  await expect.poll(() => told(page)).toMatch(/^step 41,200 · loss 5\.02/); // a point for each step
+  await page.keyboard.press("-");
+  await expect.poll(() => param(page, "steps")).toBe("41100-41300");
+  expect(await findings(page)).toEqual([]);
+  await page.keyboard.press("0");
+  await expect.poll(() => param(page, "steps")).toBeNull();
+  await expect.poll(() => page.getByTestId("span").count()).toBe(0);
+});
+
+test("a rank is chosen of those that shared a step, and stays from step to step", async () => {
+  const page = await open("trained?mode=step&run=ranked&step=1");
+  await expect.poll(() => facts(page)).toContain("epoch 0 · 8 rows");
+  await page.getByLabel("rank").selectOption("1");
+  await expect.poll(() => facts(page)).toContain("epoch 0 · 4 rows");
+  await expect.poll(() => cells(page)).toHaveLength(4);
+  const first = await cells(page);
+  await page.keyboard.press("Tab"); // a chosen option keeps the arrow keys
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(() => [param(page, "step"), param(page, "rank")]).toEqual(["2", "1"]);
+  await expect.poll(() => cells(page)).not.toEqual(first);
+  await page.reload();
+  await expect.poll(() => page.getByLabel("rank").inputValue()).toBe("1");
+  await page.getByLabel("rank").selectOption("all");
+  await expect.poll(() => param(page, "rank")).toBeNull();
+  await expect.poll(() => facts(page)).toContain("epoch 0 · 8 rows");
+});
+
+test("a step of a mix shows the rows that values were logged of, and says so", async () => {
+  const page = await open("trained?mode=step&run=mixed&step=1");
+  await expect.poll(() => facts(page)).toMatch(/4 rows with values · loss/);
+  await expect.poll(() => page.getByTestId("step-missing").innerText()).toContain("These are the rows that values were logged of: run 'mixed' read rows");
+  await expect.poll(() => cells(page)).toHaveLength(4);
+  await page.keyboard.press("j");
+  await page.getByTestId("seen").getByText("that logged values of it").waitFor();
+  expect(await findings(page)).toEqual([]);
+});
+
+test("the panel of a row has what was logged of it over the steps that saw it", async () => {
+  const page = await open("trained?mode=step&run=first&step=1&row=2");
+  const seen = page.getByTestId("seen");
+  const chart = seen.getByRole("slider", { name: "loss over steps" });
+  await chart.focus();
+  await page.keyboard.press("Home");
+  await expect.poll(() => seen.getByTestId("told-point").innerText()).toBe("step 1 · loss 9");
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(() => seen.getByTestId("told-point").innerText()).toBe("step 7 · loss 9");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => param(page, "step")).toBe("7");
+});
+
 test("two runs share a chart, and a dataset without runs says how to record one", async () => {
   const page = await open("trained?mode=runs&run=first&run=stopped&metric=loss&metric=acc", { viewport: { width: 390, height: 844 } });
   await expect.poll(() => page.locator(".chart").first().locator("path.line").count()).toBe(2);

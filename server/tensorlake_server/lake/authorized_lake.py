@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import tensorlake as tl
-    from tensorlake.dataset import Dataset, QueryLimits, View, Work
+    from tensorlake.dataset import Dataset, QueryLimits, StepRows, View, Work
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
     from tensorlake_server.auth.principal import Principal
     from tensorlake_server.auth.view_token import ViewQuery
     from tensorlake_server.lake.lake import Lake, Readable
-    from tensorlake_server.lake.staged_rows import Int64Array
     from tensorlake_server.messages.row_request import AskedRows
 
 __all__ = ["AllowedLake"]
@@ -92,7 +91,7 @@ class AllowedLake:
 
     def step(
         self, name: str, version: str | None, run: tl.Run, step: int, rank: int | None
-    ) -> tuple[ViewQuery, View, Int64Array]:
+    ) -> tuple[ViewQuery, View, StepRows]:
         """Open the batch of a run's step as a result; see `Lake.step`."""
         self.check_readable(name)
         return self._lake.step(name, version, run, step, rank)

@@ -43,7 +43,7 @@ from tensorlake_server.lake.staged_rows import StagedRows, read_runs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tensorlake.dataset import Dataset, View, Work
+    from tensorlake.dataset import Dataset, StepRows, View, Work
     from tensorlake.storage import Store
     from tensorlake.types import SampleType
     from tensorlake_server.lake.staged_rows import Int64Array
@@ -284,15 +284,14 @@ class Lake:
 
     def step(
         self, name: str, version: str | None, run: tl.Run, step: int, rank: int | None
-    ) -> tuple[ViewQuery, View, Int64Array]:
+    ) -> tuple[ViewQuery, View, StepRows]:
         """Open the batch of a run's step as a result.
 
         Returns:
-            The result, of the rows that the version shows; and the number of each row of the
-            batch, −1 for others.
+            The result, of the rows that the version shows; and the rows of the batch.
 
         Raises:
-            InvalidInputError: There is no such step or rank, or the record does not say which rows.
+            InvalidInputError: There is no such step or rank.
             SnapshotExpiredError: The version that the run read has expired.
         """
         dataset = self.open(name, version)
@@ -304,7 +303,7 @@ class Lake:
             tql="",
             batch=(run.name, step, rank, found.stretch.segment.attempt),
         )
-        return query, view, found.rows
+        return query, view, found
 
     def _evaluated(self, dataset: Dataset, query: ViewQuery) -> View:
         if query.batch is not None:

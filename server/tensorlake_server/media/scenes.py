@@ -146,11 +146,12 @@ def draw_scene(scene: Scene, size: int) -> np.ndarray:
     column = np.floor((right[order] + 1) / 2 * (size - 1)).astype(int)
     row = np.floor((1 - up[order]) / 2 * (size - 1)).astype(int)
     side = round(size / math.sqrt(len(points)) / 1.5)  # so that a surface of points has few holes
+    colors = colors[order]
     reach = range(min(LARGEST_DOT, max(1, side)) if scene.faces is None else 3)
     for down, across in ((down, across) for down in reach for across in reach):
         y, x = row + down, column + across
         inside = (y >= 0) & (y < size) & (x >= 0) & (x < size)
-        image[y[inside], x[inside]] = colors[order][inside]
+        image[y[inside], x[inside]] = colors[inside]
     return image
 
 

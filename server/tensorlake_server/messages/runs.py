@@ -94,6 +94,13 @@ class RunStep(Message):
     rows: Annotated[
         list[int | None], Field(description="of the version; null where it does not show one")
     ]
+    missing: Annotated[
+        str | None,
+        Field(
+            description="why the record does not say which rows the batch had: these are the rows"
+            " that values were logged of"
+        ),
+    ] = None
     scalars: Annotated[dict[str, CellValue], Field(description="logged at the step, by rank 0")]
     columns: Annotated[list[str], Field(description="of the view: values logged of rows")]
 
@@ -103,3 +110,17 @@ class SeenSteps(Message):
 
     steps: list[int]
     total: int
+    values: Annotated[
+        dict[str, list[CellValue]],
+        Field(description="by name, what was logged of the row at each step; null where nothing"),
+    ]
+    missing: Annotated[
+        str | None,
+        Field(
+            description="why the record does not say which steps had the row: these are the steps"
+            " at which values of it were logged"
+        ),
+    ] = None
+    unread: Annotated[
+        str | None, Field(description="why values are too many to be read, so that none is here")
+    ] = None

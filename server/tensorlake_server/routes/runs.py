@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from tensorlake.dataset import rowset_of, runs_inside, steps_inside
+from tensorlake.dataset import rowset_of, runs_inside, seen_inside
 from tensorlake.errors import QueryLimitError, RowNotFoundError, TensorlakeError
 from tensorlake.storage import LruCache
 from tensorlake_server.auth.view_token import write_token
@@ -34,7 +34,15 @@ from tensorlake_server.messages.runs import (
 )
 from tensorlake_server.request.context import DatasetPath, NamePath, lake_of, settings_of
 from tensorlake_server.request.deadline import run_query_for
-from tensorlake_server.stats.runs import curve_of, details_of, info_of, passes_of, scalars_at
+from tensorlake_server.stats.runs import (
+    curve_of,
+    details_of,
+    info_of,
+    passes_of,
+    scalars_at,
+    values_of,
+    why_values_are_unread,
+)
 
 if TYPE_CHECKING:
     from tensorlake.dataset import QueryLimits
@@ -115,12 +123,16 @@ async def read_step(
     version: Version = None,
     rank: Annotated[int | None, Query(ge=0, lt=2**31, description="all when left out")] = None,
 ) -> Response:
-    """Return the rows of a step's batch, as the id of a result and by their numbers."""
+    """Return the rows of a step's batch, as the id of a result and by their numbers.
+
+    Where the record does not say which rows a batch had (of a mix, of packed rows), these are the
+    rows that values were logged of, and ``missing`` says why.
+    """
 
     def work(limits: QueryLimits) -> Response:
         lake = lake_of(request)
         with lake.run(name, run, limits) as found:
-            query, view, rows = lake.step(name, version, found, step, rank)
+            query, view, batch = lake.step(name, version, found, step, rank)
             scalars = scalars_at(found, step)
             own = [one for one in passes_of(found) if one.start <= step][-1]
         token = write_token(query, key=settings_of(request).signing_key)
@@ -132,7 +144,8 @@ async def read_step(
                 "pass": own,
                 "rank": rank,
                 "view": token,
-                "rows": [None if row < 0 else row for row in rows.tolist()],
+                "rows": [None if row < 0 else row for row in batch.rows.tolist()],
+                "missing": batch.missing or None,
                 "scalars": scalars,
                 "columns": list(rowset_of(view).computed),
             }
@@ -150,7 +163,11 @@ async def read_seen(
     row: Annotated[int, Path(ge=0, lt=2**63, description="of the version")],
     version: Version = None,
 ) -> Response:
-    """Return the steps whose batches had a row; computed from the order of the run."""
+    """Return the steps whose batches had a row, and what was logged of it at each.
+
+    The steps are computed from the order of the run. Where the record does not say the order (of a
+    mix, of packed rows), they are those at which values of the row were logged.
+    """
 
     def work(limits: QueryLimits) -> Response:
         lake = lake_of(request)
@@ -161,8 +178,15 @@ async def read_seen(
                 row=row,
             )
         with lake.run(name, run, limits) as found:
-            steps = steps_inside(dataset, found, row)
-        body = SeenSteps(steps=steps[-MOST_SEEN:], total=len(steps))
+            unread = why_values_are_unread(found)
+            seen = seen_inside(dataset, found, row, reads_values=unread is None)
+        body = SeenSteps(
+            steps=seen.steps[-MOST_SEEN:],
+            total=len(seen.steps),
+            values=values_of(seen, MOST_SEEN),
+            missing=seen.missing or None,
+            unread=unread,
+        )
         return _response(body.model_dump_json())
 
     return await run_query_for(request, work)

@@ -29,6 +29,11 @@ __all__ = ["Measure", "list_measures"]
 
 ITEMS = frozenset({"bbox", "bbox_3d", "keypoints", "class_label"})  # axis 0 is things in a row
 IMAGE_AXES = ("height", "width", "channels")
+MEDIA_AXES = {
+    "audio": ("samples", "channels"),
+    "video": ("frames", "height", "width"),
+    "mesh": ("vertices",),
+}
 AREA_KINDS = frozenset({"bbox", "binary_mask", "instance_mask"})
 UNITS = {
     "text": "characters",
@@ -79,6 +84,7 @@ def _sizes_of_encoded(name: str, column: str, sample_type: SampleType) -> list[M
 
 def _axes(name: str, column: str, sample_type: SampleType) -> Iterator[Measure]:
     kind, shape = sample_type.drawn_as, sample_type.shape
+    media = MEDIA_AXES.get(sample_type.kind, ())
     leading = len(shape) - len(_image_axes(kind))
     for axis, length in enumerate(shape):
         if length is not None:
@@ -89,9 +95,9 @@ def _axes(name: str, column: str, sample_type: SampleType) -> Iterator[Measure]:
         elif axis == 0:
             expression = f"LENGTH({column})"
             is_list = kind in ITEMS or kind == "instance_mask"
-            title = f"{name} in a row" if is_list else f"length of {name}"
+            title = f"{name} in a row" if is_list else f"{(*media, 'length')[0]} of {name}"
         else:
-            title = f"axis {axis} of {name}"
+            title = f"{media[axis] if axis < len(media) else f'axis {axis}'} of {name}"
         yield Measure(title, expression, reads="shapes", is_size=True)
 
 

@@ -20,11 +20,23 @@ from tensorlake_server.messages.runs import Curve, RunDetails, RunInfo, RunPass
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from tensorlake.dataset import SeenRow
+
     Float64Array = npt.NDArray[np.float64]
 
-__all__ = ["MOST_NBYTES", "curve_of", "details_of", "info_of", "passes_of", "scalars_at"]
+__all__ = [
+    "MOST_NBYTES",
+    "curve_of",
+    "details_of",
+    "info_of",
+    "passes_of",
+    "scalars_at",
+    "values_of",
+    "why_values_are_unread",
+]
 
 MOST_NBYTES = 256 << 20  # of stored steps that are read for an answer
+MOST_VALUES_NBYTES = 64 << 20  # of values of rows that are read for one of them, about a second
 OWN = ("step", "steps", "time", "rank", "epoch", "position", "wait_s", "compute_s")
 SECONDS = ("wait_s", "compute_s")  # of these, what is worth a curve
 
@@ -131,6 +143,28 @@ def scalars_at(run: tl.Run, step: int) -> dict[str, Any]:
     return _row(table, [*_scalars(run), *SECONDS], at)
 
 
+def why_values_are_unread(run: tl.Run) -> str | None:
+    """Return why the values of rows are too many to be read for one row; None where they are not.
+
+    A query finds them at any number: ``RUN('name', 'value')``.
+    """
+    nbytes = run.history.nbytes("rows")
+    if nbytes <= MOST_VALUES_NBYTES:
+        return None
+    return (
+        f"run {run.name!r} logged {nbytes:,} bytes of values of rows, and a server reads"
+        f" {MOST_VALUES_NBYTES:,} for one row"
+    )
+
+
+def values_of(seen: SeenRow, most: int) -> dict[str, list[Any]]:
+    """Return what was logged of a row at its last steps, as JSON values."""
+    return {
+        name: [None if one is None else _cell(one) for one in values[-most:]]
+        for name, values in seen.values.items()
+    }
+
+
 def _info(run: tl.Run, now: datetime) -> dict[str, Any]:
     table = _steps(run)
     times = table.column("time").to_numpy()
@@ -181,8 +215,12 @@ def _row(table: Any, names: list[str], at: int) -> dict[str, Any]:
     """Return the values of a record as JSON has them, without those that were not logged."""
     found = {name: table.column(name)[at].as_py() for name in names}
     known = [name for name, value in found.items() if value is not None]
-    column = UniformColumn(np.array([found[name] for name in known], np.float64))
-    return dict(zip(known, make_cells(tl.Scalar("float64"), column), strict=True))
+    return {name: _cell(found[name]) for name in known}
+
+
+def _cell(value: float) -> Any:
+    """Return a number, or the word of one that JSON lacks."""
+    return make_cells(tl.Scalar("float64"), UniformColumn(np.array([value], np.float64)))[0]
 
 
 def _time(seconds: float) -> str:

@@ -19,9 +19,9 @@ from tensorlake.errors import CorruptionError, InvalidInputError
 if TYPE_CHECKING:
     import tensorlake_query as tql
     from tensorlake.dataset.handles.dataset import Dataset
-    from tensorlake.dataset.runs.history import StepRows
     from tensorlake.dataset.runs.places import Runs
     from tensorlake.dataset.runs.run import Run
+    from tensorlake.dataset.runs.step_rows import SeenRow, StepRows
     from tensorlake.loader import ListedBatch, Loader
 
 __all__ = [
@@ -36,9 +36,9 @@ __all__ = [
     "runs_inside",
     "saved_inside",
     "search_inside",
+    "seen_inside",
     "serve_loader",
     "step_inside",
-    "steps_inside",
 ]
 
 
@@ -147,7 +147,7 @@ def step_inside(
     """Return the rows of a step's batch that a version shows, with the values logged of them.
 
     Raises:
-        InvalidInputError: There is no such step or rank, or the record does not say which rows.
+        InvalidInputError: There is no such step or rank.
         SnapshotExpiredError: The version that the run read has expired.
     """
     from tensorlake.dataset.runs.values import with_step_values
@@ -158,18 +158,23 @@ def step_inside(
     return View(with_step_values(rows, run.history.step_values(step))), found
 
 
-def steps_inside(dataset: Dataset, run: Run, row: int) -> list[int]:
-    """Return the steps of a run whose batches had a row of a version, ascending.
+def seen_inside(dataset: Dataset, run: Run, row: int, *, reads_values: bool) -> SeenRow:
+    """Return the steps of a run whose batches had a row of a version, and what was logged of it.
+
+    Args:
+        dataset: The version.
+        run: The run.
+        row: Number of the row.
+        reads_values: Whether to read the values that were logged of rows, which may be many.
 
     Raises:
-        InvalidInputError: The run read parts or mixes of rows.
         SnapshotExpiredError: A version that it read has expired.
     """
     from tensorlake.dataset.core.row_identity import ids_of
 
     snapshot = rowset_of(dataset).selection.snapshot
     physical = snapshot.physical(np.array([row], np.int64))
-    return run.history.steps_with(ids_of(snapshot, physical))
+    return run.history.seen_row(ids_of(snapshot, physical)[0], reads_values=reads_values)
 
 
 def search_inside(

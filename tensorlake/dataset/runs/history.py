@@ -5,29 +5,34 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from tensorlake.dataset.core.row_identity import rows_in
+from tensorlake.dataset.core.row_identity import rows_in, rows_of_ids
 from tensorlake.dataset.core.rowset import HasViews, rowset_of
 from tensorlake.dataset.runs.record import Kind, Part, Record, Segment
-from tensorlake.dataset.runs.replay import CanLoad, Replay, Seen, check_whole_rows
+from tensorlake.dataset.runs.replay import CanLoad, Replay, Seen, check_rank, check_whole_rows
+from tensorlake.dataset.runs.step_rows import SeenRow, StepRows
 from tensorlake.dataset.runs.tables import (
+    ROW_COLUMNS,
     Table,
     parsed_part,
+    read_row,
     read_step,
     read_tables,
     value_names,
 )
 from tensorlake.dataset.runs.timeline import Stretch, Timeline, of_epoch
+from tensorlake.dataset.runs.values import ids_in
+from tensorlake.errors import InvalidInputError
 from tensorlake.loader import EpochOrder
 from tensorlake.reading import Snapshot
 
-__all__ = ["History", "Status", "StepRows"]
+__all__ = ["History", "Status"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -36,21 +41,6 @@ Status = Literal["recording", "complete", "unfinished", "empty"]
 """Whether a part was written just now, or the last pass was completed, or not; or none is there."""
 RECORDING_S = 90.0
 """A run is being recorded if its newest part is younger: one is written every 30 s."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StepRows:
-    """The batch of a step, as rows of a version.
-
-    Attributes:
-        rows: Their numbers, int64, in the order of the batch; −1 of rows that it does not show.
-        version: The version that was read.
-        stretch: The pass that the step belongs to.
-    """
-
-    rows: Int64Array
-    version: str
-    stretch: Stretch
 
 
 class History:
@@ -151,10 +141,28 @@ class History:
     def step_rows(self, step: int, rank: int | None, snapshot: Snapshot) -> StepRows:
         """Return the rows of a step's batch, or of a rank's part, by the numbers of a version.
 
+        Where the record does not say which rows a batch had, as of a mix, these are the rows of the
+        version that values were logged of.
+
         Raises:
-            InvalidInputError: There is no such step or rank, or the record does not say which rows.
+            InvalidInputError: There is no such step or rank.
         """
         stretch = self.stretch(step)
+        if rank is not None:
+            check_rank(rank, stretch.segment)
+        try:
+            return self._batch_rows(stretch, step, rank, snapshot)
+        except InvalidInputError as error:  # step and rank are there: it is the rows
+            table = self.step_values(step)
+            if rank is not None:
+                table = table.filter(pa.array(table.column("rank").to_numpy() == rank))
+            rows = rows_of_ids(ids_in(table), snapshot)
+            version = str(stretch.segment.state["version"])
+            return StepRows(rows, version, stretch, str(error))
+
+    def _batch_rows(
+        self, stretch: Stretch, step: int, rank: int | None, snapshot: Snapshot
+    ) -> StepRows:
         plan = self.replay.at(stretch.segment).plan
         check_whole_rows(plan, f"the rows of run {self.record.name!r}")
         read = cast("Snapshot", plan.selection.snapshot)
@@ -162,6 +170,31 @@ class History:
         found = np.full(len(rows), -1, np.int64)
         found[rows >= 0] = rows_in(read, rows[rows >= 0], snapshot)
         return StepRows(found, read.version, stretch)
+
+    def seen_row(self, row_id: Any, *, reads_values: bool) -> SeenRow:
+        """Return the steps whose batches had a row, and what was logged of it at each.
+
+        Args:
+            row_id: The row's id, a NumPy record.
+            reads_values: Whether to read the values that were logged of rows, which may be many.
+
+        Raises:
+            CorruptionError: A part is damaged.
+        """
+        table = ROW_COLUMNS.empty_table()
+        if reads_values:
+            table = read_row(self.record, row_id, self.timelines)
+        logged = table.column("step").to_pylist()
+        try:
+            steps, missing = self.steps_with(np.array([row_id])), ""
+        except InvalidInputError as error:
+            steps, missing = sorted(set(logged)), str(error)
+        values: dict[str, list[float | None]] = {}
+        for name in value_names(table):
+            pairs = zip(logged, table.column(name).to_pylist(), strict=True)
+            known = {step: value for step, value in pairs if value is not None}
+            values[name] = [known.get(step) for step in steps]
+        return SeenRow(steps, values, missing)
 
     def step_values(self, step: int) -> Table:
         """Return the values of rows that were logged at a step; few parts are read for it."""

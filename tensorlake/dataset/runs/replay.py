@@ -39,7 +39,7 @@ from tensorlake.reading import Selection, Snapshot
 if TYPE_CHECKING:
     from tensorlake.loader import EpochOrder, Framework, Loader, ShownOrder
 
-__all__ = ["PLAIN_ORDERS", "CanLoad", "Replay", "Seen", "check_whole_rows"]
+__all__ = ["PLAIN_ORDERS", "CanLoad", "Replay", "Seen", "check_rank", "check_whole_rows"]
 
 Int64Array = npt.NDArray[np.int64]
 FEW_PLACES = 64
@@ -301,13 +301,9 @@ class Replay:
                 )
         if rank is None:
             arguments = dict[str, Any](rank=0, world_size=1) | arguments
-        elif 0 <= rank < segment.world_size:
-            arguments |= {"rank": rank, "world_size": segment.world_size}
         else:
-            raise InvalidInputError(
-                f"rank {rank} is not one of the {segment.world_size} ranks of these steps",
-                actual=rank,
-            )
+            check_rank(rank, segment)
+            arguments |= {"rank": rank, "world_size": segment.world_size}
         arguments["global_batch_size"] = segment.global_batch_size
         if segment.is_staged:
             raise InvalidInputError(
@@ -435,6 +431,19 @@ class Replay:
                 + "\n   ".join(different)
                 + "\nuse the recorded ones, or take the nearest: run.batch(step, exact=False)"
             )
+
+
+def check_rank(rank: int, segment: Segment) -> None:
+    """Refuse a rank that a pass did not have.
+
+    Raises:
+        InvalidInputError: It is one.
+    """
+    if not 0 <= rank < segment.world_size:
+        raise InvalidInputError(
+            f"rank {rank} is not one of the {segment.world_size} ranks of these steps",
+            actual=rank,
+        )
 
 
 def check_whole_rows(plan: ShownOrder, what: str) -> None:

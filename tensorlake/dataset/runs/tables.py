@@ -27,11 +27,13 @@ from tensorlake.errors import CorruptionError
 
 __all__ = [
     "EVENT_COLUMNS",
+    "IDS",
     "ROW_COLUMNS",
     "Meter",
     "Table",
     "joined_bytes",
     "parsed_part",
+    "read_row",
     "read_step",
     "read_tables",
     "table_bytes",
@@ -60,6 +62,8 @@ ROW_COLUMNS = pa.schema(
         ("offset", pa.uint64()),
     ]
 )
+IDS = ("txid_high", "txid_low", "offset")
+"""The columns of a row id."""
 BURST = 10_000
 """Records that may be written of single steps at once; later ones are one a second."""
 MERGED_S = 1.0
@@ -271,6 +275,29 @@ def read_step(
         break
     own = [table.filter(pa.array(_integers(table, "step") == step)) for table in tables]
     return pa.concat_tables([ROW_COLUMNS.empty_table(), *own], promote_options="default")
+
+
+def read_row(record: Record, row_id: Any, timelines: Mapping[int, Timeline]) -> Table:
+    """Read the values that a run logged of one row, in the order of steps.
+
+    Args:
+        record: The run's record.
+        row_id: The row's id, a NumPy record.
+        timelines: The steps of each rank.
+
+    Raises:
+        CorruptionError: A part is damaged.
+    """
+    tables = [ROW_COLUMNS.empty_table()]
+    for part, data in record.read_all("rows"):
+        table = parsed_part(part.path, data)
+        for name in IDS:
+            is_own = table.column(name).to_numpy(zero_copy_only=False) == row_id[name]
+            table = table.filter(pa.array(is_own))
+        if len(table):
+            tables.append(_kept(table, part, timelines))
+    found = pa.concat_tables(tables, promote_options="default")
+    return found.sort_by([("step", "ascending"), ("rank", "ascending")])
 
 
 class _MovedPartError(Exception):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.row_identity import ids_of, matched_ids, rows_of_ids
 from tensorlake.dataset.core.rowset import HasRows, RowSet, committed_rows, rowset_of
-from tensorlake.dataset.runs.tables import ROW_COLUMNS, Table, value_names
+from tensorlake.dataset.runs.tables import IDS, ROW_COLUMNS, Table, value_names
 from tensorlake.errors import InvalidInputError, UncommittedChangesWarning, shown
 from tensorlake.format import ROW_ID
 from tensorlake.quantities import is_whole_number
@@ -27,6 +27,7 @@ __all__ = [
     "by_row",
     "check_names",
     "check_same_dataset",
+    "ids_in",
     "looked_up",
     "number",
     "numbers",
@@ -40,8 +41,14 @@ __all__ = [
 
 Int64Array = npt.NDArray[np.int64]
 Which = Literal["last", "first", "mean"]
-IDS = ("txid_high", "txid_low", "offset")
-"""The columns of a row id."""
+
+
+def ids_in(table: Table) -> npt.NDArray[Any]:
+    """Return the row ids of a table's records, in their order."""
+    ids = np.empty(len(table), ROW_ID)
+    for one in IDS:
+        ids[one] = table.column(one).to_numpy()
+    return ids
 
 
 def values_by_id(
@@ -55,9 +62,7 @@ def values_by_id(
         which: The value of the last or of the first step, or the mean.
     """
     table = table.filter(table.column(name).is_valid())
-    ids = np.empty(len(table), ROW_ID)
-    for one in IDS:
-        ids[one] = table.column(one).to_numpy()
+    ids = ids_in(table)
     order = np.lexsort((table.column("step").to_numpy(), *(ids[one] for one in reversed(IDS))))
     ids, values = ids[order], table.column(name).to_numpy()[order]
     is_first = np.ones(len(ids), dtype=np.bool_)

@@ -240,16 +240,16 @@ export class Api {
   }
 
   /** A metric over the steps of a run, in at most `points` points. */
-  curve(name: string, run: string, metric: string, points: number, signal: AbortSignal): Promise<Curve> {
-    return this.#json(`${path(name)}/runs/${encodeName(run)}/metrics/${encodeName(metric)}`, { points }, { signal });
+  curve(name: string, run: string, metric: string, range: { start?: number; stop?: number; points: number }, signal: AbortSignal): Promise<Curve> {
+    return this.#json(`${path(name)}/runs/${encodeName(run)}/metrics/${encodeName(metric)}`, range, { signal });
   }
 
   /** The batch of a step: the id of its rows as a result. */
-  step(name: string, run: string, step: number, version: string, signal?: AbortSignal): Promise<RunStep> {
-    return this.#json(`${path(name)}/runs/${encodeName(run)}/steps/${step}`, { version }, { signal });
+  step(name: string, { run, step, rank }: { run: string; step: number; rank: number | null }, version: string, signal?: AbortSignal): Promise<RunStep> {
+    return this.#json(`${path(name)}/runs/${encodeName(run)}/steps/${step}`, { version, rank }, { signal });
   }
 
-  /** The steps whose batches had a row of a version. */
+  /** The steps whose batches had a row of a version, and what was logged of it. */
   seenSteps(name: string, run: string, row: number, version: string, signal: AbortSignal): Promise<SeenSteps> {
     return this.#json(`${path(name)}/runs/${encodeName(run)}/rows/${row}`, { version }, { signal });
   }

@@ -666,6 +666,9 @@ export interface paths {
         /**
          * Read Step
          * @description Return the rows of a step's batch, as the id of a result and by their numbers.
+         *
+         *     Where the record does not say which rows a batch had (of a mix, of packed rows), these are the
+         *     rows that values were logged of, and ``missing`` says why.
          */
         get: operations["read_step_v1_datasets__name__runs__run__steps__step__get"];
         put?: never;
@@ -685,7 +688,10 @@ export interface paths {
         };
         /**
          * Read Seen
-         * @description Return the steps whose batches had a row; computed from the order of the run.
+         * @description Return the steps whose batches had a row, and what was logged of it at each.
+         *
+         *     The steps are computed from the order of the run. Where the record does not say the order (of a
+         *     mix, of packed rows), they are those at which values of the row were logged.
          */
         get: operations["read_seen_v1_datasets__name__runs__run__rows__row__get"];
         put?: never;
@@ -1793,6 +1799,11 @@ export interface components {
              */
             rows: (number | null)[];
             /**
+             * Missing
+             * @description why the record does not say which rows the batch had: these are the rows that values were logged of
+             */
+            missing?: string | null;
+            /**
              * Scalars
              * @description logged at the step, by rank 0
              */
@@ -1932,6 +1943,23 @@ export interface components {
             steps: number[];
             /** Total */
             total: number;
+            /**
+             * Values
+             * @description by name, what was logged of the row at each step; null where nothing
+             */
+            values: {
+                [key: string]: components["schemas"]["CellValue"][];
+            };
+            /**
+             * Missing
+             * @description why the record does not say which steps had the row: these are the steps at which values of it were logged
+             */
+            missing?: string | null;
+            /**
+             * Unread
+             * @description why values are too many to be read, so that none is here
+             */
+            unread?: string | null;
         };
         /**
          * SessionRequest

@@ -21,26 +21,29 @@ function describe(value: CellValue | Summary, words: (shape: number[]) => string
   return [words(value.shape ?? []), (value.media_type ?? "").replace(/^\w+\//, ""), formatBytes(value.nbytes ?? 0)].filter((word) => word !== "").join(", ");
 }
 
+/** "point cloud". */
+const brief = (tensor: TensorInfo) => tensor.kind.replaceAll("_", " ");
+
 export const audioLens: Lens = {
-  brief: (tensor) => tensor.type,
+  brief,
   describe: (value) => describe(value, ([frames = 0, channels = 1]) => `${formatPlural(frames, "sample")}${channels === 1 ? "" : ` × ${formatCount(channels)}`}`),
   view: () => import("../players/audio/AudioPlayer.svelte"),
 };
 
 export const videoLens: Lens = {
-  brief: (tensor) => tensor.type,
+  brief,
   describe: (value) => describe(value, ([frames = 0, height = 0, width = 0]) => `${formatPlural(frames, "frame")}, ${width} × ${height}`),
   view: () => import("../players/video/VideoPlayer.svelte"),
 };
 
 export const cloudLens: Lens = {
-  brief: (tensor) => tensor.type,
+  brief,
   describe: (value) => (isSummary(value) ? [formatPlural(value.shape?.[0] ?? 0, "point"), formatBytes(value.nbytes ?? 0)].join(", ") : readText(value)),
   view: () => import("../players/scene/ScenePlayer.svelte"),
 };
 
 export const meshLens: Lens = {
-  brief: (tensor) => tensor.type,
+  brief,
   describe: (value) => describe(value, ([vertices = 0]) => `${formatCount(vertices)} vertices`),
   view: () => import("../players/scene/ScenePlayer.svelte"),
 };

@@ -20,7 +20,7 @@ export function chooseLayout(tensors: TensorInfo[]): "grid" | "table" {
 
 /** The default statistics: of the labels, and of the image or a number. */
 export function chooseCounted(tensors: TensorInfo[], labels: TensorInfo | null): string[] {
-  const measured = chooseImageTensor(tensors, new Set()) ?? tensors.find((tensor) => tensor.kind === "scalar");
+  const measured = tensors.find(({ picture, dtype }) => picture && dtype !== null) ?? tensors.find((tensor) => tensor.kind === "scalar");
   const isShown = (one: TensorInfo | null | undefined) => tensors.some((tensor) => tensor.name === one?.name);
   return [...new Set([labels, measured].filter(isShown).map((one) => one?.name ?? ""))];
 }

@@ -5,8 +5,8 @@ import type { Place } from "./url";
 type Go = (change: Partial<Place>, how: "push" | "replace") => Promise<void>;
 
 /** Another text for each batch that a place shows; "" for none. */
-export function batchOf({ runs, step }: Pick<Place, "runs" | "step">): string {
-  return step === null ? "" : `${step} ${runs[0] ?? ""}`;
+export function batchOf({ runs, step, rank }: Pick<Place, "runs" | "step" | "rank">): string {
+  return step === null ? "" : `${step} ${rank ?? ""} ${runs[0] ?? ""}`;
 }
 
 /** The newest first; those that cannot be read, or have no step, last. */
@@ -62,8 +62,8 @@ export class Runs {
 
   /** The rows of the step of the place, as a result. */
   async ask(dataset: string, version: string, signal: AbortSignal): Promise<QueryResult> {
-    const { runs, step } = this.#place();
-    const found = await this.api.step(dataset, runs[0] ?? "", step ?? 0, version, signal);
+    const { runs, step, rank } = this.#place();
+    const found = await this.api.step(dataset, { run: runs[0] ?? "", step: step ?? 0, rank }, version, signal);
     const result = await this.api.result(dataset, found.view, signal);
     if (!signal.aborted) this.step = found;
     return result;
@@ -75,7 +75,18 @@ export class Runs {
     const isStep = step !== null && this.#place().step !== null; // from one to the next
     const rows = { tql: "", saved: null, selected: null, row: null, first: null, look: false };
     const layout = step === null ? "runs" : isStep ? this.#place().layout : null;
-    await this.#go({ ...rows, runs: [run, ...others], step, layout }, isStep ? "replace" : "push");
+    const rank = isStep ? this.#place().rank : null;
+    await this.#go({ ...rows, runs: [run, ...others], step, rank, layout }, isStep ? "replace" : "push");
+  }
+
+  /** Shows one rank's part of the batch, or with null all of it. */
+  async openRank(rank: number | null): Promise<void> {
+    await this.#go({ rank, row: null, first: null, look: false }, "replace");
+  }
+
+  /** Shows the curves of some steps, or with null of all. */
+  zoom(span: Place["span"]): void {
+    void this.#go({ span }, "replace");
   }
 
   /** Shows the curves of a run, or no longer. */
@@ -89,7 +100,7 @@ export class Runs {
   choose(run: string): void {
     const { runs, step } = this.#place();
     const others = runs.filter((name) => name !== run);
-    void this.#go({ runs: [run, ...others], ...(step === null ? {} : { step: null, layout: "runs" as const }) }, "push");
+    void this.#go({ runs: [run, ...others], ...(step === null ? {} : { step: null, rank: null, layout: "runs" as const }) }, "push");
   }
 
   toggleMetric(metric: string, shown: readonly string[]): void {

@@ -9,7 +9,8 @@ const place: Place = {
   saved: null, selected: null,
   runs: ["first/a", "second"],
   metrics: ["train/loss", "acc"],
-  step: null,
+  step: null, rank: null,
+  span: [1000, 2000],
   row: 160,
   first: 144,
   hidden: ["masks", "clip"],
@@ -34,7 +35,7 @@ const place: Place = {
   only: "changed",
 };
 
-const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, runs: [], metrics: [], step: null, row: null, first: null, hidden: [], counted: null, pair: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, vector: null, color: null, look: false, side: false, label: null, edit: false, compare: null, diff: null, change: 0, only: null };
+const defaults: Place = { dataset: null, at: null, tql: "", saved: null, selected: null, runs: [], metrics: [], step: null, rank: null, span: null, row: null, first: null, hidden: [], counted: null, pair: null, off: [], opacity: 0.45, zoom: 1, windows: {}, image: null, frame: 0, layout: null, vector: null, color: null, look: false, side: false, label: null, edit: false, compare: null, diff: null, change: 0, only: null };
 
 test("every view is a link: what is written is read back", () => {
   expect(readPlace(writePlace(place, root), root)).toEqual(place);
@@ -63,7 +64,7 @@ test("the page works behind a path prefix", () => {
 });
 
 test("an address made by hand cannot break the page", () => {
-  const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2&window=3&window=a:9,1&window=a:-,e&window=:1,2"), root);
+  const odd = readPlace(new URL("http://127.0.0.1:8300/?row=-1&zoom=99&hide=,,&look=2&window=3&window=a:9,1&window=a:-,e&window=:1,2&steps=9-3&rank=1"), root);
 
   expect(odd).toEqual(defaults);
 });
@@ -94,6 +95,8 @@ test("a link to a step shows its batch, and keeps how the rows are shown", () =>
 
   expect(writePlace(step, root).search).toBe("?run=first%2Fa&step=41200&mode=step");
   for (const layout of [null, "table"] as const) expect(readPlace(writePlace({ ...step, layout }, root), root)).toEqual({ ...step, layout });
+  expect(readPlace(writePlace({ ...step, rank: 2 }, root), root).rank).toBe(2);
+  expect(readPlace(writePlace({ ...step, step: null, rank: 2 }, root), root).rank).toBeNull(); // of a step only
   expect(readPlace(new URL("http://127.0.0.1:8300/pets?mode=step&step=3"), root)).toEqual({ ...defaults, dataset: "pets" }); // of no run
   expect(readPlace(new URL("http://127.0.0.1:8300/pets?mode=step&run=a&step=-1"), root).step).toBeNull();
 });

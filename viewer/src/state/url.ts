@@ -28,6 +28,10 @@ export interface Place {
   metrics: readonly string[];
   /** A step of the first of these runs, the rows of whose batch are shown; null for none. */
   step: number | null;
+  /** The rank whose part of the batch is shown; null for all. */
+  rank: number | null;
+  /** The steps that curves show, the first and the one after the last; null for all. */
+  span: readonly [number, number] | null;
   /** Position of the selected row in the current rows. */
   row: number | null;
   /** Position of the first row in sight; null for the top, or where the selected row is in sight. */
@@ -89,6 +93,7 @@ export function readPlace(url: URL, root: URL): Place {
   const frame = url.searchParams.get("frame") ?? "";
   const runs = url.searchParams.getAll("run").filter((name) => name !== "");
   const step = url.searchParams.get("step") ?? "";
+  const rank = url.searchParams.get("rank") ?? "";
   const opacity = Number(url.searchParams.get("opacity") ?? OPACITY_DEFAULT);
   return {
     dataset: inside === "" ? null : decodeName(decodeURIComponent(inside)),
@@ -99,6 +104,8 @@ export function readPlace(url: URL, root: URL): Place {
     runs,
     metrics: url.searchParams.getAll("metric").filter((name) => name !== ""),
     step: runs.length > 0 && /^\d{1,15}$/.test(step) ? Number(step) : null,
+    rank: runs.length > 0 && step !== "" && /^\d{1,9}$/.test(rank) ? Number(rank) : null,
+    span: readSpan(url.searchParams.get("steps") ?? ""),
     row: row !== null && /^\d{1,15}$/.test(row) ? Number(row) : null,
     first: /^\d{1,15}$/.test(first) ? Number(first) : null,
     layout: MODES[mode === EDIT || mode === STEP ? (url.searchParams.get("layout") ?? "") : mode] ?? null,
@@ -126,6 +133,12 @@ export function readPlace(url: URL, root: URL): Place {
 
 function readPair([first = "", second = ""]: string[]): Place["pair"] {
   return first !== "" && second !== "" ? [first, second] : null;
+}
+
+/** `start-stop`, half-open; null for other texts. */
+function readSpan(text: string): Place["span"] {
+  const [, start = "", stop = ""] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? [];
+  return start !== "" && Number(start) < Number(stop) ? [Number(start), Number(stop)] : null;
 }
 
 /** `image:low,high`, the smaller number first; nothing for other texts. */
@@ -158,6 +171,8 @@ export function writePlace(place: Place, root: URL): URL {
   for (const run of place.runs) url.searchParams.append("run", run);
   for (const metric of place.metrics) url.searchParams.append("metric", metric);
   set("step", place.step === null ? "" : String(place.step));
+  set("rank", place.step === null || place.rank === null ? "" : String(place.rank));
+  set("steps", place.span?.join("-") ?? "");
   set("row", place.row === null ? "" : String(place.row));
   set("top", place.first === null ? "" : String(place.first));
   const layout = place.layout === "grid" ? "rows" : (place.layout ?? "");
@@ -182,7 +197,7 @@ export function writePlace(place: Place, root: URL): URL {
 
 /** The address of a row of a version, among all of its rows. */
 export function addressOfRow(place: Place, root: URL, version: string, row: number): string {
-  return writePlace({ ...place, at: version, row, tql: "", saved: null, selected: null, step: null, first: null, compare: null, diff: null, label: null, edit: false, look: false }, root).href;
+  return writePlace({ ...place, at: version, row, tql: "", saved: null, selected: null, step: null, rank: null, first: null, compare: null, diff: null, label: null, edit: false, look: false }, root).href;
 }
 
 /** The page's base URL, which includes the prefix of a proxy. */

@@ -48,7 +48,7 @@ export interface Shown {
 }
 
 /** All rows, from the top. */
-const ALL_ROWS = { tql: "", saved: null, selected: null, step: null, row: null, first: null, look: false } as const;
+const ALL_ROWS = { tql: "", saved: null, selected: null, step: null, rank: null, row: null, first: null, look: false } as const;
 const WITHOUT_DIFF = { compare: null, diff: null, change: 0, only: null } as const;
 
 export class Viewer {
@@ -213,7 +213,7 @@ export class Viewer {
 
   /** Opens a dataset; null lists all of them. */
   openDataset(dataset: string | null): Promise<void> {
-    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, pair: null, off: [], windows: {}, label: null, edit: false, image: null, vector: null, color: null, runs: [], metrics: [], ...WITHOUT_DIFF }, "push");
+    return this.#go({ ...this.place, ...ALL_ROWS, dataset, at: null, hidden: [], counted: null, pair: null, off: [], windows: {}, label: null, edit: false, image: null, vector: null, color: null, runs: [], metrics: [], span: null, ...WITHOUT_DIFF }, "push");
   }
 
   openVersion(at: string | null): Promise<void> {

@@ -1,4 +1,4 @@
-/** Which tensors can be checked: labels against probabilities, and images or vectors against one another. */
+/** Which tensors can be checked: labels against probabilities, and images, texts or vectors against one another. */
 import type { TensorInfo } from "../../api/client";
 import { isFrames } from "../../lenses";
 import { labelTensors } from "../../state/rows/label-tensors";
@@ -17,11 +17,13 @@ export function labelPairs(tensors: readonly TensorInfo[]): LabelPair[] {
   });
 }
 
+export const isText = ({ kind }: TensorInfo) => kind === "text";
+
 /** Images first: they look alike to a person too. */
 export function comparable(tensors: readonly TensorInfo[]): TensorInfo[] {
   const images = tensors.filter((one) => one.kind === "image" && !isFrames(one));
   const vectors = tensors.filter(({ kind, dtype, shape }) => kind !== "image" && dtype?.startsWith("float") === true && shape?.length === 1 && shape[0] != null);
-  return [...images, ...vectors];
+  return [...images, ...tensors.filter(isText), ...vectors];
 }
 
 export interface Cluster {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Curve, RunInfo } from "../../api/client";
-import { bandPath, describePoint, describeStatus, frameOf, lastValue, meanPath, nearest, pointAt, worstRows, xOf, yOf } from "./curves";
+import { bandPath, curveOfRow, describePoint, describeStatus, frameOf, lastValue, meanPath, nearest, pointAt, worstRows, xOf, yOf, zoomSpan } from "./curves";
 
 const SIZE = { width: 100, height: 50 };
 
@@ -26,6 +26,23 @@ test("steps go from left to right, and values from the bottom up", () => {
 
   expect([xOf(0, frame, SIZE), xOf(9, frame, SIZE)]).toEqual([5, 95]);
   expect([yOf(0, frame, SIZE), yOf(5, frame, SIZE)]).toEqual([50, 0]);
+});
+
+test("a zoom keeps the step under the pointer, within the steps of the run", () => {
+  expect(zoomSpan({ start: 0, stop: 100 }, 50, 1, 100)).toEqual([25, 75]);
+  expect(zoomSpan({ start: 0, stop: 100 }, 0, 1, 100)).toEqual([0, 50]);
+  expect(zoomSpan({ start: 25, stop: 75 }, 70, -1, 1000)).toEqual([0, 100]);
+  expect(zoomSpan({ start: 900, stop: 1000 }, 990, -1, 1000)).toEqual([800, 1000]);
+  expect(zoomSpan({ start: 25, stop: 75 }, 50, -1, 100)).toBeNull();
+  expect(zoomSpan({ start: 7, stop: 8 }, 7, 1, 100)).toEqual([7, 8]);
+});
+
+test("values of a row are a curve over its steps, without those at which nothing was logged", () => {
+  const curve = curveOfRow("loss", { steps: [3, 9, 12, 40], total: 4, values: { loss: [1, null, "NaN", 2] } });
+
+  expect(curve).toMatchObject({ start: 3, stop: 41, first: [3, 12, 40], last: [3, 12, 40], mean: [1, null, 2], others: [0, 1, 0] });
+  expect(describePoint(curve, 1)).toBe("step 12 · loss not finite");
+  expect(curveOfRow("acc", { steps: [3], total: 1, values: {} })).toMatchObject({ first: [], mean: [] });
 });
 
 test("a value that is not finite interrupts the line, and one alone is a dot", () => {

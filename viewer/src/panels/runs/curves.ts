@@ -1,5 +1,5 @@
 /** Curves of metrics as paths, the points that a pointer or a key reaches, and their words. */
-import type { CellValue, Curve, RunInfo } from "../../api/client";
+import type { CellValue, Curve, RunInfo, SeenSteps } from "../../api/client";
 import { formatAge, formatCount, formatNumber } from "../../format";
 import { quoteText } from "../../query/literals";
 
@@ -33,6 +33,23 @@ export function frameOf(curves: readonly Curve[]): Frame {
   if (!Number.isFinite(low)) return { start: Number.isFinite(start) ? start : 0, stop: Number.isFinite(stop) ? stop : 1, low: 0, high: 1 };
   const room = high > low ? 0 : Math.max(Math.abs(low) / 10, 1e-9);
   return { start, stop: Math.max(stop, start + 1), low: low - room, high: high + room };
+}
+
+/** Half of the steps around one, or twice as many, of a run that has `count`; null for all of them. */
+export function zoomSpan({ start, stop }: Pick<Frame, "start" | "stop">, at: number, step: 1 | -1, count: number): readonly [number, number] | null {
+  const wide = Math.max(1, Math.round(step === 1 ? (stop - start) / 2 : (stop - start) * 2));
+  if (wide >= count) return null;
+  const share = (at - start) / (stop - start); // the step stays where it is
+  const from = Math.min(count - wide, Math.max(0, Math.round(at - share * wide)));
+  return [from, from + wide];
+}
+
+/** The values that were logged of a row as a curve over the steps that had it. */
+export function curveOfRow(name: string, { steps, values }: SeenSteps): Curve {
+  const logged = values[name] ?? [];
+  const at = steps.filter((_, i) => logged[i] != null);
+  const mean = logged.filter((value) => value !== null).map((value) => (typeof value === "number" ? value : null)); // others are words, as "NaN"
+  return { metric: name, start: at[0] ?? 0, stop: (at.at(-1) ?? 0) + 1, first: at, last: at, at, low: mean, high: mean, mean, others: mean.map((value) => (value === null ? 1 : 0)) };
 }
 
 /** The middle of a step. */

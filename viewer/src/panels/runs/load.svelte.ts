@@ -24,12 +24,13 @@ export class RunData {
     );
   }
 
-  /** Reads metrics of runs: of those that have them. */
-  async readCurves(dataset: string, runs: readonly string[], metrics: readonly string[], signal: AbortSignal): Promise<void> {
+  /** Reads metrics of runs, over some steps or all: of those that have them. */
+  async readCurves(dataset: string, runs: readonly string[], metrics: readonly string[], span: readonly [number, number] | null, signal: AbortSignal): Promise<void> {
+    const range = span === null ? { points: POINTS } : { start: span[0], stop: span[1], points: POINTS };
     const pairs = runs.flatMap((run) => metrics.filter((metric) => this.details.get(run)?.metrics.includes(metric)).map((metric) => [run, metric] as const));
     await Promise.all(
       pairs.map(([run, metric]) => this.#attempt(run, signal, async () => {
-        const found = await this.api.curve(dataset, run, metric, POINTS, signal);
+        const found = await this.api.curve(dataset, run, metric, range, signal);
         this.#curves = new Map([...this.#curves, [key(run, metric), found]]);
       })),
     );
