@@ -48,7 +48,7 @@ from tensorlake.dataset.remote.sandbox import (
     step_inside,
 )
 from tensorlake.dataset.remote.write_session import Work, begin_work
-from tensorlake.dataset.runs.step_rows import SeenRow, StepRows
+from tensorlake.dataset.runs.timeline import SeenRow, StepRows
 from tensorlake.dataset.sync.classes import class_codes, class_keys
 from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.digests import update_digest

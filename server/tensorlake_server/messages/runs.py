@@ -97,7 +97,7 @@ class RunStep(Message):
     missing: Annotated[
         str | None,
         Field(
-            description="why the record does not say which rows the batch had: these are the rows"
+            description="why the record does not identify the rows of the batch: these are the rows"
             " that values were logged of"
         ),
     ] = None
@@ -112,12 +112,12 @@ class SeenSteps(Message):
     total: int
     values: Annotated[
         dict[str, list[CellValue]],
-        Field(description="by name, what was logged of the row at each step; null where nothing"),
+        Field(description="by name, the value logged of the row at each step; null: none"),
     ]
     missing: Annotated[
         str | None,
         Field(
-            description="why the record does not say which steps had the row: these are the steps"
+            description="why the record does not identify the steps of the row: these are the steps"
             " at which values of it were logged"
         ),
     ] = None

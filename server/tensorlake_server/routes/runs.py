@@ -125,8 +125,8 @@ async def read_step(
 ) -> Response:
     """Return the rows of a step's batch, as the id of a result and by their numbers.
 
-    Where the record does not say which rows a batch had (of a mix, of packed rows), these are the
-    rows that values were logged of, and ``missing`` says why.
+    Where the record does not identify the rows of a batch (of a mix, of packed rows), these are the
+    rows that values were logged of, and ``missing`` has the reason.
     """
 
     def work(limits: QueryLimits) -> Response:
@@ -163,9 +163,9 @@ async def read_seen(
     row: Annotated[int, Path(ge=0, lt=2**63, description="of the version")],
     version: Version = None,
 ) -> Response:
-    """Return the steps whose batches had a row, and what was logged of it at each.
+    """Return the steps whose batches had a row, and the values logged of it at each.
 
-    The steps are computed from the order of the run. Where the record does not say the order (of a
+    The steps are computed from the order of the run. Where the record does not have the order (of a
     mix, of packed rows), they are those at which values of the row were logged.
     """
 

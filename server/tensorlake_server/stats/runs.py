@@ -158,7 +158,7 @@ def why_values_are_unread(run: tl.Run) -> str | None:
 
 
 def values_of(seen: SeenRow, most: int) -> dict[str, list[Any]]:
-    """Return what was logged of a row at its last steps, as JSON values."""
+    """Return the values logged of a row at its last steps, as JSON."""
     return {
         name: [None if one is None else _cell(one) for one in values[-most:]]
         for name, values in seen.values.items()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.handles.dataset import Dataset
     from tensorlake.dataset.runs.places import Runs
     from tensorlake.dataset.runs.run import Run
-    from tensorlake.dataset.runs.step_rows import SeenRow, StepRows
+    from tensorlake.dataset.runs.timeline import SeenRow, StepRows
     from tensorlake.loader import ListedBatch, Loader
 
 __all__ = [
@@ -159,7 +159,7 @@ def step_inside(
 
 
 def seen_inside(dataset: Dataset, run: Run, row: int, *, reads_values: bool) -> SeenRow:
-    """Return the steps of a run whose batches had a row of a version, and what was logged of it.
+    """Return the steps of a run whose batches had a row of a version, and the values logged of it.
 
     Args:
         dataset: The version.

@@ -16,7 +16,6 @@ from tensorlake.dataset.core.row_identity import rows_in, rows_of_ids
 from tensorlake.dataset.core.rowset import HasViews, rowset_of
 from tensorlake.dataset.runs.record import Kind, Part, Record, Segment
 from tensorlake.dataset.runs.replay import CanLoad, Replay, Seen, check_rank, check_whole_rows
-from tensorlake.dataset.runs.step_rows import SeenRow, StepRows
 from tensorlake.dataset.runs.tables import (
     ROW_COLUMNS,
     Table,
@@ -26,7 +25,7 @@ from tensorlake.dataset.runs.tables import (
     read_tables,
     value_names,
 )
-from tensorlake.dataset.runs.timeline import Stretch, Timeline, of_epoch
+from tensorlake.dataset.runs.timeline import SeenRow, StepRows, Stretch, Timeline, of_epoch
 from tensorlake.dataset.runs.values import ids_in
 from tensorlake.errors import InvalidInputError
 from tensorlake.loader import EpochOrder
@@ -141,8 +140,8 @@ class History:
     def step_rows(self, step: int, rank: int | None, snapshot: Snapshot) -> StepRows:
         """Return the rows of a step's batch, or of a rank's part, by the numbers of a version.
 
-        Where the record does not say which rows a batch had, as of a mix, these are the rows of the
-        version that values were logged of.
+        Where the record does not identify the rows of a batch, as of a mix, these are the rows of
+        the version that values were logged of.
 
         Raises:
             InvalidInputError: There is no such step or rank.
@@ -172,7 +171,7 @@ class History:
         return StepRows(found, read.version, stretch)
 
     def seen_row(self, row_id: Any, *, reads_values: bool) -> SeenRow:
-        """Return the steps whose batches had a row, and what was logged of it at each.
+        """Return the steps whose batches had a row, and the values logged of it at each.
 
         Args:
             row_id: The row's id, a NumPy record.

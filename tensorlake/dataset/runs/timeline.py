@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tensorlake.dataset.runs.record import Segment
 from tensorlake.errors import InvalidInputError
 
-__all__ = ["Stretch", "Timeline", "of_epoch"]
+__all__ = ["SeenRow", "StepRows", "Stretch", "Timeline", "of_epoch"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -46,6 +46,41 @@ class Stretch:
 
     def __contains__(self, step: int) -> bool:
         return self.start <= step and (self.stop is None or step < self.stop)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRows:
+    """The batch of a step, as rows of a version.
+
+    Attributes:
+        rows: Their numbers, int64, in the order of the batch; −1 of rows that it does not show.
+        version: The version that was read.
+        stretch: The pass that the step belongs to.
+        missing: Why the record does not identify the rows of the batch, so that these are the rows
+            that values were logged of; empty where they are the batch.
+    """
+
+    rows: Int64Array
+    version: str
+    stretch: Stretch
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRow:
+    """When a run read a row.
+
+    Attributes:
+        steps: The steps whose batches had the row, ascending.
+        values: By name, the value logged of it at each of these steps, the last where it was twice
+            in a batch; None where none was.
+        missing: Why the record does not identify the steps of the row, so that these are the steps
+            at which values of it were logged; empty where they are all.
+    """
+
+    steps: list[int]
+    values: dict[str, list[float | None]]
+    missing: str = ""
 
 
 def of_epoch(

@@ -249,7 +249,7 @@ export class Api {
     return this.#json(`${path(name)}/runs/${encodeName(run)}/steps/${step}`, { version, rank }, { signal });
   }
 
-  /** The steps whose batches had a row of a version, and what was logged of it. */
+  /** The steps whose batches had a row of a version, and the values logged of it. */
   seenSteps(name: string, run: string, row: number, version: string, signal: AbortSignal): Promise<SeenSteps> {
     return this.#json(`${path(name)}/runs/${encodeName(run)}/rows/${row}`, { version }, { signal });
   }

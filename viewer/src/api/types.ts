@@ -667,8 +667,8 @@ export interface paths {
          * Read Step
          * @description Return the rows of a step's batch, as the id of a result and by their numbers.
          *
-         *     Where the record does not say which rows a batch had (of a mix, of packed rows), these are the
-         *     rows that values were logged of, and ``missing`` says why.
+         *     Where the record does not identify the rows of a batch (of a mix, of packed rows), these are the
+         *     rows that values were logged of, and ``missing`` has the reason.
          */
         get: operations["read_step_v1_datasets__name__runs__run__steps__step__get"];
         put?: never;
@@ -688,9 +688,9 @@ export interface paths {
         };
         /**
          * Read Seen
-         * @description Return the steps whose batches had a row, and what was logged of it at each.
+         * @description Return the steps whose batches had a row, and the values logged of it at each.
          *
-         *     The steps are computed from the order of the run. Where the record does not say the order (of a
+         *     The steps are computed from the order of the run. Where the record does not have the order (of a
          *     mix, of packed rows), they are those at which values of the row were logged.
          */
         get: operations["read_seen_v1_datasets__name__runs__run__rows__row__get"];
@@ -1800,7 +1800,7 @@ export interface components {
             rows: (number | null)[];
             /**
              * Missing
-             * @description why the record does not say which rows the batch had: these are the rows that values were logged of
+             * @description why the record does not identify the rows of the batch: these are the rows that values were logged of
              */
             missing?: string | null;
             /**
@@ -1945,14 +1945,14 @@ export interface components {
             total: number;
             /**
              * Values
-             * @description by name, what was logged of the row at each step; null where nothing
+             * @description by name, the value logged of the row at each step; null: none
              */
             values: {
                 [key: string]: components["schemas"]["CellValue"][];
             };
             /**
              * Missing
-             * @description why the record does not say which steps had the row: these are the steps at which values of it were logged
+             * @description why the record does not identify the steps of the row: these are the steps at which values of it were logged
              */
             missing?: string | null;
             /**
