@@ -28,6 +28,7 @@ from tensorlake.cli.commands.ingest import ingest
 from tensorlake.cli.commands.lint import lint
 from tensorlake.cli.commands.log import log
 from tensorlake.cli.commands.ls import ls
+from tensorlake.cli.commands.mcp import mcp
 from tensorlake.cli.commands.merge import merge
 from tensorlake.cli.commands.optimize import optimize
 from tensorlake.cli.commands.query import query
@@ -89,7 +90,7 @@ app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(exits_cleanly(with_terms(serve)))
 app.add_typer(token, rich_help_panel="Serve")
-_register("Serve", demo)
+_register("Serve", mcp, demo)
 _register("Maintenance", check, lint, optimize, expire, gc, doctor)
 app.add_typer(index, rich_help_panel="Maintenance")
 for _name, _why in LATER.items():
