@@ -23,6 +23,7 @@ from tensorlake.errors import (
     IndexNotFoundError,
     SnapshotExpiredError,
     did_you_mean,
+    shown,
 )
 from tensorlake.format import (
     ColumnGroup,
@@ -170,14 +171,16 @@ def open_index(reader: Reader, name: str) -> OpenIndex:
         CorruptionError: It is damaged.
     """
     snapshot = reader.snapshot
-    group = snapshot.state.groups.get(f"{PREFIX}{name}")
+    is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+    group = snapshot.state.groups.get(f"{PREFIX}{name}") if is_text else None
     of = None if group is None else covered_tensor(group)
     if group is None or of is None or of not in snapshot.state.roots:
         known = index_names(snapshot)
         listed = f"it has {', '.join(map(repr, known))}" if known else "it has none"
         raise IndexNotFoundError(
-            f"{snapshot.url!r} has no index {name!r} at {snapshot.version}"
-            f"{did_you_mean(name, known)}\n{listed}; ds.create_index(column) makes one",
+            f"{snapshot.url!r} has no index {shown(name)} at {snapshot.version}"
+            f"{did_you_mean(name, known) if is_text else ''}"
+            f"\n{listed}; ds.create_index(column) makes one",
             name=name,
         )
     before: Any = snapshot.opened.get(name)

@@ -164,7 +164,8 @@ class Snapshot:
             TensorNotFoundError: No tensor has this name; the message suggests a similar one.
         """
         known = self.schema.by_name
-        return known[tensor] if tensor in known else self.schema[tensor]  # which raises
+        is_known = isinstance(tensor, str) and tensor in known  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+        return known[tensor] if is_known else self.schema[tensor]  # which raises
 
     def physical(self, rows: Int64Array) -> Int64Array:
         """Map rows of the version to physical rows."""

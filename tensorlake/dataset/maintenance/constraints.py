@@ -24,7 +24,7 @@ from tensorlake.dataset.write.key_matching import codes_of
 from tensorlake.errors import ConstraintError, InvalidInputError, SchemaError, shown
 from tensorlake.format import Constraint, Schema, TensorSpec
 from tensorlake.indexes import apart_from
-from tensorlake.quantities import plural
+from tensorlake.quantities import check_flags, plural
 from tensorlake.reading import Selection
 from tensorlake.types import Bytes, Column, EncodedColumn, Scalar, Text, UniformColumn
 from tensorlake.versions import (
@@ -94,6 +94,7 @@ def add_check(session: Session, name: str, condition: str, *, valid: bool) -> No
             raise InvalidInputError(
                 f"add_check({argument}={shown(value)}): give a text", argument=argument
             )
+    check_flags(valid=valid)
     with session.lock:
         transaction = session.staging()
         snapshot = session.snapshot()
@@ -120,7 +121,7 @@ def drop_check(session: Session, name: str) -> None:
     with session.lock:
         transaction = session.staging()
         known = transaction.schema.constraints
-        if name not in known:
+        if not isinstance(name, str) or name not in known:  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
             listed = ", ".join(map(repr, known)) or "none"
             raise InvalidInputError(
                 f"{session.store.url!r} has no check {shown(name)}\nchecks: {listed}",

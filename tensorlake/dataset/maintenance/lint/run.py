@@ -143,10 +143,9 @@ def _chosen(rules: Sequence[str | LintRule] | None) -> list[LintRule]:
     known = known_rules()
     if rules is None:
         return list(known.values())
-    if isinstance(rules, str | LintRule):
-        rules = [rules]
+    several = isinstance(rules, Sequence) and not isinstance(rules, str)
     chosen: list[LintRule] = []
-    for rule in rules:
+    for rule in rules if several else [rules]:
         if isinstance(rule, str) and rule in known:
             chosen.append(known[rule])
         elif isinstance(rule, LintRule):
