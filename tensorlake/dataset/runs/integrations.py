@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,17 +31,14 @@ Log = Callable[[dict[str, float], int], None]
 
 
 def lightning_callback(log: Log) -> Any:
-    """Return a ``lightning.Callback`` that logs ``trainer.callback_metrics`` of each batch.
+    """Return a Lightning ``Callback`` that logs ``trainer.callback_metrics`` of each batch.
 
     Raises:
         MissingExtraError: Lightning is not installed.
     """
-    try:
-        from lightning.pytorch import Callback  # pyright: ignore[reportMissingImports] - only trainers have it
-    except ImportError as error:
-        raise _missing("run.lightning_callback()", "lightning") from error
+    callback = _lightning().Callback
 
-    class RunCallback(Callback):  # pyright: ignore[reportUntypedBaseClass] - it may not be installed
+    class RunCallback(callback):
         """Logs the metrics of a module to a run."""
 
         def __init__(self) -> None:
@@ -51,6 +51,22 @@ def lightning_callback(log: Log) -> Any:
             self.steps += 1
 
     return RunCallback()
+
+
+LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+"""Both packages are in use, and each has a ``Callback`` of its own."""
+
+
+def _lightning() -> Any:
+    """Return the package that the program has imported, else one that is installed.
+
+    Raises:
+        MissingExtraError: Neither is.
+    """
+    for name in sorted(LIGHTNING, key=lambda one: one not in sys.modules):
+        with suppress(ModuleNotFoundError):
+            return import_module(name)
+    raise _missing("run.lightning_callback()", "lightning")
 
 
 def trainer_callback(log: Log) -> Any:

@@ -47,6 +47,7 @@ def test_versions_a_mix_and_a_condition_change_the_rest_of_an_epoch(lakes):
     given += _taken(loader, 2)
     loader.advance(mix=_mix(web, code, wiki), where="label != 3")
     state = json.loads(json.dumps(loader.state_dict()))
+    assert len({stream for _, _, stream, _, _ in state["order"]["sources"]}) == 3
     rest = [x for batch in loader for x in batch["x"].tolist()]
 
     again = _mix(web, code, wiki).loader(batch_size=8, shuffle=True, seed=9)

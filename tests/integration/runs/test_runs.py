@@ -196,6 +196,33 @@ def test_the_last_value_of_a_row_counts(pictures):
     assert set(pictures.runs["epochs"].rows("epoch")["epoch"].tolist()) == {2.0}
 
 
+def test_values_of_replaced_steps_do_not_count(pictures):
+    def log(run, value, batches=None, state=None):
+        loader = run.loader(batch_size=8, shuffle=True, seed=3)
+        if state is not None:
+            loader.load_state_dict(state)
+        for number, batch in enumerate(loader, start=1):
+            values = np.full(len(batch["_row"]), value)
+            run.log(loss=value, per_row={"loss": values}, rows=batch["_row"])
+            if number == 3:
+                state = loader.state_dict()
+            if number == batches:
+                break
+        return state
+
+    with pictures.run("again") as run:
+        state = log(run, 1.0, batches=5)
+    with pictures.run("again") as run:
+        log(run, 5.0, state=state)  # from step 3 on
+
+    run = pictures.runs["again"]
+    assert run.steps.column("step").to_pylist() == list(range(6))
+    assert run.steps.column("loss").to_pylist() == [1.0] * 3 + [5.0] * 3
+    means = np.array(list(pictures.query("SELECT RUN('again', 'loss', 'mean') AS mean")["mean"]))
+    for step in range(6):
+        assert set(means[run.rows_at(step)].tolist()) == {1.0 if step < 3 else 5.0}
+
+
 def test_a_mix_is_recorded_elsewhere_and_given_again(pictures, tmp_path):
     other = tl.create(tmp_path / "other.tl", {"label": "int64"})
     other.extend({"label": range(100, 120)})

@@ -185,6 +185,25 @@ def _check(program):
     taken()
 
 
+LATER_PASSES = [  # a source is spliced in its second pass, and again in its third
+    (8, [(0, 9, 4), (1, 1, 0)], None, None, 2),
+    (6, [(0, 9, 4)], None, (0, 1, 2), 1),
+]
+OTHER_ORDER = [  # the sources change places, and are spliced after that
+    (2, [(0, 9, 4)], None, (1, 0), 2),
+    (1, [(0, 1, 4), (1, 9, 0)], "x % 3 != 1", None, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("end", "limit", "breaks"),
+    [("all", None, LATER_PASSES), ("first", None, OTHER_ORDER), ("never", 70, OTHER_ORDER)],
+)
+@pytest.mark.filterwarnings("ignore::tensorlake.ShortBatchWarning")
+def test_sources_go_on_where_they_were(end, limit, breaks):
+    _check(((30, 34, 38), (end, False), limit, True, 0, breaks))
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tensorlake.ShortBatchWarning")
 @settings(max_examples=25, deadline=None)
