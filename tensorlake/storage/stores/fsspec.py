@@ -2,6 +2,7 @@
 
     fsspec+s3://bucket/lake       through s3fs
     fsspec+sftp://host/data       through paramiko, and so on: the rest is fsspec's own URL
+    hf://datasets/user/repo/lake  through huggingface_hub
 
 Calls use fsspec's blocking interface, in threads of this store: one way for file systems that are
 asynchronous inside and those that are not. It costs a thread hop per request; the fast way to S3,
@@ -76,7 +77,7 @@ class FsspecStore:
     """Objects of an fsspec file system below a path.
 
     Args:
-        url: ``fsspec+<protocol>://…``.
+        url: ``fsspec+<protocol>://…``, or ``hf://…``.
         storage_options: Passed to the file system unchanged.
         policy: How reads and repeatable writes are retried.
     """
@@ -273,6 +274,7 @@ class FsspecStore:
 
     def _meta(self, path: str, found: Mapping[str, Any]) -> ObjectMeta:
         when: Any = next((found[name] for name in _TIME_NAMES if found.get(name) is not None), None)
+        when = when or getattr(found.get("last_commit"), "date", None)  # of a hub
         if isinstance(when, str):
             when = datetime.fromisoformat(when)
         elif isinstance(when, int | float):
@@ -316,7 +318,7 @@ def _connect(url: str, shown: str, options: dict[str, Any]) -> tuple[str, Any, s
         import fsspec
     except ImportError as error:
         raise missing_extra(f"the store {shown!r}", "s3fs") from error
-    target = url[len(PREFIX) :]
+    target = url.removeprefix(PREFIX)
     protocol = target.partition("://")[0]
     try:
         # Listings and instances are not cached: what others write must be seen.
@@ -325,6 +327,8 @@ def _connect(url: str, shown: str, options: dict[str, Any]) -> tuple[str, Any, s
     except ImportError as error:
         if protocol in EXCLUSIVE_CREATE:
             raise missing_extra(f"the store {shown!r}", "s3fs") from error
+        if protocol == "hf":
+            raise missing_extra(f"the store {shown!r}", "hf") from error
         raise MissingExtraError(
             f"the store {shown!r} needs a package that is not installed: {error}", extra=protocol
         ) from error
@@ -338,8 +342,10 @@ def _connect(url: str, shown: str, options: dict[str, Any]) -> tuple[str, Any, s
 
 
 def _spelled(protocol: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate ``region``, an argument of s3fs' client; all other names are fsspec's already."""
+    """Translate ``region``, an argument of s3fs' client; other names are fsspec's already."""
     spelled = dict(options)
+    if protocol == "hf":
+        spelled.setdefault("expand_info", True)  # else it does not ask when a file was written
     if protocol in EXCLUSIVE_CREATE and "region" in spelled:
         region = spelled.pop("region")
         spelled["client_kwargs"] = {"region_name": region, **spelled.get("client_kwargs", {})}

@@ -4,6 +4,7 @@ path, file://              LocalStore       the only one with memory mapping
 memory://name              MemoryStore      shared by name within this process
 s3:// gs:// az://          ObjectStore      through obstore
 http:// https://           ObjectStore      read only
+hf://                      FsspecStore      a repository of a Hugging Face hub, read only
 fsspec+<protocol>://       FsspecStore      any other fsspec protocol; writable where it can create
 """
 
@@ -27,6 +28,7 @@ KNOWN_SCHEMES: Final = (
     "file://",
     "memory://",
     *(f"{scheme}://" for scheme in OBJECT_SCHEMES),
+    "hf://",
     f"{PREFIX}<protocol>://",
 )
 
@@ -69,7 +71,7 @@ def open_store(
     if scheme in OBJECT_SCHEMES:
         _refuse_password(scheme, rest)
         return ObjectStore(f"{scheme}://{rest}", storage_options)
-    if scheme.startswith(PREFIX):
+    if scheme == "hf" or scheme.startswith(PREFIX):
         return FsspecStore(f"{scheme}://{rest}", storage_options)
     shown = public_url(os.fspath(url))
     raise InvalidInputError(
