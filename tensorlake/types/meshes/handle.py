@@ -70,7 +70,11 @@ class MeshHandle(SampleHandle):
     >>> ds.discard()
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "_read",
+    )  # the mesh, once it was read: a text file of a million faces takes seconds
+
+    _read: Any
 
     @property
     def num_vertices(self) -> int:
@@ -110,12 +114,12 @@ class MeshHandle(SampleHandle):
     @property
     def vertices(self) -> np.ndarray:
         """Coordinates, float64 (vertices, 3); of a scene, at the places of its meshes in it."""
-        return np.array(self.trimesh().vertices, np.float64)
+        return np.array(self._parsed().vertices, np.float64)
 
     @property
     def faces(self) -> np.ndarray:
         """Numbers of the three corners of each triangle, int64 (faces, 3)."""
-        return np.array(self.trimesh().faces, np.int64)
+        return np.array(self._parsed().faces, np.int64)
 
     @property
     def texture(self) -> np.ndarray | None:
@@ -127,7 +131,7 @@ class MeshHandle(SampleHandle):
         if self._mesh.texture is None:
             return None
         try:
-            return texture_of(self.trimesh())
+            return texture_of(self._parsed())
         except ValueError as error:
             raise CorruptSampleError(
                 f"row {self.row} of {self.tensor!r}: {error}", tensor=self.tensor, row=self.row
@@ -160,6 +164,12 @@ class MeshHandle(SampleHandle):
         what = f"row {self.row} of {self.tensor!r}" if self.tensor else "a sample"
         counts = f"{self.num_vertices:,} vertices · {self.num_faces:,} faces · {self.form}"
         return f"Mesh {counts} · {self.nbytes:,} bytes, {what}"
+
+    def _parsed(self) -> Any:
+        """Read the mesh once; `trimesh` gives each caller its own, which it may change."""
+        if not hasattr(self, "_read"):
+            self._read = self.read()
+        return self._read
 
     @property
     def _mesh(self) -> MeshHead:

@@ -18,6 +18,7 @@ from tensorlake.types.base.column import RaggedColumn
 from tensorlake.types.base.errors import unreadable
 from tensorlake.types.tiles import parse_tiles
 from tensorlake.types.vision.codecs import CODECS, codec_of, too_many_pixels
+from tensorlake.types.vision.headers.webp import is_lossy_webp
 from tensorlake.types.vision.image_file import file_name
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ def pixels_of_file(
     """
     name = file_name(sample) or "the sample "
     own = codec_of(content)
-    if own is not None and not CODECS[own].is_lossless and not codec.is_lossless:
+    is_lossy = own is not None and not CODECS[own].is_lossless
+    is_lossy |= own == "webp" and is_lossy_webp(content)
+    if own is not None and is_lossy and not codec.is_lossless:
         reason = f"stores tiles of {codec.format}, and {name}is {CODECS[own].format}:"
         reason += " its pixels would be compressed with loss a second time"
         hint = 'use tl.Image("png", tiles=…), or give its pixels as an array to accept that'

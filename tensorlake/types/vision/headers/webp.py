@@ -19,7 +19,7 @@ from tensorlake.types.vision.headers.tiff import exif_orientation
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["parse_webp_header"]
+__all__ = ["is_lossy_webp", "parse_webp_header"]
 
 _HEAD_NBYTES, _CHUNK_NBYTES = 12, 8
 _ANIMATED, _HAS_ALPHA = 0x02, 0x10
@@ -67,6 +67,17 @@ def parse_webp_header(data: Buffer) -> ImageHeader:
     if size is None or not all(size):
         raise ValueError("it has no image")
     return ImageHeader("WebP", *size, 3, 8, has_alpha, orientation)
+
+
+def is_lossy_webp(data: Buffer) -> bool:
+    """Whether a WebP was compressed with loss: its frame is VP8, not VP8L."""
+    at = _HEAD_NBYTES
+    while at + _CHUNK_NBYTES <= len(data):
+        if bytes(data[at : at + 4]) == b"VP8 ":
+            return True
+        length = _number(data[at + 4 : at + 8])
+        at += _CHUNK_NBYTES + length + length % 2
+    return False
 
 
 def _number(content: Buffer) -> int:

@@ -15,6 +15,7 @@ import trimesh
 import tensorlake as tl
 from tensorlake.errors import InvalidInputError, SchemaError
 from tensorlake.storage import MemoryStore
+from tensorlake.testing import CountingStore
 from tensorlake.types import EncodedColumn, MemorySample, MeshHandle
 from tests.support.handles import create_on, open_on, wait_for_storage
 from tests.support.meshes import FORMS, glb_file, mesh_file, scene, textured_box
@@ -170,3 +171,23 @@ def test_a_dataset_keeps_meshes_and_counts_without_reading_them() -> None:
     assert again.texture.shape == (6, 8, 3)
     (batch,) = ds.query("WHERE mesh IS NOT NULL").loader(batch_size=4, columns=["mesh"])
     assert [one.num_faces for one in batch["mesh"]] == [320, 320, 12, 320]
+
+
+def test_a_handle_reads_its_file_once_and_its_arrays_are_the_callers() -> None:
+    store = CountingStore(MemoryStore())
+    ds = create_on(store, {"mesh": tl.Mesh()})
+    ds.append({"mesh": mesh_file("obj")})
+    ds.commit()
+    wait_for_storage()
+    mesh = open_on(store)[0]["mesh"]
+    vertices = mesh.vertices
+    store.reset()
+
+    vertices[:] = 7
+    mesh.trimesh().vertices[:] = 8
+
+    assert mesh.vertices.max() < 7
+    asked = len(store.requests)
+    assert len(mesh.faces) == mesh.num_faces
+    assert len(store.requests) == asked
+    assert pickle.loads(pickle.dumps(mesh)).vertices.tolist() == mesh.vertices.tolist()

@@ -109,6 +109,10 @@ def test_tiles_with_loss_take_pixels_and_no_file_that_has_lost_some(codec: Any):
         assert np.abs(read.astype(int) - smooth).max() < 12
     with pytest.raises(InvalidInputError, match=r"with loss a second time\n.*as an array"):
         kind.convert([encoded(smooth, "JPEG")], tensor="x")
+    with pytest.raises(InvalidInputError, match="WebP: its pixels would be compressed with loss"):
+        kind.convert([encoded(smooth, "WEBP", quality=80)], tensor="x")
+    lossless = kind.convert([encoded(smooth, "WEBP", lossless=True)], tensor="x")
+    assert np.abs(kind.decode(lossless, tensor="x").sample(0).astype(int) - smooth).max() < 12
 
 
 def test_an_upright_image_is_turned_before_it_is_cut():
