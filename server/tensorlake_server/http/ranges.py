@@ -98,6 +98,7 @@ def ranged_response(
     if len(head) == stop - start:
         return Response(head, status, headers, media_type)
     headers["Content-Length"] = str(stop - start)
+    request.state.piece_nbytes = PIECE_NBYTES  # all that is held of it at a time
     pieces = _pieces(body, head, start + len(head), stop)
     return StreamingResponse(pieces, status, headers, media_type)
 

@@ -40,7 +40,7 @@ from tensorlake_server.request.held_bytes import HeldBytes
 from tensorlake_server.request.rate import Rate
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -109,8 +109,8 @@ class Guard:
         request_id = secrets.token_hex(REQUEST_ID_NBYTES)
         is_api = scope["path"].startswith("/v1/")
         headers = {**DEFAULT_HEADERS, **(API_HEADERS if is_api else {}), "X-Request-Id": request_id}
-        answered = _Answered(send, headers, has_body=scope["method"] != "HEAD")
         state: dict[str, Any] = scope.setdefault("state", {})
+        answered = _Answered(send, headers, state, has_body=scope["method"] != "HEAD")
         state |= {"principal": NOBODY, "request_id": request_id, "changed": {}}
         if self._audit is not None:
             state["audit"] = self._audit
@@ -307,9 +307,12 @@ class _Answered:
         refused: Why the answer that was made is not sent: too many wait for their readers.
     """
 
-    def __init__(self, send: Send, headers: dict[str, str], *, has_body: bool) -> None:
+    def __init__(
+        self, send: Send, headers: dict[str, str], state: Mapping[str, Any], *, has_body: bool
+    ) -> None:
         self._send = send
         self._headers = headers
+        self._state = state  # of the request
         self._has_body = has_body
         self.status: int | None = None  # there is no answer yet
         self.nbytes = 0
@@ -338,7 +341,7 @@ class _Answered:
         await self._send(message)
 
     def _hold(self, start: Message) -> None:
-        """Count an answer that waits for its reader.
+        """Count an answer that waits for its reader; of one in pieces, a piece.
 
         Objects are not: they are files in place, or come in pieces of which few are held, and a
         loader of many ranks asks for many at once.
@@ -347,6 +350,7 @@ class _Answered:
             Problem: 503, too much waits already.
         """
         nbytes = int(Headers(raw=start["headers"]).get("content-length", "0"))
+        nbytes = min(nbytes, self._state.get("piece_nbytes", nbytes))
         if nbytes < SMALL_NBYTES or self.holding is None or not self._has_body:
             return
         if self.is_object:
