@@ -186,6 +186,25 @@ def test_a_copy_of_a_fork_is_one_of_the_same_base(ds, place):
     assert tl.open(f"{place}/one")["x"][5] == -5
 
 
+def test_a_lost_pack_of_the_fork_is_not_taken_for_one_of_the_base(ds, place):
+    ds["x"][5] = -5
+    ds.commit("five")
+    store = MemoryStore(place.removeprefix("memory://"), prefix="fork")
+
+    async def lose_one() -> None:
+        paths = [one.path async for one in store.list("packs/")]
+        await store.delete(paths[0])
+
+    runtime.run(lose_one())
+
+    with pytest.raises(tl.StorageError, match=r"packs of .* were missing"):
+        tl.copy(ds.url, f"{place}/copy")
+    assert not tl.exists(f"{place}/copy")
+    with pytest.raises(tl.StorageError, match="are in no base"):
+        ds.absorb()
+    assert not ds.check().ok
+
+
 def test_an_absorbed_fork_needs_no_base(ds, base):
     ds["x"][5] = -5
     ds.commit("five")
