@@ -76,7 +76,7 @@ def ingest_array_files(
 
     def read(piece: Piece, only: Sequence[str] | None = None) -> dict[str, Any]:
         with opened(piece.path) as arrays:
-            found = array_columns(arrays, [*(only or types)], given)
+            found = array_columns(arrays, [*(only or types)], types)
             return {name: _part(arrays, name, one, piece) for name, one in found.items()}
 
     def load(items: Sequence[Piece]) -> LoadedRows:

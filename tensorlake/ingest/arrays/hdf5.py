@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from os import PathLike
 from typing import Any, Unpack
@@ -112,9 +112,10 @@ def _paths(
 @contextmanager
 def _opened(h5py: Any, path: str, files: SourceFiles) -> Generator[OpenArrays]:
     place = public_url(path)
-    with files.open(path) as content:
+    with files.open(path) if is_url(path) else nullcontext(path) as content:
         try:
-            file = h5py.File(content if is_url(path) else path, "r")
+            # Without a cache: each chunk is read once, whole
+            file = h5py.File(content, "r", rdcc_nbytes=0)
         except (OSError, RuntimeError, ValueError, KeyError) as error:
             message = f"{place!r} is not HDF5, or damaged: {error}"
             raise InvalidInputError(message, src=place) from error

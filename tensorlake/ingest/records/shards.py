@@ -174,7 +174,7 @@ class ShardReader:
             raise InvalidInputError(message, src=place) from error
         cuts = (offsets - first).tolist()
         for low, high in pairwise(cuts):
-            yield self._fields(content[low:high])
+            yield self._fields(content, low, high)
 
     def _read(self, shard: Shard, start: int, stop: int) -> tuple[int, bytes, np.ndarray]:
         """Return the place of some bytes in a shard, the bytes, and the rows' places."""
@@ -195,19 +195,20 @@ class ShardReader:
             file.seek(begin)
             return begin, file.read(end - begin), offsets
 
-    def _fields(self, row: bytes) -> list[bytes] | str:
-        head = self._head.size
-        if len(row) < head:
+    def _fields(self, content: bytes, low: int, high: int) -> list[bytes] | str:
+        """Cut a row, bytes [low, high), into its fields; a reason where they do not fill it."""
+        stop = low + self._head.size
+        if stop > high:
             return "the row is cut off"
         sizes = [*self._sizes]
-        for at, size in zip(self._written, self._head.unpack_from(row), strict=True):
+        for at, size in zip(self._written, self._head.unpack_from(content, low), strict=True):
             sizes[at] = size
-        stop, parts = head, list[bytes]()
+        parts: list[bytes] = []
         for size in sizes:
-            start, stop = stop, len(row) if size is None else stop + size
-            parts.append(row[start:stop])
-        if stop != len(row):
-            return f"its fields have {stop:,} bytes, and the row {len(row):,}"
+            start, stop = stop, high if size is None else stop + size
+            parts.append(content[start:stop])
+        if stop != high:
+            return f"its fields have {stop - low:,} bytes, and the row {high - low:,}"
         return parts
 
 
