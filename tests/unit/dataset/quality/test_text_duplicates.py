@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -42,7 +43,7 @@ def near_duplicates(count: int, size: int) -> list[str]:
     return texts
 
 
-def dataset(url: str, texts: list[str | None]) -> tl.Dataset:
+def dataset(url: str, texts: Sequence[str | None]) -> tl.Dataset:
     ds = tl.create(url, {"text": tl.Text(nullable=True)})
     ds.extend({"text": texts})
     ds.commit("texts")
