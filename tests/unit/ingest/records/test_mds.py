@@ -306,3 +306,11 @@ def test_what_was_written_is_the_same_tensors_again(tmp_path):
         assert dict(again.schema) == dict(sorted(ds.schema.items()))
         columns = sorted(schema)
         assert again[columns].to_arrow().equals(ds[columns].to_arrow())
+
+
+@pytest.mark.parametrize("types", ["[1", "3", '{"x": {"kind": "what"}}', "LINK"])
+def test_a_file_of_types_that_is_none_is_refused(folder, types):
+    link = json.dumps({"name": tl.Link(tl.Image("png")).to_json()})  # it would name any file
+    (folder / "tensorlake.json").write_text(link if types == "LINK" else types)
+    with pytest.raises(InvalidInputError, match=r"tensorlake\.json' is not what tensorlake wrote"):
+        tl.ingest.mds(folder, "memory://mds-types")
