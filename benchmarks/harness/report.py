@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks.comparison import PAGE, write_comparison
 from benchmarks.harness.data import Workspace
 from benchmarks.harness.runs import Benchmark, Goal, Limit, Measurement
+from tensorlake.quantities import plural
 
 __all__ = ["Spread", "describe_machine", "print_result", "ratios", "write_json", "write_page"]
 
@@ -235,9 +236,10 @@ def _sections_written(head: str) -> dict[str, str]:
 
 def _section(benchmark: Benchmark, kept: Kept) -> list[str]:
     runs, question = kept.runs, benchmark.question
+    end, rounds = "" if question.endswith("?") else ".", plural(kept.rounds, "round")
     lines = [
         f"## {benchmark.name}",
-        f"{question[0].upper()}{question[1:]}. {kept.rounds} rounds, {kept.day}.",
+        f"{question[0].upper()}{question[1:]}{end} {rounds}, {kept.day}.",
         "",
         f"| contender | {benchmark.unit} | also |",
         "| --- | --- | --- |",

@@ -186,8 +186,8 @@ def _check(program):
 
 
 LATER_PASSES = [  # a source is spliced in its second pass, and again in its third
-    (8, [(0, 9, 4), (1, 1, 0)], None, None, 2),
-    (6, [(0, 9, 4)], None, (0, 1, 2), 1),
+    (5, [(0, 1, 4), (1, 1, 0)], None, None, 2),
+    (3, [(0, 9, 4)], None, (0, 1, 2), 1),
 ]
 OTHER_ORDER = [  # the sources change places, and are spliced after that
     (2, [(0, 9, 4)], None, (1, 0), 2),
@@ -201,7 +201,7 @@ OTHER_ORDER = [  # the sources change places, and are spliced after that
 )
 @pytest.mark.filterwarnings("ignore::tensorlake.ShortBatchWarning")
 def test_sources_go_on_where_they_were(end, limit, breaks):
-    _check(((30, 34, 38), (end, False), limit, True, 0, breaks))
+    _check(((20, 60, 30), (end, False), limit, True, 0, breaks))
 
 
 @pytest.mark.slow

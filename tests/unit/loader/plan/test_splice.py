@@ -80,6 +80,12 @@ def test_the_order_after_a_splice_never_changes():
 
     assert new[plan.at(np.arange(4, plan.num_rows))].tolist() == GOLDEN
 
+    again = np.append(new[new != 7], [30, 31, 32, 33])
+    cut = Cut(7, plan.num_rows, Edit("main@2"), "", Order("full"))
+    plan = splice_plan(plan, _changes(new, again), cut, number=1, seed=7, epoch=3)
+
+    assert plan.at(np.arange(7, plan.num_rows)).tolist() == GOLDEN_AGAIN
+
 
 def test_places_before_a_splice_are_refused():
     cut = Cut(4, 12, Edit("main@1"), "", Order("full"))
@@ -91,6 +97,28 @@ def test_places_before_a_splice_are_refused():
 
 
 GOLDEN = [6, 4, 3, 5, 21, 20, 7, 23, 9, 22, 8]
+GOLDEN_AGAIN = [
+    2,
+    12,
+    9,
+    8,
+    11,
+    5,
+    13,
+    15,
+    10,
+    14,
+    4,
+]  # positions, as docs/reference/plan.md prints them
+
+
+@pytest.mark.parametrize("place", [0, 13, -1, 4.0, None])
+def test_a_recorded_cut_is_inside_its_epoch(place):
+    value = Cut(4, 12, Edit("main@1"), "", Order("full")).to_json()
+    assert Cut.from_json(value, 2).place == 4
+
+    with pytest.raises(InvalidInputError, match="is not part of a spliced order"):
+        Cut.from_json(value | {"place": place}, 2)
 
 
 def test_the_group_under_way_comes_first_and_ends_where_its_rows_do():
