@@ -125,8 +125,8 @@ class Permutation:
         """Walk for every value at once, by one turn of the network; None if this costs more.
 
         No two values pass through the same one, so all walks together have at most 256 steps, while
-        arrays take a turn of the network for each step of the longest. Of several permutations,
-        each would need a table.
+        arrays take a turn of the network for each step of the longest. Each of
+        several permutations would need a table.
         """
         if self.size > TABLE_SIZE:
             return None

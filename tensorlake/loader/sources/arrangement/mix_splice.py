@@ -5,8 +5,8 @@
 
 A source that stays under its name gives each of its rows once before any of them again; one that is
 added begins with its first pass. States record the pass of each source and its place there, so that
-neither the earlier weights nor sources that were taken away are needed again. Of packed rows, a
-place of a source is a sequence, and its pass is spliced as that of packed rows alone.
+neither the earlier weights nor sources that were taken away are needed again. A place of
+a packed source is a sequence, and its pass is spliced as that of packed rows alone.
 """
 
 from __future__ import annotations
