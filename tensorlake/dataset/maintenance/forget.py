@@ -55,6 +55,7 @@ from tensorlake.errors import (
     ReadOnlyError,
     UncommittedChangesError,
     UnsupportedFeatureError,
+    shown,
 )
 from tensorlake.format import ROW_ID, Entry, PackId
 from tensorlake.quantities import plural
@@ -187,7 +188,8 @@ def _wanted(session: Session, where: Any) -> Ids:
     if isinstance(where, str) and is_id_text(where):
         where = [where]
     if isinstance(where, list | tuple | np.ndarray):
-        texts = [str(one) for one in where]
+        given: list[Any] = list(np.atleast_1d(where) if isinstance(where, np.ndarray) else where)
+        texts = [one if isinstance(one, str) else shown(one) for one in given]
         if not texts:
             raise InvalidInputError("forget() got no row ids\ngive them as row_ids lists them")
         return np.unique(np.concatenate([np.zeros(0, ROW_ID), *map(id_of_text, texts)]))
@@ -315,10 +317,10 @@ def _clean_branch(session: Session, ids: Ids, packs: set[PackId]) -> None:
     """
     for _ in range(RACES_MAX):
         rows = rows_of_ids(ids, session.committed)
-        shown = rows[rows >= 0]
-        if len(shown):
-            staging.delete(session, everything(session).selection, shown)
-            session.commit(CommitRequest(f"forget {plural(len(shown), 'row')}"))
+        present = rows[rows >= 0]
+        if len(present):
+            staging.delete(session, everything(session).selection, present)
+            session.commit(CommitRequest(f"forget {plural(len(present), 'row')}"))
         report = leave_packs(session, packs)
         rebuild_indexes(session)
         session.refresh()

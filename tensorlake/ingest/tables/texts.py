@@ -69,7 +69,7 @@ def texts(
         raise InvalidInputError(message, argument="ending", actual=ending)
     try:
         codecs.lookup(encoding)
-    except (LookupError, TypeError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         message = f"encoding={shown(encoding)}: give one that Python knows, such as 'utf-8'"
         raise InvalidInputError(message, argument="encoding", actual=encoding) from error
 

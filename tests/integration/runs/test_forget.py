@@ -219,6 +219,12 @@ def test_open_log_and_trace_agree_about_versions_without_their_rows(lake):
     assert not {*expired} & {*traced}
 
 
+@pytest.mark.parametrize("ids", [[5], [10**5000], [[1]], [], np.arange(2), np.array(1.5), [None]])
+def test_ids_that_are_none_are_refused(lake, ids):
+    with pytest.raises(tl.InvalidInputError, match="row id"):
+        lake[0].forget(ids)
+
+
 def test_rows_are_named_by_a_view_or_by_their_ids(lake):
     ds, _ = lake
     other = tl.create(f"{ds.url}-other", {"x": "int64"})

@@ -83,6 +83,7 @@ def test_endings_patterns_and_encodings(tmp_path):
     [
         ({"ending": 3}, "ending=3"),
         ({"encoding": "utf-9"}, "encoding='utf-9'"),
+        ({"encoding": "utf-8\0"}, "encoding="),
         ({"ending": ".rst"}, r"no texts in .*\n.*\.rst"),
         ({"pattern": "{text}.txt", "ending": ""}, "cannot be 'text'"),
     ],
