@@ -69,7 +69,7 @@ def limited(runs: Runs, limit: Limit, unit: str) -> Spread:
 
 
 def verdict(runs: Runs, goal: Goal, spread: Spread, *, missed: str) -> str:
-    """Say whether a goal is reached; not of a peer that finds fewer of what is searched for."""
+    """Describe whether a goal is reached; not beside a peer that finds fewer results."""
     recalls = [
         Spread.of([m.facts.get("recall", 1.0) for m in runs[name]]).median
         for name in (goal.contender, goal.against)

@@ -4,8 +4,8 @@ Each key's values become codes by a table of what lies between the least and the
 the order in which they appear; those of one key are the groups, those of several are a place in a
 table of groups. So
 nothing is sorted, no row is kept, and each batch is over in milliseconds. Integers, booleans and
-class labels have such tables, as far as these stay small. Of texts, floats and integers that lie
-far apart the distinct ones of each batch are looked up in a dict, where they are few. Where there
+class labels have such tables, as far as these stay small. Distinct texts, floats and integers that
+are far apart are looked up in a dict, batch by batch, where they are few. Where there
 are too many of either (`TooSparseError`) the caller groups all rows at once, by `group_rows`.
 """
 

@@ -6,8 +6,8 @@ no keys               all pairs, 2¹⁸ at a time
 what else must hold   is tested of the pairs of each piece
 
 A step that looks at each pair once takes the pieces, and none is held. For others all pairs are.
-Of a right side that is much larger than the left one, only rows whose key the left one has enter
-the table: it is never larger than the pairs made by it.
+If the right side is much larger than the left one, only rows whose key the left one has enter the
+table: it is never larger than the pairs made by it.
 """
 
 from collections.abc import Callable, Iterator, Sequence

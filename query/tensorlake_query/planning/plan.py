@@ -120,7 +120,7 @@ class Filtered(Struct, frozen=True, eq=False):
 
     @property
     def relation(self) -> "Relation":
-        """What the rows are of."""
+        """The relation of the rows."""
         *_, scan = chain(self.plan)
         assert isinstance(scan, Scan), "a side is filtered from its scan up"
         return scan.relation

@@ -186,7 +186,7 @@ def end_to_end(arrays: Sequence[AnyArray], check: Callable[[], None]) -> AnyArra
 
 
 def repeated(values: AnyArray, counts: IntArray) -> AnyArray:
-    """Return each value as often as its count says, some at a time.
+    """Return each value as often as its count, some at a time.
 
     NumPy's `repeat` holds the interpreter lock: of 10⁷ values no thread would look at a deadline
     for 0.2 s, on a busy machine for seconds.

@@ -80,7 +80,7 @@ class Uneven:
 
     @property
     def wanted(self) -> str:
-        """What the row should be given, for the advice of an error."""
+        """The samples that the row needs, for the advice of an error."""
         return "samples of one shape" if isinstance(self.count, tuple) else "as many"
 
     def __str__(self) -> str:

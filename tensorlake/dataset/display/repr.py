@@ -43,7 +43,7 @@ OLD_SHARE = 10
 """The size of old versions is shown from a tenth of the current size."""
 QUERY_CHARACTERS_SHOWN = 200
 ROWS_SHOWN = 10
-"""Of a view of aggregates."""
+"""Rows of aggregates in a text."""
 
 
 def dataset_repr(session: Session) -> str:

@@ -57,7 +57,7 @@ ROWS_LISTED = 1000
 """Rows that an error lists."""
 
 READ_ROWS = 1 << 16
-"""Keys of so many rows are read and compared sooner than a query finds those that matter."""
+"""Up to this number of rows, reading all keys is faster than a query for those that matter."""
 
 ASKED_NUMBERS, ASKED_TEXTS = 64, 512
 """Keys that a query looks for; more are compared with all that are stored, in less time."""

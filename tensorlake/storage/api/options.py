@@ -74,7 +74,7 @@ class Connection:
 
 
 def check_options(storage_options: object) -> None:
-    """Check that options are None or a dict with names; what they mean, the store says.
+    """Check that options are None or a dict with names, which the store then interprets.
 
     Raises:
         InvalidInputError: They are something else.
