@@ -204,7 +204,8 @@ def map(  # noqa: A001, D417 - the method's name; self
 
     options = MapOptions(batch_size, engine, workers, on_error, storage_options)
     check_flags(delete=delete)
-    if on_conflict not in ("keep", "source", "error"):
+    is_text = isinstance(on_conflict, str)  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
+    if not is_text or on_conflict not in ("keep", "source", "error"):
         raise InvalidInputError(
             f"on_conflict={shown(on_conflict)}: give one of 'keep', 'source', 'error'",
             argument="on_conflict",

@@ -116,7 +116,8 @@ def _known_values(params: Mapping[str, Any]) -> tuple[Any, ...] | None:
         if type(value) is str and len(value) <= SHORT_TEXT:
             known.append((name, value))
         elif type(value) in PLAIN:
-            known.append((name, type(value), repr(value)))  # 0.0 and -0.0 are equal, NaN to nothing
+            exact = value if type(value) is int else repr(value)  # of an int, digits have a limit
+            known.append((name, type(value), exact))  # 0.0 and -0.0 are equal, NaN to nothing
         else:
             return None
     return tuple(known)

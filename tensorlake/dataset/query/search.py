@@ -30,7 +30,7 @@ from tensorlake.dataset.ranking.tokens import NearestTokens, nearest_tokens, par
 from tensorlake.dataset.ranking.vectors import Nearest, Ranking, nearest, parsed_vectors
 from tensorlake.errors import InvalidInputError, shown
 from tensorlake.indexes import has_several_vectors
-from tensorlake.quantities import checked_integer
+from tensorlake.quantities import check_flags, checked_integer
 from tensorlake.reading import Selection
 from tensorlake.types import SampleType, Text, holds_floats
 
@@ -64,6 +64,7 @@ def search(
 ) -> RowSet:
     """Find the rows nearest to a vector, or that match words best; see ``Dataset.search``."""
     k = checked_integer(k, name="k", least=1, most=K_MAX)
+    check_flags(exact=exact)
     if recall is not None and not (_is_number(recall) and 0 < recall <= 1):
         raise InvalidInputError(
             f"recall must be a number above 0, up to 1, got {shown(recall)}"

@@ -37,6 +37,7 @@ from tensorlake.errors import (
     InvalidStateError,
     SkippedRowsWarning,
     TensorlakeError,
+    shown,
 )
 from tensorlake.quantities import plural
 from tensorlake.types import Column
@@ -100,8 +101,12 @@ def refresh_columns(
         schema = session.staging().schema
     wanted = [one for one in schema.tensors if one.has_function]
     if names is not None:
-        if isinstance(names, str):
-            raise InvalidInputError(f"names is a list of columns\nwrite names=[{names!r}]")
+        if not isinstance(names, list | tuple):
+            raise InvalidInputError(
+                f"names is a list of columns, got {shown(names)}\nwrite names=[{shown(names)}]",
+                argument="names",
+                actual=names,
+            )
         wanted = [computed_spec(schema, name) for name in names]
     specs = in_order_of_inputs(schema, wanted)
     for spec in specs:

@@ -136,3 +136,27 @@ def test_parameters_of_types_are_no_arrays():
     ):
         with pytest.raises(tl.InvalidInputError):
             make()
+
+
+@pytest.mark.parametrize("odd", [1, "yes", None, np.array([True, False])], ids=repr)
+def test_whether_a_search_is_exact_is_a_boolean(ds, odd):
+    with pytest.raises(tl.InvalidInputError, match="exact is True or False"):
+        ds.search("v", np.ones(3), exact=odd)
+
+
+@pytest.mark.parametrize("odd", [3, "x", {"x": 1}, len, np.array(["x"])], ids=repr)
+def test_columns_to_refresh_come_as_a_list(ds, odd):
+    with pytest.raises(tl.InvalidInputError, match="names is a list of columns"):
+        ds.refresh_columns(odd)
+
+
+@pytest.mark.parametrize("odd", [1, None, ["keep"], np.array(["keep", "keep"])], ids=repr)
+def test_how_conflicts_are_resolved_is_one_of_three_words(ds, odd):
+    with pytest.raises(tl.InvalidInputError, match="on_conflict="):
+        ds.map(len, schema={"n": "int64"}, to="memory://odd-map", on_conflict=odd)
+
+
+def test_a_parameter_may_have_more_digits_than_python_prints(ds):
+    with pytest.raises(tl.TensorlakeError) as raised:
+        len(ds.query("WHERE x > $n", params={"n": 10**5000}))
+    assert len(str(raised.value)) < 1000
