@@ -16,11 +16,14 @@ a key "$summary" is always summarised, so that the two cannot be taken for each 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
+from tensorlake.errors import CorruptionError
+from tensorlake.storage import parallel_map
 from tensorlake.types import (
     EncodedColumn,
     Polygon,
@@ -30,13 +33,14 @@ from tensorlake.types import (
     UniformColumn,
     widened_column,
 )
+from tensorlake_server.media.handles import OCTETS, file_type
 
 if TYPE_CHECKING:
     import collections.abc
 
-    from tensorlake.types import Column, SampleType
+    from tensorlake.types import Column, SampleHandle, SampleType
 
-__all__ = ["elements_shown", "error_cell", "make_cells"]
+__all__ = ["elements_shown", "error_cell", "handle_cells", "make_cells"]
 
 ARRAY_SHOWN = 1024
 SHAPES_SHOWN = 32_768  # of boxes 8,192, and their labels: an image with all of them is worth it
@@ -44,6 +48,7 @@ DRAWN_KINDS = frozenset({"bbox", "bbox_3d", "class_label", "keypoints", "polygon
 PLAIN_KINDS = frozenset({"number", "bool", "label", "text", "json"})  # of items shown in a list
 PREVIEW_ELEMENTS = 8
 TEXT_SHOWN = 4096
+READ_AT_ONCE = 16
 SAFE_INTEGER = 2**53  # JavaScript's numbers are doubles
 
 Cell = Any  # JSON: None, bool, int, float, str, list or dict of these
@@ -68,6 +73,13 @@ def make_cells(sample_type: SampleType, column: Column) -> list[Cell]:
     return [cell if is_valid else None for cell, is_valid in pairs]
 
 
+def handle_cells(
+    sample_type: SampleType, handles: collections.abc.Sequence[SampleHandle | None]
+) -> list[Cell]:
+    """Describe samples by their maps; of audio, the first bytes are read too."""
+    return [*parallel_map(partial(_handle_cell, sample_type), handles, ahead=READ_AT_ONCE)]
+
+
 def elements_shown(sample_type: SampleType) -> int:
     """How many elements an array may have to be shown whole."""
     return SHAPES_SHOWN if sample_type.drawn_as in DRAWN_KINDS else ARRAY_SHOWN
@@ -76,6 +88,18 @@ def elements_shown(sample_type: SampleType) -> int:
 def error_cell(message: str) -> Cell:
     """Stand for a value that could not be read."""
     return {"$summary": "error", "message": message}
+
+
+def _handle_cell(sample_type: SampleType, sample: SampleHandle | None) -> Cell:
+    if sample is None:
+        return None
+    try:
+        found = file_type(sample)
+    except CorruptionError as error:
+        return error_cell(str(error))
+    media_type = sample_type.media_type if found == OCTETS else found
+    facts = {"media_type": media_type, "nbytes": sample.nbytes, "shape": list(sample.shape)}
+    return {"$summary": "media", **facts}
 
 
 def _time_cells(sample_type: Timestamp, column: UniformColumn) -> list[Cell]:

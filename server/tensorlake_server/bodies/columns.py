@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IDENTITY",
+    "HandleColumn",
     "TypedColumn",
     "check_names",
     "column_names",
@@ -55,6 +56,7 @@ __all__ = [
     "has_frames",
     "identify_samples",
     "is_read_in_parts",
+    "is_summarized",
     "is_tiled_image",
     "list_tensors",
     "named_positions",
@@ -81,6 +83,14 @@ class TypedColumn:
     def is_null(self, position: int) -> bool:
         """Whether the sample is NULL."""
         return self.column.valid is not None and not self.column.valid[position]
+
+
+@dataclass(frozen=True, slots=True)
+class HandleColumn:
+    """Samples that are decoded in parts, of which nothing is read yet; None for NULL."""
+
+    type: SampleType
+    handles: list[SampleHandle | None]
 
 
 def column_names(readable: Readable) -> list[str]:
@@ -221,6 +231,11 @@ def read_handles(
 ) -> list[SampleHandle | None]:
     """Find samples that are decoded in parts by position, from headers alone; None for NULL."""
     return rowset_of(readable).handles(name, positions)
+
+
+def is_summarized(one: SampleType) -> bool:
+    """Whether cells describe samples by what their handles know: a film has a gigabyte."""
+    return one.is_lazy and one.is_media and not isinstance(one, Link)
 
 
 def is_read_in_parts(one: SampleType) -> bool:

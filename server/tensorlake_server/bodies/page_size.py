@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,14 @@ from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptionError
 from tensorlake.types import EncodedColumn, RaggedColumn, UniformColumn, concat, take
 from tensorlake_server.bodies.cells import elements_shown
-from tensorlake_server.bodies.columns import TypedColumn, column_type, read_column
+from tensorlake_server.bodies.columns import (
+    HandleColumn,
+    TypedColumn,
+    column_type,
+    is_summarized,
+    read_column,
+    read_handles,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +50,11 @@ __all__ = ["JSON_WEIGHT", "Part", "join_parts", "read_parts"]
 JSON_WEIGHT = 8
 MOST_PACKED = 100  # of real text and lists; what is more is found when it is measured
 TRIED = 4
+SUMMARY_NBYTES = 256  # of a cell that describes a file
 GROWTH = 16
+
+
+PartColumn: TypeAlias = TypedColumn | HandleColumn | CorruptionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +62,17 @@ class Part:
     """Some rows of a page; for a damaged column, its error."""
 
     positions: Positions
-    columns: dict[str, TypedColumn | CorruptionError]
+    columns: dict[str, PartColumn]
 
 
 def read_parts(
-    readable: Readable, names: Sequence[str], positions: Positions, nbytes: int, *, weight: int = 1
+    readable: Readable,
+    names: Sequence[str],
+    positions: Positions,
+    nbytes: int,
+    *,
+    weight: int = 1,
+    as_cells: bool = False,
 ) -> list[Part]:
     """Read as many of the first rows as have samples of ``nbytes`` at most; at least one.
 
@@ -65,13 +82,22 @@ def read_parts(
         positions: The requested rows.
         nbytes: The most.
         weight: How many bytes a byte of an array counts for that is shown whole.
+        as_cells: Whether the page describes media; those with handles are then not read.
     """
-    likely = np.cumsum(_likely_sizes(readable, names, positions, weight))
+    described = {
+        name
+        for name in names
+        if as_cells and name in readable.schema and is_summarized(column_type(readable, name))
+    }
+    read = [name for name in names if name not in described]
+    likely = np.cumsum(
+        _likely_sizes(readable, read, positions, weight) + SUMMARY_NBYTES * len(described)
+    )
     count = max(1, int(np.searchsorted(likely, nbytes, side="right")))
     parts: list[Part] = []
     taken, left = 0, float(nbytes)
     while taken < len(positions):
-        part = _read(readable, names, positions[taken : taken + count])
+        part = _read(readable, names, positions[taken : taken + count], described)
         sizes = _sizes(part, weight)
         fitting = int(np.searchsorted(np.cumsum(sizes), left, side="right"))
         if fitting < len(sizes):
@@ -81,7 +107,7 @@ def read_parts(
         taken += len(sizes)
         left -= float(sizes.sum())
         count = max(1, min(GROWTH * count, int(left / 2 / max(1.0, float(sizes.mean())))))
-    return parts or [_read(readable, names, positions)]
+    return parts or [_read(readable, names, positions, described)]
 
 
 def join_parts(parts: Sequence[Part]) -> dict[str, TypedColumn]:
@@ -97,17 +123,24 @@ def join_parts(parts: Sequence[Part]) -> dict[str, TypedColumn]:
             column = part.columns[name]
             if isinstance(column, CorruptionError):
                 raise column
+            assert isinstance(column, TypedColumn), "pages that are joined are not cells"
             read.append(column)
         whole = read[0].column if len(read) == 1 else concat([one.column for one in read])
         joined[name] = TypedColumn(read[0].type, whole)
     return joined
 
 
-def _read(readable: Readable, names: Sequence[str], positions: Positions) -> Part:
-    columns: dict[str, TypedColumn | CorruptionError] = {}
+def _read(
+    readable: Readable, names: Sequence[str], positions: Positions, described: set[str]
+) -> Part:
+    columns: dict[str, PartColumn] = {}
     for name in names:
         try:
-            columns[name] = read_column(readable, name, positions)
+            columns[name] = (
+                HandleColumn(column_type(readable, name), read_handles(readable, name, positions))
+                if name in described
+                else read_column(readable, name, positions)
+            )
         except CorruptionError as error:
             columns[name] = error
     return Part(positions, columns)
@@ -115,13 +148,19 @@ def _read(readable: Readable, names: Sequence[str], positions: Positions) -> Par
 
 def _first_rows(part: Part, count: int) -> Part:
     rows = np.arange(count)
-    columns: dict[str, TypedColumn | CorruptionError] = {
-        name: read
-        if isinstance(read, CorruptionError)
-        else TypedColumn(read.type, take(read.column, rows))
-        for name, read in part.columns.items()
-    }
-    return Part(part.positions[:count], columns)
+    return Part(
+        part.positions[:count], {name: _taken(read, rows) for name, read in part.columns.items()}
+    )
+
+
+def _taken(read: PartColumn, rows: Positions) -> PartColumn:
+    match read:
+        case CorruptionError():
+            return read
+        case HandleColumn():
+            return HandleColumn(read.type, read.handles[: len(rows)])
+        case TypedColumn():
+            return TypedColumn(read.type, take(read.column, rows))
 
 
 def _likely_sizes(
@@ -156,7 +195,9 @@ def _sizes(part: Part, weight: int) -> Sizes:
     """Measure the rows of a part; damage becomes a short message."""
     sizes = np.zeros(len(part.positions))
     for read in part.columns.values():
-        if not isinstance(read, CorruptionError):
+        if isinstance(read, HandleColumn):
+            sizes += SUMMARY_NBYTES
+        elif not isinstance(read, CorruptionError):
             sizes += _column_sizes(read, weight)
     return sizes
 

@@ -15,9 +15,10 @@ from fastapi import APIRouter, Query, Request, Response
 from tensorlake.dataset import rowset_of
 from tensorlake.errors import CorruptionError, InvalidInputError
 from tensorlake_server.bodies.arrow import ARROW_TYPE, NPZ_TYPE, write_arrow, write_npz
-from tensorlake_server.bodies.cells import error_cell, make_cells
+from tensorlake_server.bodies.cells import error_cell, handle_cells, make_cells
 from tensorlake_server.bodies.columns import (
     IDENTITY,
+    HandleColumn,
     check_names,
     column_names,
     page_positions,
@@ -109,7 +110,12 @@ def make_page(
     """Read a page as JSON has it: see `RowsPage`; it ends before its samples are too many bytes."""
     positions = page_positions(readable, offset, limit)
     parts = read_parts(
-        readable, _without_identity(names), positions, most_nbytes, weight=JSON_WEIGHT
+        readable,
+        _without_identity(names),
+        positions,
+        most_nbytes,
+        weight=JSON_WEIGHT,
+        as_cells=True,
     )
     rows = [row for part in parts for row in _rows_of(readable, part)]
     return {
@@ -128,6 +134,8 @@ def _rows_of(readable: Readable, part: Part) -> list[dict[str, Any]]:
     for name, read in part.columns.items():
         if isinstance(read, CorruptionError):
             cells = [error_cell(str(read))] * len(rows)
+        elif isinstance(read, HandleColumn):
+            cells = handle_cells(read.type, read.handles)
         else:
             cells = make_cells(read.type, read.column)
         for row, cell in zip(rows, cells, strict=True):

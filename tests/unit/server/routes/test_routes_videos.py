@@ -132,3 +132,30 @@ def test_a_long_film_is_read_as_it_is_sent(
 
     assert answer.content == video_file("h264")[7:]
     assert int(answer.headers["Content-Length"]) == len(answer.content)
+
+
+def test_rows_describe_films_without_reading_them(tmp_path: Path, connect: AppClient) -> None:
+    with tl.create(str(tmp_path / "films"), {"clip": tl.Video(nullable=True)}) as ds:
+        ds.extend({"clip": [*(video_file(name) for name in NAMES), None]})
+        ds.commit()
+        shapes = [None if one is None else list(one["clip"].shape) for one in (ds[0], ds[1])]
+    settings = Settings(
+        url=str(tmp_path), token="t", static=tmp_path / "no", max_page_nbytes=5 * 256
+    )
+    (pack,) = (
+        one
+        for one in (tmp_path / "films").rglob("*.tlp")
+        if video_file("h264")[-4096:] in one.read_bytes()
+    )
+    content = bytearray(pack.read_bytes())
+    content[content.find(video_file("h264")[-4096:]) + 1000] ^= 1  # no page reads what it verifies
+    pack.write_bytes(content)
+
+    page = connect(settings, token="t").get("/v1/datasets/films/rows").json()
+
+    cells = [row["clip"] for row in page["rows"]]
+    assert page["next"] is None
+    assert cells[4] is None
+    assert [cell["nbytes"] for cell in cells[:4]] == [len(video_file(name)) for name in NAMES]
+    assert [cell["shape"] for cell in cells[:2]] == shapes
+    assert cells[1]["media_type"] == "video/webm"
