@@ -11,6 +11,7 @@ const PARTS = Math.max(4, Math.round(SCROLL_S / 60)); // memory is read after ea
 const TRACED_S = 6;
 const PIXELS_A_SECOND = 1500; // a fast flick: nine lines of images
 const OPENINGS = 5;
+const FILMS = 3;
 
 /** Milliseconds from the start of the navigation to the first painted cell, and to all in sight. */
 const FIRST_PAINTS = `new Promise((resolve) => {
@@ -137,29 +138,112 @@ test("boxes", async () => {
   await page.mouse.up();
 });
 
-test("map", async () => {
-  const { page, session } = await opened("points?mode=map");
+/** Draws a rectangle around most of the map, and waits for its rows; returns the milliseconds that finding them took. */
+async function lasso(page: Page): Promise<number> {
   const map = page.getByTestId("map");
-  const soon = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: PATIENCE_MS });
-  const read = async (name: string) => Number(await map.getAttribute(name));
-  await soon(() => read("data-points")).toBe(100_000);
-  await soon(() => read("data-drawn-ms")).toBeGreaterThan(0);
-  const drawn = await read("data-drawn-ms");
   const box = (await map.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
   const place = (across: number, down: number) => [box.x + box.width * across, box.y + box.height * down] as const;
-  const found: number[] = [];
+  await page.mouse.move(...place(0.02, 0.02));
+  await page.mouse.down();
+  for (const corner of [place(0.98, 0.02), place(0.98, 0.8), place(0.02, 0.8), place(0.02, 0.03)]) await page.mouse.move(...corner, { steps: 10 });
+  await page.mouse.up();
+  await soon(() => page.getByTestId("selection").count()).toBe(1);
+  const found = Number(await map.getAttribute("data-found-ms"));
+  await map.focus();
+  await page.keyboard.press("Escape");
+  await soon(() => page.getByTestId("selection").count()).toBe(0);
+  return found;
+}
+
+const soon = <T>(look: () => Promise<T>) => expect.poll(look, { timeout: PATIENCE_MS });
+
+async function openMap(page: Page, path: string, points: number): Promise<void> {
+  await page.goto(addressOf(path));
+  const read = async (name: string) => Number(await page.getByTestId("map").getAttribute(name));
+  await soon(() => read("data-points")).toBe(points);
+  await soon(() => read("data-drawn-ms")).toBeGreaterThan(0);
+}
+
+/** Of each call that draws, the milliseconds until its pixels are there, which another process makes. */
+const TIME_CALLS = `{
+  const plain = WebGL2RenderingContext.prototype.drawArrays;
+  window.drawnMs = [];
+  WebGL2RenderingContext.prototype.drawArrays = function (...how) {
+    const started = performance.now();
+    plain.apply(this, how);
+    this.readPixels(0, 0, 1, 1, this.RGBA, this.UNSIGNED_BYTE, new Uint8Array(4));
+    window.drawnMs.push(performance.now() - started);
+  };
+}`;
+
+test("map", async () => {
+  const { page, session } = await opened("points?mode=map");
+  await openMap(page, "swarm?mode=map", 1_000_000);
   const work = await traced(session, "map", async () => {
-    for (let i = 0; i < OPENINGS; i += 1) {
-      await page.mouse.move(...place(0.02, 0.02));
-      await page.mouse.down();
-      for (const corner of [place(0.98, 0.02), place(0.98, 0.8), place(0.02, 0.8), place(0.02, 0.03)]) await page.mouse.move(...corner, { steps: 10 });
-      await page.mouse.up();
-      await soon(() => page.getByTestId("selection").count()).toBe(1);
-      found.push(await read("data-found-ms"));
-      await map.focus();
-      await page.keyboard.press("Escape");
-      await soon(() => page.getByTestId("selection").count()).toBe(0);
+    for (let i = 0; i < OPENINGS; i += 1) await lasso(page);
+  });
+  await openMap(page, "points?mode=map", 100_000);
+  const found: number[] = [];
+  for (let i = 0; i < OPENINGS; i += 1) found.push(await lasso(page));
+
+  await page.addInitScript(TIME_CALLS);
+  await openMap(page, "points?mode=map", 100_000);
+  const drawn: number[] = [];
+  for (let i = 0; i < OPENINGS; i += 1) {
+    await page.evaluate("window.drawnMs = []");
+    await page.keyboard.press(i % 2 === 0 ? "+" : "-");
+    await soon(() => page.evaluate<number>("window.drawnMs.length")).toBeGreaterThan(0);
+    drawn.push(await page.evaluate<number>("window.drawnMs.reduce((sum, one) => sum + one, 0)"));
+  }
+  figures.map = { ...work, drawn, found };
+});
+
+test("edits", async () => {
+  const { page, session } = await opened("million?row=0&label=label");
+  await page.getByTestId("edits").waitFor();
+  await page.evaluate(FIRST_PAINTS);
+  figures.edits = await traced(session, "edits", async () => {
+    for (let i = 0; i < 60; i += 1) {
+      await page.keyboard.press(i % 2 === 0 ? "2" : "1"); // the other class: it is a change
+      await page.evaluate("new Promise(requestAnimationFrame)");
     }
   });
-  figures.map = { ...work, drawn, found };
+  await page.getByRole("button", { name: /^Review \d+ changes/ }).waitFor();
+});
+
+/** Milliseconds from a key to the picture of the film that it selects: the server's, and the browser's own first frame. */
+const FIRST_FRAME = `new Promise((resolve) => addEventListener("keydown", () => {
+  const started = performance.now();
+  let poster = null;
+  const look = () => {
+    const film = document.querySelector("[data-testid=video] video");
+    if (film === null || film === window.lastFilm) return requestAnimationFrame(look);
+    window.lastFilm = film;
+    const picture = new Image();
+    picture.src = film.poster;
+    void picture.decode().then(() => (poster = performance.now() - started));
+    const seen = () => (poster === null ? setTimeout(seen, 1) : resolve([poster, own]));
+    let own = null;
+    film.requestVideoFrameCallback(() => {
+      own = performance.now() - started;
+      seen();
+    });
+  };
+  look();
+}, { once: true, capture: true }))`;
+
+test.runIf(process.env.FAR_LINK !== undefined)("film", async () => {
+  const far = new URL(process.env.FAR_LINK ?? "");
+  const page = await open("", { isFirst: true, elsewhere: far.host });
+  const films = new URL("films", far);
+  films.hash = far.hash;
+  await page.goto(films.href);
+  await page.evaluate(FIRST_PAINTS);
+  const frames: number[][] = [];
+  for (let row = 0; row < FILMS; row += 1) {
+    const told = page.evaluate<number[]>(FIRST_FRAME);
+    await page.keyboard.press("j");
+    frames.push(await told);
+  }
+  figures.film = frames;
 });

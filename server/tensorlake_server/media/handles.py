@@ -34,6 +34,8 @@ VOLUME = "volume"
 DRAWN_IN_PARTS = frozenset({"audio", "video", "point_cloud", "mesh", VOLUME})
 OCTETS = "application/octet-stream"
 POSTER_SECONDS = 1.0  # films often begin black
+POSTER_PART = 0.75  # of a film, up to which a key frame stands for it
+POSTER_LATEST = 5.0  # seconds
 SNIFFED_NBYTES = 64
 PLANE_NDIM = 2
 COLOURS = (3, 4)
@@ -52,9 +54,9 @@ def draw_handle(
 ) -> EncodedImage | None:
     """Draw a sample within a square; None where browsers show its file.
 
-    If there is a size, a video is drawn by its frame at one second, or at half of a shorter one,
-    audio by its waveform, points and meshes
-    from above one side. A volume is drawn by its middle plane, an image in tiles by its overview.
+    If there is a size, a video is drawn by a frame after one second, or half of a shorter one,
+    audio by its waveform, points and meshes from above one side. A volume is drawn by its middle
+    plane, an image in tiles by its overview.
 
     Raises:
         CorruptSampleError: It cannot be decoded.
@@ -67,8 +69,7 @@ def draw_handle(
             check_pixels(sample.shape[2], sample.shape[1])
             return render_array(sample[plane.number], size=size)
         case VideoHandle() if size is not None:
-            seconds = min(POSTER_SECONDS, sample.duration / 2)
-            return render_array(sample.at(seconds=seconds), size=size)
+            return render_array(sample[_poster_frame(sample)], size=size)
         case Waveform() if size is not None:
             return render_array(draw_waveform(sample, size), size=size)
         case MeshHandle() | PointCloudHandle() if size is not None:
@@ -96,6 +97,16 @@ def file_type(sample: SampleHandle) -> str:
             return kind.media_type_of(head)
         case _:
             return OCTETS
+
+
+def _poster_frame(film: VideoHandle) -> int:
+    """Choose the frame of a poster: a key frame if one is near, which is read alone."""
+    times = film.times
+    first = int(times.searchsorted(min(POSTER_SECONDS, film.duration / 2), side="right")) - 1
+    keys = film.key_frames
+    latest = min(POSTER_LATEST, POSTER_PART * film.duration)
+    near = keys[(keys >= first) & (times[keys] <= latest)]
+    return int(near[0]) if len(near) else max(first, 0)
 
 
 def plane_of(volume: SampleHandle, plane: Plane) -> np.ndarray:

@@ -59,6 +59,11 @@ class VideoHandle(SampleHandle):
         return self._video.seconds
 
     @property
+    def key_frames(self) -> np.ndarray:
+        """Numbers of the frames that are decoded without others: int64, ascending."""
+        return np.unique(self._video.firsts)
+
+    @property
     def codec(self) -> str:
         """FFmpeg's name of the codec, such as "h264"."""
         return self._video.decoder.codec

@@ -12,7 +12,7 @@ from PIL import Image
 
 import tensorlake as tl
 from tensorlake_server import Settings
-from tests.support.videos import decoded_by_pyav, video_file
+from tests.support.videos import decoded_by_pyav, encode, moving_picture, video_file
 from tests.unit.server.conftest import AppClient
 from tests.unit.server.routes.test_routes_samples import frames_of
 
@@ -41,6 +41,24 @@ def test_a_size_makes_a_poster(films: httpx.Client, row: int) -> None:
     whole = decoded_by_pyav(video_file(NAMES[row])).astype(int)
     assert answer.headers["Content-Type"] in {"image/jpeg", "image/png"}
     assert np.abs(pixels(answer.content) - whole[20]).mean() < 8  # at 0.8 s of 1.6 s
+
+
+def test_a_poster_is_a_key_frame_where_one_is_near(tmp_path: Path, connect: AppClient) -> None:
+    near, none = (
+        encode(moving_picture(120), "mp4", "libx264", "yuv420p", {"g": str(group), "bf": "0"})
+        for group in (30, 1000)
+    )
+    with tl.create(str(tmp_path / "films"), {"clip": tl.Video()}) as ds:
+        ds.extend({"clip": [near, none]})
+        ds.commit()
+        assert [ds[row]["clip"].key_frames.tolist() for row in (0, 1)] == [[0, 30, 60, 90], [0]]
+    settings = Settings(url=str(tmp_path), token="t", static=tmp_path / "no")
+    client = connect(settings, token="t")
+
+    for row, (film, frame) in enumerate(((near, 30), (none, 25))):
+        drawn = pixels(client.get(f"{SAMPLE}/{row}", params={"size": 64}).content)
+        whole = decoded_by_pyav(film).astype(int)
+        assert np.abs(whole - drawn).mean(axis=(1, 2, 3)).argmin() == frame
 
 
 def test_a_frame_is_drawn(films: httpx.Client) -> None:
