@@ -189,6 +189,7 @@ test("map", async () => {
   await page.addInitScript(TIME_CALLS);
   await openMap(page, "points?mode=map", 100_000);
   const drawn: number[] = [];
+  await page.getByTestId("map").focus();
   for (let i = 0; i < OPENINGS; i += 1) {
     await page.evaluate("window.drawnMs = []");
     await page.keyboard.press(i % 2 === 0 ? "+" : "-");
