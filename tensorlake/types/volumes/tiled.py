@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import human_nbytes
-from tensorlake.types.base.base import Layout, QueryKind
+from tensorlake.types.base.mixins import Media
 from tensorlake.types.base.parts import MemorySample, SampleParts
 from tensorlake.types.tiles import (
     BLOSC_TILES,
@@ -64,7 +64,7 @@ def stored_voxels(content: Buffer, max_nbytes: int) -> tuple[TileHead, np.ndarra
     return head, read_tiles(parts, head, BLOSC_TILES, box)
 
 
-class TiledVolume(TiledSamples):
+class TiledVolume(Media, TiledSamples):
     """A type of volumes that are stored in tiles and read lazily, as [z, y, x, …]."""
 
     __slots__ = ()
@@ -78,21 +78,6 @@ class TiledVolume(TiledSamples):
         Raises:
             ValueError: The head is damaged.
         """
-
-    @property
-    def layout(self) -> Layout:
-        """Tiles."""
-        return "encoded"
-
-    @property
-    def query_kind(self) -> QueryKind:
-        """Media: a query sees its shape and size."""
-        return "media"
-
-    @property
-    def is_media(self) -> bool:
-        """Voxels are decoded from tiles."""
-        return True
 
     @property
     def mask_tiles(self) -> tuple[int, ...] | None:
