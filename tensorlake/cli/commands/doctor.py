@@ -55,6 +55,7 @@ EXTRAS = {
     "tfrecord": ("google_crc32c",),
     "zarr": ("zarr",),
     "hdf5": ("h5py",),
+    "mcp": ("mcp",),
     "hf": ("datasets",),
     "tensorboard": ("tensorboard",),
     "metrics": ("prometheus_client", "opentelemetry"),

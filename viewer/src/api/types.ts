@@ -2648,9 +2648,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                path: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
+                path: string;
             };
             cookie?: never;
         };
@@ -2691,9 +2691,9 @@ export interface operations {
             };
             header?: never;
             path: {
-                path: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
+                path: string;
             };
             cookie?: never;
         };
@@ -2731,9 +2731,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                path: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
+                path: string;
             };
             cookie?: never;
         };
@@ -3708,9 +3708,9 @@ export interface operations {
             header?: never;
             path: {
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
-                view: string;
-                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                view: string;
             };
             cookie?: never;
         };
@@ -3757,11 +3757,11 @@ export interface operations {
             };
             header?: never;
             path: {
-                row: number;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 tensor: string;
+                row: number;
             };
             cookie?: never;
         };
@@ -3809,11 +3809,11 @@ export interface operations {
             };
             header?: never;
             path: {
-                row: number;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 tensor: string;
+                row: number;
             };
             cookie?: never;
         };
@@ -3862,11 +3862,11 @@ export interface operations {
             };
             header?: never;
             path: {
-                row: number;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 tensor: string;
+                row: number;
             };
             cookie?: never;
         };
@@ -3922,11 +3922,11 @@ export interface operations {
             };
             header?: never;
             path: {
-                row: number;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 tensor: string;
+                row: number;
             };
             cookie?: never;
         };
@@ -3971,11 +3971,11 @@ export interface operations {
             };
             header?: never;
             path: {
-                row: number;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 tensor: string;
+                row: number;
             };
             cookie?: never;
         };
@@ -4348,11 +4348,11 @@ export interface operations {
             };
             header?: never;
             path: {
-                step: number;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 run: string;
+                step: number;
             };
             cookie?: never;
         };
@@ -4395,12 +4395,12 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description of the version */
-                row: number;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 run: string;
+                /** @description of the version */
+                row: number;
             };
             cookie?: never;
         };
@@ -4540,9 +4540,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                branch: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                branch: string;
             };
             cookie?: never;
         };
@@ -4580,9 +4581,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                tag: string;
                 /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
                 name: string;
+                /** @description `~` stands for `/`, `~~` for `~`, and `~!` for a `/` that one of `/`, `~` and `!` follows */
+                tag: string;
             };
             cookie?: never;
         };

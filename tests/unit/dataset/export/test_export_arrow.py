@@ -78,7 +78,7 @@ ROWS = [
         "volume": np.arange((i + 1) * 3 * 2).reshape(i + 1, 3, 2),
         "outlines": [np.full((3, 2), j) for j in range(i)],
         "image": None if i == 1 else jpeg(i),
-        "mask": [np.eye(2 + j, dtype=bool)[:2, :2] for j in range(i)],
+        "mask": [np.eye(4, 6, k=j, dtype=bool) for j in range(i)],
         "binary": np.eye(2 + i, dtype=bool),
     }
     for i in range(4)

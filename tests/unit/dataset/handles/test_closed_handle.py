@@ -66,9 +66,11 @@ READS = {
     *(
         "arrow_dataset",
         "at",
+        "bases",
         "count",
         "diff",
         "explain",
+        "lint",
         "filter",
         "follow",
         "graph",
