@@ -31,6 +31,12 @@ from tests.support.commands import tensorlake
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "examples" / "data"
+SLOW = {  # pages of ten seconds and more
+    "docs/how-to/come-from-another-library.md",
+    "docs/how-to/correct-labels.md",
+    "docs/start/platform.md",
+    "docs/tutorial/slow-training.md",
+}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(python|console)([^\n]*)\n(.*?)^```[ ]*$", flags=re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"#\s+not run: \S.{7,}")
@@ -119,7 +125,14 @@ def check_that_it_serves(words: list[str], folder: Path) -> None:
             server.terminate()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=shown)
+RUN = [
+    pytest.param(page, marks=[pytest.mark.slow] if shown(page) in SLOW else [], id=shown(page))
+    for page in PAGES
+    if snippets(page)
+]
+
+
+@pytest.mark.parametrize("page", RUN)
 def test_the_snippets_of_a_page_run(page, tmp_path, monkeypatch):
     lay_out_data(tmp_path)
     monkeypatch.chdir(tmp_path)
