@@ -52,6 +52,7 @@ test("of long texts, in either direction, the merge shows what differs, and its 
 
 test("edited boxes are carried over with their labels, or not at all", async () => {
   const page = await open("disputed?at=main@1");
+  await page.locator("#row-0").waitFor(); // then the page has signed in
   const post = (route: string, data: object) => page.request.post(new URL(`/v1/datasets/disputed/${route}`, page.url()).href, { data });
   expect((await post("branches", { name: "carried", at: "main@1" })).ok()).toBe(true);
   const review = page.getByTestId("edits").getByRole("button", { name: /^Review/ });

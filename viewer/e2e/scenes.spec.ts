@@ -77,6 +77,7 @@ function drawn(page: Page, boxes: Corners[]): Promise<number[]> {
 
 test("boxes in space are where NumPy projects them, near zero and far from it, and follow filters and hands", async () => {
   const page = await open("drives?row=0&look=1");
+  await page.getByTestId("scene").waitFor(); // then the page has signed in
   const rows = (await (await page.request.get(new URL("/v1/datasets/drives/rows?columns=seen", page.url()).href)).json()) as { rows: { seen: Corners[] }[] };
   const boxes = page.getByTestId("count-of-boxes");
   const isWhole = async () => (await drawn(page, rows.rows[0]?.seen ?? [])).map((share) => share === 1);
