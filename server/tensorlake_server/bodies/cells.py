@@ -76,7 +76,7 @@ def make_cells(sample_type: SampleType, column: Column) -> list[Cell]:
 def handle_cells(
     sample_type: SampleType, handles: collections.abc.Sequence[SampleHandle | None]
 ) -> list[Cell]:
-    """Describe samples by their maps; of audio, the first bytes are read too."""
+    """Describe samples by their maps, and by the first bytes of files whose kind those name."""
     return [*parallel_map(partial(_handle_cell, sample_type), handles, ahead=READ_AT_ONCE)]
 
 
