@@ -221,6 +221,20 @@ def test_a_silenced_warning_names_its_rule_and_its_reason():
     assert unexplained == []
 
 
+def test_no_test_makes_warnings_errors_by_itself():
+    """In the whole suite they are; filters of one test would raise of other tests' staged changes too."""
+    by_itself = re.compile(r"simplefilter\([\"']error")
+    found = [
+        f"{shown(path)}:{number}"
+        for path in (ROOT / "tests").rglob("*.py")
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if by_itself.search(line)
+    ]
+
+    assert found == []
+
+
 def test_an_open_end_names_its_issue():
     bare = re.compile(r"\b(TODO(?!\(#\d+\):)|FIXME|XXX)\b")
     found = [
