@@ -222,7 +222,7 @@ def test_a_silenced_warning_names_its_rule_and_its_reason():
 
 
 def test_no_test_makes_warnings_errors_by_itself():
-    """In the whole suite they are; filters of one test would raise of other tests' staged changes too."""
+    """They are errors everywhere; a filter of one test would meet the staged changes of others."""
     by_itself = re.compile(r"simplefilter\([\"']error")
     found = [
         f"{shown(path)}:{number}"

@@ -97,7 +97,7 @@ def test_other_staged_changes_still_refuse_a_refresh(url, stage):
 
 @contextmanager
 def losses(url: str) -> Iterator[list[str]]:
-    """What is warned of the handles of ``url`` alone: a collector finds those of other tests too."""
+    """What is warned of handles of ``url``: a collection ends those of other tests too."""
     told: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
