@@ -35,6 +35,7 @@ from tensorlake.errors import TensorlakeError
 __all__ = [
     "FAILED",
     "INTERRUPTED",
+    "described",
     "exits_cleanly",
     "fail",
     "in_shell",
@@ -84,7 +85,7 @@ def exits_cleanly(command: Callable[P, None]) -> Callable[P, None]:
             if kwargs.get("verbose"):
                 traceback.print_exception(error)
             is_ingestion = command.__name__ == "ingest"
-            fail(_described(error, is_ingestion=is_ingestion), cause=error)
+            fail(described(error, is_ingestion=is_ingestion), cause=error)
         except BrokenPipeError:
             # The reader (head, less) has closed the pipe: discard whatever is still buffered.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -97,7 +98,7 @@ def exits_cleanly(command: Callable[P, None]) -> Callable[P, None]:
     return guarded
 
 
-def _described(error: TensorlakeError, *, is_ingestion: bool) -> str:
+def described(error: TensorlakeError, *, is_ingestion: bool = False) -> str:
     """Prefix the message with name and code; a query's message already has code and position."""
     name = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__[0] != "_")
     text = (ingest_in_shell if is_ingestion else in_shell)(str(error))

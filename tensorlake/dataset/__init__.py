@@ -1,7 +1,14 @@
 """The façade: what users hold."""
 
 from tensorlake.dataset.core.buffers import MemoryBlocks
-from tensorlake.dataset.core.connect import delete, exists, has_remains, list_datasets
+from tensorlake.dataset.core.connect import (
+    Found,
+    delete,
+    exists,
+    has_remains,
+    list_datasets,
+    walk_lake,
+)
 from tensorlake.dataset.core.progress import Progress
 from tensorlake.dataset.core.rowset import RowSet, rowset_of, session_of
 from tensorlake.dataset.display.signatures import with_options
@@ -103,6 +110,7 @@ __all__ = [
     "Diff",
     "Disputed",
     "Entries",
+    "Found",
     "Group",
     "IngestReport",
     "KnownSource",
@@ -186,5 +194,6 @@ __all__ = [
     "udf",
     "update_digest",
     "values_of",
+    "walk_lake",
     "with_options",
 ]

@@ -1,4 +1,4 @@
-"""``tensorlake du URL``: show the storage used by each tensor and version of a dataset.
+"""``tensorlake du URL``: show the storage used by a dataset's tensors and versions, or by a lake.
 
 The size of a version is that of the chunks it refers to; versions share chunks, so that the sizes
 do not add up. The garbage collector lists the store, and reports the bytes that no version needs.
@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 import tensorlake as tl
+from tensorlake.cli.exits import wrong_usage
+from tensorlake.cli.lake import All, LakeRun
 from tensorlake.cli.options import AsJson, At, Url
 from tensorlake.cli.output import print_json, print_table
 from tensorlake.cli.terms import Terms
@@ -27,9 +29,21 @@ class Sized:
     nbytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class SizedDataset:
+    """A dataset of a lake, and its bytes; those of its store with ``--unreferenced`` only."""
+
+    version: str
+    rows: int
+    nbytes: int
+    stored_nbytes: int | None = None
+    unreferenced_nbytes: int | None = None
+
+
 def du(
     url: Url,
     *,
+    all_: All = False,
     unreferenced: Annotated[
         bool,
         typer.Option(
@@ -43,8 +57,15 @@ def du(
 ) -> None:
     """Show the size of each tensor, and of the version of each branch and tag.
 
+    With --all, show the size of each dataset of a lake at main's newest version.
+
     Example: tensorlake du pets.tl --unreferenced
     """
+    if all_:
+        if at is not None:
+            wrong_usage(f"--at {at} is a version of one dataset: leave it out, or leave out --all")
+        _du_of_lake(url, terms, unreferenced=unreferenced, as_json=as_json)
+        return
     with terms.open(url, at=at, read_only=not unreferenced) as ds:
         version = ds.version
         parts = [
@@ -65,6 +86,35 @@ def du(
         return
     print(f"{url}   {version}")
     print_table([(human_nbytes(part.nbytes), part.kind, part.name) for part in parts], right=(0,))
+
+
+def _du_of_lake(url: str, terms: Terms, *, unreferenced: bool, as_json: bool) -> None:
+    def measure(_name: str, place: str) -> SizedDataset:
+        with terms.open(place, read_only=not unreferenced) as ds:
+            found = ds.gc(dry_run=True) if unreferenced else None
+            return SizedDataset(
+                ds.version,
+                len(ds),
+                ds.nbytes,
+                None if found is None else found.kept_nbytes + found.deleted_nbytes,
+                None if found is None else found.deleted_nbytes + found.young_nbytes,
+            )
+
+    lake = LakeRun(url, measure, terms, as_json, text=None)
+    lake.run()
+    if not as_json:
+        header = ("size", "version", "dataset", "stored", "unreferenced")
+        shown = len(header) if unreferenced else 3
+        total = human_nbytes(sum(one.nbytes for _, one in lake.done))
+        rows = [*(_cells(name, one) for name, one in lake.done), (total, "", "total", "", "")]
+        print_table([row[:shown] for row in rows], header=header[:shown], right=(0, 3, 4))
+    lake.end()
+
+
+def _cells(name: str, one: SizedDataset) -> tuple[str, ...]:
+    store = (one.stored_nbytes or 0, one.unreferenced_nbytes or 0)
+    stored = map(human_nbytes, store)
+    return (human_nbytes(one.nbytes), one.version, name, *stored)
 
 
 def _nbytes_at(ds: tl.Dataset, version: str) -> int:

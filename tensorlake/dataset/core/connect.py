@@ -6,7 +6,7 @@ import datetime as dt
 import difflib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from os import PathLike
@@ -55,6 +55,7 @@ from tensorlake.versions import (
 
 __all__ = [
     "Durability",
+    "Found",
     "connect",
     "connect_new",
     "delete",
@@ -62,6 +63,7 @@ __all__ = [
     "has_remains",
     "list_datasets",
     "reconnect",
+    "walk_lake",
 ]
 
 Durability: TypeAlias = Literal["fsync", "none"]
@@ -143,14 +145,39 @@ def list_datasets(
         >>> tl.list("memory://doc-list")
         ['cats', 'dogs']
     """
-    store = _open_store(url, _options(storage_options, "fsync", token))
-    if isinstance(store, LakeStore):
-        return runtime.run(store.dataset_names())
-    return runtime.run(_list(store))
+    found = walk_lake(url, storage_options=storage_options, token=token)
+    return [one.name for one in found if one.state == "whole"]
 
 
 list_datasets.__module__, list_datasets.__name__ = "tensorlake", "list"  # as users type it
 list_datasets.__qualname__ = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A dataset of a lake.
+
+    Attributes:
+        name: Its path in the lake; ``"."`` for the lake's own URL.
+        state: ``"damaged"``: its descriptor is gone, so that it does not open;
+            ``"copying"``: a copy that is incomplete.
+    """
+
+    name: str
+    state: Literal["whole", "damaged", "copying"]
+
+
+def walk_lake(
+    url: str | PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    token: str | None = None,
+) -> list[Found]:
+    """Find the datasets under a URL, those that do not open among them, sorted by name."""
+    store = _open_store(url, _options(storage_options, "fsync", token))
+    if isinstance(store, LakeStore):
+        return [Found(name, "whole") for name in runtime.run(store.dataset_names())]
+    return runtime.run(_walk(store))
 
 
 def delete(
@@ -345,7 +372,8 @@ def _not_found(store: Store, options: Mapping[str, Any]) -> DatasetNotFoundError
             around = runtime.run(store.neighbours())
     elif parent and not parent.endswith("/"):  # the folder above, not the root of a scheme
         with suppress(TensorlakeError):  # a hint must not hide the error
-            around = runtime.run(_list(_open_store(parent, options), depth=1))
+            beside = runtime.run(_walk(_open_store(parent, options), depth=1))
+            around = [one.name for one in beside if one.state == "whole"]
     near = difflib.get_close_matches(name, around, n=1)
     described = ", ".join(repr(one) for one in around[:SHOWN_AROUND])
     under = f"(beside it: {described}); " if around else ""
@@ -396,17 +424,20 @@ LIST_DEPTH = 4
 """Depth of folders searched for datasets: lakes are shallow, and each folder costs a request."""
 
 
-async def _list(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> list[str]:
-    """List the datasets under a prefix: folders with a descriptor, which are not searched."""
+async def _walk(store: Store, prefix: str = "", *, depth: int = LIST_DEPTH) -> list[Found]:
+    """Find the datasets under a prefix; the folders of one are not searched."""
+    name = prefix.rstrip("/") or "."
     if await store.head(f"{prefix}{DESCRIPTOR}") is not None:
-        return [prefix.rstrip("/") or "."]
+        return [Found(name, "whole")]
     if depth == 0:
         return []
     folders = await store.folders(prefix)
     if "packs" in folders and await store.head(f"{prefix}{COPYING}") is not None:
-        return []  # a copy in progress is not searched
-    factories = [partial(_list, store, f"{prefix}{folder}/", depth=depth - 1) for folder in folders]
-    return [name for found in await runtime.gather_bounded(factories, limit=16) for name in found]
+        return [Found(name, "copying")]
+    if "branches" in folders and await store.head(f"{prefix}{entry_path(MAIN, 0)}") is not None:
+        return [Found(name, "damaged")]
+    factories = [partial(_walk, store, f"{prefix}{folder}/", depth=depth - 1) for folder in folders]
+    return [one for found in await runtime.gather_bounded(factories, limit=16) for one in found]
 
 
 async def _delete(store: Store) -> None:

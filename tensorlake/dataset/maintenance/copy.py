@@ -64,6 +64,7 @@ def copy(
     version: str | dt.datetime | None = None,
     history: bool = True,
     mirror: bool = False,
+    bases: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -86,6 +87,7 @@ def copy(
         history: False: one version alone, main's newest by default, with a new log.
         mirror: Make a copy that is read only and follows its source: the same call again brings it
             up to date.
+        bases: Also copy the data that a fork reads in its bases: the copy is read without them.
         dry_run: Only report what would be copied.
         workers: Number of packs copied concurrently; None: 8. One process copies all of them, with
             at most 192 MiB of packs in memory.
@@ -112,7 +114,12 @@ def copy(
     """
     src, dst = place_text(src, what="src"), place_text(dst, what="dst")
     check_flags(
-        history=history, mirror=mirror, dry_run=dry_run, progress=progress, unset=("progress",)
+        history=history,
+        mirror=mirror,
+        bases=bases,
+        dry_run=dry_run,
+        progress=progress,
+        unset=("progress",),
     )
     if src.rstrip("/") == dst.rstrip("/"):
         raise InvalidInputError(f"copy({shown(src)}, {shown(dst)}): both are the same place")
@@ -139,6 +146,7 @@ def copy(
                 version=version,
                 history=history,
                 mirror=mirror,
+                bases=bases,
                 dry_run=dry_run,
                 workers=PACKS_AT_ONCE if workers is None else int(workers),
                 progress=advanced,

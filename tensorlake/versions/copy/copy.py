@@ -16,7 +16,7 @@ versions: the plan is made again from the current logs.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +35,6 @@ from tensorlake.format import (
     Changes,
     Descriptor,
     Entry,
-    PackId,
     entry_path,
     head_path,
     new_txid,
@@ -46,6 +45,7 @@ from tensorlake.versions.copy.plan import (
     ENTRIES_AT_ONCE,
     CopyPlan,
     check_history,
+    packs_in_bases,
     plan_history,
     plan_version,
     refuse_mirror_of_version,
@@ -98,6 +98,7 @@ async def copy_dataset(
     version: str | dt.datetime | None = None,
     history: bool = True,
     mirror: bool = False,
+    bases: bool = False,
     dry_run: bool = False,
     workers: int = PACKS_AT_ONCE,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
@@ -110,6 +111,7 @@ async def copy_dataset(
         version: One version, with the logs that it is based on; None: all branches and tags.
         history: False: only that version (main's newest when none is given).
         mirror: Make or update a copy that is written to only by copying.
+        bases: Also copy the packs of a fork that are in its bases.
         dry_run: Only count.
         workers: Number of packs in flight.
         progress: Called with bytes done and total bytes.
@@ -135,6 +137,7 @@ async def copy_dataset(
                 source,
                 target,
                 mirror=mirror,
+                bases=bases,
                 dry_run=dry_run,
                 workers=workers,
                 progress=progress,
@@ -154,17 +157,24 @@ async def _copied(
     target: Store,
     *,
     mirror: bool,
+    bases: bool,
     dry_run: bool,
     workers: int,
     progress: Callable[[int, int], None],
 ) -> Copied:
     there, here = await sizes_of(source), await sizes_of(target)
-    plan = replace(plan, packs=plan.packs - await _borrowed(plan, there))
-    wanted = [pack for pack in plan.packs if here.get(pack) != there.get(pack)]
-    total = sum(there.get(pack, 0) for pack in wanted)
+    borrowed = await packs_in_bases(plan, there)
+    plan = replace(plan, packs=plan.packs - {pack for _, sizes in borrowed for pack in sizes})
+    own = {pack: there[pack] for pack in plan.packs if pack in there}
+    origins = [(source, own), *(borrowed if bases else ())]
+    wanted = [one for _, sizes in origins for one in sizes.items() if here.get(one[0]) != one[1]]
+    total = sum(nbytes for _, nbytes in wanted)
     version = None if plan.version is None else f"{plan.version[0]}@{plan.version[1].seq}"
     if dry_run:
-        return Copied(version, len(wanted), total, len(plan.packs) - len(wanted), 0, 0)
+        present = sum(len(sizes) for _, sizes in origins) - len(wanted)
+        return Copied(version, len(wanted), total, present, 0, 0)
+    if len(own) < len(plan.packs):
+        raise PacksMissingError
     claimed = await _claimed(plan, source, target, mirror=mirror)
     async with AsyncExitStack() as pins:
         await _pin(plan, source, pins)
@@ -175,15 +185,18 @@ async def _copied(
             done += nbytes
             progress(done, total)
 
-        packs = await copy_packs(
-            source,
-            target,
-            plan.packs,
-            there=there,
-            here=here,
-            workers=workers,
-            progress=advanced,
-        )
+        copied = [
+            await copy_packs(
+                store,
+                target,
+                sizes,
+                there=sizes,
+                here=here,
+                workers=workers,
+                progress=advanced,
+            )
+            for store, sizes in origins
+        ]
         entries = tags = 0
         if not plan.heads:
             entries = await _begin_anew(plan, source, target)
@@ -203,23 +216,18 @@ async def _copied(
             await keep_second(target, whole.id)
         if await target.head(COPYING) is not None:
             await target.delete(COPYING)
-        return _report(version, packs, entries, tags)
+        return _report(version, copied, entries, tags)
 
 
-async def _borrowed(plan: CopyPlan, there: Mapping[PackId, int]) -> frozenset[PackId]:
-    """Return the packs of a fork that are in a base, where the copy reads them, too."""
-    places = plan.reader.places
-    if not places.bases:
-        return frozenset()
-    elsewhere = [pack for pack in plan.packs if pack not in there]
-    found = await runtime.gather_bounded(
-        [partial(places.nbytes_in_bases, pack) for pack in elsewhere], limit=ENTRIES_AT_ONCE
+def _report(version: str | None, packs: Sequence[PacksCopied], entries: int, tags: int) -> Copied:
+    return Copied(
+        version,
+        sum(one.copied for one in packs),
+        sum(one.nbytes for one in packs),
+        sum(one.present for one in packs),
+        entries,
+        tags,
     )
-    return frozenset(pack for pack, one in zip(elsewhere, found, strict=True) if one is not None)
-
-
-def _report(version: str | None, packs: PacksCopied, entries: int, tags: int) -> Copied:
-    return Copied(version, packs.copied, packs.nbytes, packs.present, entries, tags)
 
 
 async def _pin(plan: CopyPlan, source: Store, pins: AsyncExitStack) -> None:

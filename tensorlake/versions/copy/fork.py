@@ -14,7 +14,6 @@ import asyncio
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tensorlake.errors import (
     AccessError,
@@ -31,11 +30,10 @@ from tensorlake.format import (
     Changes,
     Descriptor,
     Entry,
-    PackId,
     new_txid,
 )
 from tensorlake.storage import Store, probe, runtime
-from tensorlake.versions.copy.plan import plan_history
+from tensorlake.versions.copy.plan import packs_in_bases, plan_history
 from tensorlake.versions.log.entries import author, fence_of, time_in
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.log.put_once import put_surely
@@ -52,7 +50,6 @@ from tensorlake.versions.transaction.publish import Draft, Publication, publish
 __all__ = ["Forked", "absorb_bases", "fork_dataset"]
 
 READ_ONLY = (AccessError, StorageError, UnsupportedError)
-LOOKED_UP_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,23 +173,16 @@ def absorb_bases(
 
 async def _copied(store: Store, progress: Callable[[int, int], None]) -> PacksCopied:
     plan = await plan_history(store, None)
-    places = plan.reader.places
     here = await sizes_of(store)
-    wanted = [pack for pack in sorted(plan.packs) if pack not in here]
-    found = await runtime.gather_bounded(
-        [partial(places.nbytes_in_bases, pack) for pack in wanted], limit=LOOKED_UP_AT_ONCE
-    )
-    lost = [pack for pack, one in zip(wanted, found, strict=True) if one is None]
+    origins = await packs_in_bases(plan, here)
+    found = {pack for _, sizes in origins for pack in sizes}
+    lost = sorted(pack for pack in plan.packs if pack not in here and pack not in found)
     if lost:
         raise StorageError(
             f"{len(lost):,} packs of the fork {store.url!r} are in no base, such as"
             f" {lost[0].path!r}; nothing was published\nrun tensorlake check",
         )
-    by_store: dict[str, tuple[Store, dict[PackId, int]]] = {}
-    for pack, one in zip(wanted, found, strict=True):
-        assert one is not None, "refused above"
-        by_store.setdefault(one[0].url, (one[0], {}))[1][pack] = one[1]
-    total = sum(nbytes for _, sizes in by_store.values() for nbytes in sizes.values())
+    total = sum(nbytes for _, sizes in origins for nbytes in sizes.values())
     done = 0
 
     def advanced(nbytes: int) -> None:
@@ -201,7 +191,7 @@ async def _copied(store: Store, progress: Callable[[int, int], None]) -> PacksCo
         progress(done, total)
 
     count = 0
-    for base, sizes in by_store.values():
+    for base, sizes in origins:
         part = await copy_packs(base, store, sizes, there=sizes, here=here, progress=advanced)
         count += part.copied
     return PacksCopied(count, total, 0)

@@ -7,7 +7,7 @@ made from the current logs, and made again when a pack that it names is found mi
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -28,7 +28,14 @@ from tensorlake.versions.refs.create import read_descriptor
 from tensorlake.versions.refs.refs import commit_under, resolve
 from tensorlake.versions.refs.registry import Citation, read_citation
 
-__all__ = ["ENTRIES_AT_ONCE", "CopyPlan", "check_history", "plan_history", "plan_version"]
+__all__ = [
+    "ENTRIES_AT_ONCE",
+    "CopyPlan",
+    "check_history",
+    "packs_in_bases",
+    "plan_history",
+    "plan_version",
+]
 
 ENTRIES_AT_ONCE = 32
 """Entries of a log, or tags, read together: enough to hide a store's latency."""
@@ -178,3 +185,21 @@ def refuse_mirror_of_version(*, version: object, history: bool) -> None:
             "a mirror has every version of its source, so it takes neither version= nor"
             " history=False\nleave them out, or copy without mirror=True"
         )
+
+
+async def packs_in_bases(
+    plan: CopyPlan, present: Collection[PackId]
+) -> list[tuple[Store, dict[PackId, int]]]:
+    """Find the packs of a fork that its own store lacks: each base, and the bytes of its packs."""
+    places = plan.reader.places
+    if not places.bases:
+        return []
+    elsewhere = sorted(pack for pack in plan.packs if pack not in present)
+    found = await runtime.gather_bounded(
+        [partial(places.nbytes_in_bases, pack) for pack in elsewhere], limit=ENTRIES_AT_ONCE
+    )
+    by_store: dict[str, tuple[Store, dict[PackId, int]]] = {}
+    for pack, one in zip(elsewhere, found, strict=True):
+        if one is not None:
+            by_store.setdefault(one[0].url, (one[0], {}))[1][pack] = one[1]
+    return list(by_store.values())
