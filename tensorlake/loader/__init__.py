@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from tensorlake.loader import decode
+    from tensorlake.loader.caches.planned_cache import PlannedCache
     from tensorlake.loader.config import collate
     from tensorlake.loader.config.arguments import Framework
     from tensorlake.loader.config.column_plan import HOLE, ColumnPlan
@@ -95,6 +96,7 @@ __all__ = [
     "Packing",
     "PartWindows",
     "PlanKey",
+    "PlannedCache",
     "Progress",
     "RowWindows",
     "Sample",
@@ -126,6 +128,7 @@ __all__ = [
 ]
 
 _PLACES: Final = {
+    "tensorlake.loader.caches.planned_cache": "PlannedCache",
     "tensorlake.loader.config": "collate",
     "tensorlake.loader.config.arguments": "Framework",
     "tensorlake.loader.config.column_plan": "HOLE ColumnPlan",

@@ -1,0 +1,1 @@
+"""Caches: rows that coming batches use, kept where they are near."""
