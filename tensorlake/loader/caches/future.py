@@ -148,7 +148,7 @@ def checked_ids(given: ArrayLike) -> Ids:
     """Return ids as a flat array.
 
     Raises:
-        InvalidInputError: They are no integers, negative, or too large for tables by id.
+        InvalidInputError: They are not integers, negative, or too large for tables by id.
     """
     ids = np.asarray(given)
     if not ids.size:

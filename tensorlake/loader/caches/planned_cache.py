@@ -8,8 +8,8 @@
              what it has
 
 Where the whole future is known no cache fetches fewer rows: L. A. Belady, "A study of replacement
-algorithms for a virtual-storage computer", IBM Systems Journal 5 (1966), with bypass: what is
-needed latest is not kept. Tables by id have 16 bytes for every id up to the largest; everything
+algorithms for a virtual-storage computer", IBM Systems Journal 5 (1966), with bypass: ids that
+are needed latest are not kept. Tables by id have 16 bytes for every id up to the largest; everything
 else is as large as the cache and the known future. One thread uses a cache at a time.
 """
 
@@ -136,7 +136,7 @@ class PlannedCache:
             An array of the shape of ``ids`` followed by that of a row.
 
         Raises:
-            InvalidInputError: The ids are no integers of 0 or more, or differ from the next ones
+            InvalidInputError: The ids are not integers of 0 or more, or differ from the next ones
                 of the trace; or ``fetch`` returned other than one row for each id, or rows of
                 another shape or dtype than before.
         """
