@@ -9,8 +9,8 @@
 
 Where the whole future is known no cache fetches fewer rows: L. A. Belady, "A study of replacement
 algorithms for a virtual-storage computer", IBM Systems Journal 5 (1966), with bypass: ids that
-are needed latest are not kept. Tables by id have 16 bytes for every id up to the largest; everything
-else is as large as the cache and the known future. One thread uses a cache at a time.
+are needed latest are not kept. Tables by id have 16 bytes for each id up to the largest; the rest
+is as large as the cache and the known future. One thread uses a cache at a time.
 """
 
 from __future__ import annotations
