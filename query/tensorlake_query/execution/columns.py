@@ -2,11 +2,11 @@
 
     SourceReader   rows of a source, and a record of reads
     GroupReader    one row a group: slots '#0', '#1', …, and columns stacked over the group's rows
-    WindowReader   the rows of another reader, with slots beside them
 
-`UngroupReader`, one row for each element of some columns, is in `execution/elements.py`. Each knows
-which rows of its source its own rows are (`source_rows`), and which columns it passes on unchanged
-(`source_column`), so that a result can be rows of a dataset rather than copies of them.
+`WindowReader`, rows with slots beside them, is in `execution/operators.py`; `UngroupReader`, one
+row for each element of some columns, in `execution/elements.py`. Each knows which rows of its
+source its own rows are (`source_rows`), and which columns it passes on unchanged (`source_column`),
+so that a result can be rows of a dataset rather than copies of them.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,16 +27,20 @@ from tensorlake_query.values.meter import (
     first_rows,
     fixed_nbytes,
     is_large,
+    region_nbytes,
 )
 from tensorlake_query.values.source import (
     ChunkedSource,
     CodedSource,
     ColumnSource,
+    ColumnType,
     IdentifiedSource,
     IntArray,
     NumberedSource,
     ObjectBatch,
+    PartedSource,
     PieceSource,
+    Region,
     RunSource,
     SourceBatch,
     TracedSource,
@@ -137,6 +141,7 @@ class SourceReader:
         self._by_code = source if offers(source, CodedSource) else None
         self._by_number = source if offers(source, NumberedSource) else None
         self._by_chunk = source if offers(source, ChunkedSource) else None
+        self._by_part = source if offers(source, PartedSource) else None
 
     @property
     def base(self) -> "SourceReader":
@@ -270,7 +275,7 @@ class SourceReader:
         part: SourceReader = copy(self)
         part.source = source
         part._by_run = part._by_number = source
-        part._by_chunk = None
+        part._by_chunk = part._by_part = None
         return part
 
     def shapes(self, name: str, rows: IntArray) -> Vector:
@@ -280,6 +285,34 @@ class SourceReader:
         if not shapes.size or shapes.min() >= 0:
             return UniformBatch(shapes)
         return UniformBatch(shapes, np.asarray((shapes >= 0).all(axis=1)))
+
+    def part(
+        self, name: str, region: Region | None, column_type: ColumnType, rows: IntArray
+    ) -> Vector | None:
+        """Return a region of samples, or their distinct elements; None where they have no parts.
+
+        Args:
+            name: the column.
+            region: the indices; None for distinct elements.
+            column_type: what the result is.
+            rows: the rows.
+        """
+        if self._by_part is None or not self._by_part.is_parted(name):
+            return None
+        if region is None:
+            found = self._by_part.distinct(name, rows)
+        else:
+            nbytes = region_nbytes(self._schema[name], region, self.source.shapes(name, rows))
+            self._meter.expect(nbytes)
+            charge(nbytes)
+            found = self._by_part.region(name, region, rows)
+        if found is None:
+            return None
+        vector = from_batch(found, column_type)
+        with self._lock:
+            self.rows_read[name] = self.rows_read.get(name, 0) + len(rows)
+        self._meter.add(vector, is_text=False)
+        return vector
 
     def source_rows(self, rows: IntArray) -> IntArray | None:
         """Return the rows themselves."""
@@ -441,45 +474,6 @@ class SlotReader:
         """Return None: a slot is not a column of the source."""
         del name
         return None
-
-
-class WindowReader:
-    """The rows of another reader, with the values of window functions beside them."""
-
-    def __init__(self, reader: Reader, rows: IntArray, slots: Mapping[str, Vector]) -> None:
-        self._reader = reader
-        self._rows = rows
-        self._slots = slots
-
-    @property
-    def nbytes(self) -> int:
-        """Values held beside the rows."""
-        return self._rows.nbytes + sum(map(deep_nbytes_of, self._slots.values()))
-
-    @property
-    def base(self) -> SourceReader:
-        """The source underneath."""
-        return self._reader.base
-
-    def column(self, name: str, rows: IntArray) -> Vector:
-        """Return a slot's values, or the samples of the rows beneath."""
-        if name in self._slots:
-            return take(self._slots[name], rows)
-        return self._reader.column(name, self._rows[rows])
-
-    def shapes(self, name: str, rows: IntArray) -> Vector:
-        """Return sample shapes."""
-        if name in self._slots:
-            return _shapes_of(self._slots[name], rows)
-        return self._reader.shapes(name, self._rows[rows])
-
-    def source_rows(self, rows: IntArray) -> IntArray | None:
-        """Return the rows beneath."""
-        return self._reader.source_rows(self._rows[rows])
-
-    def source_column(self, name: str) -> str | None:
-        """Return the source column; None for slots."""
-        return None if name in self._slots else self._reader.source_column(name)
 
 
 def _shapes_of(slot: Vector, rows: IntArray) -> Vector:

@@ -23,6 +23,7 @@ from tensorlake_query.values.bound import (
     Constant,
     CorpusRef,
     DataRef,
+    PartRef,
     QueryRef,
     RowId,
     RowNumber,
@@ -32,7 +33,7 @@ from tensorlake_query.values.bound import (
     span_of,
 )
 from tensorlake_query.values.memory import Held, TooMuchMemoryError, collecting, current, hold
-from tensorlake_query.values.source import IntArray, UniformBatch
+from tensorlake_query.values.source import ColumnType, IntArray, Region, UniformBatch
 from tensorlake_query.values.vectors import (
     RowError,
     Vector,
@@ -136,6 +137,16 @@ class Scope:
             with collecting(self._known.held):
                 self._known.shapes[name] = self.reader.shapes(name, self.rows)
         return self._known.shapes[name]
+
+    def part(self, name: str, region: Region | None, column_type: ColumnType) -> Vector | None:
+        """Return a region of a column's samples, or their distinct elements.
+
+        None where the column has been read, and where it has no parts.
+        """
+        base = self.reader.base
+        if self.reader is not base or name in self._known.columns:
+            return None
+        return base.part(name, region, column_type, self.rows)
 
     def numbers(self, positions: IntArray) -> IntArray:
         """Return the numbers of some of the rows."""
@@ -264,6 +275,8 @@ def _evaluate(expr: Bound, scope: Scope) -> tuple[Vector, Held | None]:
     """Return values and their memory; None if the scope holds it, or no holder does."""
     if isinstance(expr, Apply):
         return _apply(expr, scope)
+    if isinstance(expr, PartRef):
+        return _part(expr, scope)
     return _found(expr, scope), None
 
 
@@ -277,7 +290,7 @@ def _found(expr: Bound, scope: Scope) -> Vector:
             return scope.shapes(name)
         case Constant(value, column_type):
             return constant(value, column_type, len(scope))
-        case Apply():
+        case Apply() | PartRef():
             return evaluate(expr, scope)
         case QueryRef() | CorpusRef():
             return _answer(expr, scope)
@@ -330,6 +343,18 @@ def _answer(expr: QueryRef | CorpusRef, scope: Scope) -> Vector:
     ):  # one object that the kernel of IN knows how to ask
         return UniformBatch(np.broadcast_to(object_array([answer]), len(scope)))
     return constant(answer, expr.type, len(scope))
+
+
+def _part(expr: PartRef, scope: Scope) -> tuple[Vector, Held | None]:
+    """Read parts of samples; compute it from whole ones where these are read, or have no parts."""
+    held = hold("parts of a column")
+    try:
+        with collecting(held):
+            vector = scope.part(expr.name, expr.region, expr.type)
+    except TooMuchMemoryError as error:
+        error.place = error.place or span_of(expr)
+        raise
+    return _evaluate(expr.whole, scope) if vector is None else (vector, held)
 
 
 def _apply(expr: Apply, scope: Scope) -> tuple[Vector, Held]:

@@ -1,20 +1,27 @@
 """Steps over the rows of others: neighbours, groups, elements, windows, draws, limits."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from tensorlake_query.binding.sampling import checked_weights, drawn
-from tensorlake_query.execution.columns import GroupReader, WindowReader
+from tensorlake_query.execution.columns import GroupReader, Reader, SourceReader
 from tensorlake_query.execution.evaluate import Scope
 from tensorlake_query.planning.plan import Aggregate, Expand, Sample, Window
 from tensorlake_query.syntax.errors import QueryTypeError
 from tensorlake_query.values.bound import Bound, span_of
 from tensorlake_query.values.group_keys import by_group, group_rows
 from tensorlake_query.values.memory import charge, working
-from tensorlake_query.values.source import IntArray
+from tensorlake_query.values.source import IntArray, UniformBatch
 from tensorlake_query.values.texts import repeated
-from tensorlake_query.values.vectors import RowError, Vector, numbered
+from tensorlake_query.values.vectors import (
+    RowError,
+    Vector,
+    as_ragged,
+    deep_nbytes_of,
+    numbered,
+    take,
+)
 
 DRAWN_NBYTES = 48  # of a draw: a random number, a place among the weights, a row
 WEIGHED_NBYTES = 32
@@ -60,6 +67,45 @@ def windowed(plan: Window, scope: Scope, columns: Sequence[Sequence[Vector]]) ->
         for number, (call, vectors) in enumerate(zip(plan.calls, columns, strict=True))
     }
     return Scope(WindowReader(scope.reader, scope.rows, slots), np.arange(len(scope)), scope.text)
+
+
+class WindowReader:
+    """The rows of another reader, with the values of window functions beside them."""
+
+    def __init__(self, reader: Reader, rows: IntArray, slots: Mapping[str, Vector]) -> None:
+        self._reader = reader
+        self._rows = rows
+        self._slots = slots
+
+    @property
+    def nbytes(self) -> int:
+        """Values held beside the rows."""
+        return self._rows.nbytes + sum(map(deep_nbytes_of, self._slots.values()))
+
+    @property
+    def base(self) -> SourceReader:
+        """The source underneath."""
+        return self._reader.base
+
+    def column(self, name: str, rows: IntArray) -> Vector:
+        """Return a slot's values, or the samples of the rows beneath."""
+        if name in self._slots:
+            return take(self._slots[name], rows)
+        return self._reader.column(name, self._rows[rows])
+
+    def shapes(self, name: str, rows: IntArray) -> Vector:
+        """Return sample shapes."""
+        if name in self._slots:
+            return UniformBatch(np.asarray(as_ragged(self._slots[name]).shapes)[rows])
+        return self._reader.shapes(name, self._rows[rows])
+
+    def source_rows(self, rows: IntArray) -> IntArray | None:
+        """Return the rows beneath."""
+        return self._reader.source_rows(self._rows[rows])
+
+    def source_column(self, name: str) -> str | None:
+        """Return the source column; None for slots."""
+        return None if name in self._slots else self._reader.source_column(name)
 
 
 def distinct_rows(values: Sequence[Vector], num_rows: int) -> IntArray:

@@ -32,7 +32,7 @@ from tensorlake_query.planning.plan import (
     expressions,
 )
 from tensorlake_query.syntax.printer import print_expr, print_name
-from tensorlake_query.values.bound import CodesRef, ColumnRef, show, walk_bound
+from tensorlake_query.values.bound import CodesRef, ColumnRef, PartRef, show, walk_bound
 from tensorlake_query.values.order import SortKey
 
 Note = Callable[[Plan], str]
@@ -145,9 +145,10 @@ def _reads(step: Plan) -> str:
     nodes = [node for expr in expressions(step) for node in walk_bound(expr)]
     whole = {node.name for node in nodes if isinstance(node, ColumnRef)}
     codes = {node.name for node in nodes if isinstance(node, CodesRef)} - whole
+    parts = {node.name for node in nodes if isinstance(node, PartRef)} - whole
     shown = [
-        f"codes of {print_name(name)}" if name in codes else print_name(name)
-        for name in sorted(whole | codes)
+        f"{'parts of ' * (name in parts)}{'codes of ' * (name in codes)}{print_name(name)}"
+        for name in sorted(whole | codes | parts)
         if not name.startswith("#")
     ]
     return f"   (reads {', '.join(shown)})" if shown else ""

@@ -3,6 +3,7 @@
     ColumnRef   a column of the source (or a slot of an aggregation)
     CodesRef    a label column's codes, as narrow as the source keeps them
     ShapeRef    a column's sample shapes, which a source gives without decoding
+    PartRef     a region of a column's samples, or their distinct elements
     RowNumber   the row's number in the source
     Constant    a value
     DataRef     a column's sample at another row
@@ -23,7 +24,7 @@ from msgspec import Struct, structs
 
 from tensorlake_query.syntax import ast
 from tensorlake_query.syntax.printer import print_expr
-from tensorlake_query.values.source import ColumnType
+from tensorlake_query.values.source import ColumnType, Region
 from tensorlake_query.values.vectors import Vector
 
 # Rows a kernel is asked about come as vectors of one length, given again as a number for kernels of
@@ -56,6 +57,28 @@ class ShapeRef(Struct, frozen=True, eq=False):
     name: str
     type: ColumnType
     syntax: ast.Expr
+
+
+class PartRef(Struct, frozen=True, eq=False):
+    """A column stored in parts, of which an expression does not need all.
+
+    `region` indexes each sample as NumPy does; None stands for the distinct elements of each, with
+    as many axes as the sample. `whole` is the same of whole samples, for sources without parts.
+    """
+
+    name: str
+    region: Region | None
+    whole: "Bound"
+
+    @property
+    def type(self) -> ColumnType:
+        """The type of the region, or of the column."""
+        return self.whole.type
+
+    @property
+    def syntax(self) -> ast.Expr:
+        """The index, or the column."""
+        return syntax_of(self.whole)
 
 
 class RowNumber(Struct, frozen=True, eq=False):
@@ -145,7 +168,7 @@ class Apply(Struct, frozen=True, eq=False):
 
 
 Bound = (
-    ColumnRef | CodesRef | ShapeRef | RowNumber | RowId | RowSource | Constant | DataRef
+    ColumnRef | CodesRef | ShapeRef | PartRef | RowNumber | RowId | RowSource | Constant | DataRef
     | QueryRef | CorpusRef | Apply
 )  # fmt: skip
 
@@ -174,7 +197,7 @@ def is_placed(expr: Bound) -> bool:
 def columns_of(expr: Bound) -> frozenset[str]:
     """Return the columns whose samples the expression reads."""
     return frozenset(
-        node.name for node in walk_bound(expr) if isinstance(node, ColumnRef | CodesRef)
+        node.name for node in walk_bound(expr) if isinstance(node, ColumnRef | CodesRef | PartRef)
     )
 
 
@@ -185,6 +208,8 @@ def renamed(expr: Bound, names: Mapping[str, str]) -> Bound:
             return structs.replace(expr, args=tuple(renamed(arg, names) for arg in expr.args))
         case ColumnRef() | CodesRef() | ShapeRef():
             return structs.replace(expr, name=names[expr.name])
+        case PartRef():
+            return PartRef(names[expr.name], expr.region, renamed(expr.whole, names))
         case _:
             return expr
 

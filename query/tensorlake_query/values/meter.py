@@ -7,7 +7,7 @@ from threading import Lock
 
 import numpy as np
 
-from tensorlake_query.values.source import ColumnType, IntArray
+from tensorlake_query.values.source import ColumnType, IntArray, Region
 from tensorlake_query.values.texts import texts_of
 from tensorlake_query.values.vectors import POSITION_NBYTES, Vector
 
@@ -94,4 +94,17 @@ def first_rows(column_type: ColumnType) -> int:
 def decoded_nbytes(column_type: ColumnType, shapes: IntArray) -> int:
     """Return what samples of these shapes, −1 where NULL, take when they are decoded."""
     counts = np.maximum(shapes, 0).astype(np.float64).prod(axis=1)
+    return int(counts.sum()) * np.dtype(column_type.dtype).itemsize
+
+
+def region_nbytes(column_type: ColumnType, region: Region, shapes: IntArray) -> int:
+    """Return what a region of samples of these shapes, −1 where NULL, takes when it is decoded."""
+    at = region.index(...) if ... in region else len(region)
+    rest = [slice(None)] * (shapes.shape[1] - len(region) + (... in region))
+    counts = np.ones(len(shapes))
+    for axis, one in enumerate((*region[:at], *rest, *region[at + 1 :])):
+        if isinstance(one, slice):
+            lengths, which = np.unique(np.maximum(shapes[:, axis], 0), return_inverse=True)
+            taken = [len(range(*one.indices(length))) for length in lengths.tolist()]
+            counts *= np.array(taken, np.float64)[which.reshape(-1)]
     return int(counts.sum()) * np.dtype(column_type.dtype).itemsize

@@ -30,6 +30,7 @@ Kind = Literal["number", "bool", "label", "text", "json", "bytes", "media"]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 AnyArray = npt.NDArray[Any]  # Any: element types are known to the binder, not the checker
+Region = tuple[Any, ...]  # of integers, slices of integers, and one `...`: NumPy's basic indices
 SourceT = TypeVar("SourceT")
 _offered: dict[tuple[type, type], bool] = {}
 
@@ -63,6 +64,7 @@ class ColumnType:
     handle: str | None = None  # the type of samples that are read as handles, never computed with
     timezone: str | None = field(default=None, compare=False)  # in which moments are shown
     class_names: tuple[str, ...] | None = None  # of the numbers 0, 1, … of a mask
+    is_parted: bool = field(default=False, compare=False)  # a `PartedSource` may read regions alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,29 @@ class CodedSource(Protocol):
 
     def read_codes(self, column: str, start: int, stop: int) -> SourceBatch:
         """Return the class codes of rows `start` … `stop` − 1, one each, of any integer dtype."""
+        ...
+
+
+@runtime_checkable
+class PartedSource(Protocol):
+    """A source that stores samples of some columns in parts, and decodes a region from its own."""
+
+    def is_parted(self, column: str) -> bool:
+        """Return whether the samples of a column are in parts."""
+        ...
+
+    def region(self, column: str, region: Region, rows: IntArray) -> Batch:
+        """Return a region of the samples of rows; NULL where a sample does not have an element.
+
+        Slices are clipped to each sample, as NumPy does.
+        """
+        ...
+
+    def distinct(self, column: str, rows: IntArray) -> RaggedBatch | None:
+        """Return the distinct elements of the samples of rows, undecoded, with all their axes.
+
+        None where they are not recorded for each of them.
+        """
         ...
 
 

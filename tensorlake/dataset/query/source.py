@@ -18,6 +18,7 @@ import tensorlake_query as tql
 from tensorlake.dataset.core.computed import Computed
 from tensorlake.dataset.core.row_identity import row_id_texts, source_texts
 from tensorlake.dataset.query.lookup import position_indexes
+from tensorlake.quantities import is_whole_number
 from tensorlake.reading import MATERIALISED_ROWS_MAX, Reader, Selection
 from tensorlake.types import (
     BBox,
@@ -25,12 +26,15 @@ from tensorlake.types import (
     Column,
     EncodedColumn,
     PackedSamples,
+    PartSource,
     Polygon,
     RaggedColumn,
+    SampleParts,
     SampleType,
     SegmentMask,
     Sequence,
     Text,
+    TiledSamples,
     Timestamp,
     UniformColumn,
     widened_column,
@@ -44,6 +48,7 @@ __all__ = ["SelectionSource", "column_type"]
 
 Int64Array = npt.NDArray[np.int64]
 CHOSEN_ROWS_MIN = 4096  # fewer are read in less time than an index takes
+REGIONS_TOGETHER = 256  # samples, whose tiles are in memory as they are stored: some 16 MB
 PIECE_ROWS = 1 << 15  # whose shapes are found together: each chunk among them is sought in all
 
 
@@ -64,7 +69,13 @@ def column_type(sample_type: SampleType) -> tql.ColumnType:
         has_polygons=isinstance(sample_type, Polygon),
         timezone=sample_type.tz if isinstance(sample_type, Timestamp) else None,
         class_names=_class_names(sample_type),
+        is_parted=_is_parted(sample_type),
     )
+
+
+def _is_parted(sample_type: SampleType) -> bool:
+    """Whether a query has the values of samples, and may decode a region of them alone."""
+    return sample_type.has_parts and not sample_type.is_lazy and sample_type.dtype is not None
 
 
 def _class_names(sample_type: SampleType) -> tuple[str, ...] | None:
@@ -169,6 +180,45 @@ class SelectionSource:
         ]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
+    def is_parted(self, column: str) -> bool:
+        """Whether samples are stored in parts, of which regions are read."""
+        if column in self._computed:
+            return False
+        spec = self._selection.snapshot.spec(column)
+        return not spec.is_virtual and _is_parted(spec.type)
+
+    def region(self, column: str, region: tql.Region, rows: Int64Array) -> tql.Batch:
+        """Decode a region of samples from its parts; NULL where a sample lacks an element."""
+        sample_type = self._selection.snapshot.spec(column).type
+        found: list[npt.NDArray[Any] | None] = []
+        for start in range(0, len(rows), REGIONS_TOGETHER):
+            samples = self._samples(column, rows[start : start + REGIONS_TOGETHER])
+            found += _regions(self._reader, sample_type, samples, region)
+        ndim = len(sample_type.shape) - sum(is_whole_number(one) for one in region)
+        return batch_of(sample_type, _joined(found, np.empty((0,) * ndim, sample_type.dtype)))
+
+    def distinct(self, column: str, rows: Int64Array) -> tql.RaggedBatch | None:
+        """Return the classes of masks from their maps; None where these do not have all."""
+        sample_type = self._selection.snapshot.spec(column).type
+        if not isinstance(sample_type, TiledSamples):
+            return None
+        found: list[npt.NDArray[Any] | None] = []
+        nothing = np.empty((0,) * len(sample_type.shape), sample_type.dtype)
+        for one in self._samples(column, rows):
+            if one is None:
+                found.append(None)
+                continue
+            head = sample_type.head_of(one.map, tensor=column, row=one.row)
+            if head.classes is None:
+                return None
+            codes = np.array([*head.classes.classes], nothing.dtype)
+            found.append(codes.reshape(-1, *(1,) * (nothing.ndim - 1)))
+        joined = _joined(found, nothing)
+        return tql.RaggedBatch(joined.values, joined.shapes, joined.valid)
+
+    def _samples(self, column: str, rows: Int64Array) -> List[PartSource | None]:
+        return self._reader.samples(column, self._selection.physical(rows))
+
     def nearest(
         self,
         column: str,
@@ -266,6 +316,48 @@ def _shapes_of(batch: tql.Batch) -> Int64Array:
         shape = np.array(batch.values.shape[1:], np.int64)
         shapes = np.broadcast_to(shape, (len(batch.values), len(shape)))
     return shapes if batch.valid is None else np.where(batch.valid[:, None], shapes, -1)
+
+
+def _regions(
+    reader: Reader, sample_type: SampleType, samples: List[PartSource | None], region: tql.Region
+) -> list[npt.NDArray[Any] | None]:
+    """Read the parts of a region of several samples together, and decode each."""
+    asked = [
+        (one, sample_type.wanted_parts(one.map, region, tensor=one.tensor, row=one.row))
+        for one in samples
+        if one is not None and _has(one, region)
+    ]
+    read = iter(zip(asked, reader.read_parts(asked), strict=True))
+    found: list[npt.NDArray[Any] | None] = []
+    for one in samples:
+        if one is None or not _has(one, region):
+            found.append(None)
+            continue
+        _, parts = next(read)
+        decoded = sample_type.decode_parts(
+            SampleParts(one.map, parts, one.each), region, tensor=one.tensor, row=one.row
+        )
+        found.append(np.asarray(decoded))
+    return found
+
+
+def _has(sample: PartSource, region: tql.Region) -> bool:
+    """Whether a sample has the elements that the integers of a region choose."""
+    assert sample.shape is not None, "shapes of samples in parts are recorded"
+    at = region.index(...) if ... in region else len(region)
+    after = region[at + 1 :]
+    sides = (*zip(region[:at], sample.shape, strict=False),)
+    sides += (*zip(after, sample.shape[len(sample.shape) - len(after) :], strict=True),)
+    return all(-n <= one < n for one, n in sides if is_whole_number(one))
+
+
+def _joined(arrays: List[npt.NDArray[Any] | None], nothing: npt.NDArray[Any]) -> RaggedColumn:
+    """Join arrays of one dtype; None is NULL."""
+    valid = np.array([one is not None for one in arrays], np.bool_)
+    known = [nothing if one is None else one for one in arrays]
+    shapes = np.array([one.shape for one in known], np.int64).reshape(len(known), nothing.ndim)
+    values = np.concatenate([np.zeros(0, nothing.dtype), *(one.reshape(-1) for one in known)])
+    return RaggedColumn(values, shapes, None if valid.all() else valid)
 
 
 def _source_batch(sample_type: SampleType, column: Column) -> tql.SourceBatch:

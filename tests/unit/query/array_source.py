@@ -14,6 +14,7 @@ from tensorlake_query import (
     IndexCondition,
     ObjectBatch,
     RaggedBatch,
+    Region,
     SourceBatch,
     TextBatch,
     UniformBatch,
@@ -55,6 +56,22 @@ class ArraySource:
         missing = (-1,) * len(kind.shape)
         shapes = [missing if data[row] is None else np.shape(data[row]) for row in rows.tolist()]
         return np.array(shapes, np.int64).reshape(len(rows), len(kind.shape))
+
+    def is_parted(self, column: str) -> bool:
+        return self.columns[column][0].is_parted
+
+    def region(self, column: str, region: Region, rows: np.ndarray) -> SourceBatch:
+        self.reads.setdefault(column, []).extend(rows.tolist())
+        kind, data = self.columns[column]
+        found = [_element(data[row], region, kind.dtype) for row in rows.tolist()]
+        ndim = len(kind.shape) - sum(isinstance(one, int) for one in region)
+        return batch_of(found, ColumnType(kind.kind, kind.dtype, (None,) * ndim))
+
+    def distinct(self, column: str, rows: np.ndarray) -> SourceBatch:
+        kind, data = self.columns[column]
+        sides = (-1,) + (1,) * (len(kind.shape) - 1)
+        found = [None if data[row] is None else np.unique(data[row]) for row in rows.tolist()]
+        return batch_of([None if one is None else one.reshape(sides) for one in found], kind)
 
     def statistics(self, column: str) -> ColumnStatistics | None:
         kind, data = self.columns[column]
@@ -125,6 +142,13 @@ class IndexedSource(ArraySource):
         if self.indexed is not None and column not in self.indexed:
             return []
         return [ArrayIndex(self, column, self.unindexed)]
+
+
+def _element(sample: object, region: Region, dtype: str | None) -> np.ndarray | None:
+    try:
+        return None if sample is None else np.asarray(np.asarray(sample, dtype)[region])
+    except IndexError:
+        return None
 
 
 def batch_of(samples: Sequence[object], kind: ColumnType) -> SourceBatch:

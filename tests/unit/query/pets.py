@@ -59,7 +59,7 @@ PETS = {
         [[1, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0], None, [3, 4, 0], [-1, 0, 0], [1, 2, 3]],
     ),
     "image": (
-        ColumnType("media", "uint8", (None, None, 3)),
+        ColumnType("media", "uint8", (None, None, 3), is_parted=True),
         [np.arange(h * w * 3).reshape(h, w, 3) % 251 for h, w in
          ((2, 3), (4, 4), (1, 1), (5, 2), (3, 3), (2, 2), (6, 1), (4, 5))],
     ),
@@ -68,7 +68,7 @@ PETS = {
         [np.arange(6).reshape(2, 3) * (row - 3) for row in range(8)],
     ),
     "ragged": (
-        ColumnType("number", "int64", (None, None), nullable=True),
+        ColumnType("number", "int64", (None, None), nullable=True, is_parted=True),
         [[[1, 2], [3, 4]], [[5]], None, np.zeros((0, 2)), [[7, 8, 9]], np.zeros((2, 0)),
          [[1], [2], [3]], [[-1, 1]]],
     ),

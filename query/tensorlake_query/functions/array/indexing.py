@@ -82,7 +82,7 @@ def bind_index(site: Site, syntax: ast.Index) -> Bound:
         def view(vectors: Sequence[Vector], _num_rows: int) -> Vector:
             return UniformBatch(vectors[0].values[selection])
 
-        return site.apply(view, column_type)
+        return site.apply(view, column_type, role="index")
     fixed = operand.type.shape[1:]
     if is_static and dimensions[0] == _ALL and None not in fixed and 0 not in fixed:
         of_item = tuple(map(_numpy_item, dimensions[1:]))
@@ -91,12 +91,12 @@ def bind_index(site: Site, syntax: ast.Index) -> Bound:
             found = _of_items(as_ragged(vectors[0]), fixed, of_item)
             return _gathered(vectors, dimensions, column_type) if found is None else found
 
-        return site.apply(of_items, column_type, cost=4.0)
+        return site.apply(of_items, column_type, cost=4.0, role="index")
 
     def gather(vectors: Sequence[Vector], _num_rows: int) -> Vector:
         return _gathered(vectors, dimensions, column_type)
 
-    return site.apply(gather, column_type, cost=4.0)
+    return site.apply(gather, column_type, cost=4.0, role="index")
 
 
 def _dimensions(site: Site, syntax: ast.Index, operand: Bound) -> list[_Dimension]:

@@ -80,6 +80,7 @@ _SUM = _Reduction(np.add, _wide, _sum_result, empty=0)
 _MEAN = _Reduction(np.add, _float64, _real, empty=None, is_mean=True)
 _MIN = _Reduction(np.minimum, _same, _same, empty=None)
 _MAX = _Reduction(np.maximum, _same, _same, empty=None)
+_ROLES = {_ANY: "any", _ALL: "all", _MIN: "min", _MAX: "max"}
 
 
 def _bind_condition(reduction: _Reduction) -> Callable[[Site], Bound]:
@@ -133,7 +134,7 @@ def _bind_reduction(site: Site, operand: Bound, reduction: _Reduction) -> Bound:
             return UniformBatch(values.astype(dtype, copy=False), valid)
         return _along(reduction, as_ragged(vector), axis, accumulator, dtype, rest)
 
-    role = "any" if reduction is _ANY and axis is None else ""
+    role = _ROLES.get(reduction, "") if axis is None else ""
     return site.apply(kernel, column_type, args=(operand, *site.args[1:]), role=role)
 
 

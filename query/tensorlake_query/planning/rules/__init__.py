@@ -10,6 +10,7 @@ from tensorlake_query.planning.rules.filters import order_filters, split_filters
 from tensorlake_query.planning.rules.fold import drop_decided_filters, fold_constants
 from tensorlake_query.planning.rules.indexes import use_indexes
 from tensorlake_query.planning.rules.joins import filter_sides
+from tensorlake_query.planning.rules.parts import read_parts
 from tensorlake_query.planning.rules.reads import read_late
 from tensorlake_query.planning.rules.topk import keep_top_k
 from tensorlake_query.planning.rules.zones import prune_zones
@@ -23,6 +24,7 @@ RULES = (
     prune_zones,  # skip runs of rows by their bounds
     compare_codes,  # classes as narrow as they are kept
     use_indexes,  # find rows by indexes of the source
+    read_parts,  # of samples in parts only those that an expression needs
     keep_top_k,  # ORDER BY … LIMIT k keeps k rows
     read_late,  # read only what something uses, for the rows that get that far
 )
@@ -40,5 +42,5 @@ def optimized(plan: Project) -> Project:
 __all__ = [
     "RULES", "compare_codes", "drop_decided_filters", "filter_sides", "fold_constants",
     "keep_top_k", "optimized", "order_filters", "prune_zones", "read_late",
-    "split_filters", "use_indexes",
+    "read_parts", "split_filters", "use_indexes",
 ]  # fmt: skip

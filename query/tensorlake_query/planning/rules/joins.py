@@ -32,6 +32,7 @@ from tensorlake_query.planning.plan import (
 from tensorlake_query.planning.rules.codes import compare_codes
 from tensorlake_query.planning.rules.filters import conjuncts, order_filters
 from tensorlake_query.planning.rules.indexes import use_indexes
+from tensorlake_query.planning.rules.parts import read_parts
 from tensorlake_query.planning.rules.zones import prune_zones
 from tensorlake_query.planning.zone_maps import comparison
 from tensorlake_query.syntax import ast
@@ -55,7 +56,7 @@ OF_WHERE: dict[ast.JoinKind, frozenset[int]] = {
 OF_ON: dict[ast.JoinKind, frozenset[int]] = {
     "INNER": BOTH, "CROSS": BOTH, "LEFT": frozenset({1}), "RIGHT": frozenset({0}), "FULL": NONE,
 }  # fmt: skip
-OF_SIDES = (order_filters, prune_zones, compare_codes, use_indexes)
+OF_SIDES = (order_filters, prune_zones, compare_codes, use_indexes, read_parts)
 
 
 def filter_sides(plan: Plan) -> Plan:

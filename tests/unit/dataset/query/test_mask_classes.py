@@ -109,10 +109,85 @@ def test_a_mask_beyond_the_limits_of_a_query_is_not_decoded():
 
     for limits in ({"max_bytes": "1MB"}, {"max_memory": "1MB"}):
         tracemalloc.start()
-        with pytest.raises(tl.QueryLimitError):
-            ds.query("WHERE CONTAINS(mask, 'tumour')", **limits)
+        for values in ("mask = 'tumour'", "mask[:4000]"):
+            with pytest.raises(tl.QueryLimitError):
+                ds.query(f"WHERE ARRAY_SUM({values}) > 0", **limits)
         allocated.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
 
     assert max(allocated) < 5_000_000
-    assert ds.query("WHERE CONTAINS(mask, 'tumour')", max_bytes="25MB").count() == 0
+    assert ds.query("WHERE ARRAY_SUM(mask = 'tumour') > 0", max_bytes="25MB").count() == 0
+
+
+def test_classes_of_a_mask_in_tiles_are_found_without_its_tiles():
+    ds = tl.create("memory://mask-maps", {"mask": tl.SegmentMask(NAMES, tiles=(256, 256))})
+    ds.append({"mask": np.zeros((5000, 5000), np.uint8)})
+    ds.commit()
+
+    found = ds.query("WHERE NOT CONTAINS(mask, 'tumour') AND ALL(mask = 'none')", max_bytes="1kB")
+    corner = ds.query("WHERE mask[-1, -1] = 'none'", max_bytes="1kB")
+
+    assert len(found) == len(corner) == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "{x}[0, 0]", "{x}[5, 3]", "{x}[-1]", "{x}[:, 0]", "{x}[2:40:3, ::-1]", "{x}[..., 1]",
+        "{x}[1:1]", "{x}[100:, 0]", "{x}[:, [1][0]]", "ARRAY_SUM({x}[:9, -4:])", "ANY({x} = 1)",
+        "ALL({x} != 2 AND {x} < 9)", "ANY({x} = 1 OR NOT {x} < 2)", "ANY({x})", "ARRAY_MAX({x})",
+        "ARRAY_MIN({x})", "ANY({x} = 1) AND ARRAY_SUM({x}) > 9", "ANY({x} + 1 = 2)",
+        "ANY({x} = {x}[0, 0])", "ANY({x} = number)", "{x}[number, 0]",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT {v} AS v",
+        "SELECT {v} AS v WHERE number > 1 ORDER BY number DESC LIMIT 3",
+        "SELECT COUNT({v}) AS v GROUP BY number % 2",
+    ],
+)
+def test_parts_of_masks_in_tiles_equal_those_of_whole_masks(mixed, query, values):
+    tiled, flat = (
+        mixed.query(query.format(v=values.format(x=x)))["v"][:] for x in ("tiled", "flat")
+    )
+
+    np.testing.assert_equal([*tiled], [*flat])
+
+
+def test_regions_of_joined_and_grouped_masks_are_those_of_their_rows(mixed):
+    joined = "SELECT a.{x}[1, 1] AS v FROM this AS a JOIN this AS b ON a.number = b.number"
+    grouped = "SELECT {x}[0, 1, 1] AS v WHERE number < 6 GROUP BY number"
+
+    for query in (joined, grouped):
+        tiled, flat = (mixed.query(query.format(x=x))["v"][:] for x in ("tiled", "flat"))
+        np.testing.assert_equal([*tiled], [*flat])
+
+
+def test_a_region_of_an_image_in_tiles_is_decoded_alone():
+    ds = tl.create("memory://image-tiles", {"image": tl.Image("png", tiles=(64, 64))})
+    image = np.random.default_rng(0).integers(0, 255, (1000, 900, 3), np.uint8)
+    ds.append({"image": image})
+    ds.commit()
+
+    found = ds.query("SELECT image[700:710, 5:9] AS v", max_bytes="1kB")
+
+    np.testing.assert_array_equal(found[0]["v"], image[700:710, 5:9])
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Any:
+    schema = {
+        "number": "int64",
+        "tiled": tl.SegmentMask(NAMES, tiles=(8, 16), nullable=True),
+        "flat": tl.SegmentMask(NAMES, nullable=True),
+    }
+    made = tl.create("memory://mask-parts", schema)
+    for number in range(7):
+        mask = np.zeros((40 + 9 * number, 50 - 7 * number), np.uint8)
+        mask[: 5 * number, :number] = number % 3
+        value = [mask, mask[:3, :2], mask[:0], None][max(0, number - 3)]
+        made.append({"number": number, "tiled": value, "flat": value})
+    made.commit()
+    return made

@@ -207,7 +207,9 @@ class Coded(IndexedSource):
 
 def work(text, rules, indexed=()):
     """Count the rows that go from step to step, the samples that are read and their bytes."""
-    source = Coded(numbered().columns, zone_rows=100, indexed=indexed)
+    mask = ColumnType("number", "uint8", (None, None), is_parted=True)
+    columns = {**numbered().columns, "mask": (mask, [np.zeros((9, 9))] * 1000)}
+    source = Coded(columns, zone_rows=100, indexed=indexed)
     compiled = compile_query(text, source.schema, optimize=False)
     plan = compiled._statement.plan
     for rule in rules:
@@ -227,6 +229,7 @@ WORTH = {
     "prune_zones": "WHERE x < 100",
     "compare_codes": "WHERE label = 'cat'",
     "use_indexes": "WHERE y = 3",
+    "read_parts": "SELECT mask[0, 0] AS corner, CONTAINS(mask, 1) AS has_class",
     "keep_top_k": "ORDER BY y LIMIT 3",
     "read_late": "SELECT x WHERE y = 3",
 }
