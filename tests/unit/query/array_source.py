@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class ArraySource:
 
     def __init__(
         self,
-        columns: Mapping[str, tuple[ColumnType, Sequence[object]]],
+        columns: Mapping[str, tuple[ColumnType, Sequence[Any]]],
         *,
         zone_rows: int | None = None,
     ) -> None:
@@ -129,10 +130,10 @@ class IndexedSource(ArraySource):
 
     def __init__(
         self,
-        *args: object,
+        *args: Any,
         indexed: Sequence[str] | None = None,
         unindexed: Sequence[tuple[int, int]] = (),
-        **options,
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
         self.indexed = indexed
@@ -162,7 +163,7 @@ def batch_of(samples: Sequence[object], kind: ColumnType) -> SourceBatch:
     valid = np.array([each is not None for each in samples], np.bool_)
     checked = None if valid.all() else valid
     if None not in kind.shape:
-        zero = np.zeros(kind.shape, kind.dtype)
+        zero = np.zeros([size or 0 for size in kind.shape], kind.dtype)
         filled = [zero if each is None else np.asarray(each, kind.dtype) for each in samples]
         stacked = np.array(filled, kind.dtype).reshape(len(samples), *kind.shape)
         return UniformBatch(stacked, checked)

@@ -56,7 +56,7 @@ def ds() -> Any:
     ],
 )
 @pytest.mark.parametrize("column", ["tiled", "flat"])
-def test_a_name_is_its_code(ds, by_name, by_code, column):
+def test_a_name_is_its_code(ds: Any, by_name: Any, by_code: Any, column: Any):
     params = {"name": "liver"} if "$" in by_name else {}
 
     found = ds.query(f"WHERE {by_name.format(x=column)}", **params)
@@ -66,7 +66,7 @@ def test_a_name_is_its_code(ds, by_name, by_code, column):
     assert 0 < len(found) < len(ds)
 
 
-def test_single_pixels_are_compared_and_counted(ds):
+def test_single_pixels_are_compared_and_counted(ds: Any):
     assert ds.query("WHERE flat[0, 0] = 'liver'").rows.tolist() == [1, 4]
     assert ds.query("WHERE flat[0, 0] IN ('liver', 'tumour')").rows.tolist() == [1, 2, 4, 5]
     counts = ds.query("SELECT ARRAY_SUM(flat = 'tumour') AS n")["n"][:]
@@ -84,12 +84,14 @@ def test_single_pixels_are_compared_and_counted(ds):
         ("ANY(scan = 'liver')", QueryTypeError, "cannot compare scan"),
     ],
 )
-def test_other_names_and_numbers_without_names_are_refused(ds, condition, error, message):
+def test_other_names_and_numbers_without_names_are_refused(
+    ds: Any, condition: Any, error: Any, message: Any
+):
     with pytest.raises(error, match=message):
         ds.query(f"WHERE {condition}")
 
 
-def test_equal_queries_of_masks_with_other_names_have_their_own_codes(ds):
+def test_equal_queries_of_masks_with_other_names_have_their_own_codes(ds: Any):
     flat = ds.query("SELECT flat AS m").query("WHERE CONTAINS(m, 'liver')")
     other = ds.query("SELECT other AS m").query("WHERE CONTAINS(m, 'liver')")
 
@@ -148,7 +150,7 @@ def test_classes_of_a_mask_in_tiles_are_found_without_its_tiles():
         "SELECT COUNT({v}) AS v GROUP BY number % 2",
     ],
 )
-def test_parts_of_masks_in_tiles_equal_those_of_whole_masks(mixed, query, values):
+def test_parts_of_masks_in_tiles_equal_those_of_whole_masks(mixed: Any, query: Any, values: Any):
     tiled, flat = (
         mixed.query(query.format(v=values.format(x=x)))["v"][:] for x in ("tiled", "flat")
     )
@@ -156,7 +158,7 @@ def test_parts_of_masks_in_tiles_equal_those_of_whole_masks(mixed, query, values
     np.testing.assert_equal([*tiled], [*flat])
 
 
-def test_regions_of_joined_and_grouped_masks_are_those_of_their_rows(mixed):
+def test_regions_of_joined_and_grouped_masks_are_those_of_their_rows(mixed: Any):
     joined = "SELECT a.{x}[1, 1] AS v FROM this AS a JOIN this AS b ON a.number = b.number"
     grouped = "SELECT {x}[0, 1, 1] AS v WHERE number < 6 GROUP BY number"
 

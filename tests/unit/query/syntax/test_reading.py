@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tests.unit.query.array_source import NUMBER, ArraySource, IndexedSource
 from tests.unit.query.pets import pets
 
 
-def numbered(num_rows=1000, **options):
+def numbered(num_rows: Any = 1000, **options: Any):
     numbers = [float(row) for row in range(num_rows)]
     text = ColumnType("text", None, (), nullable=True)
     label = ColumnType("label", "int64", (), ("cat", "dog"))
@@ -30,7 +31,7 @@ def numbered(num_rows=1000, **options):
     )  # fmt: skip
 
 
-def run(text, source, **params):
+def run(text: Any, source: Any, **params: Any) -> Any:
     return compile_query(text, source.schema, params=params).run(source)
 
 
@@ -151,7 +152,7 @@ def test_rows_repeat_no_read_within_a_batch():
         ("nan != 1", list(range(10))),
     ],
 )
-def test_zones_that_cannot_match_are_not_read(condition, zones):
+def test_zones_that_cannot_match_are_not_read(condition: Any, zones: Any):
     source = numbered(zone_rows=100)
 
     result = run(f"WHERE {condition}", source)
@@ -162,7 +163,7 @@ def test_zones_that_cannot_match_are_not_read(condition, zones):
 
 
 @pytest.mark.parametrize("condition", ["x = 0.05", "x IN (0.05, 3)", "x >= 0.05", "0.05 <= x"])
-def test_bounds_are_compared_in_the_dtype_of_the_column(condition):
+def test_bounds_are_compared_in_the_dtype_of_the_column(condition: Any):
     kind = ColumnType("number", "float32", ())
     source = ArraySource({"x": (kind, [np.float32(0.05)] * 4 + [np.float32(-1)] * 4)}, zone_rows=4)
 
@@ -172,7 +173,7 @@ def test_bounds_are_compared_in_the_dtype_of_the_column(condition):
 
 def test_a_zone_without_bounds_is_read():
     class Unknown(ArraySource):
-        def statistics(self, column):
+        def statistics(self, column: Any):
             known = super().statistics(column)
             if known is not None:
                 known.known[3] = False
@@ -192,25 +193,25 @@ def test_top_k_gives_what_sorting_all_gives():
     source = ArraySource({"x": (NUMBER, values.tolist())})
 
     for text in ("ORDER BY x DESC LIMIT 40 OFFSET 3", "ORDER BY x LIMIT 20000"):
-        fast = compile_query(text, source.schema).run(source)
-        slow = compile_query(text, source.schema, optimize=False).run(source)
+        fast: Any = compile_query(text, source.schema).run(source)
+        slow: Any = compile_query(text, source.schema, optimize=False).run(source)
         assert fast.rows.tolist() == slow.rows.tolist()
 
 
 class Coded(IndexedSource):
     """Keeps classes as bytes."""
 
-    def read_codes(self, column, start, stop):
-        codes = self.read(column, np.arange(start, stop))
+    def read_codes(self, column: Any, start: Any, stop: Any):
+        codes: Any = self.read(column, np.arange(start, stop))
         return UniformBatch(codes.values.astype(np.uint8), codes.valid)
 
 
-def work(text, rules, indexed=()):
+def work(text: Any, rules: Any, indexed: Any = ()):
     """Count the rows that go from step to step, the samples that are read and their bytes."""
     mask = ColumnType("number", "uint8", (None, None), is_parted=True)
     columns = {**numbered().columns, "mask": (mask, [np.zeros((9, 9))] * 1000)}
     source = Coded(columns, zone_rows=100, indexed=indexed)
-    compiled = compile_query(text, source.schema, optimize=False)
+    compiled: Any = compile_query(text, source.schema, optimize=False)
     plan = compiled._statement.plan
     for rule in rules:
         plan = rule(plan)
@@ -236,7 +237,7 @@ WORTH = {
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_without_a_rule_there_is_more_to_do(rule):
+def test_without_a_rule_there_is_more_to_do(rule: Any):
     others = [each for each in RULES if each is not rule]
     text = WORTH[rule.__name__]
 
@@ -263,7 +264,7 @@ def test_without_a_rule_there_is_more_to_do(rule):
         ("NOT (label = 'cat' OR label IN ('cat'))", range(500, 1000)),
     ],
 )
-def test_codes_are_compared_in_whatever_width_they_come(condition, rows):
+def test_codes_are_compared_in_whatever_width_they_come(condition: Any, rows: Any):
     source = Coded(numbered().columns)
 
     for text in (f"WHERE {condition}", f"SELECT label + 255 AS wide WHERE {condition}"):
