@@ -268,7 +268,7 @@ def test_codes_are_compared_in_whatever_width_they_come(condition: Any, rows: An
     source = Coded(numbered().columns)
 
     for text in (f"WHERE {condition}", f"SELECT label + 255 AS wide WHERE {condition}"):
-        result = compile_query(text, source.schema).run(source)
+        result: Any = compile_query(text, source.schema).run(source)
         assert result.rows.tolist() == list(rows)
     assert result.columns["wide"].values.tolist() == [255 + row // 500 for row in rows]
 
