@@ -19,6 +19,7 @@ from tensorlake.ingest.arrays.zarr import zarr
 from tensorlake.ingest.engine.options import IngestOptions
 from tensorlake.ingest.media.audio import audio
 from tensorlake.ingest.media.dicom import dicom
+from tensorlake.ingest.media.lerobot import lerobot
 from tensorlake.ingest.media.mesh import mesh
 from tensorlake.ingest.media.nifti import nifti
 from tensorlake.ingest.media.pointcloud import pointcloud
@@ -52,6 +53,7 @@ __all__ = [
     "images",
     "jsonl",
     "kitti",
+    "lerobot",
     "litdata",
     "mds",
     "mesh",

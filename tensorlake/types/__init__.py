@@ -116,6 +116,7 @@ from tensorlake.types.tiles import (
     with_tiles_of,
 )
 from tensorlake.types.unsupported import Unsupported
+from tensorlake.types.video.encode import VideoCodec, encode_frames
 from tensorlake.types.video.handle import VideoHandle
 from tensorlake.types.video.video import Video
 from tensorlake.types.vision.binary_mask import BinaryMask
@@ -230,6 +231,7 @@ __all__ = [
     "Unsupported",
     "Uuid",
     "Video",
+    "VideoCodec",
     "VideoHandle",
     "Waveform",
     "arrow_type_text",
@@ -246,6 +248,7 @@ __all__ = [
     "describe_value",
     "dicom_facts",
     "dtype_mismatch",
+    "encode_frames",
     "encode_rows",
     "encode_run_lengths",
     "expand_structs",

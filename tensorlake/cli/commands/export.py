@@ -26,6 +26,7 @@ KINDS = (
     "csv",
     "hdf5",
     "jsonl",
+    "lerobot",
     "litdata",
     "mds",
     "numpy",
@@ -53,6 +54,9 @@ def export(
         Path | None,
         typer.Option("--about", metavar="FILE", help="JSON with properties, for croissant."),
     ] = None,
+    fps: Annotated[
+        float | None, typer.Option("--fps", metavar="N", help="Steps per second, for lerobot.")
+    ] = None,
     at: At = None,
     workers: Annotated[str | None, typer.Option(metavar="N", hidden=True)] = None,
     terms: Terms,
@@ -73,7 +77,10 @@ def export(
         )
     if about is not None and kind != "croissant":
         wrong_usage(f"--about is for croissant, and the format is {kind}; leave it out")
+    if fps is not None and kind != "lerobot":
+        wrong_usage(f"--fps is for lerobot, and the format is {kind}; leave it out")
     options: dict[str, Any] = {} if about is None else {"about": _properties(about)}
+    options |= {} if fps is None else {"fps": fps}
     with terms.open(url, at=at, read_only=True) as ds:
         view: Dataset | View = ds if query is None else ds.query(query)
         names = parse_columns(columns)

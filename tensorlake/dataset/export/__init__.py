@@ -8,6 +8,7 @@ from tensorlake.dataset.export.arrow.stream import arrow_schema, check_columns, 
 from tensorlake.dataset.export.coco import to_coco
 from tensorlake.dataset.export.croissant import to_croissant
 from tensorlake.dataset.export.huggingface import to_hf
+from tensorlake.dataset.export.lerobot import to_lerobot
 from tensorlake.dataset.export.pandas import to_pandas
 from tensorlake.dataset.export.parquet import to_parquet
 from tensorlake.dataset.export.records.litdata import to_litdata
@@ -30,6 +31,7 @@ __all__ = [
     "to_hdf5",
     "to_hf",
     "to_jsonl",
+    "to_lerobot",
     "to_litdata",
     "to_mds",
     "to_npz",

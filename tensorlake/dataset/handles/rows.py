@@ -167,6 +167,7 @@ class Rows:
     to_hdf5 = exported.to_hdf5
     to_jsonl = exported.to_jsonl
     to_webdataset = exported.to_webdataset
+    to_lerobot = exported.to_lerobot
     to_litdata = exported.to_litdata
     to_mds = exported.to_mds
     to_tfrecord = exported.to_tfrecord

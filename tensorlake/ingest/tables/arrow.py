@@ -242,6 +242,7 @@ def ingest_pieces(
     src: object = None,
     cut: Callable[[Piece, int, SourceFiles], tuple[Piece, Piece, int] | None] | None = None,
     stamp: Callable[[str], str] | None = None,
+    header: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Ingest files piece by piece, each loaded as columns of these types.
 
@@ -263,6 +264,7 @@ def ingest_pieces(
         src: The source, as given.
         cut: Cuts a piece to which rows were added.
         stamp: Returns a string that changes with a file, or a folder that counts as one.
+        header: Members of the source that belong to all rows, for exports.
     """
     stamp = stamp or files.stamp
     stamps = {path: stamp(path) for path in dict.fromkeys(piece.path for piece in pieces)}
@@ -297,6 +299,7 @@ def ingest_pieces(
             names_classes=names_classes,
             hides_names=bool(records.refused),
             key=key,
+            header=header,
         )
         return run_ingest(keyed, dst, **options)
     names = names_below(stamps)
@@ -317,6 +320,7 @@ def ingest_pieces(
         settings=settings,
         key_advice=KEY_ADVICE,
         cut_item=None if cut is None else lambda piece, nbytes: cut(piece, nbytes, files),
+        header=header,
     )
     return run_ingest(source, dst, **options)
 

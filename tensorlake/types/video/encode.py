@@ -6,6 +6,7 @@ import os
 from contextlib import contextmanager
 from fractions import Fraction
 from io import BytesIO
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from tensorlake.types.video.containers import (
 from tensorlake.types.video.decoder import av_library
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
     from tensorlake.types.base.column import Buffer
     from tensorlake.types.video.containers import Limits
@@ -39,25 +40,39 @@ _MAX_GROUP: Final = 30  # frames between key frames, at most a second
 _MAX_DENOMINATOR: Final = 1001  # 30000/1001 is the rate of television
 
 
-def encode_frames(frames: np.ndarray, fps: float, codec: VideoCodec) -> bytes:
-    """Encode frames, uint8 (frames, height, width, 3), at a rate.
+def encode_frames(
+    frames: Iterable[np.ndarray], fps: float, codec: VideoCodec, *, group: int | None = None
+) -> bytes:
+    """Encode frames, each uint8 (height, width, 3), at a rate.
+
+    Args:
+        frames: One frame at least, all of one size; read one after another.
+        fps: Frames per second.
+        codec: A name of `ENCODERS`.
+        group: Frames from a key frame to the next; a second, at most 30, by default.
 
     Raises:
-        ValueError: FFmpeg cannot encode them, such as frames too small for the codec.
+        ValueError: FFmpeg cannot encode them, such as frames too small for the codec, or frames of
+            two sizes.
         MissingExtraError: PyAV is not installed.
     """
     av = av_library()
     container, encoder, formats, options = ENCODERS[codec]
     rate = Fraction(fps).limit_denominator(_MAX_DENOMINATOR)
-    group = max(1, min(_MAX_GROUP, round(fps)))
-    height, width = frames.shape[1:3]
+    group = group or max(1, min(_MAX_GROUP, round(fps)))
+    rest = iter(frames)
+    first = next(rest)
+    height, width = first.shape[:2]
     pixel_format = formats[height % 2 or width % 2]
     os.environ.setdefault("SVT_LOG", "1")  # SVT-AV1 prints its settings otherwise
     out = BytesIO()
     with _failures_named("encode"), av.open(out, "w", format=container) as file:
         stream = file.add_stream(encoder, rate=rate, options={**options, "g": str(group)})
         stream.height, stream.width, stream.pix_fmt = height, width, pixel_format
-        for number, pixels in enumerate(frames):
+        for number, pixels in enumerate(chain([first], rest)):
+            if pixels.shape != first.shape:
+                sides = " × ".join(map(str, pixels.shape[:2]))
+                raise ValueError(f"frame {number:,} is {sides}, and the first {height} × {width}")
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
             frame.pts = number
             file.mux(stream.encode(frame))

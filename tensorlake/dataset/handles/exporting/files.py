@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tensorlake.quantities import parse_nbytes
 
@@ -17,6 +17,7 @@ __all__ = [
     "to_csv",
     "to_hdf5",
     "to_jsonl",
+    "to_lerobot",
     "to_litdata",
     "to_mds",
     "to_parquet",
@@ -310,6 +311,60 @@ def to_litdata(  # noqa: D417 - a method: self
     nbytes = parse_nbytes(chunk_size, name="chunk_size", least=1)
     export.to_litdata(
         self.__rowset__, dst, columns=columns, chunk_nbytes=nbytes, overwrite=overwrite
+    )
+
+
+def to_lerobot(  # noqa: D417 - a method: self
+    self: HasRows,
+    dst: str | PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    episode: str = "episode",
+    fps: float | None = None,
+    codec: Literal["h264", "av1"] = "h264",
+    overwrite: bool = False,
+) -> None:
+    """Write a LeRobot dataset of version 3: a row is a step of an episode.
+
+    Images become a video per episode and camera, encoded with a key frame at every second frame;
+    numbers, text and arrays of one shape are columns. Steps of an episode are numbered in the order
+    of the rows, at equal distances in time: ``t`` and ``timestamp`` are made again. A tensor
+    ``task`` is the text of the step's task. Features that ``tl.ingest.lerobot`` read have their
+    names again; otherwise ``state`` becomes ``observation.state``, ``reward`` ``next.reward``,
+    ``frame`` ``observation.image``, and ``frame/top`` ``observation.images.top``.
+
+    Args:
+        dst: Path of the folder. It appears when it is complete.
+        columns: Only these tensors.
+        episode: The tensor whose value is a step's episode; episodes get new numbers.
+        fps: Steps per second; None: those of the LeRobot dataset that was ingested.
+        codec: How frames are encoded: "h264" or "av1", which lose little.
+        overwrite: Whether to replace an existing file or folder.
+
+    Raises:
+        InvalidInputError: ``fps`` is unknown, there are no rows, or a value is NULL.
+        UnsupportedFeatureError: LeRobot does not support a tensor; ``columns=`` leaves it out.
+
+    Example:
+        >>> import tensorlake as tl
+        >>> ds = tl.create("memory://doc-to-lerobot", {"episode": "int64", "action": "float32"})
+        >>> ds.extend({"episode": [0, 0, 1], "action": [0.5, 1, 0]})
+        >>> ds.to_lerobot("steps", fps=10)
+        >>> from pathlib import Path
+        >>> sorted(path.name for path in Path("steps/meta").iterdir())
+        ['episodes', 'info.json', 'stats.json', 'tasks.parquet']
+        >>> ds.discard()
+    """
+    from tensorlake.dataset import export
+
+    export.to_lerobot(
+        self.__rowset__,
+        dst,
+        columns=columns,
+        episode=episode,
+        fps=fps,
+        codec=codec,
+        overwrite=overwrite,
     )
 
 

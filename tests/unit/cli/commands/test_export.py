@@ -38,7 +38,10 @@ def test_unknown_kind_is_wrong_usage_and_lists_the_kinds(run, tmp_path):
     failed = run("export", "lmdb", dataset(tmp_path), str(tmp_path / "out"))
 
     assert failed.code == 2
-    assert "hdf5, jsonl, litdata, mds, numpy, parquet, tfrecord, webdataset, zarr" in failed.err
+    assert (
+        "hdf5, jsonl, lerobot, litdata, mds, numpy, parquet, tfrecord, webdataset, zarr"
+        in failed.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""LeRobot reads what `to_lerobot` writes, and records what `tl.ingest.lerobot` reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlake as tl
+
+library = pytest.importorskip("lerobot.datasets.lerobot_dataset")
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]  # of theirs
+
+FPS = 10
+LENGTHS = (12, 3, 9)
+SIDES = (96, 128)
+
+
+def frames(count: int) -> np.ndarray:
+    ramp = np.linspace(0, 250, SIDES[1]).astype(np.uint8)
+    made = np.broadcast_to(ramp[None, None, :, None], (count, *SIDES, 3)).copy()
+    made[:, :48] = (17 * np.arange(count) % 250).astype(np.uint8)[:, None, None, None]
+    return made
+
+
+@pytest.fixture(params=["video", "image"])
+def recorded(request, tmp_path):
+    """A dataset that the library recorded."""
+    features = {
+        "observation.state": {"dtype": "float32", "shape": (2,), "names": ["x", "y"]},
+        "action": {"dtype": "float32", "shape": (2,), "names": ["x", "y"]},
+        "next.reward": {"dtype": "float32", "shape": (1,), "names": None},
+        "observation.images.top": {
+            "dtype": request.param,
+            "shape": (*SIDES, 3),
+            "names": ["height", "width", "channels"],
+        },
+    }
+    root = tmp_path / "recorded"
+    ds = library.LeRobotDataset.create(
+        "own/set", FPS, features, root=root, use_videos=request.param == "video", vcodec="h264"
+    )
+    for number, length in enumerate(LENGTHS):
+        for step, pixels in enumerate(frames(length)):
+            ds.add_frame(
+                {
+                    "observation.state": np.array([number, step], np.float32),
+                    "action": np.array([step, -step], np.float32),
+                    "next.reward": np.array([step / 10], np.float32),
+                    "observation.images.top": pixels,
+                    "task": f"task {number % 2}",
+                }
+            )
+        ds.save_episode()
+    ds.finalize()
+    return library.LeRobotDataset("own/set", root=root)
+
+
+def test_what_the_library_recorded_is_read_as_it_reads_it(recorded, tmp_path):
+    ds = tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl"))
+
+    assert len(ds) == len(recorded) == sum(LENGTHS)
+    for at in range(len(ds)):
+        row, theirs = ds[at], recorded[at]
+        assert np.array_equal(row["state"], theirs["observation.state"].numpy())
+        assert np.array_equal(row["action"], theirs["action"].numpy())
+        assert row["reward"] == theirs["next.reward"].numpy()
+        assert (row["episode"], row["t"]) == (theirs["episode_index"], theirs["frame_index"])
+        assert row["task"] == theirs["task"]
+        pixels = theirs["observation.images.top"].permute(1, 2, 0).numpy() * 255
+        assert np.abs(row["frame"] - pixels).mean() < 2
+
+
+def test_what_is_written_is_read_by_the_library(recorded, tmp_path):
+    tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl")).to_lerobot(tmp_path / "out")
+    deltas = {"action": [0.0, 1 / FPS], "observation.images.top": [-1 / FPS, 0.0]}
+    back = library.LeRobotDataset("own/out", root=tmp_path / "out", delta_timestamps=deltas)
+
+    assert back.meta.total_episodes == len(LENGTHS)
+    assert back.meta.features["action"]["names"] == ["x", "y"]
+    for at in range(len(back)):
+        own, theirs = back[at], recorded[at]
+        assert torch.equal(own["observation.state"], theirs["observation.state"])
+        assert torch.equal(own["action"][0], theirs["action"])
+        assert own["task"] == theirs["task"]
+        off = own["observation.images.top"][1] - theirs["observation.images.top"]
+        assert off.abs().mean() < 8 / 255
+    for name in ("observation.state", "action", "next.reward"):
+        for kind in ("min", "max", "mean", "std"):
+            own, theirs = back.meta.stats[name][kind], recorded.meta.stats[name][kind]
+            assert np.allclose(own, theirs, atol=1e-5), (name, kind)
