@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -24,7 +27,7 @@ def frames(count: int) -> np.ndarray:
 
 
 @pytest.fixture(params=["video", "image"])
-def recorded(request, tmp_path):
+def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A dataset that the library recorded."""
     features = {
         "observation.state": {"dtype": "float32", "shape": (2,), "names": ["x", "y"]},
@@ -56,7 +59,7 @@ def recorded(request, tmp_path):
     return library.LeRobotDataset("own/set", root=root)
 
 
-def test_what_the_library_recorded_is_read_as_it_reads_it(recorded, tmp_path):
+def test_what_the_library_recorded_is_read_as_it_reads_it(recorded: Any, tmp_path: Path) -> None:
     ds = tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl"))
 
     assert len(ds) == len(recorded) == sum(LENGTHS)
@@ -71,7 +74,7 @@ def test_what_the_library_recorded_is_read_as_it_reads_it(recorded, tmp_path):
         assert np.abs(row["frame"] - pixels).mean() < 2
 
 
-def test_what_is_written_is_read_by_the_library(recorded, tmp_path):
+def test_what_is_written_is_read_by_the_library(recorded: Any, tmp_path: Path) -> None:
     tl.ingest.lerobot(recorded.root, str(tmp_path / "in.tl")).to_lerobot(tmp_path / "out")
     deltas = {"action": [0.0, 1 / FPS], "observation.images.top": [-1 / FPS, 0.0]}
     back = library.LeRobotDataset("own/out", root=tmp_path / "out", delta_timestamps=deltas)

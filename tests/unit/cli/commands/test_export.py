@@ -1,19 +1,22 @@
 """export: rows become files."""
 
+from pathlib import Path
+from typing import Any
+
 import pyarrow.parquet as pq
 import pytest
 
 import tensorlake as tl
 
 
-def dataset(folder) -> str:
+def dataset(folder: Path) -> str:
     ds = tl.create(str(folder / "x.tl"), {"x": "int64", "y": "str"})
     ds.extend({"x": [1, 2, 3], "y": ["a", "b", "c"]})
     ds.commit("three")
     return ds.url
 
 
-def test_a_query_s_rows_and_columns_become_a_file(run, tmp_path):
+def test_a_query_s_rows_and_columns_become_a_file(run: Any, tmp_path: Path) -> None:
     url, dst = dataset(tmp_path), str(tmp_path / "out.parquet")
 
     done = run("export", "parquet", url, dst, "--query", "WHERE x > 1", "-c", "y,_row")
@@ -23,7 +26,7 @@ def test_a_query_s_rows_and_columns_become_a_file(run, tmp_path):
     assert pq.read_table(dst).to_pydict() == {"y": ["b", "c"], "_row": [1, 2]}
 
 
-def test_what_is_there_is_replaced_only_when_told(run, tmp_path):
+def test_what_is_there_is_replaced_only_when_told(run: Any, tmp_path: Path) -> None:
     url, dst = dataset(tmp_path), str(tmp_path / "shards")
     run("export", "webdataset", url, dst)
 
@@ -34,7 +37,7 @@ def test_what_is_there_is_replaced_only_when_told(run, tmp_path):
     assert "is there already" in again.err
 
 
-def test_unknown_kind_is_wrong_usage_and_lists_the_kinds(run, tmp_path):
+def test_unknown_kind_is_wrong_usage_and_lists_the_kinds(run: Any, tmp_path: Path) -> None:
     failed = run("export", "lmdb", dataset(tmp_path), str(tmp_path / "out"))
 
     assert failed.code == 2
@@ -47,7 +50,9 @@ def test_unknown_kind_is_wrong_usage_and_lists_the_kinds(run, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "ingest"), [("csv", tl.ingest.csv), ("jsonl", tl.ingest.jsonl), ("numpy", None)]
 )
-def test_text_and_arrays_come_back_as_they_were(run, tmp_path, kind, ingest):
+def test_text_and_arrays_come_back_as_they_were(
+    run: Any, tmp_path: Path, kind: str, ingest: Any
+) -> None:
     dst = str(tmp_path / "out.npz") if ingest is None else str(tmp_path / f"out.{kind}")
 
     done = run("export", kind, dataset(tmp_path), dst)
@@ -66,8 +71,8 @@ def test_text_and_arrays_come_back_as_they_were(run, tmp_path, kind, ingest):
     ],
 )
 def test_what_export_does_not_do_is_wrong_usage_and_says_what_to_write(
-    run, tmp_path, monkeypatch, arguments, instead
-):
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: Any, instead: Any
+) -> None:
     url = dataset(tmp_path)
     monkeypatch.chdir(tmp_path)
 
@@ -78,7 +83,7 @@ def test_what_export_does_not_do_is_wrong_usage_and_says_what_to_write(
     assert {one.name for one in tmp_path.iterdir()} == {"x.tl"}
 
 
-def test_a_description_says_which_properties_it_lacks(run, tmp_path):
+def test_a_description_says_which_properties_it_lacks(run: Any, tmp_path: Path) -> None:
     url, about = dataset(tmp_path), tmp_path / "about.json"
     about.write_text('{"license": "MIT", "description": "numbers", "url": "https://example.org"}')
 

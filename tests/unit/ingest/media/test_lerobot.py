@@ -1,7 +1,12 @@
 """LeRobot datasets in and out. tests/extras/lerobot has the library itself."""
 
+from __future__ import annotations
+
 import json
 import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +24,7 @@ LENGTHS = (5, 1, 7)
 STEPS = sum(LENGTHS)
 
 
-def steps(lengths, **more):
+def steps(lengths: Sequence[int], **more: Any) -> Any:
     count = sum(lengths)
     ramp = np.linspace(0, 200, 32, dtype=np.uint8)
     frames = np.broadcast_to(ramp[None, :, None, None], (count, 32, 48, 3)).copy()
@@ -48,7 +53,7 @@ SCHEMA = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ds = tl.create(str(tmp_path_factory.mktemp("made") / "made.tl"), SCHEMA)
     ds.extend(steps(LENGTHS))
     ds.commit("three episodes")
@@ -56,28 +61,34 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def written(made, tmp_path_factory):
+def written(made: tl.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("written") / "set"
     made.to_lerobot(folder, fps=10)
     return folder
 
 
 @pytest.fixture
-def folder(written, tmp_path):
+def folder(written: Path, tmp_path: Path) -> Any:
     return shutil.copytree(written, tmp_path / "set")
 
 
-def changed_info(folder, **members):
+def report_of(ds: tl.Dataset) -> tl.ingest.IngestReport:
+    report = ds.ingest_report
+    assert report is not None
+    return report
+
+
+def changed_info(folder: Path, **members: Any) -> Any:
     path = folder / "meta" / "info.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **members}))
 
 
-def changed_episodes(folder, change):
+def changed_episodes(folder: Path, change: Any) -> Any:
     path = folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
     pq.write_table(pa.Table.from_pylist(change(pq.read_table(path).to_pylist())), path)
 
 
-def test_steps_come_back_as_they_were(made, folder, tmp_path):
+def test_steps_come_back_as_they_were(made: tl.Dataset, folder: Path, tmp_path: Path) -> None:
     ds = tl.ingest.lerobot(folder, str(tmp_path / "in.tl"))
 
     assert [*ds.schema][:3] == ["episode", "t", "timestamp"]
@@ -90,7 +101,7 @@ def test_steps_come_back_as_they_were(made, folder, tmp_path):
     assert max(off) < 4
 
 
-def test_windows_of_episodes_have_frames(folder, tmp_path):
+def test_windows_of_episodes_have_frames(folder: Path, tmp_path: Path) -> None:
     ds = tl.ingest.lerobot(folder, str(tmp_path / "in.tl"))
     windows = ds.windows(columns=["state", "frame", "episode"], by="episode", size=4, step=1)
     (batch,) = windows.loader(batch_size=64, decode={"frame": tl.decode.Resize(16, 16)})
@@ -99,7 +110,7 @@ def test_windows_of_episodes_have_frames(folder, tmp_path):
     assert (batch["episode"] == batch["episode"][:, :1]).all()
 
 
-def test_the_features_have_their_names_again(folder, tmp_path):
+def test_the_features_have_their_names_again(folder: Path, tmp_path: Path) -> None:
     changed_info(folder, robot_type="arm")
     ds = tl.ingest.lerobot(folder, str(tmp_path / "in.tl"))
     ds.to_lerobot(tmp_path / "out")
@@ -113,7 +124,7 @@ def test_the_features_have_their_names_again(folder, tmp_path):
     assert info["features"]["action"]["shape"] == [1]
 
 
-def test_several_cameras_are_a_group(made, tmp_path):
+def test_several_cameras_are_a_group(made: tl.Dataset, tmp_path: Path) -> None:
     ds = tl.create(
         str(tmp_path / "two.tl"),
         {"episode": "str", "frame/top": tl.Image("png"), "frame/wrist": tl.Image("jpeg")},
@@ -130,7 +141,9 @@ def test_several_cameras_are_a_group(made, tmp_path):
     ds.discard()
 
 
-def test_rows_of_an_episode_follow_each_other_in_the_folder(made, tmp_path):
+def test_rows_of_an_episode_follow_each_other_in_the_folder(
+    made: tl.Dataset, tmp_path: Path
+) -> None:
     order = [7, 0, 12, 1, 5]
     made[order].to_lerobot(tmp_path / "some", fps=10, columns=["episode", "action"])
     back = tl.ingest.lerobot(tmp_path / "some", str(tmp_path / "some.tl"))
@@ -139,10 +152,12 @@ def test_rows_of_an_episode_follow_each_other_in_the_folder(made, tmp_path):
     assert back["action"][:].tolist() == [7, 12, 0, 1, 5]
 
 
-def test_the_same_call_adds_what_was_recorded_since(made, folder, tmp_path):
+def test_the_same_call_adds_what_was_recorded_since(
+    made: tl.Dataset, folder: Path, tmp_path: Path
+) -> None:
     url = str(tmp_path / "in.tl")
     tl.ingest.lerobot(folder, url)
-    assert tl.ingest.lerobot(folder, url).ingest_report.added == 0
+    assert report_of(tl.ingest.lerobot(folder, url)).added == 0
 
     more = tl.create(str(tmp_path / "more.tl"), SCHEMA)
     more.extend(steps(LENGTHS))
@@ -150,12 +165,12 @@ def test_the_same_call_adds_what_was_recorded_since(made, folder, tmp_path):
     more.to_lerobot(folder, fps=10, overwrite=True)
     ds = tl.ingest.lerobot(folder, url)
 
-    assert (ds.ingest_report.added, ds.ingest_report.unchanged) == (4, STEPS)
+    assert (report_of(ds).added, report_of(ds).unchanged) == (4, STEPS)
     assert ds["task"][-1] == "lift"
     more.discard()
 
 
-def test_a_step_that_changed_is_an_error(folder, tmp_path):
+def test_a_step_that_changed_is_an_error(folder: Path, tmp_path: Path) -> None:
     url = str(tmp_path / "in.tl")
     tl.ingest.lerobot(folder, url)
     path = folder / "data" / "chunk-000" / "file-000.parquet"
@@ -168,7 +183,7 @@ def test_a_step_that_changed_is_an_error(folder, tmp_path):
         tl.ingest.lerobot(folder, url)
 
 
-def test_row_groups_need_not_be_episodes(made, folder, tmp_path):
+def test_row_groups_need_not_be_episodes(made: tl.Dataset, folder: Path, tmp_path: Path) -> None:
     path = folder / "data" / "chunk-000" / "file-000.parquet"
     pq.write_table(pq.read_table(path), path, row_group_size=2)
     ds = tl.ingest.lerobot(folder, str(tmp_path / "in.tl"))
@@ -176,13 +191,13 @@ def test_row_groups_need_not_be_episodes(made, folder, tmp_path):
     assert np.array_equal(ds["state"][:], made["state"][:])
 
 
-def test_frames_take_a_given_type(folder, tmp_path):
+def test_frames_take_a_given_type(folder: Path, tmp_path: Path) -> None:
     ds = tl.ingest.lerobot(folder, str(tmp_path / "in.tl"), schema={"frame": tl.Image("jpeg")})
 
     assert ds["frame"].bytes(0)[:2] == b"\xff\xd8"
 
 
-def test_images_in_the_files_of_steps_stay_as_they_are(folder, tmp_path):
+def test_images_in_the_files_of_steps_stay_as_they_are(folder: Path, tmp_path: Path) -> None:
     content = tl.create("memory://lerobot-images", {"x": tl.Image("jpeg")})
     content.append({"x": np.zeros((8, 8, 3), np.uint8)})
     jpeg = content["x"].bytes(0)
@@ -222,7 +237,9 @@ def test_images_in_the_files_of_steps_stay_as_they_are(folder, tmp_path):
         ({"data_path": None}, "no file"),
     ],
 )
-def test_a_wrong_description_is_an_error(folder, tmp_path, members, why):
+def test_a_wrong_description_is_an_error(
+    folder: Path, tmp_path: Path, members: Any, why: str
+) -> None:
     changed_info(folder, **members)
 
     with pytest.raises(InvalidInputError, match=why):
@@ -230,7 +247,7 @@ def test_a_wrong_description_is_an_error(folder, tmp_path, members, why):
     assert not tl.exists(str(tmp_path / "in.tl"))
 
 
-def test_a_folder_of_something_else_is_an_error(tmp_path):
+def test_a_folder_of_something_else_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="give the folder of a LeRobot dataset"):
         tl.ingest.lerobot(tmp_path, str(tmp_path / "in.tl"))
     (tmp_path / "meta").mkdir()
@@ -239,30 +256,32 @@ def test_a_folder_of_something_else_is_an_error(tmp_path):
         tl.ingest.lerobot(tmp_path, str(tmp_path / "in.tl"))
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (lambda rows: rows[1:], "end at 0"),
-        (lambda rows: [*rows[:1], *rows], "end at 5"),
-        (lambda rows: [{**rows[0], "dataset_to_index": 500}], "fewer rows"),
-        (lambda rows: [{**rows[0], "episode_index": 7}], "has episode 7"),
-        (lambda rows: [{**rows[0], "data/chunk_index": 3}], "no file"),
-        (lambda rows: [{"episode_index": 0}], "other columns"),
-        (lambda rows: [{**rows[0], "videos/observation.image/from_timestamp": 9.0}], "no frame at"),
-        (
-            lambda rows: [{**rows[0], "videos/observation.image/from_timestamp": float("nan")}],
-            "nan",
-        ),
-    ],
-)
-def test_episodes_that_contradict_the_files_are_an_error(folder, tmp_path, change, why):
+CONTRADICTIONS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda rows: rows[1:], "end at 0"),
+    (lambda rows: [*rows[:1], *rows], "end at 5"),
+    (lambda rows: [{**rows[0], "dataset_to_index": 500}], "fewer rows"),
+    (lambda rows: [{**rows[0], "episode_index": 7}], "has episode 7"),
+    (lambda rows: [{**rows[0], "data/chunk_index": 3}], "no file"),
+    (lambda rows: [{"episode_index": 0}], "other columns"),
+    (lambda rows: [{**rows[0], "videos/observation.image/from_timestamp": 9.0}], "no frame at"),
+    (
+        lambda rows: [{**rows[0], "videos/observation.image/from_timestamp": float("nan")}],
+        "nan",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), CONTRADICTIONS)
+def test_episodes_that_contradict_the_files_are_an_error(
+    folder: Path, tmp_path: Path, change: Any, why: str
+) -> None:
     changed_episodes(folder, change)
 
     with pytest.raises(InvalidInputError, match=why):
         tl.ingest.lerobot(folder, str(tmp_path / "in.tl"))
 
 
-def test_a_damaged_video_is_named(folder, tmp_path):
+def test_a_damaged_video_is_named(folder: Path, tmp_path: Path) -> None:
     path = folder / "videos/observation.image/chunk-000/file-001.mp4"
     path.write_bytes(path.read_bytes()[:700])
 
@@ -283,13 +302,15 @@ def test_a_damaged_video_is_named(folder, tmp_path):
         ({"fps": 10, "codec": "ffv1"}, InvalidInputError, "'h264'"),
     ],
 )
-def test_wrong_arguments_of_the_export_are_errors(made, tmp_path, arguments, error, why):
+def test_wrong_arguments_of_the_export_are_errors(
+    made: tl.Dataset, tmp_path: Path, arguments: Any, error: type[Exception], why: str
+) -> None:
     with pytest.raises(error, match=why):
         made.to_lerobot(tmp_path / "out", **arguments)
     assert not (tmp_path / "out").exists()
 
 
-def test_what_the_format_lacks_is_an_error(tmp_path):
+def test_what_the_format_lacks_is_an_error(tmp_path: Path) -> None:
     ds = tl.create(
         "memory://lerobot-lacks",
         {
@@ -317,7 +338,7 @@ def test_what_the_format_lacks_is_an_error(tmp_path):
     ds.discard()
 
 
-def test_statistics_are_those_of_the_values(made, written):
+def test_statistics_are_those_of_the_values(made: tl.Dataset, written: Path) -> None:
     stats = json.loads((written / "meta" / "stats.json").read_text())
     state = made["state"][:].astype(float)
     pixels = np.stack([made[row]["frame"] for row in range(STEPS)]).reshape(-1, 3) / 255
@@ -343,7 +364,7 @@ NAMES = st.sampled_from(["", "observation.", "observation.images.", "next."]).fl
     )
 )
 @settings(max_examples=60, deadline=None)
-def test_tensors_of_any_features_have_names_of_their_own(given_names):
+def test_tensors_of_any_features_have_names_of_their_own(given_names: Any) -> None:
     features = [
         Feature(name, "video" if is_camera else "float32", (3, 3, 3), None)
         for name, is_camera in given_names
@@ -354,8 +375,9 @@ def test_tensors_of_any_features_have_names_of_their_own(given_names):
     )
 
 
-def test_a_name_that_no_tensor_has_is_an_error(folder, tmp_path):
+def test_a_name_that_no_tensor_has_is_an_error(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="did you mean 'frame'"):
         tl.ingest.lerobot(folder, str(tmp_path / "in.tl"), schema={"frme": tl.Image("png")})
+    not_a_schema: Any = []
     with pytest.raises(SchemaError):
-        tl.ingest.lerobot(folder, str(tmp_path / "in.tl"), schema=[])
+        tl.ingest.lerobot(folder, str(tmp_path / "in.tl"), schema=not_a_schema)
