@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.runs.places import Runs, open_run, open_runs
     from tensorlake.dataset.runs.run import Run
     from tensorlake.dataset.transform.loaders import loader_from_state
-    from tensorlake.dataset.transform.map_report import MapReport
+    from tensorlake.dataset.transform.map.report import MapReport
     from tensorlake.dataset.transform.refresh import RefreshReport
     from tensorlake.dataset.write.upsert import Upserted
     from tensorlake.loader import (
@@ -146,7 +146,7 @@ _HOMES = {
     "tensorlake.dataset.quality.label_issues": ("find_label_issues",),
     "tensorlake.dataset.runs.places": ("Runs",),
     "tensorlake.dataset.runs.run": ("Run",),
-    "tensorlake.dataset.transform.map_report": ("MapReport",),
+    "tensorlake.dataset.transform.map.report": ("MapReport",),
     "tensorlake.dataset.transform.refresh": ("RefreshReport",),
     "tensorlake.dataset.handles.schema": ("ValidationReport",),
     "tensorlake.dataset.write.upsert": ("Upserted",),

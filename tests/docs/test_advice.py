@@ -21,7 +21,7 @@ import typer.main
 import tensorlake as tl
 from tensorlake.cli.program import app
 from tensorlake.dataset.maintenance.check import CheckReport
-from tensorlake.dataset.transform.map_report import MapReport
+from tensorlake.dataset.transform.map.report import MapReport
 from tensorlake.loader import Loader
 
 ROOT = Path(__file__).resolve().parents[2]

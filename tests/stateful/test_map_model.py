@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 import tensorlake as tl
-from tensorlake.dataset.transform import map_to
+from tensorlake.dataset.transform.map import dataset as map_to
 
 numbers = itertools.count()
 

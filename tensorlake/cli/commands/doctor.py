@@ -56,6 +56,7 @@ EXTRAS = {
     "zarr": ("zarr",),
     "hdf5": ("h5py",),
     "mcp": ("mcp",),
+    "ray": ("ray",),
     "hf": ("datasets",),
     "tensorboard": ("tensorboard",),
     "metrics": ("prometheus_client", "opentelemetry"),

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tensorlake.dataset.history.diff import Difference
     from tensorlake.dataset.history.ingest_report import IngestReport
     from tensorlake.dataset.maintenance.indexes import IndexInfo
-    from tensorlake.dataset.transform.map_report import MapReport
+    from tensorlake.dataset.transform.map.report import MapReport
 
 __all__ = ["Dataset", "Diff", "SavedViews", "Updated", "View"]
 

@@ -17,7 +17,7 @@ from tensorlake.dataset.write import upsert as upserting
 from tensorlake.dataset.write.refresh import noting_reads
 from tensorlake.dataset.write.upsert import Upserted
 from tensorlake.errors import InvalidInputError, shown
-from tensorlake.quantities import check_flags
+from tensorlake.quantities import check_flags, checked_integer
 from tensorlake.storage import place_text
 from tensorlake.versions import CommitRequest, OnConflict
 
@@ -150,8 +150,11 @@ def map(  # noqa: A001, D417 - the method's name; self
     to: str | PathLike[str] | None = None,
     where: str | Predicate | None = None,
     batch_size: int | None = None,
-    engine: Literal["threads", "processes"] = "threads",
+    engine: Literal["threads", "processes", "ray"] = "threads",
     workers: int | None = None,
+    num_gpus: float | None = None,
+    resources: Mapping[str, float] | None = None,
+    commit_every: int | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     delete: bool = False,
     on_conflict: Literal["keep", "source", "error"] = "keep",
@@ -163,6 +166,7 @@ def map(  # noqa: A001, D417 - the method's name; self
         function: Gets a dict of one row's values; with ``batch_size``, of columns as
             ``ds[name][rows]`` gives them (lists where there are NULLs). Returns a dict with
             the names of ``schema``. With ``to`` it may also return a list of rows, or None.
+            It may be a class whose objects are such functions: each worker makes one, once.
         schema: Types of what it returns. In place, a tensor that is not there is added, as
             nullable.
         columns: Columns passed to the function; None: all.
@@ -170,8 +174,12 @@ def map(  # noqa: A001, D417 - the method's name; self
             or whose columns have changed, and nothing else; also after a crash.
         where: Only rows that meet a condition; in place, others stay as they are.
         batch_size: Rows the function is given at once, as columns; None: one row.
-        engine: "processes" is for functions that hold the interpreter lock.
-        workers: How many calls run in parallel; 4 by default.
+        engine: "processes" is for functions that hold the interpreter lock; "ray" runs on the Ray
+            cluster of this process, or on a local one, whose workers read the rows themselves.
+        workers: How many calls run in parallel; 4 by default, on a cluster as many as it holds.
+        num_gpus: Graphics processors of each worker; of "ray" only.
+        resources: Custom resources of each worker, by name; of "ray" only.
+        commit_every: With ``to``: rows read per commit; 65,536 by default.
         on_error: "skip" leaves out rows (or batches) that the function raises for, and warns.
         delete: With ``to``: whether to delete the outputs of rows that are gone since an earlier
             call; they are reported otherwise.
@@ -186,7 +194,9 @@ def map(  # noqa: A001, D417 - the method's name; self
 
     Raises:
         InvalidInputError: A result of the function does not match; nothing is staged.
-        UnsupportedFeatureError: ``engine="ray"``.
+        InvalidStateError: Workers ended again and again before the function returned; or
+            ``engine="ray"``, and this handle has staged changes.
+        MissingExtraError: ``engine="ray"``, and Ray is not installed.
 
     Example:
         >>> import tensorlake as tl
@@ -200,10 +210,14 @@ def map(  # noqa: A001, D417 - the method's name; self
         (2, ('words',))
         >>> ds.discard()
     """
-    from tensorlake.dataset.transform.map_workers import MapOptions
+    from tensorlake.dataset.transform.map.calls import MapOptions
 
-    options = MapOptions(batch_size, engine, workers, on_error, storage_options)
+    options = MapOptions(
+        batch_size, engine, workers, on_error, storage_options, num_gpus, resources
+    )
     check_flags(delete=delete)
+    if commit_every is not None:
+        checked_integer(commit_every, name="commit_every", least=1)
     is_text = isinstance(on_conflict, str)  # pyright: ignore[reportUnnecessaryIsInstance] - users give anything
     if not is_text or on_conflict not in ("keep", "source", "error"):
         raise InvalidInputError(
@@ -212,12 +226,17 @@ def map(  # noqa: A001, D417 - the method's name; self
             actual=on_conflict,
         )
     if to is None:
-        from tensorlake.dataset.transform.map import fill_rows
+        from tensorlake.dataset.transform.map.tensors import fill_rows
 
         if delete or on_conflict != "keep":
             raise InvalidInputError(
                 "delete= and on_conflict= are for a new dataset, made by an earlier call of map()"
                 "\ngive its URL, to=url, or leave them out"
+            )
+        if commit_every is not None:
+            raise InvalidInputError(
+                "commit_every= is for a new dataset: in place, map() stages, and you commit"
+                "\ngive to=url; or map some rows at a time, where=…, and commit after each"
             )
         fill_rows(
             self.__session__,
@@ -228,7 +247,7 @@ def map(  # noqa: A001, D417 - the method's name; self
             options=options,
         )
         return self.__dataset__(self.__session__)
-    from tensorlake.dataset.transform.map_to import write_rows
+    from tensorlake.dataset.transform.map.dataset import write_rows
 
     session = write_rows(
         everything(self.__session__),
@@ -239,6 +258,7 @@ def map(  # noqa: A001, D417 - the method's name; self
         where=where,
         delete=delete,
         on_conflict=on_conflict,
+        commit_every=commit_every,
         options=options,
     )
     return self.__dataset__(session)

@@ -29,8 +29,8 @@ from tensorlake.dataset.columns.freshness import stale_positions
 from tensorlake.dataset.columns.functions import known_function
 from tensorlake.dataset.core.rowset import RowSet, everything
 from tensorlake.dataset.query.run import positions_where
-from tensorlake.dataset.transform.map_outputs import output_nbytes
-from tensorlake.dataset.transform.map_workers import Call, MapOptions, Piece, pieces_of, results
+from tensorlake.dataset.transform.map.calls import Call, MapOptions, Piece, pieces_of, results
+from tensorlake.dataset.transform.map.outputs import output_nbytes
 from tensorlake.dataset.write.staging import stage_at
 from tensorlake.errors import (
     InvalidInputError,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,28 +11,6 @@ import tensorlake as tl
 ray = pytest.importorskip("ray")
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]  # of theirs
-
-ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Two workers, which import this checkout, and compete with other programs on equal terms.
-
-    Ray runs workers at niceness 15: where other programs use every core, a worker gets a thirtieth
-    of one, and importing torch takes minutes.
-    """
-    path = os.pathsep.join([str(ROOT), str(ROOT / "query"), str(ROOT / "server")])
-    ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=100_000_000,
-        runtime_env={"env_vars": {"PYTHONPATH": path}},
-        _system_config={"worker_niceness": 0},
-    )
-    yield
-    ray.shutdown()
 
 
 def test_ray_data_maps_batches_of_a_dataset_and_they_are_ingested_again(cluster, samples, tmp_path):

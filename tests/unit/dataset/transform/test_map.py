@@ -10,15 +10,14 @@ import pytest
 
 import tensorlake as tl
 from tensorlake.dataset import rowset_of
-from tensorlake.dataset.transform import map as mapping
-from tensorlake.dataset.transform import map_to
+from tensorlake.dataset.transform.map import dataset as map_to
+from tensorlake.dataset.transform.map import tensors as mapping
 from tensorlake.errors import (
     DTypeMismatchError,
     InvalidInputError,
     MissingTensorError,
     SchemaError,
     ShapeMismatchError,
-    UnsupportedFeatureError,
 )
 
 
@@ -132,7 +131,7 @@ def test_slow_consumer_holds_the_readers_back(ds):
         running.append(len(batch["x"]))
         return {"y": batch["x"]}
 
-    from tensorlake.dataset.transform.map_workers import Call, pieces_of, results
+    from tensorlake.dataset.transform.map.calls import Call, pieces_of, results
 
     call = Call(count, ("x",), 1, "threads", 2, may_skip=False)
     pieces = results(rowset_of(ds), call, pieces_of(200, call))
@@ -195,20 +194,73 @@ def test_tensor_of_another_type_is_not_overwritten(ds):
 
 def test_arguments_that_are_none_are_refused(ds):
     for options, words in [
-        ({"engine": "fibres"}, "give 'threads' or 'processes'"),
+        ({"engine": "fibres"}, "give 'threads', 'processes' or 'ray'"),
         ({"workers": 0}, "must be an integer from 1 to"),
         ({"batch_size": 0}, "must be an integer >= 1"),
         ({"on_error": "quarantine"}, "give 'raise' or 'skip'"),
+        ({"num_gpus": 1}, "give engine='ray'"),
+        ({"resources": {"tpu": 1}, "engine": "processes"}, "give engine='ray'"),
+        ({"num_gpus": -1, "engine": "ray"}, "num_gpus is an amount of at least 0"),
+        ({"resources": ["tpu"], "engine": "ray"}, "resources is amounts by name"),
+        ({"resources": {"tpu": float("nan")}, "engine": "ray"}, "amount of at least 0"),
+        ({"commit_every": 5}, "in place, map.. stages"),
+        ({"commit_every": 0, "to": "memory://map-never"}, "must be an integer >= 1"),
     ]:
         with pytest.raises(InvalidInputError, match=words):
             ds.map(double, schema={"y": "int64"}, **options)
-    with pytest.raises(UnsupportedFeatureError, match="engine='processes'"):
+    with pytest.raises(InvalidInputError, match="in the memory of this process"):
         ds.map(double, schema={"y": "int64"}, engine="ray")
     with pytest.raises(SchemaError, match="makes no tensor"):
         ds.map(double, schema={})
 
 
+class Counting:
+    """A function with a state: counts its rows."""
+
+    def __init__(self):
+        self.rows = 0
+
+    def __call__(self, row):
+        self.rows += 1
+        return {"y": row["x"] * 2, "rows": self.rows}
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_a_class_is_constructed_once_a_worker(ds, engine):
+    ds.map(Counting, schema={"y": "int64", "rows": "int64"}, engine=engine, workers=2)
+
+    rows = ds["rows"][:]
+    assert ds["y"][:].tolist() == (ds["x"][:] * 2).tolist()
+    assert 1 <= np.count_nonzero(rows == 1) <= 2
+    assert rows.max() >= len(ds) / 2
+
+
+def test_what_a_class_raises_in_its_constructor_is_raised(ds):
+    class Broken(Counting):
+        def __init__(self):
+            raise OSError("no weights")
+
+    with pytest.raises(OSError, match="no weights"):
+        ds.map(Broken, schema={"y": "int64", "rows": "int64"}, on_error="skip")
+    assert not ds.has_changes
+
+
+def test_a_class_whose_objects_are_not_functions_is_one(ds):
+    ds.map(dict, columns=["x"], schema={"x": "int64"})
+
+    assert not ds.diff().updated
+
+
 # ---- a new dataset
+
+
+def test_a_new_dataset_is_published_every_so_many_rows(ds):
+    url = f"{ds.url}-commits"
+    target = ds.map(double, columns=["x"], schema={"y": "int64"}, to=url, commit_every=64)
+
+    assert [len(target.at(f"main@{number}")) for number in range(1, 5)] == [64, 128, 192, 200]
+    again = ds.map(double, columns=["x"], schema={"y": "int64"}, to=url, commit_every=7)
+    assert (again.version, again.map_report.already_there) == ("main@4", 200)
 
 
 def test_new_dataset_has_one_to_many_in_order_and_none_for_none(ds):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.transform import map_to
+from tensorlake.dataset.transform.map import dataset as map_to
 
 _names = itertools.count()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.transform.map_workers import Call, _callers
+from tensorlake.dataset.transform.map.calls import Call, _callers
 from tensorlake.errors import DTypeMismatchError, InvalidInputError, InvalidStateError, SchemaError
 
 ENGINES = ["threads", "processes"]

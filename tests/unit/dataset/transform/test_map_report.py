@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.transform import map_report, map_to
+from tensorlake.dataset.transform.map import dataset as map_to
+from tensorlake.dataset.transform.map import report as map_report
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.core.session import Session
 from tensorlake.dataset.history.ingest_report import IngestReport, SkippedItem
-from tensorlake.dataset.transform.map_workers import Piece, row_numbers, rows_shown
+from tensorlake.dataset.transform.map.calls import Piece, row_numbers, rows_shown
 from tensorlake.errors import SkippedRowsWarning, shown
 from tensorlake.quantities import plural
 

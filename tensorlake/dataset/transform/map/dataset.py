@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, tee
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,22 +25,21 @@ from tensorlake.dataset.history.versions import log
 from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.ledger import Entries, KnownSource, Ledger
 from tensorlake.dataset.sync.rows import OnConflict, Rows
-from tensorlake.dataset.transform.map_items import (
+from tensorlake.dataset.transform.map.calls import ROWS_A_PIECE, Call, MapOptions, Piece, results
+from tensorlake.dataset.transform.map.items import (
     MapItems,
     row_numbers_of,
-    row_stamps,
     rows_named,
     version_text,
 )
-from tensorlake.dataset.transform.map_outputs import (
+from tensorlake.dataset.transform.map.outputs import (
     check_column,
     naming_the_row,
     output_nbytes,
     rows_of_output,
     types_of,
 )
-from tensorlake.dataset.transform.map_report import MapCount
-from tensorlake.dataset.transform.map_workers import ROWS_A_PIECE, Call, MapOptions, Piece, results
+from tensorlake.dataset.transform.map.report import MapCount
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
 from tensorlake.types import SampleType
@@ -70,6 +69,7 @@ def write_rows(
     where: str | Predicate | None,
     delete: bool,
     on_conflict: OnConflict,
+    commit_every: int | None,
     options: MapOptions,
 ) -> Session:
     """Call a function on rows, and bring a dataset to what it returns; a session on it."""
@@ -101,6 +101,7 @@ def write_rows(
             count.already_there = len(view)
         else:
             count = run.count
+            run.commit_rows = COMMIT_ROWS if commit_every is None else commit_every
             run.bring()
         target.map_report = count.report(target, is_staged=False)
     except BaseException:
@@ -135,6 +136,7 @@ class _Run:
         rows: Their staging.
         count: Counts for the report.
         delete: Whether outputs of rows that are gone are deleted.
+        commit_rows: Rows of a commit.
     """
 
     items: MapItems
@@ -149,6 +151,7 @@ class _Run:
     rows: Rows
     count: MapCount
     delete: bool
+    commit_rows: int = 0
 
     @classmethod
     def begun(
@@ -212,30 +215,30 @@ class _Run:
         idle = work == Action.NOTHING
         self.count.already_there = int(self.items.counts[idle].sum())
         todo = np.flatnonzero(~idle)
-        size = max(1, COMMIT_ROWS // (self.call.batch_size or 1))
-        starts = range(0, len(todo), size) or range(1)
-        for start in starts:
-            some = todo[start : start + size]
-            self._stage(some, work)
-            self.rows.flush()
-            if start == starts[-1]:
-                self._finish()
-            self._commit()
-
-    def _stage(self, todo: Int64Array, work: npt.NDArray[np.uint8]) -> None:
-        """Call the function on some items, and stage what it returns."""
-        view, items = self.items.view, self.items
-        pieces = [*self._pieces(todo, work)]
-        positions = [np.concatenate([items.rows_of(one) for one in some]) for some in pieces]
-
-        def digest(some: Int64Array) -> npt.NDArray[np.uint64]:
-            return row_stamps(view, self.call.columns, some)
-
-        returned = self.count.noting(view, results(view, self.call, positions, digest=digest))
-        for some, given, piece in zip(pieces, positions, returned, strict=True):
-            kept = self._note_stamps(some, given, piece)
+        size = max(1, self.commit_rows // (self.call.batch_size or 1))
+        staged = 0
+        for some, piece in self._results(todo, work, size):
+            kept = self._note_stamps(some, piece)
             if len(kept):
                 self._stage_piece(kept, piece, Action(work[some[0]]))
+            staged += len(some)
+            if staged % size == 0 and staged < len(todo):
+                self.rows.flush()
+                self._commit()
+        self.rows.flush()
+        self._finish()
+        self._commit()
+
+    def _results(
+        self, todo: Int64Array, work: npt.NDArray[np.uint8], size: int
+    ) -> Iterator[tuple[Int64Array, Piece]]:
+        """Call the function on some items; workers go on while a commit is under way."""
+        view, items = self.items.view, self.items
+        commits = (todo[start : start + size] for start in range(0, len(todo), size))
+        pieces, ahead = tee(one for some in commits for one in self._pieces(some, work))
+        rows = (np.concatenate([items.rows_of(one) for one in some]) for some in ahead)
+        returned = results(view, self.call, rows, has_digests=True)
+        yield from zip(pieces, self.count.noting(view, returned), strict=True)
 
     def _pieces(self, todo: Int64Array, work: npt.NDArray[np.uint8]) -> Iterator[Int64Array]:
         """Yield items for one call, or one series of calls, all of them new or all known."""
@@ -247,7 +250,7 @@ class _Run:
             for first in range(start, stop, ROWS_A_PIECE):
                 yield todo[first : min(stop, first + ROWS_A_PIECE)]
 
-    def _note_stamps(self, some: Int64Array, given: Int64Array, piece: Piece) -> Int64Array:
+    def _note_stamps(self, some: Int64Array, piece: Piece) -> Int64Array:
         """Note the stamps of items; return those that the function returned something for."""
         assert piece.digests is not None, "rows are digested as they are read"
         if self.call.batch_size is not None:
@@ -255,6 +258,7 @@ class _Run:
             kept = some if piece.outputs else some[:0]
         else:
             self.listing.stamps[some] = piece.digests
+            given = np.concatenate([self.items.rows_of(one) for one in some])
             kept = some[np.isin(given, piece.positions)]
         entries = self.compared.entry_of[np.setdiff1d(some, kept)]
         self.rows.forget_stamps(entries[entries >= 0])

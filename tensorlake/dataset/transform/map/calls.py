@@ -1,13 +1,18 @@
 """Calling a user's function over rows, piece by piece: in parallel, in order, in bounded memory.
 
 A piece is some rows. Threads read a piece's columns and call the function, or hand the values to a
-process that does. At most two pieces per worker are in progress or queued, and they are consumed
-in the order of the rows, so a slow consumer applies backpressure to the readers.
+process that does; on a Ray cluster the workers read, too (`cluster.py`). At most two pieces per
+worker are in progress or queued, and they are consumed in the order of the rows, so a slow consumer
+applies backpressure to the readers.
+
+A class whose objects can be called is a function with a state, such as a model: each worker makes
+an object of it once, before its first row.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 import multiprocessing
 import pickle
 import sys
@@ -16,15 +21,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.structs import expand_names
-from tensorlake.errors import InvalidInputError, InvalidStateError, UnsupportedFeatureError, shown
+from tensorlake.dataset.transform.map.items import row_stamps
+from tensorlake.errors import InvalidInputError, InvalidStateError, shown
 from tensorlake.quantities import checked_integer
 from tensorlake.storage import parallel_map
 
@@ -32,11 +38,19 @@ if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = [
+    "PIECES_A_WORKER",
     "ROWS_A_PIECE",
     "Call",
     "Engine",
     "MapOptions",
+    "Needs",
     "Piece",
+    "applied",
+    "inputs_of",
+    "never",
+    "new_function",
+    "packed",
+    "piece_of",
     "pieces_of",
     "results",
     "row_numbers",
@@ -44,7 +58,8 @@ __all__ = [
 ]
 
 Int64Array = npt.NDArray[np.int64]
-Engine = Literal["threads", "processes"]
+Digests = npt.NDArray[np.uint64]
+Engine = Literal["threads", "processes", "ray"]
 
 ROWS_A_PIECE = 64
 """Rows of which a function of one row gets each in turn before others may run."""
@@ -52,6 +67,46 @@ ROWS_A_PIECE = 64
 PIECES_A_WORKER = 2
 DEFAULT_WORKERS = 4
 WORKERS_MAX = 1024  # threads or processes of one call; more would exhaust a machine's
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The resources of a cluster that a worker has for itself, beside one processor.
+
+    Attributes:
+        num_gpus: Graphics processors; a fraction shares one.
+        resources: Custom resources of Ray, by name.
+    """
+
+    num_gpus: float = 0
+    resources: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    @classmethod
+    def of(cls, engine: str, num_gpus: Any, resources: Any) -> Needs:
+        """Check what a user gave.
+
+        Raises:
+            InvalidInputError: It is not an amount of a resource, or the engine has none.
+        """
+        if engine != "ray" and not (num_gpus is None and resources is None):
+            raise InvalidInputError(
+                f"num_gpus= and resources= are of engine='ray', and engine={engine!r} runs here"
+                "\nleave them out, or give engine='ray'"
+            )
+        if resources is not None and not isinstance(resources, Mapping):
+            raise InvalidInputError(
+                f"resources is amounts by name, got {shown(resources)}"
+                "\nwrite resources={'name': 1}"
+            )
+        amounts: dict[Any, Any] = dict(resources or {})
+        for name, amount in (("num_gpus", num_gpus or 0), *amounts.items()):
+            is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+            if not isinstance(name, str) or not is_number or not 0 <= amount < math.inf:
+                raise InvalidInputError(
+                    f"{name if name == 'num_gpus' else f'resources[{name!r}]'} is an amount of"
+                    f" at least 0, got {shown(amount)}"
+                )
+        return cls(num_gpus or 0, amounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +118,8 @@ class MapOptions:
     workers: int | None
     on_error: str
     storage_options: Mapping[str, Any] | None
+    num_gpus: float | None = None
+    resources: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +133,7 @@ class Call:
         engine: Where it runs.
         workers: How many run side by side.
         may_skip: Whether what raises is left out.
+        needs: What each worker has for itself.
     """
 
     function: Callable[[dict[str, Any]], Any]
@@ -84,6 +142,7 @@ class Call:
     engine: Engine
     workers: int
     may_skip: bool
+    needs: Needs = Needs()
 
     @classmethod
     def of(
@@ -97,29 +156,30 @@ class Call:
 
         Raises:
             InvalidInputError: An argument is invalid.
-            UnsupportedFeatureError: The engine is not supported.
+            MissingExtraError: The engine is "ray", and Ray is not installed.
         """
         engine, on_error, workers = options.engine, options.on_error, options.workers
         batch_size = options.batch_size
         if not callable(function):
             message = f"map() takes a function, got {type(function).__name__}"
             raise InvalidInputError(message, actual=type(function).__name__)
-        if isinstance(engine, str) and engine == "ray":
-            raise UnsupportedFeatureError(
-                "map(engine='ray') is not there in this version\nuse engine='processes'",
-                actual=engine,
-            )
-        if not isinstance(engine, str) or engine not in ("threads", "processes"):
-            raise InvalidInputError(f"engine={shown(engine)}: give 'threads' or 'processes'")
+        if not isinstance(engine, str) or engine not in ("threads", "processes", "ray"):
+            raise InvalidInputError(f"engine={shown(engine)}: give 'threads', 'processes' or 'ray'")
         if not isinstance(on_error, str) or on_error not in ("raise", "skip"):
             raise InvalidInputError(f"on_error={shown(on_error)}: give 'raise' or 'skip'")
         for name, number in (("batch_size", batch_size), ("workers", workers)):
             if number is not None:
                 most = WORKERS_MAX if name == "workers" else None
                 checked_integer(number, name=name, least=1, most=most)
-        count = DEFAULT_WORKERS if workers is None else workers
+        needs = Needs.of(engine, options.num_gpus, options.resources)
         names = _columns(rows, columns)
-        return cls(function, names, batch_size, engine, count, on_error == "skip")  # pyright: ignore[reportArgumentType] - checked above
+        count = DEFAULT_WORKERS if workers is None else workers
+        if engine == "ray":
+            from tensorlake.dataset.transform.map.cluster import workers_on
+
+            count = min(WORKERS_MAX, workers_on(rows, needs, wanted=workers))
+        may_skip = on_error == "skip"
+        return cls(function, names, batch_size, engine, count, may_skip, needs)  # pyright: ignore[reportArgumentType] - checked above
 
 
 def _columns(view: RowSet, columns: Sequence[str] | None) -> tuple[str, ...]:
@@ -150,7 +210,7 @@ class Piece:
     positions: Int64Array
     outputs: list[Any]
     skipped: tuple[tuple[Int64Array, Exception], ...]
-    digests: npt.NDArray[np.uint64] | None = None
+    digests: Digests | None = None
 
 
 def pieces_of(rows: int, call: Call) -> Iterator[Int64Array]:
@@ -161,11 +221,7 @@ def pieces_of(rows: int, call: Call) -> Iterator[Int64Array]:
 
 
 def results(
-    view: RowSet,
-    call: Call,
-    pieces: Iterable[Int64Array],
-    *,
-    digest: Callable[[Int64Array], npt.NDArray[np.uint64]] | None = None,
+    view: RowSet, call: Call, pieces: Iterable[Int64Array], *, has_digests: bool = False
 ) -> Iterator[Piece]:
     """Call the function over rows of a view; results come in the order of the pieces.
 
@@ -173,13 +229,17 @@ def results(
         view: The rows.
         call: The function; with ``batch_size`` it gets a piece at once.
         pieces: Positions, a few rows at a time.
-        digest: Digests rows, in the threads that read them.
+        has_digests: Whether rows are digested where they are read.
     """
+    if call.engine == "ray":
+        from tensorlake.dataset.transform.map.cluster import results_from
+
+        yield from results_from(view, call, pieces, has_digests=has_digests)
+        return
     with _callers(call) as invoke, ThreadPoolExecutor(call.workers, "tensorlake-map") as pool:
 
         def run(positions: Int64Array) -> Piece:
-            digests = None if digest is None else digest(positions)
-            given = _values(view, call, positions)
+            given, digests = inputs_of(view, call, positions, has_digests=has_digests)
             try:
                 returned = invoke(given)
             except BrokenProcessPool as error:
@@ -189,7 +249,7 @@ def results(
                     " memory it took, or ended itself\nlet fewer processes or smaller"
                     " batches run at once, or look on with engine='threads'"
                 ) from error
-            return replace(_piece(view, positions, returned, call), digests=digests)
+            return piece_of(view, positions, returned, call, digests=digests)
 
         ahead = PIECES_A_WORKER * call.workers - 1
         try:
@@ -211,15 +271,19 @@ def rows_shown(view: RowSet, positions: Int64Array) -> str:
     return f"{described} of {view.url!r}"
 
 
-def _values(view: RowSet, call: Call, positions: Int64Array) -> list[dict[str, Any]]:
-    """Return the function's input: a dict of values for each row, or one of columns."""
+def inputs_of(
+    view: RowSet, call: Call, positions: Int64Array, *, has_digests: bool
+) -> tuple[list[dict[str, Any]], Digests | None]:
+    """Read the function's inputs, a dict of values for each row or one of columns; and digests."""
+    digests = row_stamps(view, call.columns, positions) if has_digests else None
     columns = {
         name: _column(view, name, positions, is_whole=call.batch_size is not None)
         for name in call.columns
     }
     if call.batch_size is not None:
-        return [columns]
-    return [{name: column[at] for name, column in columns.items()} for at in range(len(positions))]
+        return [columns], digests
+    rows = range(len(positions))
+    return [{name: column[at] for name, column in columns.items()} for at in rows], digests
 
 
 def _column(view: RowSet, name: str, positions: Int64Array, *, is_whole: bool) -> Any:
@@ -239,7 +303,19 @@ def _column(view: RowSet, name: str, positions: Int64Array, *, is_whole: bool) -
     return [sample_type.present_one(column, at) for at in range(len(positions))]
 
 
-def _piece(view: RowSet, positions: Int64Array, returned: list[Any], call: Call) -> Piece:
+def piece_of(
+    view: RowSet,
+    positions: Int64Array,
+    returned: list[Any],
+    call: Call,
+    *,
+    digests: Digests | None,
+) -> Piece:
+    """Sort what a function returned from what it raised.
+
+    Raises:
+        Exception: The user's, with a note of its rows, unless such rows are left out.
+    """
     rows = [positions[at : at + 1] for at in range(len(positions))]
     each = [positions] if call.batch_size is not None else rows
     skipped: list[tuple[Int64Array, Exception]] = []
@@ -256,7 +332,7 @@ def _piece(view: RowSet, positions: Int64Array, returned: list[Any], call: Call)
             raise output.error
         skipped.append((at, output.error))
     none = np.zeros(0, dtype=np.int64)
-    return Piece(np.concatenate([none, *kept]), outputs, tuple(skipped))
+    return Piece(np.concatenate([none, *kept]), outputs, tuple(skipped), digests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,15 +343,30 @@ class _Raised:
 
 
 class _Stop(Protocol):
-    """Signals cancellation: an event of threads or of processes."""
+    """Signals cancellation between processes."""
 
     def is_set(self) -> bool: ...
 
 
-def _apply(function: Callable[[Any], Any], given: Sequence[Any], stop: _Stop) -> list[Any]:
+def new_function(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return a function, or a new object of a class whose objects can be called."""
+    if not isinstance(function, type) or not any("__call__" in vars(one) for one in function.mro()):
+        return function
+    return cast("Callable[[Any], Any]", function())
+
+
+def never() -> bool:
+    """Never stop."""
+    return False
+
+
+def applied(
+    function: Callable[[Any], Any], given: Sequence[Any], is_stopped: Callable[[], bool]
+) -> list[Any]:
+    """Call a function for each of some values; what it raises takes the place of its output."""
     outputs: list[Any] = []
     for one in given:
-        if stop.is_set():
+        if is_stopped():
             break
         try:
             output = function(one)
@@ -300,8 +391,14 @@ class _Invoke:
 def _callers(call: Call) -> Generator[_Invoke]:
     """Give how the function is called: here, or in processes that are started before any thread."""
     if call.engine == "threads":
-        stop = threading.Event()
-        yield _Invoke(lambda given: _apply(call.function, given, stop), stop.set)
+        stop, own = threading.Event(), threading.local()
+
+        def call_here(given: list[dict[str, Any]]) -> list[Any]:
+            if not hasattr(own, "function"):
+                own.function = new_function(call.function)
+            return applied(own.function, given, stop.is_set)
+
+        yield _Invoke(call_here, stop.set)
         return
     # Forked, a child has the function whatever it is: a lambda cannot be sent. It only computes:
     # stores are read here.
@@ -335,7 +432,13 @@ def _held_here() -> bool:
 
 def _apply_held(given: Sequence[Mapping[str, Any]]) -> bytes:
     """Call the function, and make of what it returned bytes that can be sent, whatever it was."""
-    outputs = _apply(_held["function"], given, _held["stop"])
+    if "own" not in _held:
+        _held["own"] = new_function(_held["function"])
+    return packed(applied(_held["own"], given, _held["stop"].is_set))
+
+
+def packed(outputs: list[Any]) -> bytes:
+    """Pickle outputs; those that cannot be sent between processes become errors."""
     try:
         sent = pickle.dumps(outputs, pickle.HIGHEST_PROTOCOL)
         if any(isinstance(one, _Raised) for one in outputs):

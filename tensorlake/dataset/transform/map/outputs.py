@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tensorlake.dataset.core.rowset import RowSet
 from tensorlake.dataset.core.structs import flattened
-from tensorlake.dataset.transform.map_workers import rows_shown
+from tensorlake.dataset.transform.map.calls import rows_shown
 from tensorlake.errors import InvalidInputError, MissingTensorError, SchemaError, shown
 from tensorlake.quantities import plural
 from tensorlake.types import SampleType, as_type, expand_structs, with_tiles_of

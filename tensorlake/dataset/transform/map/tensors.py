@@ -16,15 +16,15 @@ import numpy.typing as npt
 from tensorlake.dataset.core.item_counts import items_first
 from tensorlake.dataset.core.rowset import RowSet, everything
 from tensorlake.dataset.query.assignment import assign
-from tensorlake.dataset.transform.map_outputs import (
+from tensorlake.dataset.transform.map.calls import Call, MapOptions, Piece, pieces_of, results
+from tensorlake.dataset.transform.map.outputs import (
     check_column,
     named_output,
     naming_the_row,
     output_nbytes,
     types_of,
 )
-from tensorlake.dataset.transform.map_report import MapCount, MapReport
-from tensorlake.dataset.transform.map_workers import Call, MapOptions, Piece, pieces_of, results
+from tensorlake.dataset.transform.map.report import MapCount, MapReport
 from tensorlake.dataset.write import schema as schema_changes
 from tensorlake.dataset.write.staging import all_or_nothing
 from tensorlake.errors import SchemaError, ShapeMismatchError
