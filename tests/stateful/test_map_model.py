@@ -1,3 +1,4 @@
+# pyright: basic
 """``map(to=)`` as a sync, against a dictionary of what each row was mapped to.
 
 Between calls, rows are added, edited, hidden by the condition, shown again and deleted; versions
@@ -135,7 +136,7 @@ TestMaps.settings = settings(
     max_examples=15,
     stateful_step_count=14,
     deadline=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType] - an enum of theirs
 )
 
 

@@ -1,3 +1,4 @@
+# pyright: basic
 """map(engine="ray"): equal to threads, whatever ends under way."""
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def pieces_of(rows: int, call: Call) -> Iterator[Int64Array]:
 
 def results(
     view: RowSet, call: Call, pieces: Iterable[Int64Array], *, has_digests: bool = False
-) -> Iterator[Piece]:
+) -> Generator[Piece]:
     """Call the function over rows of a view; results come in the order of the pieces.
 
     Args:

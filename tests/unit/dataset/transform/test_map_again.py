@@ -1,3 +1,4 @@
+# pyright: basic
 """``map(to=)`` again, after its source changed: added, changed and gone rows; conflicts; kills."""
 
 from __future__ import annotations
@@ -312,7 +313,9 @@ def test_killed_anywhere_and_run_again_it_ends_as_undisturbed(ds, monkeypatch, b
     for kill_at in (0, 2, 3, 7, 10) if batch_size is None else (0, 1, 3):
         made = bring(f"{ds.url}-killed-{kill_at}", kill_at)
         assert made["y"][:].tolist() == undisturbed, kill_at
-        assert made.map_report.rows == 0
+        report = made.map_report
+        assert report is not None
+        assert report.rows == 0
 
 
 def test_rows_that_get_their_first_output_or_lose_their_last_are_followed(ds):

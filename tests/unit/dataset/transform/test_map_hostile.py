@@ -1,3 +1,4 @@
+# pyright: basic
 """map and functions that do not do what they should: told with the row; nothing stays staged."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# pyright: basic
 """``ds.map_report``: rows read and made, tensors added, rows that were skipped."""
 
 import warnings
