@@ -29,8 +29,9 @@ from tensorlake.dataset.columns.freshness import stale_positions
 from tensorlake.dataset.columns.functions import known_function
 from tensorlake.dataset.core.rowset import RowSet, everything
 from tensorlake.dataset.query.run import positions_where
-from tensorlake.dataset.transform.map.calls import Call, MapOptions, Piece, pieces_of, results
+from tensorlake.dataset.transform.map.calls import Call, MapOptions, Piece, pieces_of
 from tensorlake.dataset.transform.map.outputs import output_nbytes
+from tensorlake.dataset.transform.map.workers import results
 from tensorlake.dataset.write.staging import stage_at
 from tensorlake.errors import (
     InvalidInputError,
@@ -97,6 +98,13 @@ def refresh_columns(
         SchemaError: No function computes one of them.
         InvalidStateError: A function was not given to this process, or the handle moved meanwhile.
     """
+    if engine == "ray":  # what is staged here, such as an input computed before, is not seen there
+        raise InvalidInputError(
+            "refresh_columns(engine='ray'): columns are computed in this process"
+            "\ngive 'threads' or 'processes', or call ds.map(…, engine='ray')",
+            argument="engine",
+            actual=engine,
+        )
     with session.lock:
         schema = session.staging().schema
     wanted = [one for one in schema.tensors if one.has_function]

@@ -1,28 +1,16 @@
-"""Calling a user's function over rows, piece by piece: in parallel, in order, in bounded memory.
+"""The calls of ``map``: a user's function, its inputs, and what it returned, piece by piece.
 
-A piece is some rows. Threads read a piece's columns and call the function, or hand the values to a
-process that does; on a Ray cluster the workers read, too (`cluster.py`). At most two pieces per
-worker are in progress or queued, and they are consumed in the order of the rows, so a slow consumer
-applies backpressure to the readers.
-
-A class whose objects can be called is a function with a state, such as a model: each worker makes
-an object of it once, before its first row.
+A piece is some rows. A class whose objects can be called is a function with a state, such as a
+model: each worker makes an object of it once, before its first row.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
-import multiprocessing
 import pickle
-import sys
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +18,18 @@ import numpy.typing as npt
 from tensorlake.dataset.core.indexing import unknown_column
 from tensorlake.dataset.core.structs import expand_names
 from tensorlake.dataset.transform.map.items import row_stamps
-from tensorlake.errors import InvalidInputError, InvalidStateError, shown
+from tensorlake.dataset.transform.map.resources import Needs, workers_on
+from tensorlake.errors import InvalidInputError, shown
 from tensorlake.quantities import checked_integer
-from tensorlake.storage import parallel_map
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
 __all__ = [
-    "PIECES_A_WORKER",
     "ROWS_A_PIECE",
     "Call",
     "Engine",
     "MapOptions",
-    "Needs",
     "Piece",
     "applied",
     "inputs_of",
@@ -52,7 +38,6 @@ __all__ = [
     "packed",
     "piece_of",
     "pieces_of",
-    "results",
     "row_numbers",
     "rows_shown",
 ]
@@ -64,49 +49,8 @@ Engine = Literal["threads", "processes", "ray"]
 ROWS_A_PIECE = 64
 """Rows of which a function of one row gets each in turn before others may run."""
 
-PIECES_A_WORKER = 2
 DEFAULT_WORKERS = 4
 WORKERS_MAX = 1024  # threads or processes of one call; more would exhaust a machine's
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """The resources of a cluster that a worker has for itself, beside one processor.
-
-    Attributes:
-        num_gpus: Graphics processors; a fraction shares one.
-        resources: Custom resources of Ray, by name.
-    """
-
-    num_gpus: float = 0
-    resources: Mapping[str, float] = field(default_factory=dict[str, float])
-
-    @classmethod
-    def of(cls, engine: str, num_gpus: Any, resources: Any) -> Needs:
-        """Check what a user gave.
-
-        Raises:
-            InvalidInputError: It is not an amount of a resource, or the engine has none.
-        """
-        if engine != "ray" and not (num_gpus is None and resources is None):
-            raise InvalidInputError(
-                f"num_gpus= and resources= are of engine='ray', and engine={engine!r} runs here"
-                "\nleave them out, or give engine='ray'"
-            )
-        if resources is not None and not isinstance(resources, Mapping):
-            raise InvalidInputError(
-                f"resources is amounts by name, got {shown(resources)}"
-                "\nwrite resources={'name': 1}"
-            )
-        amounts: dict[Any, Any] = dict(resources or {})
-        for name, amount in (("num_gpus", num_gpus or 0), *amounts.items()):
-            is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
-            if not isinstance(name, str) or not is_number or not 0 <= amount < math.inf:
-                raise InvalidInputError(
-                    f"{name if name == 'num_gpus' else f'resources[{name!r}]'} is an amount of"
-                    f" at least 0, got {shown(amount)}"
-                )
-        return cls(num_gpus or 0, amounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +77,7 @@ class Call:
         engine: Where it runs.
         workers: How many run side by side.
         may_skip: Whether what raises is left out.
-        needs: What each worker has for itself.
+        needs: The resources that each worker has for itself.
     """
 
     function: Callable[[dict[str, Any]], Any]
@@ -142,7 +86,7 @@ class Call:
     engine: Engine
     workers: int
     may_skip: bool
-    needs: Needs = Needs()
+    needs: Needs = field(default_factory=Needs)
 
     @classmethod
     def of(
@@ -175,9 +119,7 @@ class Call:
         names = _columns(rows, columns)
         count = DEFAULT_WORKERS if workers is None else workers
         if engine == "ray":
-            from tensorlake.dataset.transform.map.cluster import workers_on
-
-            count = min(WORKERS_MAX, workers_on(rows, needs, wanted=workers))
+            count = min(WORKERS_MAX, workers_on(rows.session.store, needs, wanted=workers))
         may_skip = on_error == "skip"
         return cls(function, names, batch_size, engine, count, may_skip, needs)  # pyright: ignore[reportArgumentType] - checked above
 
@@ -218,44 +160,6 @@ def pieces_of(rows: int, call: Call) -> Iterator[Int64Array]:
     size = call.batch_size or ROWS_A_PIECE
     for start in range(0, rows, size):
         yield np.arange(start, min(rows, start + size), dtype=np.int64)
-
-
-def results(
-    view: RowSet, call: Call, pieces: Iterable[Int64Array], *, has_digests: bool = False
-) -> Generator[Piece]:
-    """Call the function over rows of a view; results come in the order of the pieces.
-
-    Args:
-        view: The rows.
-        call: The function; with ``batch_size`` it gets a piece at once.
-        pieces: Positions, a few rows at a time.
-        has_digests: Whether rows are digested where they are read.
-    """
-    if call.engine == "ray":
-        from tensorlake.dataset.transform.map.cluster import results_from
-
-        yield from results_from(view, call, pieces, has_digests=has_digests)
-        return
-    with _callers(call) as invoke, ThreadPoolExecutor(call.workers, "tensorlake-map") as pool:
-
-        def run(positions: Int64Array) -> Piece:
-            given, digests = inputs_of(view, call, positions, has_digests=has_digests)
-            try:
-                returned = invoke(given)
-            except BrokenProcessPool as error:
-                raise InvalidStateError(
-                    f"a worker process ended before the function returned, for"
-                    f" {rows_shown(view, positions)} or rows beside: it was killed, often for the"
-                    " memory it took, or ended itself\nlet fewer processes or smaller"
-                    " batches run at once, or look on with engine='threads'"
-                ) from error
-            return piece_of(view, positions, returned, call, digests=digests)
-
-        ahead = PIECES_A_WORKER * call.workers - 1
-        try:
-            yield from parallel_map(run, pieces, pool=pool, ahead=ahead)
-        finally:  # also where the user stopped it: what runs ends with the row it is at
-            invoke.stop()
 
 
 def row_numbers(view: RowSet, positions: Int64Array) -> Int64Array:
@@ -342,12 +246,6 @@ class _Raised:
     error: Exception
 
 
-class _Stop(Protocol):
-    """Signals cancellation between processes."""
-
-    def is_set(self) -> bool: ...
-
-
 def new_function(function: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return a function, or a new object of a class whose objects can be called."""
     if not isinstance(function, type) or not any("__call__" in vars(one) for one in function.mro()):
@@ -374,67 +272,6 @@ def applied(
         except Exception as error:  # noqa: BLE001 - is_ended, or skipped, where the rows are known
             outputs.append(_Raised(error))
     return outputs
-
-
-@dataclass(frozen=True, slots=True)
-class _Invoke:
-    """Calls the function for each of some values, somewhere."""
-
-    run: Callable[[list[dict[str, Any]]], list[Any]]
-    stop: Callable[[], None]
-
-    def __call__(self, given: list[dict[str, Any]]) -> list[Any]:
-        return self.run(given)
-
-
-@contextmanager
-def _callers(call: Call) -> Generator[_Invoke]:
-    """Give how the function is called: here, or in processes that are started before any thread."""
-    if call.engine == "threads":
-        stop, own = threading.Event(), threading.local()
-
-        def call_here(given: list[dict[str, Any]]) -> list[Any]:
-            if not hasattr(own, "function"):
-                own.function = new_function(call.function)
-            return applied(own.function, given, stop.is_set)
-
-        yield _Invoke(call_here, stop.set)
-        return
-    # Forked, a child has the function whatever it is: a lambda cannot be sent. It only computes:
-    # stores are read here.
-    method = "fork" if sys.platform == "linux" else "spawn"
-    context = multiprocessing.get_context(method)
-    is_ended = context.Event()
-    with ProcessPoolExecutor(
-        call.workers, mp_context=context, initializer=_hold, initargs=(call.function, is_ended)
-    ) as pool:
-        pool.submit(_held_here).result()
-        try:
-            yield _Invoke(
-                lambda given: pickle.loads(pool.submit(_apply_held, given).result()),  # noqa: S301 - our own children's
-                is_ended.set,
-            )
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-_held: dict[str, Any] = {}
-"""The function of a worker process, and its stop; one a process, set when it starts."""
-
-
-def _hold(function: Callable[[Any], Any], stop: _Stop) -> None:
-    _held.update(function=function, stop=stop)
-
-
-def _held_here() -> bool:
-    return "function" in _held
-
-
-def _apply_held(given: Sequence[Mapping[str, Any]]) -> bytes:
-    """Call the function, and make of what it returned bytes that can be sent, whatever it was."""
-    if "own" not in _held:
-        _held["own"] = new_function(_held["function"])
-    return packed(applied(_held["own"], given, _held["stop"].is_set))
 
 
 def packed(outputs: list[Any]) -> bytes:

@@ -23,9 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorlake.dataset.transform.map.calls import (
-    PIECES_A_WORKER,
     Call,
-    Needs,
     Piece,
     applied,
     inputs_of,
@@ -35,13 +33,14 @@ from tensorlake.dataset.transform.map.calls import (
     piece_of,
     rows_shown,
 )
-from tensorlake.errors import InvalidInputError, InvalidStateError, missing_extra
-from tensorlake.storage import MemoryStore, parallel_map
+from tensorlake.dataset.transform.map.resources import connected
+from tensorlake.errors import InvalidInputError, InvalidStateError
+from tensorlake.storage import parallel_map
 
 if TYPE_CHECKING:
     from tensorlake.dataset.core.rowset import RowSet
 
-__all__ = ["results_from", "workers_on"]
+__all__ = ["results_from"]
 
 Int64Array = npt.NDArray[np.int64]
 Ray = Any  # an optional library
@@ -49,8 +48,8 @@ Ray = Any  # an optional library
 TASK_S = 1.0
 TASK_NBYTES = 32 << 20
 PIECES_A_TASK = 64
-"""A task takes about a second, returns about 32 MiB, and is at most 64 pieces: what is lost with a
-worker, and the memory of its outputs, are small beside the time of starting it."""
+"""A task takes about a second, returns about 32 MiB, and is at most 64 pieces: the loss with a
+worker, and the memory of its outputs, are small beside the time of starting one."""
 
 RUNS_AGAIN = 3
 """Workers that a task may lose: a task that ends its own worker is an error, not a loop."""
@@ -58,67 +57,16 @@ RUNS_AGAIN = 3
 WAIT_S = 10.0  # between looks at whether the call has ended
 
 
-def workers_on(rows: RowSet, needs: Needs, *, wanted: int | None) -> int:
-    """Return how many workers to start; none is started where the rows cannot be read from.
-
-    Args:
-        rows: The rows.
-        needs: What each worker has for itself.
-        wanted: What the user gave; None: as many as the cluster holds now.
-
-    Raises:
-        InvalidInputError: The rows are in the memory of this process, or no node of the cluster
-            has what a worker needs.
-        MissingExtraError: Ray is not installed.
-    """
-    if isinstance(rows.session.store, MemoryStore):
-        raise InvalidInputError(
-            f"map(engine='ray') of {rows.url!r}: its rows are in the memory of this process, where"
-            " workers of Ray cannot read them\ncopy it to a place that they can: tl.copy(src, dst),"
-            " or map it here: engine='threads'",
-            dataset=rows.url,
-        )
-    ray = _ray()
-    wants = {"CPU": 1.0, "GPU": needs.num_gpus, **needs.resources}
-    wants = {name: amount for name, amount in wants.items() if amount}
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    room = sum(
-        min(int(node.get(name, 0) / amount) for name, amount in wants.items()) for node in nodes
-    )
-    if not room:
-        has: dict[str, float] = {}
-        for node in nodes:
-            has = {name: max(has.get(name, 0), node.get(name, 0)) for name in wants}
-        raise InvalidInputError(
-            f"no node of the Ray cluster has what one worker needs, {wants}; the most that a node"
-            f" has is {has}\nstart such a node, or ask for less: num_gpus=, resources=",
-            expected=wants,
-            actual=has,
-        )
-    return room if wanted is None else wanted
-
-
 def results_from(
-    view: RowSet, call: Call, pieces: Iterable[Int64Array], *, has_digests: bool
+    view: RowSet, call: Call, pieces: Iterable[Int64Array], *, ahead: int, has_digests: bool
 ) -> Iterator[Piece]:
-    """Call the function over rows of a view in workers of Ray, as `calls.results` does here."""
+    """Call the function over rows of a view in workers of Ray, as `workers.results` does here."""
     with (
         ThreadPoolExecutor(call.workers, "tensorlake-map-ray") as pool,
         _workers(view, call, has_digests=has_digests) as workers,
     ):
-        ahead = PIECES_A_WORKER * call.workers - 1
         tasks = workers.tasks(iter(pieces))
         yield from chain.from_iterable(parallel_map(workers.run, tasks, pool=pool, ahead=ahead))
-
-
-def _ray() -> Ray:
-    try:
-        import ray  # pyright: ignore[reportMissingImports] - of the extra `ray`
-    except ImportError as error:
-        raise missing_extra("map(engine='ray')", "ray") from error
-    if not ray.is_initialized():
-        ray.init()
-    return ray
 
 
 class _Worker:
@@ -254,7 +202,7 @@ class _Workers:
 @contextmanager
 def _workers(view: RowSet, call: Call, *, has_digests: bool) -> Generator[_Workers]:
     """Start the actors, and end them with the call."""
-    ray = _ray()
+    ray = connected()
     from ray import cloudpickle  # pyright: ignore[reportMissingImports] - likewise
 
     opened = pickle.dumps(view)  # an error of ours, if rows are staged

@@ -25,7 +25,7 @@ from tensorlake.dataset.history.versions import log
 from tensorlake.dataset.sync.comparison import Action, Comparison, Listing
 from tensorlake.dataset.sync.ledger import Entries, KnownSource, Ledger
 from tensorlake.dataset.sync.rows import OnConflict, Rows
-from tensorlake.dataset.transform.map.calls import ROWS_A_PIECE, Call, MapOptions, Piece, results
+from tensorlake.dataset.transform.map.calls import ROWS_A_PIECE, Call, MapOptions, Piece
 from tensorlake.dataset.transform.map.items import (
     MapItems,
     row_numbers_of,
@@ -40,6 +40,7 @@ from tensorlake.dataset.transform.map.outputs import (
     types_of,
 )
 from tensorlake.dataset.transform.map.report import MapCount
+from tensorlake.dataset.transform.map.workers import results
 from tensorlake.errors import InvalidInputError
 from tensorlake.quantities import plural
 from tensorlake.types import SampleType

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tensorlake.dataset.core.item_counts import items_first
 from tensorlake.dataset.core.rowset import RowSet, everything
 from tensorlake.dataset.query.assignment import assign
-from tensorlake.dataset.transform.map.calls import Call, MapOptions, Piece, pieces_of, results
+from tensorlake.dataset.transform.map.calls import Call, MapOptions, Piece, pieces_of
 from tensorlake.dataset.transform.map.outputs import (
     check_column,
     named_output,
@@ -25,6 +25,7 @@ from tensorlake.dataset.transform.map.outputs import (
     types_of,
 )
 from tensorlake.dataset.transform.map.report import MapCount, MapReport
+from tensorlake.dataset.transform.map.workers import results
 from tensorlake.dataset.write import schema as schema_changes
 from tensorlake.dataset.write.staging import all_or_nothing
 from tensorlake.errors import SchemaError, ShapeMismatchError

@@ -132,7 +132,8 @@ def test_slow_consumer_holds_the_readers_back(ds):
         running.append(len(batch["x"]))
         return {"y": batch["x"]}
 
-    from tensorlake.dataset.transform.map.calls import Call, pieces_of, results
+    from tensorlake.dataset.transform.map.calls import Call, pieces_of
+    from tensorlake.dataset.transform.map.workers import results
 
     call = Call(count, ("x",), 1, "threads", 2, may_skip=False)
     pieces = results(rowset_of(ds), call, pieces_of(200, call))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tensorlake as tl
-from tensorlake.dataset.transform.map.calls import Call, _callers
+from tensorlake.dataset.transform.map.calls import Call
+from tensorlake.dataset.transform.map.workers import _callers
 from tensorlake.errors import DTypeMismatchError, InvalidInputError, InvalidStateError, SchemaError
 
 ENGINES = ["threads", "processes"]
