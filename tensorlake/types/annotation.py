@@ -2,7 +2,7 @@
 
 mask of a volume, array in tiles of another    the lengths of its first axes
 mask of an image, in tiles or whole            its height and width
-NIfTI volume of another                        also its affine: voxels at the same places
+NIfTI or DICOM volume of another               also its affine: voxels at the same places
 boxes, polygons, keypoints                     any: they are numbers of pixels
 """
 
@@ -18,8 +18,7 @@ from tensorlake.types.vision.binary_mask import BinaryMask
 from tensorlake.types.vision.image import Image
 from tensorlake.types.vision.instance_mask import InstanceMask
 from tensorlake.types.vision.segment_mask import SegmentMask
-from tensorlake.types.volumes.nifti import Nifti
-from tensorlake.types.volumes.nifti_file import NiftiHeader
+from tensorlake.types.volumes.tiled import TiledVolume
 
 if TYPE_CHECKING:
     from tensorlake.types.base.base import SampleType
@@ -47,19 +46,28 @@ def have_one_shape(sample_type: SampleType, lead: SampleType) -> bool:
 
 def have_places(sample_type: SampleType, lead: SampleType) -> bool:
     """Return whether samples of both types have affines, which can be compared."""
-    return isinstance(sample_type, Nifti) and isinstance(lead, Nifti)
+    return isinstance(sample_type, TiledVolume) and isinstance(lead, TiledVolume)
 
 
-def voxels_apart(own: SampleMap, lead: SampleMap) -> float:
+def voxels_apart(
+    sample_type: SampleType, own: SampleMap, lead_type: SampleType, lead: SampleMap
+) -> float:
     """Return how far voxels are from those of the volume that they are ``of=``, in its voxels.
 
-    Both have `have_places`. It is the largest distance at the corners, where it is largest.
+    Both types have `have_places`. It is the largest distance at the corners, where it is largest;
+    0 where the attributes of a series do not tell where it is.
     """
+    assert isinstance(sample_type, TiledVolume)
+    assert isinstance(lead_type, TiledVolume)
     heads = [TileHead.parse(one.head) for one in (own, lead)]
-    affines = [NiftiHeader.parse(one.more).affine for one in heads]
+    affines = (sample_type.affine_of(heads[0]), lead_type.affine_of(heads[1]))
     lengths = heads[0].shape[:_SPATIAL][::-1]
     ends = [(0, max(0, length - 1)) for length in (*lengths, *(1,) * (_SPATIAL - len(lengths)))]
     corners = np.array([(*corner, 1) for corner in product(*ends)], np.float64).T
-    distances = np.linalg.norm(((affines[0] - affines[1]) @ corners)[:_SPATIAL], axis=0)
-    voxel = np.linalg.norm(affines[1][:_SPATIAL, :_SPATIAL], axis=0).min()
-    return float(distances.max() / voxel) if voxel > 0 else float(distances.max())
+    is_used = corners.any(axis=1)  # a series of one slice has no distance between slices
+    shifts = (affines[0] - affines[1])[:_SPATIAL, is_used] @ corners[is_used]
+    distance = float(np.linalg.norm(shifts, axis=0).max())
+    if np.isnan(distance):
+        return 0.0
+    voxel = float(np.nanmin(np.linalg.norm(affines[1][:_SPATIAL, :_SPATIAL], axis=0)))
+    return distance / voxel if voxel > 0 else distance

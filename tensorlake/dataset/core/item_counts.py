@@ -146,7 +146,7 @@ def _check_places(
     assert isinstance(own, EncodedColumn)
     assert isinstance(other, EncodedColumn)
     for row, one, two in zip(rows, own.maps or (), other.maps or (), strict=False):
-        apart = 0.0 if one is None or two is None else voxels_apart(one, two)
+        apart = 0.0 if one is None or two is None else voxels_apart(spec.type, one, lead.type, two)
         if apart > SAME_PLACE:
             raise InvalidInputError(
                 f"row {row} of {call}: the affine of {spec.name!r} places voxels up to"

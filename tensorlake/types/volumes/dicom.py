@@ -232,6 +232,10 @@ class Dicom(TiledVolume):
             return part
         return DicomHead.parse(head.more).rescaled(part, head.shape, region)
 
+    def affine_of(self, head: TileHead) -> np.ndarray:
+        """Return the affine of the series, whose patients are seen as NIfTI sees them."""
+        return np.diag([-1.0, -1.0, 1.0, 1.0]) @ DicomHead.parse(head.more).affine
+
 
 def _path(sample: Any) -> str | None:
     """Return the path of a given file; None for bytes."""

@@ -283,6 +283,10 @@ class Nifti(TiledVolume):
         del region
         return NiftiHeader.parse(head.more).scaled(part)
 
+    def affine_of(self, head: TileHead) -> np.ndarray:
+        """Return the affine of the file."""
+        return NiftiHeader.parse(head.more).affine
+
 
 def _of_image(sample: Any, place: Place, position: int) -> NiftiFile:
     """Read an image of nibabel: its stored voxels if it is a file, else its array."""

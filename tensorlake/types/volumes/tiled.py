@@ -79,6 +79,16 @@ class TiledVolume(Media, TiledSamples):
             ValueError: The head is damaged.
         """
 
+    @abstractmethod
+    def affine_of(self, head: TileHead) -> np.ndarray:
+        """Return the matrix from voxels (x, y, z, 1) to millimetres right, anterior and superior.
+
+        NaN where nothing tells them.
+
+        Raises:
+            ValueError: The head is damaged.
+        """
+
     @property
     def mask_tiles(self) -> tuple[int, ...] | None:
         """Those of the volume along its axes in space; 32 where it has them by default, or none."""
