@@ -26,7 +26,7 @@ def in_nifti(orientation: list[float]) -> np.ndarray:
     return np.vstack([columns, [0, 0, 0, 1]])
 
 
-def create(of: tl.types.SampleType) -> tl.Dataset:
+def create(of: Any) -> tl.Dataset:
     return tl.create(f"memory://places-{next(NUMBERS)}", {"ct": tl.Dicom(), "other": of})
 
 
