@@ -32,9 +32,13 @@ from tensorlake.types.vision.headers.encoded import (
     parse_jpeg_header,
     parse_png_header,
 )
-from tensorlake.types.vision.headers.iso_boxes import parse_avif_header, parse_jpeg2000_header
-from tensorlake.types.vision.headers.tiff import parse_tiff_header
-from tensorlake.types.vision.headers.webp import parse_webp_header
+from tensorlake.types.vision.headers.iso_boxes import (
+    is_lossy_jpeg2000,
+    parse_avif_header,
+    parse_jpeg2000_header,
+)
+from tensorlake.types.vision.headers.tiff import is_lossy_tiff, parse_tiff_header
+from tensorlake.types.vision.headers.webp import is_lossy_webp, parse_webp_header
 from tensorlake.types.vision.image_end import (
     check_jpeg2000_end,
     check_jpeg_end,
@@ -83,6 +87,7 @@ class PixelCodec:
         has_gray: Whether it supports a single channel.
         check_end: Raises ValueError for a file that ``parse_header`` accepts, and that is truncated
             or has several images.
+        is_lossy: Tells whether a file was compressed with loss.
     """
 
     format: ImageFormat | Literal["image"]
@@ -96,6 +101,7 @@ class PixelCodec:
     encode: Callable[[np.ndarray], bytes]
     decode: Callable[[Buffer, np.ndarray], None]
     check_end: Callable[[Buffer], None] | None = None
+    is_lossy: Callable[[Buffer], bool] = lambda _: False
 
     @property
     def is_lossless(self) -> bool:
@@ -259,6 +265,7 @@ CODECS: Final[dict[ImageCodec, PixelCodec]] = {
         encode=_encode_jpeg,
         decode=_decode_jpeg,
         check_end=check_jpeg_end,
+        is_lossy=lambda _: True,
     ),
     "png": PixelCodec(
         format="PNG",
@@ -284,6 +291,7 @@ CODECS: Final[dict[ImageCodec, PixelCodec]] = {
         parse_header=parse_webp_header,
         encode=_encoder("webp", lossless=True),
         decode=_decoder("webp"),
+        is_lossy=is_lossy_webp,
     ),
     "avif": PixelCodec(
         format="AVIF",
@@ -296,6 +304,7 @@ CODECS: Final[dict[ImageCodec, PixelCodec]] = {
         parse_header=parse_avif_header,
         encode=_encoder("avif", level=_AVIF_QUALITY, speed=_AVIF_SPEED, pixelformat="444"),
         decode=_decoder("avif"),
+        is_lossy=lambda _: True,
     ),
     "jpeg2000": PixelCodec(
         format="JPEG 2000",
@@ -309,6 +318,7 @@ CODECS: Final[dict[ImageCodec, PixelCodec]] = {
         encode=_encoder("jpeg2k", level=0, codecformat="jp2"),
         decode=_decoder("jpeg2k"),
         check_end=check_jpeg2000_end,
+        is_lossy=is_lossy_jpeg2000,
     ),
     "tiff": PixelCodec(
         format="TIFF",
@@ -322,6 +332,7 @@ CODECS: Final[dict[ImageCodec, PixelCodec]] = {
         encode=_encoder("tiff", compression=_DEFLATE),
         decode=_decoder("tiff"),
         check_end=check_tiff_end,
+        is_lossy=is_lossy_tiff,
     ),
 }
 

@@ -18,7 +18,6 @@ from tensorlake.types.base.column import RaggedColumn
 from tensorlake.types.base.errors import unreadable
 from tensorlake.types.tiles import parse_tiles
 from tensorlake.types.vision.codecs import CODECS, codec_of, too_many_pixels
-from tensorlake.types.vision.headers.webp import is_lossy_webp
 from tensorlake.types.vision.image_file import file_name
 
 if TYPE_CHECKING:
@@ -119,9 +118,7 @@ def pixels_of_file(
     """
     name = file_name(sample) or "the sample "
     own = codec_of(content)
-    is_lossy = own is not None and not CODECS[own].is_lossless
-    is_lossy |= own == "webp" and is_lossy_webp(content)
-    if own is not None and is_lossy and not codec.is_lossless:
+    if own is not None and not codec.is_lossless and _has_lost(CODECS[own], content):
         reason = f"stores tiles of {codec.format}, and {name}is {CODECS[own].format}:"
         reason += " its pixels would be compressed with loss a second time"
         hint = 'use tl.Image("png", tiles=…), or give its pixels as an array to accept that'
@@ -136,3 +133,10 @@ def pixels_of_file(
         raise unreadable(place, position, reason) from error
     assert isinstance(decoded, RaggedColumn)
     return decoded.sample(0)
+
+
+def _has_lost(codec: PixelCodec, content: Buffer) -> bool:
+    try:
+        return codec.is_lossy(content)
+    except ValueError:  # damaged, which its decoder describes
+        return False

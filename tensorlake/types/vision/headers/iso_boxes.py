@@ -21,13 +21,16 @@ from tensorlake.types.vision.headers.header import ImageHeader
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["parse_avif_header", "parse_jpeg2000_header"]
+__all__ = ["is_lossy_jpeg2000", "parse_avif_header", "parse_jpeg2000_header"]
 
 _HEAD_NBYTES = 8
 _CODE_STREAM = b"\xff\x4f\xff\x51"
 _COLOUR = 3
 _VERSION_NBYTES = 4  # of a "full box": version u8 and flags u24
 _ALPHA = b"auxiliary:alpha"
+_CODING_STYLE, _TILE = b"\xff\x52", b"\xff\x90"
+_TRANSFORM_AT = 13  # from the marker: lengths, progression, layers, colours, levels, block, style
+_IRREVERSIBLE = 0
 
 
 def parse_jpeg2000_header(data: Buffer) -> ImageHeader:
@@ -82,6 +85,21 @@ def parse_avif_header(data: Buffer) -> ImageHeader:
         raise ValueError("it has no size")
     height, width = max(sizes, key=lambda size: size[0] * size[1])
     return ImageHeader("AVIF", height, width, max(listed, default=_COLOUR), depth, has_alpha)
+
+
+def is_lossy_jpeg2000(data: Buffer) -> bool:
+    """Whether the wavelets of a JPEG 2000 round: the irreversible 9-7 filter (ISO 15444-1, A.6.1).
+
+    A reversible one may also have been cut at a rate, which its header does not tell.
+    """
+    if bytes(data[:4]) != _CODE_STREAM:
+        data = dict(_boxes(data)).get(b"jp2c", b"")
+    at = 2
+    while at + _TRANSFORM_AT < len(data) and (marker := bytes(data[at : at + 2])) != _TILE:
+        if marker == _CODING_STYLE:
+            return int(data[at + _TRANSFORM_AT]) == _IRREVERSIBLE
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return False
 
 
 def _parse_size_segment(data: Buffer) -> ImageHeader:

@@ -18,7 +18,7 @@ from tensorlake.types.vision.headers.header import ImageHeader
 if TYPE_CHECKING:
     from tensorlake.types.base.column import Buffer
 
-__all__ = ["exif_orientation", "parse_tiff_header", "tiff_pages"]
+__all__ = ["exif_orientation", "is_lossy_tiff", "parse_tiff_header", "tiff_pages"]
 
 _ORDERS: dict[bytes, Literal["little", "big"]] = {b"II*\x00": "little", b"MM\x00*": "big"}
 _ENTRY_NBYTES = 12
@@ -28,6 +28,9 @@ _WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _ORIENTATION, _SAMPLES, _EXTRA, _FORMAT = 
     256, 257, 258, 262, 274, 277, 338, 339,
 )  # fmt: skip
 _MIN_IS_WHITE, _RGB, _PALETTE, _CMYK = 0, 2, 3, 5
+_COMPRESSION, _UNCOMPRESSED = 259, 1
+_WITH_LOSS = frozenset({6, 7, 33003, 33005, 34712, 34887, 34892, 50001, 50002})
+"""Codecs that lose, or may: JPEG, JPEG 2000, LERC, WebP and JPEG XL (registered values)."""
 _UNSIGNED = 1
 _UPRIGHT, _LAST_ORIENTATION = 1, 8
 
@@ -68,6 +71,15 @@ def parse_tiff_header(data: Buffer) -> ImageHeader:
     return ImageHeader(
         "TIFF", height, width, colours, bits[0], extra > 0, orientation=_orientation(table)
     )
+
+
+def is_lossy_tiff(data: Buffer) -> bool:
+    """Whether a TIFF was compressed by a codec that loses, or may.
+
+    Raises:
+        ValueError: The bytes are not a TIFF, or its table is damaged.
+    """
+    return _read_table(data).one(_COMPRESSION, _UNCOMPRESSED) in _WITH_LOSS
 
 
 def tiff_pages(data: Buffer) -> list[tuple[int, int]]:

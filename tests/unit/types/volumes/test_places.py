@@ -82,10 +82,9 @@ def test_a_slice_without_a_place_is_compared_by_its_shape(lost: str):
 
 def test_one_slice_is_where_another_is():
     ds = create(tl.Dicom(of="ct"))
-    one, same, other = (
-        series_bytes(VOXELS[:1], **more) for more in ({}, {}, {"PixelSpacing": [1, 1]})
-    )
+    wide: Any = [1, 1]
+    one, other = series_bytes(VOXELS[:1]), series_bytes(VOXELS[:1], PixelSpacing=wide)
 
-    ds.append({"ct": one, "other": same})
+    ds.append({"ct": one, "other": one})
     with pytest.raises(tl.InvalidInputError, match="places voxels"):
         ds.append({"ct": one, "other": other})
