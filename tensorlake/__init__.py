@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         Video,
     )
     from tensorlake.versions import CollectionReport, ExpiryReport
+    from tensorlake.workloads.inference import infer
 
     list = list_datasets  # noqa: A001 - users look for tl.list
     open = open_dataset  # noqa: A001 - likewise tl.open
@@ -153,6 +154,7 @@ _HOMES = {
     "tensorlake.loader.engine.metrics": ("LoaderMetrics",),
     "tensorlake.storage": ("set_link_credentials",),
     "tensorlake.versions": ("CollectionReport", "ExpiryReport"),
+    "tensorlake.workloads.inference": ("infer",),
     "tensorlake.dataset.transform.loaders": ("loader_from_state",),  # likewise
     "tensorlake.dataset.handles.mix": (
         "Mix",
@@ -280,6 +282,7 @@ __all__ = [
     "find_duplicates",
     "find_label_issues",
     "fork",
+    "infer",
     "infer_schema",
     "ingest",
     "loader_from_state",

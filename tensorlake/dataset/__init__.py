@@ -1,5 +1,6 @@
 """The façade: what users hold."""
 
+from tensorlake.dataset.columns.model import Model
 from tensorlake.dataset.core.buffers import MemoryBlocks
 from tensorlake.dataset.core.connect import (
     Found,
@@ -62,6 +63,7 @@ from tensorlake.dataset.sync.digests import update_digest
 from tensorlake.dataset.sync.ledger import Entries, KnownSource, Ledger, stamp_of
 from tensorlake.dataset.sync.preview import RowsPreview
 from tensorlake.dataset.sync.rows import OnConflict, Rows
+from tensorlake.dataset.transform.loader_options import LoaderOptions
 from tensorlake.dataset.write.arrow.tables import as_table
 from tensorlake.dataset.write.arrow.types import huggingface_features, infer_types
 from tensorlake.dataset.write.arrow.values import (
@@ -117,10 +119,12 @@ __all__ = [
     "Ledger",
     "Listing",
     "Lists",
+    "LoaderOptions",
     "Log",
     "MemoryBlocks",
     "MergeConflict",
     "MergeReport",
+    "Model",
     "OnConflict",
     "Predicate",
     "Progress",

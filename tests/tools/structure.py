@@ -1,6 +1,6 @@
 """The structure of the packages in numbers: `make structure` prints it, test_structure.py holds it.
 
-    entries   modules and folders that a folder shows; `__init__` and `py.typed` are not counted
+    entries   modules and folders that a folder shows; `__init__`, `__main__` and `py.typed` are not
     circles   files that import each other, type-only and in-function imports counted
     depth     classes of ours that a public class inherits from
     walks     files of ours that are entered by four everyday calls, in the caller's thread and on
@@ -48,7 +48,7 @@ def entries(folder: Path) -> list[str]:
     return sorted(
         path.name
         for path in folder.iterdir()
-        if (path.suffix == ".py" and path.name != "__init__.py")
+        if (path.suffix == ".py" and path.name not in ("__init__.py", "__main__.py"))
         or (path.is_dir() and any(path.glob("**/*.py")) and path.name != "__pycache__")
     )
 

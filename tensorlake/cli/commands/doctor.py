@@ -57,6 +57,7 @@ EXTRAS = {
     "hdf5": ("h5py",),
     "mcp": ("mcp",),
     "ray": ("ray",),
+    "onnx": ("onnxruntime", "onnx"),
     "hf": ("datasets",),
     "tensorboard": ("tensorboard",),
     "metrics": ("prometheus_client", "opentelemetry"),

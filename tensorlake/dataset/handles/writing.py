@@ -22,6 +22,7 @@ from tensorlake.storage import place_text
 from tensorlake.versions import CommitRequest, OnConflict
 
 if TYPE_CHECKING:
+    from tensorlake.dataset.columns.model import ModelCall
     from tensorlake.dataset.query.predicate import Predicate
 
 __all__ = [
@@ -36,6 +37,9 @@ __all__ = [
     "transaction",
     "upsert",
 ]
+
+MODEL_BATCH = 64
+"""Rows that a model of ``map`` is given at once, where it takes any number."""
 
 Dataset = TypeVar("Dataset", bound=HasSession)  # the class that has these methods, above them
 
@@ -143,9 +147,9 @@ def upsert(self: HasSession, rows: Any, on: str | Sequence[str]) -> Upserted:  #
 
 def map(  # noqa: A001, D417 - the method's name; self
     self: HasDatasets[Dataset],
-    function: Callable[[dict[str, Any]], Any],
+    function: Callable[[dict[str, Any]], Any] | str | PathLike[str],
     *,
-    schema: Mapping[str, Any],
+    schema: Mapping[str, Any] | None = None,
     columns: Sequence[str] | None = None,
     to: str | PathLike[str] | None = None,
     where: str | Predicate | None = None,
@@ -166,14 +170,16 @@ def map(  # noqa: A001, D417 - the method's name; self
         function: Gets a dict of one row's values; with ``batch_size``, of columns as
             ``ds[name][rows]`` gives them (lists where there are NULLs). Returns a dict with
             the names of ``schema``. With ``to`` it may also return a list of rows, or None.
-            It may be a class whose objects are such functions: each worker makes one, once.
-        schema: Types of what it returns. In place, a tensor that is not there is added, as
-            nullable.
+            It may be a class whose objects are such functions: each worker makes one, once. Or the
+            path of an ONNX model (extra ``onnx``), whose inputs are columns of their names; the
+            metadata of the tensors of its outputs have its digest as "model".
+        schema: Types of what it returns; of a model, by default those of all its outputs. In
+            place, a tensor that is not there is added, as nullable.
         columns: Columns passed to the function; None: all.
         to: URL of a new dataset with just these tensors. The same call again maps rows that are new
             or whose columns have changed, and nothing else; also after a crash.
         where: Only rows that meet a condition; in place, others stay as they are.
-        batch_size: Rows the function is given at once, as columns; None: one row.
+        batch_size: Rows the function is given at once, as columns; None: one row; for a model 64.
         engine: "processes" is for functions that hold the interpreter lock; "ray" runs on the Ray
             cluster of this process, or on a local one, whose workers read the rows themselves.
         workers: How many calls run in parallel; 4 by default, on a cluster as many as it holds.
@@ -212,6 +218,21 @@ def map(  # noqa: A001, D417 - the method's name; self
     """
     from tensorlake.dataset.transform.map.calls import MapOptions
 
+    model: ModelCall | None = None
+    if isinstance(function, str | PathLike):
+        from tensorlake.dataset.columns.model import ModelCall
+
+        if engine != "threads":
+            raise InvalidInputError(
+                f"engine={shown(engine)}: a model runs in the threads of ONNX Runtime\nleave"
+                " engine= out",
+                argument="engine",
+                actual=engine,
+            )
+        types = everything(self.__session__).schema
+        function = model = ModelCall.of(function, types, columns, schema)
+        columns, schema = [*model.model.columns.values()], model.schema
+        batch_size = batch_size or model.model.batch_size or MODEL_BATCH
     options = MapOptions(
         batch_size, engine, workers, on_error, storage_options, num_gpus, resources
     )
@@ -246,6 +267,8 @@ def map(  # noqa: A001, D417 - the method's name; self
             where=where,
             options=options,
         )
+        if model is not None:
+            model.note_digest(self.__session__)
         return self.__dataset__(self.__session__)
     from tensorlake.dataset.transform.map.dataset import write_rows
 
@@ -261,6 +284,10 @@ def map(  # noqa: A001, D417 - the method's name; self
         commit_every=commit_every,
         options=options,
     )
+    if model is not None:
+        model.note_digest(session)
+        if session.transaction is not None:
+            session.commit(CommitRequest(message=f"model {model.model.path.name}"))
     return self.__dataset__(session)
 
 

@@ -64,7 +64,7 @@ def write_rows(
     rows: RowSet,
     function: Callable[[dict[str, Any]], Any],
     *,
-    schema: Mapping[str, Any],
+    schema: Mapping[str, Any] | None,
     columns: Sequence[str] | None,
     to: str,
     where: str | Predicate | None,

@@ -30,7 +30,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 def types_of(
-    schema: Mapping[str, Any], there: Mapping[str, SampleType] | None = None
+    schema: Mapping[str, Any] | None, there: Mapping[str, SampleType] | None = None
 ) -> dict[str, SampleType]:
     """Return the types of the outputs, a struct as its fields.
 

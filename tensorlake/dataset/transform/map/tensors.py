@@ -49,7 +49,7 @@ def fill_rows(
     session: Session,
     function: Callable[[dict[str, Any]], Any],
     *,
-    schema: Mapping[str, Any],
+    schema: Mapping[str, Any] | None,
     columns: Sequence[str] | None,
     where: str | Predicate | None,
     options: MapOptions,
@@ -65,7 +65,7 @@ def _fill(
     before: RowSet,
     where: str | Predicate | None,
     call: Call,
-    schema: Mapping[str, Any],
+    schema: Mapping[str, Any] | None,
 ) -> MapReport:
     """Stage the outputs for the rows of a dataset, or those that meet a condition, as its tensors.
 
