@@ -57,8 +57,8 @@ class Port:
 
     Attributes:
         name: Its name.
-        dtype: Of its elements.
-        shape: Of the whole batch, rows first; None where any size fits.
+        dtype: The dtype of its elements.
+        shape: The shape of a batch, rows first; None where any size fits.
     """
 
     name: str

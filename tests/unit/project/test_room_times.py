@@ -20,7 +20,7 @@ from tests.tools.room_times import (
     room_of,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 OUTSIDE = "extras"  # run by make test-extras, in environments of their own
 UNIT = Sum("unit", ("unit", "unit/*"), ("unit/query",), 12.0)
 
