@@ -1,3 +1,4 @@
+# pyright: basic
 """ONNX Runtime is the judge: tl.infer and ds.map give what a session gives for the same arrays."""
 
 from __future__ import annotations
