@@ -20,7 +20,7 @@ __all__ = ["crc16"]
 _POLYNOMIAL: Final = 0x8005
 _BITS: Final = 16
 _WORD_NBYTES: Final = 2
-_LANES_MAX, _LANE_WORDS = 1 << 12, 64
+_LANES_MAX, _LANE_WORDS = 1 << 13, 64
 
 
 def crc16(data: Buffer) -> int:
@@ -35,11 +35,12 @@ def crc16(data: Buffer) -> int:
     length = -(-words // lanes)
     padded = np.zeros(lanes * length * _WORD_NBYTES, np.uint8)
     padded[len(padded) - len(content) :] = content
-    columns = np.ascontiguousarray(padded.view(">u2").reshape(lanes, length).T.astype(np.uint16))
-    table = _table()
-    crc = np.zeros(lanes, np.uint16)
-    for column in columns:
-        crc = table[crc ^ column]
+    table = _table_of_swapped()
+    crc, terms = np.zeros(lanes, np.uint16), np.empty(lanes, np.uint16)
+    for column in padded.view("<u2").reshape(lanes, length).T:  # a copy of columns costs more
+        np.bitwise_xor(crc, column, out=terms)
+        np.take(table, terms, out=crc, mode="wrap")
+    crc = crc.byteswap()
     shift = _power(length * _BITS)
     while len(crc) > 1:
         crc = _times(crc[::2], shift) ^ crc[1::2]
@@ -54,6 +55,13 @@ def _table() -> np.ndarray:
     for _ in range(_BITS):
         crc = _doubled(crc)
     return crc
+
+
+@lru_cache(maxsize=1)
+def _table_of_swapped() -> np.ndarray:
+    """Return the table for words whose bytes are swapped, as little-endian machines read them."""
+    swapped = np.arange(1 << _BITS, dtype=np.uint16).byteswap()
+    return _table()[swapped].byteswap()
 
 
 def _doubled(values: np.ndarray) -> np.ndarray:
