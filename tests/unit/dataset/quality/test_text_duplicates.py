@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def editions() -> tuple[list[str], dict[tuple[int, int], float]]:
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.8, 0.95])
-def test_texts_are_clustered_as_by_all_pairs(editions, threshold):
+def test_texts_are_clustered_as_by_all_pairs(editions: Any, threshold: Any):
     texts, similarities = editions
     wanted = {pair for pair, similarity in similarities.items() if similarity >= threshold}
     assert len(wanted) > 5
