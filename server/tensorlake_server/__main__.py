@@ -271,6 +271,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--views-nbytes", type=int, help="of memory that kept results of queries hold"
     )
+    parser.add_argument("--derived-nbytes", type=int, help="of all copies of saved views")
     parser.add_argument(
         "--selections", type=Path, metavar="FOLDER", help="keeps selected rows across restarts"
     )

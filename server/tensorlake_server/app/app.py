@@ -127,8 +127,10 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.projections = Projections(KEPT_NBYTES)
     app.state.run_infos = RunInfos(KEPT_INFOS)
     app.state.thumbnails = Thumbnails(settings.thumbnails_nbytes)
-    hidden_url = None if settings.is_loopback else settings.url.rstrip("/")
-    add_problem_answers(app, hidden_url=hidden_url)
+    lake: Lake = app.state.lake
+    add_problem_answers(
+        app, hidden_urls=lambda: lake.hidden_urls[1 if settings.is_loopback else 0 :]
+    )
     app.router.routes.extend(prepared_routes())
     add_components(app, [TransactionRequest, ProblemInfo])
     _add_viewer(app, settings)

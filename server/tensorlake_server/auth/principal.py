@@ -23,9 +23,15 @@ class Principal:
     scopes: tuple[Scope, ...] = ()
     author: str | None = None
 
-    def may(self, action: Action, dataset: str, branch: str | None = None) -> bool:
-        """Whether one of the scopes allows it."""
-        return any(scope.allows(action, dataset, branch) for scope in self.scopes)
+    def may(
+        self, action: Action, dataset: str, branch: str | None = None, *, view: str | None = None
+    ) -> bool:
+        """Whether one of the scopes allows it; see `Scope.allows`."""
+        return any(scope.allows(action, dataset, branch, view=view) for scope in self.scopes)
+
+    def names_views_of(self, dataset: str, view: str | None = None) -> bool:
+        """Whether one of the scopes is for this view of a dataset, and for no more; None: any."""
+        return any(scope.names_views_of(dataset, view) for scope in self.scopes)
 
 
 NOBODY = Principal("nobody")

@@ -43,7 +43,7 @@ from tensorlake.errors import (
 from tensorlake_server.http.methods import allowed_methods
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fastapi import FastAPI
     from starlette.requests import Request
@@ -166,19 +166,19 @@ def describe_error(error: TensorlakeError) -> tuple[int, dict[str, Any]]:
     return status, shown
 
 
-def add_problem_answers(app: FastAPI, *, hidden_url: str | None) -> None:
+def add_problem_answers(app: FastAPI, *, hidden_urls: Callable[[], Sequence[str]]) -> None:
     """Make every failure of the app's routes a problem.
 
     Args:
         app: The application.
-        hidden_url: Where the lake is, when those who ask need not know: messages then name the
-            objects under it by their paths in the lake.
+        hidden_urls: Returns where the lake is, when those who ask need not know: messages then name
+            the objects under it by their paths in the lake.
     """
 
     def shown(detail: str) -> str:
-        if hidden_url is None:
-            return detail
-        return detail.replace(f"{hidden_url}/", "").replace(hidden_url, "the lake")
+        for url in hidden_urls():
+            detail = detail.replace(f"{url}/", "").replace(url, "the lake")
+        return detail
 
     def on_tensorlake_error(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, TensorlakeError)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tensorlake.errors import AccessError
 from tensorlake.versions import author
 from tensorlake_server.auth.scopes import EVERY, Action
+from tensorlake_server.lake.lake import VIEW, Lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tensorlake.types import SampleType
     from tensorlake_server.auth.principal import Principal
     from tensorlake_server.auth.view_token import ViewQuery
-    from tensorlake_server.lake.lake import Lake, Readable
+    from tensorlake_server.lake.lake import Readable
     from tensorlake_server.messages.row_request import AskedRows
 
 __all__ = ["AllowedLake"]
@@ -53,7 +54,18 @@ class AllowedLake:
 
     def names(self) -> list[str]:
         """List the datasets."""
-        return [name for name in self._lake.names() if self._may_read(name)]
+        names = self._lake.names()
+        readable = [name for name in names if self._may_read(name)]
+        return readable + [view for name in names for view in self._views_of(name)]
+
+    def _views_of(self, name: str) -> list[str]:
+        """List the views of a dataset that scopes for views name."""
+        if not self._principal.names_views_of(name):
+            return []
+        views = self._lake.view_names(name)
+        return [
+            f"{name}{VIEW}{view}" for view in views if self._principal.names_views_of(name, view)
+        ]
 
     def open(self, name: str, version: str | None = None, digest: str | None = None) -> Dataset:
         """Open a version for reading; see `Lake.open`.
@@ -107,7 +119,8 @@ class AllowedLake:
 
     def may_write(self, name: str) -> bool:
         """Whether the principal may change a dataset as a whole."""
-        return self._is_writable and self._principal.may(Action.WRITE, name, EVERY)
+        is_view = self._lake.split(name)[1] is not None
+        return self._is_writable and not is_view and self._principal.may(Action.WRITE, name, EVERY)
 
     def keep_view(self, token: str, view: View) -> None:
         """Keep a result that was evaluated just now."""
@@ -171,6 +184,11 @@ class AllowedLake:
         """In whose name all that the principal publishes is; the link has the server's own user."""
         return self._principal.author or author()
 
+    def url_for_clients(self, name: str) -> str | None:
+        """Return where a dataset is, for programs of this machine; None: only behind the server."""
+        is_view = self._lake.split(name)[1] is not None
+        return None if is_view else self._lake.url_of(name)
+
     def check_readable(self, name: str) -> None:
         """Check that the principal may read a dataset, if it is there.
 
@@ -195,6 +213,12 @@ class AllowedLake:
             AccessError: They may not change it.
         """
         self.check_readable(name)
+        if self._lake.split(name)[1] is not None:
+            raise AccessError(
+                f"{name!r} is a saved view, whose rows do not change"
+                "\nchange the dataset, and save a view of it under another name",
+                dataset=name,
+            )
         if not self._is_writable:
             raise AccessError(
                 f"this server is read-only: it may not change {name!r}"
@@ -213,4 +237,5 @@ class AllowedLake:
         self._before_change()
 
     def _may_read(self, name: str) -> bool:
-        return self._principal.may(Action.READ, name)
+        dataset, view = self._lake.split(name)
+        return self._principal.may(Action.READ, dataset, view=view)

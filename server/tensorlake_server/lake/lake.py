@@ -2,7 +2,8 @@
 
 A name is a path under the lake's URL, and nothing else: no empty, ``.`` or ``..`` part, nothing
 absolute, and in a local folder no link that leads out of it. A name that does not resolve is
-"not found", so that names reveal nothing about files outside.
+"not found", so that names reveal nothing about files outside. ``pets#cats`` is the saved view
+``cats`` of ``pets``, as a dataset of its own (derived_views.py).
 
 Handles of fixed versions and evaluated views are kept, the most recently used ones: a request costs
 no opening, and readers keep their chunk caches. Nothing here is more than a cache.
@@ -37,6 +38,7 @@ from tensorlake.format import DESCRIPTOR
 from tensorlake.storage import LocalStore, LruCache, open_store, reading_bases, run
 from tensorlake_server.auth.view_token import ViewQuery, read_token
 from tensorlake_server.http.caching import is_fixed
+from tensorlake_server.lake.derived_views import DerivedViews
 from tensorlake_server.lake.runs import KnownRuns
 from tensorlake_server.lake.staged_rows import StagedRows, read_runs
 
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from tensorlake_server.messages.row_request import AskedRows
     from tensorlake_server.settings.settings import Settings
 
-__all__ = ["Lake", "Readable"]
+__all__ = ["VIEW", "Lake", "Readable"]
 
 Readable: TypeAlias = "Dataset | View"
 
@@ -58,6 +60,8 @@ CHECK_S = 10.0  # until the lake counts as one that does not answer
 KEPT_HANDLES = 8  # each may hold 256 MiB of chunks
 KEPT_VIEWS = 64  # at most; a large one takes the place of several
 KEPT_STORES = 256
+VIEW = "#"
+"""Between the names of a dataset and of a saved view; a server serves no dataset with it."""
 
 
 class Lake:
@@ -73,6 +77,7 @@ class Lake:
         self._stores: LruCache[str, Store] = LruCache(KEPT_STORES)
         self._views: LruCache[tuple[str, str, str], View] = LruCache(settings.views_nbytes)
         self._staged = StagedRows(settings.selections_nbytes, settings.selections)
+        self._derived = DerivedViews(settings.derived_nbytes, settings.query_limits)
         self._runs = KnownRuns()
         self._store = open_store(self._url, storage_options=self._options)
         self.is_one_dataset = run(self._store.head(DESCRIPTOR)) is not None
@@ -87,7 +92,19 @@ class Lake:
         if self.is_one_dataset:
             return [self._own_name]
         found = tl.list(self._url, storage_options=self._options)
-        return [name for name in found if not self._leads_out(name)]
+        return [name for name in found if VIEW not in name and not self._leads_out(name)]
+
+    def split(self, name: str) -> tuple[str, str | None]:
+        """Split a name into that of a dataset, and of a saved view of it, if any."""
+        if self.is_one_dataset and name == self._own_name:
+            return name, None
+        start = len(self._own_name) if self.is_one_dataset else 0
+        dataset, mark, view = name[start:].partition(VIEW)
+        return name[:start] + dataset, view if mark else None
+
+    def view_names(self, name: str) -> list[str]:
+        """List the saved views of a dataset."""
+        return self._derived.names(self.open(name))
 
     def check(self) -> None:
         """See that the lake is there, and answers.
@@ -113,6 +130,13 @@ class Lake:
         Raises:
             DatasetNotFoundError: No dataset of the lake can have this name.
         """
+        dataset, view = self.split(name)
+        if view is not None:
+            try:
+                return self._derived.url_of(name, self.open(dataset), view)
+            except (ViewNotFoundError, DatasetNotFoundError) as error:
+                self._derived.forget(name)
+                raise self.not_found(name) from error
         parts = name.split("/")
         if self.is_one_dataset:
             if name != self._own_name:
@@ -154,7 +178,8 @@ class Lake:
 
     def kept(self, name: str, version: str) -> Dataset | None:
         """Look up a commit that is open already, without asking the store anything."""
-        return self._handles.get((name, version)) if is_fixed(version) else None
+        is_view = self.split(name)[1] is not None  # is it still there? That is asked of the store
+        return self._handles.get((name, version)) if is_fixed(version) and not is_view else None
 
     def begin(
         self, name: str, branch: str, *, base: str | None = None, key: str | None = None
@@ -173,9 +198,10 @@ class Lake:
         store = self.kept_store(name)
         if store is None:
             url = self.url_of(name)
-            if not tl.exists(url, storage_options=self._options):
+            options = self._options_of(name)
+            if not tl.exists(url, storage_options=options):
                 raise self.not_found(name)
-            store = open_store(url, storage_options=self._options)
+            store = open_store(url, storage_options=options)
             self._stores.put(name, store)
         return store
 
@@ -185,6 +211,8 @@ class Lake:
         Raises:
             DatasetNotFoundError: No dataset of the lake can have this name.
         """
+        if self.split(name)[1] is not None:
+            return None
         self.url_of(name)
         return self._stores.get(name)
 
@@ -241,6 +269,8 @@ class Lake:
                 f"the view is of {query.dataset!r}, not of {name!r}"
                 f"\nread it as /v1/datasets/{query.dataset}/rows?view=…"
             )
+        if self.split(name)[1] is not None:
+            self.url_of(name)  # it is there still: what is kept of it outlives it
         key = (name, query.version, token)
         view = self._views.get(key)
         if view is None:
@@ -386,6 +416,14 @@ class Lake:
             f"no dataset {name!r} in this lake\nGET /v1/datasets lists them", dataset=name
         )
 
+    def _options_of(self, name: str) -> Mapping[str, str] | None:
+        return self._options if self.split(name)[1] is None else None
+
+    @property
+    def hidden_urls(self) -> list[str]:
+        """Where data is, which those who ask need not know."""
+        return [self._url, *filter(None, [self._derived.folder])]
+
     @property
     def _own_name(self) -> str:
         return self._url.rpartition("/")[2]
@@ -395,7 +433,8 @@ class Lake:
         if tip is not None:
             return tip
         with reading_bases(self._settings.follow_links):
-            handle = tl.open(url, version, read_only=True, storage_options=self._options)
+            options = self._options_of(name)
+            handle = tl.open(url, version, read_only=True, storage_options=options)
         session = session_of(handle)
         session.packs.links.is_followed = self._settings.follow_links
         if session.name == session.branch and session.mirror_of is None:

@@ -57,12 +57,13 @@ def describe_dataset(
     request: Request, name: DatasetPath, version: Version = None
 ) -> DatasetInfo | Response:
     """Describe one version: schema, rows, bytes."""
-    dataset = lake_of(request).open(name, version)
+    lake = lake_of(request)
+    dataset = lake.open(name, version)
     digest = rowset_of(dataset).selection.snapshot.digest
     headers = cache_headers(None, etag_of("dataset", name, digest))
     info = DatasetInfo(
         name=name,
-        url=dataset.url if settings_of(request).is_loopback else None,
+        url=lake.url_for_clients(name) if settings_of(request).is_loopback else None,
         version=dataset.version,
         digest=digest,
         rows=len(dataset),

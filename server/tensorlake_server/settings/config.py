@@ -60,6 +60,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "max_write_nbytes": int,
     "max_page_nbytes": int,
     "views_nbytes": int,
+    "derived_nbytes": int,
     "selections": Path,
     "selections_nbytes": int,
 }

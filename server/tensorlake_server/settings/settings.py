@@ -78,6 +78,7 @@ class Settings:
         max_queries: Most queries that run at once.
         max_queries_each: Most of them for each token; for all who have none together.
         views_nbytes: How much memory the results of queries may hold that are kept.
+        derived_nbytes: Most bytes of copies of saved views, which are made for who asks for one.
         selections: A folder for rows that clients selected, so that their ids outlive a restart;
             replicas share it. None: a temporary one.
         selections_nbytes: Most bytes of them.
@@ -126,6 +127,7 @@ class Settings:
     max_queries: int = 16
     max_queries_each: int = 8
     views_nbytes: int = 256 << 20
+    derived_nbytes: int = 8 << 30
     selections: Path | None = None
     selections_nbytes: int = 64 << 20
     thumbnails_nbytes: int = 128 << 20

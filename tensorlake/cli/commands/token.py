@@ -39,7 +39,10 @@ def create(
     auth: Auth = TOKENS,
     name: Annotated[str, typer.Option(help="Owner, as shown in the audit log.")],
     scope: Annotated[
-        list[str], typer.Option(help="Scope: read:pets, write:pets@fix-*, admin:*, … Repeatable.")
+        list[str],
+        typer.Option(
+            help="Scope: read:pets, read:pets#view, write:pets@fix-*, or a role: viewer:pets, … Repeatable."
+        ),
     ],
     expires: Annotated[str, typer.Option(help="Lifetime: 90d, 12h, 30min or never.")] = "90d",
 ) -> None:

@@ -84,11 +84,17 @@ def is_lake_url(url: str) -> bool:
     return url.startswith(("http://", "https://"))
 
 
+def _is_view(fragment: str) -> bool:
+    """Whether the fragment of a URL names a view; in links that a server prints it has a token."""
+    return fragment != "" and not fragment.startswith("token=")
+
+
 class LakeStore:
     """Objects of one dataset behind a server.
 
     Args:
-        url: ``http://host/name``; the name may have several parts.
+        url: ``http://host/name``; the name may have several parts. ``http://host/name#view`` is
+            a saved view, as the server derives a dataset from it.
         token: An access token; TENSORLAKE_TOKEN of the environment when None.
         policy: How reads and repeatable writes are retried.
     """
@@ -101,14 +107,15 @@ class LakeStore:
         except ImportError as error:
             raise missing_extra("opening datasets behind a server", "http") from error
         parts = urlsplit(url)
-        name = parts.path.strip("/")
+        view = f"#{unquote(parts.fragment)}" if _is_view(parts.fragment) else ""
+        name = parts.path.strip("/") + view
         if not parts.hostname:
             raise InvalidInputError(
                 f"{public_url(url)!r} names no host;\nuse http://<host>/<dataset>", url=url
             )
         self._client = client_of_loop  # not the client: each loop has its own
         self._opened_with = (url, token)
-        self._url = public_url(url)
+        self._url = f"{public_url(url)}{view}"
         self._token = os.environ.get(TOKEN_VARIABLE) if token is None else token
         if not (self._token or "").isascii() or not (self._token or "").isprintable():
             raise InvalidInputError(

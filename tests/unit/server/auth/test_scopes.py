@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorlake.errors import InvalidInputError, UnsupportedFeatureError
+from tensorlake.errors import InvalidInputError
 from tensorlake_server.auth.scopes import EVERY, Action, Scope
 
 NAMES = st.sampled_from(["pets", "pets-old", "vision/pets", "p", "main", "fix-a", "fix-", "x*"])
@@ -19,13 +19,54 @@ def test_what_is_no_scope_is_refused(text: str) -> None:
         Scope.parse(text)
 
 
-@pytest.mark.parametrize("text", ["view:sharp", "read:pets#sharp"])
-def test_scopes_on_views_are_refused_by_name(text: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="views"):
+@pytest.mark.parametrize(
+    "text",
+    ["view:sharp", "read:pets#", "read:#sharp", "write:pets#sharp", "admin:pets#sharp",
+     "read:pets@main#sharp", "labeller:pets#sharp", "viewer:pets@main"],
+)  # fmt: skip
+def test_a_scope_for_a_view_only_reads(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="is not a scope"):
         Scope.parse(text)
 
 
-@pytest.mark.parametrize("text", ["read:*", "write:pets", "write:pets@fix-*", "admin:vision/*"])
+@pytest.mark.parametrize(
+    ("role", "scope"),
+    [
+        ("viewer:pets", "read:pets"),
+        ("viewer:pets#sharp", "read:pets#sharp"),
+        ("viewer", "read:*"),
+        ("labeller:vision/*", "write:vision/*@labels-*"),
+        ("maintainer:pets", "write:pets"),
+        ("admin:pets", "admin:pets"),
+    ],
+)
+def test_a_role_is_a_name_of_a_scope(role: str, scope: str) -> None:
+    assert str(Scope.parse(role)) == scope
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "dataset", "view", "is_allowed"),
+    [
+        ("read:pets#sharp", Action.READ, "pets", "sharp", True),
+        ("read:pets#sharp", Action.READ, "pets", "sharper", False),
+        ("read:pets#sharp", Action.READ, "pets", None, False),
+        ("read:pets#sharp", Action.WRITE, "pets", "sharp", False),
+        ("read:pets#s*", Action.READ, "pets", "sharp", True),
+        ("read:*#sharp", Action.READ, "vision/pets", "sharp", True),
+        ("read:pets", Action.READ, "pets", "sharp", True),
+        ("admin:pets", Action.WRITE, "pets", "sharp", False),
+        ("read:pets", Action.READ, "cars", "sharp", False),
+    ],
+)
+def test_a_scope_for_a_view_allows_that_view(
+    text: str, action: Action, dataset: str, view: str | None, *, is_allowed: bool
+) -> None:
+    assert Scope.parse(text).allows(action, dataset, view=view) is is_allowed
+
+
+@pytest.mark.parametrize(
+    "text", ["read:*", "write:pets", "write:pets@fix-*", "admin:vision/*", "read:a#b#c"]
+)
 def test_a_scope_reads_back_as_written(text: str) -> None:
     assert str(Scope.parse(text)) == text
 
