@@ -75,7 +75,7 @@ class DerivedViews:
         """Return where the copy of a view is, after making it if there is none.
 
         Args:
-            name: What the copy is known by.
+            name: The name of the copy.
             dataset: The dataset, at any version.
             view: Name of the saved view.
 

@@ -41,7 +41,8 @@ def create(
     scope: Annotated[
         list[str],
         typer.Option(
-            help="Scope: read:pets, read:pets#view, write:pets@fix-*, or a role: viewer:pets, … Repeatable."
+            help="Scope: read:pets, read:pets#view, write:pets@fix-*, or a role: viewer:pets, …"
+            " Repeatable."
         ),
     ],
     expires: Annotated[str, typer.Option(help="Lifetime: 90d, 12h, 30min or never.")] = "90d",
