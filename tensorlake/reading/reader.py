@@ -56,6 +56,7 @@ from tensorlake.types import (
     slice_rows,
     take,
 )
+from tensorlake.versions import NearPacks
 
 __all__ = ["Reader"]
 
@@ -80,6 +81,10 @@ class Reader:
     @cached_property
     def _parts(self) -> PartReader:
         return PartReader(self.snapshot.packs)
+
+    def through(self, near: NearPacks) -> Reader:
+        """Make a reader that looks for chunks near first, with the same cache."""
+        return Reader(self.snapshot.through(near), self._cache)
 
     @property
     def store(self) -> Store:
@@ -124,10 +129,6 @@ class Reader:
         if indexes:
             reads = [partial(index.look_ahead, physical) for index in indexes]
             runtime.run(runtime.gather_bounded(reads, limit=CHUNKS_IN_FLIGHT))
-
-    async def fetch_chunk(self, key: ChunkKey) -> Buffer:
-        """Read a chunk's bytes by one request, and verify them."""
-        return await self._fetches.chunk(key)
 
     def map_chunk(self, key: ChunkKey) -> Buffer | None:
         """View a chunk of a local folder (or a staged one) in memory; None on remote stores."""

@@ -13,6 +13,7 @@ identifies it permanently: equal digests mean equal rows of the same version in 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from tensorlake.format import (
 from tensorlake.reading.index.index import ChunkIndex, leaf_count, leaves_touched
 from tensorlake.storage import runtime
 from tensorlake.versions import (
+    NearPacks,
     PackReader,
     State,
     group_state,
@@ -135,6 +137,12 @@ class Snapshot:
         """Open the version of a log entry, sharing the memory of ``before``, another version."""
         version = f"{branch}@{entry.seq}"
         return cls(state_of(entry), packs, version=version, digest=entry.digest, before=before)
+
+    def through(self, near: NearPacks) -> Snapshot:
+        """Return the same version whose chunks are looked for near first."""
+        snapshot = copy.copy(self)
+        snapshot.packs = self.packs.through(near)
+        return snapshot
 
     @property
     def url(self) -> str:

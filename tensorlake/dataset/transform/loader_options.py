@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 from tensorlake.errors import InvalidInputError, shown
 
 if TYPE_CHECKING:
+    import os
+
     from tensorlake.loader import Balance, Shuffle
     from tensorlake.quantities import Duration
 
@@ -53,6 +55,7 @@ DEFAULTS: Final[JaxOptions] = {
     "engine": "threads",
     "prefetch": "256MiB",
     "cache": "auto",
+    "cache_dir": None,
     "on_error": "raise",
     "deterministic": True,
     "decode_on": "client",
@@ -83,7 +86,8 @@ class BatchOptions(TypedDict, total=False):
     workers: int | None
     engine: Literal["threads", "processes"]
     prefetch: int | str
-    cache: int | str
+    cache: int | str | Mapping[str, int | str]  # of memory; or by tier: "memory", "disk"
+    cache_dir: str | os.PathLike[str] | None
     on_error: Literal["raise", "skip"]
     deterministic: bool
     decode_on: Literal["client", "server"]

@@ -7,6 +7,7 @@ ignored.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from tensorlake.loader.plan.balance import Balance
 from tensorlake.loader.plan.order import Shuffle
 from tensorlake.loader.plan.plan import SEED_STOP
 from tensorlake.loader.runtime.memory import memory_nbytes
-from tensorlake.quantities import check_flags, checked_integer, seconds_of
+from tensorlake.quantities import check_flags, checked_integer, parse_nbytes, seconds_of
 from tensorlake.storage import usable_cores
 
 __all__ = ["Framework", "LoaderArguments", "parse_arguments"]
@@ -41,7 +42,6 @@ OUR_WORDS = {
     "world": "world_size=",
 }
 NOT_YET: dict[str, tuple[Any, str]] = {
-    "cache_dir": (None, "chunks are cached in memory: give cache='auto', or a size, '16GiB'"),
     "cache_decoded": (False, "store images closer to the requested size, which decode faster"),
 }
 """Keywords of later versions: the only value supported now, and the alternative."""
@@ -64,6 +64,7 @@ CHOICES: dict[str, tuple[bool | str | None, ...]] = {
 }
 WORKERS_LIMIT = 1024  # systems refuse thousands of threads, after some of them have started
 TIMEOUT_LIMIT_S = threading.TIMEOUT_MAX
+TIERS = ("memory", "disk")  # of the cache
 MAX_WORKERS = 32  # more decode threads than this wait for each other in the interpreter
 
 
@@ -97,7 +98,8 @@ class LoaderArguments:
     workers: int | None = None
     engine: Literal["threads", "processes"] = "threads"  # where a transform runs
     prefetch: int | str = "256MiB"
-    cache: int | str = "auto"
+    cache: int | str | Mapping[str, int | str] = "auto"  # of memory, or by tier: memory, disk
+    cache_dir: str | os.PathLike[str] | None = None
     on_error: Literal["raise", "skip"] = "raise"
     deterministic: bool = True
     decode_on: Literal["client", "server"] = "client"
@@ -124,7 +126,18 @@ class LoaderArguments:
     @property
     def cache_nbytes(self) -> int:
         """Maximum bytes in the memory tier."""
-        return memory_nbytes(self.cache, name="cache")
+        return memory_nbytes(self._cache_size("memory"), name="cache")
+
+    @property
+    def disk_nbytes(self) -> int | None:
+        """Maximum bytes in the disk tier; None: as the disk has room."""
+        size = self._cache_size("disk")
+        return None if size == "auto" else parse_nbytes(size, name="cache")
+
+    def _cache_size(self, tier: str) -> int | str:
+        if isinstance(self.cache, Mapping):
+            return self.cache.get(tier, "auto")
+        return self.cache if tier == "memory" else "auto"
 
 
 def parse_arguments(framework: Framework, given: Mapping[str, Any]) -> LoaderArguments:
@@ -200,7 +213,43 @@ def _check(framework: Framework, arguments: LoaderArguments) -> None:
             f" memory\nuse {instead or 'ds.torch(device=…)'}",
             actual=arguments.device,
         )
-    _ = arguments.prefetch_nbytes, arguments.cache_nbytes  # refuse what cannot be parsed
+    _check_cache(arguments)
+    # refuse what cannot be parsed
+    _ = arguments.prefetch_nbytes, arguments.cache_nbytes, arguments.disk_nbytes
+
+
+def _check_cache(arguments: LoaderArguments) -> None:
+    folder, size = arguments.cache_dir, arguments.cache
+    if folder is not None and (not isinstance(folder, str | os.PathLike) or not os.fspath(folder)):
+        raise InvalidInputError(
+            f"cache_dir is the path of a folder on a local disk, got {shown(folder)}"
+            "\nwrite cache_dir='/nvme/cache'",
+            argument="cache_dir",
+            actual=folder,
+        )
+    if folder is not None and "://" in os.fspath(folder):
+        raise InvalidInputError(
+            f"cache_dir is the path of a folder on a local disk, got the URL {shown(folder)}",
+            argument="cache_dir",
+            actual=folder,
+        )
+    if not isinstance(size, Mapping):
+        return
+    unknown = sorted(set(size) - set(TIERS), key=str)
+    if unknown:
+        raise InvalidInputError(
+            f"cache has sizes of {' and '.join(map(repr, TIERS))}, got one of {shown(unknown[0])}"
+            "\nwrite cache={'memory': '8GiB', 'disk': '500GiB'}",
+            argument="cache",
+            actual=size,
+        )
+    if "disk" in size and folder is None:
+        raise InvalidInputError(
+            f"cache has a size of the disk tier, {shown(size['disk'])}, but cache_dir is not given"
+            "\nadd cache_dir=, a folder on a local disk",
+            argument="cache",
+            actual=size,
+        )
 
 
 def _check_kinds(arguments: LoaderArguments) -> None:

@@ -7,6 +7,7 @@ the contents of its batches in a few lines, and reads nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
@@ -104,13 +105,23 @@ def describe_plan(
         f"fetch     about {human_nbytes(stored)} an epoch, {human_nbytes(row_nbytes)} a row;"
         + (f" by row: {', '.join(sparse)}" if sparse else " by whole chunks"),
         (
-            f"cache     {human_nbytes(arguments.cache_nbytes)} of memory;"
+            f"cache     {human_nbytes(arguments.cache_nbytes)} of memory{_disk(opening)};"
             f" prefetch {human_nbytes(arguments.prefetch_nbytes)}"
         ),
         f"decode    {arguments.worker_count} threads{_processes(arguments)}",
         f"ceilings  {_listed(stages) if stages else estimated_ceilings(opening, like)}",
     ]
     return "\n".join([*lines, *(_described(one, channels_first) for one in columns)])
+
+
+def _disk(opening: Opening) -> str:
+    folder, size = opening.arguments.cache_dir, opening.arguments.disk_nbytes
+    if folder is None:
+        return ""
+    if opening.rows.reader.store.is_local:
+        return f"; {os.fspath(folder)!r} is not used: the dataset is local"
+    most = "free space" if size is None else human_nbytes(size)
+    return f", then {most} of disk in {os.fspath(folder)!r}"
 
 
 def _processes(arguments: LoaderArguments) -> str:

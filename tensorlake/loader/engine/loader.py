@@ -8,7 +8,6 @@
 ``iter()`` starts the next epoch, also after ``break``, except the first after a load. One iterator
 is alive at a time: an iterator that handed out its last batch is finished, and one that handed out
 none is replaced. Leaving the loop, Ctrl-C and garbage collection of the iterator end its threads.
-The memory tier belongs to the loader and serves all epochs.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorlake.errors import InvalidInputError, InvalidStateError
+from tensorlake.loader.caches.disk_cache import DiskTier
 from tensorlake.loader.config.column_plan import ROW, ColumnPlan
 from tensorlake.loader.config.converter import Converter
 from tensorlake.loader.config.rank_check import compare_with_rank_0, plan_to_compare
@@ -81,6 +81,7 @@ class Loader:
         check_batch_size(arguments.batch_size, arguments.global_batch_size)
         self._seed = arguments.seed or 0
         self._counters = Counters()
+        self._disk = DiskTier(arguments.cache_dir, arguments.disk_nbytes, self._counters)
         self._limit = ConcurrencyLimit()
         self._pass_start = LoaderStats()
         self._slabs = SlabPool(arguments.prefetch_nbytes)
@@ -119,8 +120,8 @@ class Loader:
             live.leave()
         if self._last_pass is not None:
             await_end(self._last_pass)
-        process_rank = self._process_rank(starts=True)
-        sharding = process_rank.sharding
+        self._disk.begin_pass(is_whole=self._place.finished is not None)
+        sharding = (process_rank := self._process_rank(starts=True)).sharding
         self._settle_epoch(sharding)
         self._batching.check_last(sharding, self._place.position)
         self._agree(process_rank)
@@ -129,10 +130,11 @@ class Loader:
         batches = self._batches(sharding)
         numbers = self._numbers(batches)
         opened, start = open_pass(self._opening(sharding, batches), map(batches.share, numbers))
+        left = None if self._rows.is_endless else len(numbers)
         iterator = BatchIterator(
             opened,
             sharding=sharding,
-            batches=None if self._rows.is_endless else len(numbers),
+            batches=left,
             finish=self._finish,
             handed_out=self._place.counted(
                 batches, numbers, partial(self._agree_again, process_rank)
@@ -142,8 +144,7 @@ class Loader:
             watcher=self._watcher,
         )
         if self._watcher is not None:
-            count = None if self._rows.is_endless else len(numbers)
-            self._watcher.begin(sharding, count, self._place.returned)
+            self._watcher.begin(sharding, left, self._place.returned)
         self._live, self._last_pass = weakref.ref(iterator), opened
         iterator.start(start)
         return iterator
@@ -252,7 +253,7 @@ class Loader:
 
     def _stats_now(self, **known: int) -> LoaderStats:
         return self._counters.snapshot(
-            **self._cache.counts(),
+            **self._cache.counts() | self._disk.counts(),
             batch_nbytes=self._slabs.nbytes,
             prefetch_nbytes=self._arguments.prefetch_nbytes,
             convert_s=self._finish.convert_s,
@@ -286,8 +287,8 @@ class Loader:
     def _like(self, arguments: LoaderArguments, converter: Converter) -> Loader:
         """Make a loader of the same rows, at the same position."""
         made = type(self)(self._rows, arguments, converter)
-        place = replace(self._place, is_fresh=True)
-        made._order, made._place = self._order, place  # noqa: SLF001 - of the same class
+        made._order = self._order  # noqa: SLF001 - of the same class
+        made._place = replace(self._place, is_fresh=True)  # noqa: SLF001
         return made
 
     def explain(self) -> str:
@@ -359,6 +360,7 @@ class Loader:
         if self._last_pass is not None:
             self._last_pass.close()
         self._cache.clear()
+        self._disk.close()
         self._slabs.clear()
 
     def __reduce__(self) -> tuple[Callable[..., Loader], tuple[Any, ...]]:
@@ -392,11 +394,8 @@ class Loader:
         parts = self._converter.equal_parts
         self._batching = batching_of(rows, self._arguments, names, equal_parts=parts)
         self._show(rows, made)
-        self._cache = ChunkCache(
-            names,
-            capacity=self._arguments.cache_nbytes,
-            spare=bounds(self._arguments.prefetch_nbytes)[0],
-        )
+        spare = bounds(self._arguments.prefetch_nbytes)[0]
+        self._cache = ChunkCache(names, capacity=self._arguments.cache_nbytes, spare=spare)
 
     def _contents(self, rows: OrderedRows) -> Contents:
         return Contents.planned(rows, self._arguments, self._converter, seed=self._seed)
@@ -439,6 +438,7 @@ class Loader:
             sharding=sharding,
             converter=self._converter,
             cache=self._cache,
+            disk=self._disk,
             slabs=self._slabs,
             counters=self._counters,
             limit=self._limit,

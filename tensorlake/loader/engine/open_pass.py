@@ -37,6 +37,7 @@ from tensorlake.loader.stages.sparse_reads import PartReads
 from tensorlake.loader.stages.transform import RowTransform, TransformCall
 
 if TYPE_CHECKING:
+    from tensorlake.loader.caches.disk_cache import DiskTier
     from tensorlake.loader.config.arguments import LoaderArguments
     from tensorlake.loader.config.column_plan import ColumnPlan
     from tensorlake.loader.config.converter import Converter
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from tensorlake.loader.engine.iterator import Pass
     from tensorlake.loader.plan.mix_order import AnyOrder
     from tensorlake.loader.plan.plan import Plan
-    from tensorlake.loader.plan.selection import Int64Array
+    from tensorlake.loader.plan.selection import Int64Array, Reader
     from tensorlake.loader.plan.sharding import Batches, Sharding, Share
     from tensorlake.loader.plan.state import LoaderState
     from tensorlake.loader.runtime.counters import Counters
@@ -78,6 +79,7 @@ class Opening:
     sharding: Sharding
     converter: Converter
     cache: ChunkCache
+    disk: DiskTier
     slabs: SlabPool
     counters: Counters
     limit: ConcurrencyLimit
@@ -289,7 +291,7 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         read_nbytes = row_nbytes_of(rows.reader, whole) + sum(one.nbytes for one in parts.values())
     return PipelineSetup(
         selection=rows.selection,
-        reader=rows.reader,
+        reader=_through(rows.reader, opening.disk),
         plan=plan,
         cache=opening.cache,
         counters=opening.counters,
@@ -307,6 +309,18 @@ def _pipeline_setup(opening: Opening, plan: Plan, transform: RowTransform | None
         skips=arguments.on_error == "skip",
         parts=parts,
     )
+
+
+def _through(reader: Reader, disk: DiskTier) -> Reader:
+    """Read remote chunks through the disk tier; local ones are mapped, which copies nothing."""
+    if not disk.is_on:
+        return reader
+    if isinstance(reader, MixReader):
+        own = (replace(one, reader=_through(one.reader, disk)) for one in reader.sources)
+        return MixReader(tuple(own))
+    if reader.store.is_local:
+        return reader
+    return reader.through(disk.of(reader.snapshot.url))
 
 
 def _part_reads(opening: Opening) -> dict[str, PartReads]:

@@ -75,6 +75,10 @@ class Packs(Protocol):
         """Read exactly ``nbytes`` bytes of a pack (its id is the reader's own class)."""
         ...
 
+    def distrust(self, path: str) -> None:
+        """Drop copies of a damaged object that are kept near."""
+        ...
+
 
 class Snapshot(Protocol):
     """The version of a selection."""
@@ -239,6 +243,10 @@ class Reader(Protocol):
     @property
     def store(self) -> Store:
         """The store of the bytes."""
+        ...
+
+    def through(self, near: Any) -> Any:
+        """Make a reader that looks for chunks near first, in ``NearPacks`` of its own class."""
         ...
 
     def index(self, tensor: str) -> ChunkIndex:

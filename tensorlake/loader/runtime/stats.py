@@ -84,6 +84,11 @@ class LoaderStats:
         in_flight: Maximum number of concurrent reads.
         row_reads: Rows that were read individually, not with their chunk.
         cache_short_nbytes: Additional memory needed to cache all data read of a remote dataset.
+        disk_hits: Reads, included in requests, that the disk tier answered without a request.
+        disk_misses: … of which it had not everything.
+        disk_nbytes: Bytes, included in fetched_nbytes, that it had.
+        disk_cache_nbytes: Bytes in its folder, of all processes.
+        disk_cache_capacity: Their maximum; 0 without the tier, or if its disk failed.
         plan_s: Finding rows in the index, including requests for its pages.
         unpack_s: Verifying and decompressing chunks. This, ``gather_s`` and ``decode_s`` are times
             in which their threads ran, or could have if a processor had been free.
@@ -121,6 +126,11 @@ class LoaderStats:
     cache_nbytes: int = 0
     cache_capacity: int = 0
     cache_short_nbytes: int = 0
+    disk_hits: int = 0
+    disk_misses: int = 0
+    disk_nbytes: int = 0
+    disk_cache_nbytes: int = 0
+    disk_cache_capacity: int = 0
     batch_nbytes: int = 0
     prefetch_nbytes: int = 0
     plan_s: float = 0.0
@@ -219,6 +229,12 @@ class LoaderStats:
         ]
         held = f"{human_nbytes(self.cache_nbytes)} of {human_nbytes(self.cache_capacity)}"
         rows.insert(1, ("cache", "-", "-", "-", f"hits {hits}, {held}"))
+        if asked := self.disk_hits + self.disk_misses:
+            sizes = self.disk_nbytes, self.disk_cache_nbytes, self.disk_cache_capacity
+            read, held, most = map(human_nbytes, sizes)
+            share = shown_share(self.disk_hits / asked)
+            read = f"hits {share}, {read} read, {held} of {most}"
+            rows.insert(2, ("disk", "-", "-", "-", read))
         if self.packed_tokens:
             padding = f"{self.padding_tokens:,} of padding"
             filled = f"{self.packed_fill:.1%} filled: {self.packed_tokens:,} tokens, {padding}"
@@ -232,6 +248,8 @@ LEVELS = (
     "cache_nbytes",
     "cache_capacity",
     "cache_short_nbytes",
+    "disk_cache_nbytes",
+    "disk_cache_capacity",
     "batch_nbytes",
     "prefetch_nbytes",
     "threads",

@@ -302,6 +302,7 @@ class ChunkFetcher:
                 offset=load.key.offset,
                 tensor=load.tensor,
             )
+            self._reader.snapshot.packs.distrust(load.key.pack.path)
             if not self._skips:
                 raise error
             pieces = (blob, *rest)
@@ -314,13 +315,18 @@ class ChunkFetcher:
         try:
             with self._counters.timed("unpack_s"):
                 column = make()
-        except CorruptionError:
+        except CorruptionError as error:
+            self._distrust(error)
             if not self._skips:
                 raise
             self._read_alone(load)
             return
         self._counters.add(fetched_nbytes=nbytes_in_memory(column) - load.key.nbytes)
         self._publish(load, loaded_chunk(column, b""))
+
+    def _distrust(self, error: CorruptionError) -> None:
+        if isinstance(path := getattr(error, "object", None), str):
+            self._reader.snapshot.packs.distrust(path)
 
     def _read_alone(self, load: Load) -> None:
         """Read a chunk again alone, in a worker, because one of its neighbours is damaged."""

@@ -218,7 +218,9 @@ class RowReader:
             with self._counters.timed("unpack_s"):
                 try:
                     column = make()
-                except CorruptionError:
+                except CorruptionError as error:
+                    if isinstance(path := getattr(error, "object", None), str):
+                        self._reader.snapshot.packs.distrust(path)
                     if not self._skips:
                         raise
                     physical = read.group.physical[read.piece.rows]

@@ -11,9 +11,11 @@ bases (``packs/places.py``), which entries name: `use` is called with each entry
 
 from __future__ import annotations
 
+import copy
 import weakref
-from collections.abc import Generator, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
+from typing import Protocol, Self
 
 from xxhash import xxh3_64_intdigest
 
@@ -33,7 +35,7 @@ from tensorlake.versions.log.entries import is_expired
 from tensorlake.versions.log.log import BranchLog
 from tensorlake.versions.packs.places import PackPlaces
 
-__all__ = ["PackOverlay", "PackReader", "ScratchPages", "loaded"]
+__all__ = ["NearPacks", "PackOverlay", "PackReader", "ScratchPages", "loaded"]
 
 
 VERSIONS_MAX = 256
@@ -57,6 +59,24 @@ class PackOverlay(Protocol):
         ...
 
 
+class NearPacks(Protocol):
+    """Bytes of packs that are kept nearer than the store."""
+
+    async def read(
+        self,
+        path: str,
+        ranges: Sequence[tuple[int, int]],
+        fetch: Callable[[Sequence[tuple[int, int]]], Awaitable[list[Buffer]]],
+        /,
+    ) -> list[Buffer]:
+        """Return ranges [start, stop) of a pack; `fetch` reads ranges from the store."""
+        ...
+
+    def forget(self, path: str, /) -> None:
+        """Drop a pack's bytes: they are damaged, as they came from the store."""
+        ...
+
+
 class PackReader:
     """Reader of pack ranges; ``pages`` reads index pages through a cache. Thread-safe."""
 
@@ -67,6 +87,13 @@ class PackReader:
         self.pages = PageReader(self, is_folder=isinstance(store, LocalStore))
         self._overlays: tuple[weakref.ref[PackOverlay], ...] = ()
         self._versions: tuple[str, ...] = ()
+        self._near: NearPacks | None = None
+
+    def through(self, near: NearPacks) -> Self:
+        """Return a reader of the same packs that looks for their bytes, not pages, near first."""
+        reader = copy.copy(self)
+        reader._near = near  # noqa: SLF001 - of its own class
+        return reader
 
     def read_for(self, version: str) -> None:
         """Record a version, ``main@12``, that is read here."""
@@ -83,6 +110,11 @@ class PackReader:
         alive = [ref for ref in self._overlays if ref() is not None]
         self._overlays = (*alive, weakref.ref(overlay))
 
+    def distrust(self, path: str) -> None:
+        """Drop the bytes of a damaged pack that are kept near, so that its repair is seen."""
+        if self._near is not None:
+            self._near.forget(path)
+
     async def read_range(self, pack: PackId, offset: int, nbytes: int) -> Buffer:
         """Read exactly ``nbytes`` of a pack.
 
@@ -94,13 +126,10 @@ class PackReader:
         if unsent is not None:
             return unsent
         try:
-            note_read(nbytes, requests=1)
-            if not self.places.bases:
-                return await self.store.get_range(pack.path, offset, offset + nbytes)
-            stop = offset + nbytes
-            return await self.places.read(
-                pack, lambda store: store.get_range(pack.path, offset, stop)
-            )
+            span = offset, offset + nbytes
+            if self._near is not None:
+                return (await self._near.read(pack.path, [span], partial(self._stored, pack)))[0]
+            return (await self._stored(pack, [span]))[0]
         except MissingObjectError as error:
             raise await self._gone(pack) from error
 
@@ -113,15 +142,27 @@ class PackReader:
         """
         pack = self._final_id(pack)
         try:
-            if is_counted():
-                requests = ranges if self.store.is_local else _requests_of(ranges)
-                nbytes = sum(stop - start for start, stop in requests)
-                note_read(nbytes, requests=len(requests))
-            if not self.places.bases:
-                return await self.store.get_ranges(pack.path, ranges)
-            return await self.places.read(pack, lambda store: store.get_ranges(pack.path, ranges))
+            if self._near is not None:
+                return await self._near.read(pack.path, ranges, partial(self._stored, pack))
+            return await self._stored(pack, ranges)
         except MissingObjectError as error:
             raise await self._gone(pack) from error
+
+    async def _stored(self, pack: PackId, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        if is_counted():
+            requests = ranges if self.store.is_local else _requests_of(ranges)
+            nbytes = sum(stop - start for start, stop in requests)
+            note_read(nbytes, requests=len(requests))
+        if len(ranges) == 1:
+            start, stop = ranges[0]
+            return [
+                await self.places.read(pack, lambda store: store.get_range(pack.path, start, stop))
+                if self.places.bases
+                else await self.store.get_range(pack.path, start, stop)
+            ]
+        if not self.places.bases:
+            return await self.store.get_ranges(pack.path, ranges)
+        return await self.places.read(pack, lambda store: store.get_ranges(pack.path, ranges))
 
     def is_stored_here(self, pack: PackId, offset: int) -> bool:
         """Return whether the pack of a blob, which begins at ``offset``, is a file of a folder."""

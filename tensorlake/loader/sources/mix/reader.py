@@ -154,6 +154,11 @@ class MixSnapshot:
         packs = self.sources[pack.source].reader.snapshot.packs
         return await packs.read_range(pack.pack, offset, nbytes)
 
+    def distrust(self, path: str) -> None:
+        """Drop copies of a damaged object."""
+        for one in self.sources:
+            one.reader.snapshot.packs.distrust(path)
+
     @property
     def schema(self) -> Schema:
         """The schema of the first source; the columns read are the same in the others."""
@@ -273,6 +278,10 @@ class MixReader:
     def store(self) -> MixStore:
         """The stores; local if all sources are."""
         return MixStore(all(one.reader.store.is_local for one in self.sources))
+
+    def through(self, near: Any) -> Any:
+        """Refuse: the readers of the sources look near."""
+        raise NotImplementedError
 
     def index(self, tensor: str) -> MixIndex:
         """Return the sizes of a tensor's chunk index."""

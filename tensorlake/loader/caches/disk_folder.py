@@ -1,0 +1,437 @@
+"""A folder of packs' bytes on a local disk, shared by the processes of a machine.
+
+    <cache_dir>/tensorlake-cache-1/
+        ledger                              bytes in use, by all; a flock on it guards all changes
+        claims                              record locks: which process fetches which range
+        users/<dataset>.<random>            one for each loader, locked while it lives; its time is
+                                            the start of the last pass that the loader read whole
+        packs/3f/<dataset>-<pack>.data      (caches/spans.py)
+
+Locks end with the process that holds them. A process that is killed may leave bytes counted that
+are not there: the first process to come when no other is there counts again.
+
+The folder is filled up to its capacity, and then nothing of a dataset in use is deleted: every
+pass uses each byte once, so that replacing one by another gains nothing. When room is needed,
+packs are deleted that no running loader has used: those of other datasets, and those of its own
+that a whole pass did without (of an old version). The longest unused go first.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import secrets
+import struct
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from xxhash import xxh3_64_intdigest
+
+from tensorlake.errors import UnsupportedFeatureError
+from tensorlake.loader.caches.spans import RECORD_NBYTES, PackSpans, Span, record_of
+from tensorlake.storage import Buffer, ForkLock
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+__all__ = ["DiskFolder", "User", "key_of", "opened_folder"]
+
+logger = logging.getLogger("tensorlake")
+
+FOLDER: Final = "tensorlake-cache-1"
+SPAN_NBYTES: Final = 1 << 20  # longest: a span is verified whole, whatever part of it is read
+BLOCK_NBYTES: Final = 4096  # of file systems: a span takes whole blocks
+FREE_SHARE: Final = 0.9  # of a disk's free space, if no size is given
+LOCK_WAIT_S: Final = 10.0  # for the ledger, which is held for milliseconds, or for a search
+LOCK_PAUSE_S: Final = 0.001
+RESCAN_S: Final = 10.0  # after a search for room that found none
+PACK_BITS: Final = 27  # of a lock's place; 36 more are the offset in the pack
+OFFSET_BITS: Final = 36
+FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_TOTAL: Final = struct.Struct("<QQ")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A loader that uses the folder, for other processes to see."""
+
+    file: int
+    path: Path
+    process: int
+
+    def leave(self) -> None:
+        """End the use; in a forked child the parent's goes on."""
+        with suppress(OSError):
+            os.close(self.file)
+            if self.process == os.getpid():
+                self.path.unlink()
+
+
+class DiskFolder:
+    """Spans of packs on disk. Thread-safe; nothing here raises for a failing disk.
+
+    Attributes:
+        capacity: Maximum bytes of all processes together.
+        is_off: Whether the disk failed: nothing is read or written any more.
+    """
+
+    def __init__(self, path: Path, capacity: int | None) -> None:
+        self.path = path
+        self.capacity = capacity or 0
+        self.is_off = False
+        self._is_full = False  # the disk, not only this folder
+        self._lock = ForkLock()  # of the next; the ledger has its own, held while it waits
+        self._packs: dict[str, PackSpans] = {}
+        self._turn = ForkLock()
+        self._scan_again = 0.0
+        self._claims = -1  # never closed: that would end all claims of the process
+        try:
+            for name in ("users", "packs"):
+                (path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._claims = _opened(path / "claims")
+            with self._locked() as ledger:
+                if not self._live_users():
+                    self._write_total(ledger, sum(nbytes for _, nbytes, _ in self._stored()))
+                if capacity is None:
+                    disk = os.statvfs(path)
+                    free = disk.f_bavail * disk.f_frsize
+                    self.capacity = self._total(ledger) + int(free * FREE_SHARE)
+        except OSError as error:
+            self.fail(error)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use, by all processes."""
+        if self.is_off:
+            return 0
+        try:
+            with self._locked() as ledger:
+                return self._total(ledger)
+        except OSError as error:
+            self.fail(error)
+            return 0
+
+    def fail(self, error: OSError) -> None:
+        """Turn the tier off, or stop filling it where the disk is full; log this once."""
+        is_full = error.errno in FULL_DISK
+        if self.is_off or (is_full and self._is_full):
+            return
+        self.is_off, self._is_full = not is_full, True
+        logger.warning(
+            "the cache folder %s %s (%s); reading continues from the store",
+            self.path.parent,
+            "is on a full disk, and keeps nothing more" if is_full else "failed, and is not used",
+            error,
+        )
+
+    # ---- users
+
+    def join(self, dataset: str) -> User | None:
+        """Note a loader of a dataset; None if the disk failed."""
+        if self.is_off:
+            return None
+        try:
+            with self._locked():
+                path = self.path / "users" / f"{dataset}.{secrets.token_hex(8)}"
+                file = _opened(path)
+                _flock(file)
+                os.utime(file, (0, 0))
+        except OSError as error:
+            self.fail(error)
+            return None
+        return User(file, path, os.getpid())
+
+    def read_whole(self, user: User, *, since: float) -> None:
+        """Note that a loader has read everything that it uses since a time."""
+        with suppress(OSError):  # then packs are merely kept for longer
+            os.utime(user.file, (since, since))
+        self._scan_again = 0.0
+
+    # ---- bytes
+
+    def spans(
+        self, pack: str, ranges: Sequence[tuple[int, int]], *, number: int
+    ) -> list[tuple[list[Span], tuple[int, int] | None]]:
+        """Return for each range what `PackSpans.cover` gives, after other processes' changes.
+
+        Args:
+            pack: The pack's key.
+            ranges: Ranges [start, stop).
+            number: The pass, counted from the start of the process.
+        """
+        with self._lock:
+            known = self._packs.setdefault(pack, PackSpans())
+            covered = [known.cover(*one) for one in ranges]
+            if any(gap is not None for _, gap in covered):
+                try:
+                    known.read_new(self._file(pack, "spans"))
+                except FileNotFoundError:
+                    self._packs[pack] = known = PackSpans()
+                covered = [known.cover(*one) for one in ranges]
+            is_new = known.used_in != number
+            known.used_in = number
+        if is_new:
+            with suppress(OSError):
+                os.utime(self._file(pack, "data"))
+        return covered
+
+    def read(self, pack: str, spans: Iterable[Span], start: int, into: memoryview) -> bool:
+        """Read the bytes of spans into memory that begins at ``start`` of the pack, and verify.
+
+        Returns:
+            False if some are gone or damaged: they are forgotten.
+        """
+        try:
+            file = os.open(self._file(pack, "data"), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            with self._lock:
+                if (known := self._packs.get(pack)) is not None:
+                    known.clear()
+            return False
+        try:
+            return all(self._read_span(file, pack, span, start, into) for span in spans)
+        finally:
+            os.close(file)
+
+    def _read_span(self, file: int, pack: str, span: Span, start: int, into: memoryview) -> bool:
+        first, last = span.start - start, span.stop - start
+        is_inside = first >= 0 and last <= len(into)
+        data = into[first:last] if is_inside else memoryview(bytearray(last - first))
+        is_whole = os.preadv(file, [data], span.start) == len(data)
+        if is_whole and xxh3_64_intdigest(data) == span.checksum:
+            if not is_inside:
+                low, high = max(first, 0), min(last, len(into))
+                into[low:high] = data[low - first : high - first]
+            return True
+        with self._lock:
+            known = self._packs.get(pack)
+            if known is not None:
+                known.drop(span)
+        return False
+
+    def keep(self, pack: str, start: int, data: Buffer) -> bool:
+        """Write bytes of a pack if there is room; return whether they were written."""
+        view = memoryview(data).cast("B")
+        borders = range(0, len(view), SPAN_NBYTES)
+        needed = sum(_on_disk(min(SPAN_NBYTES, len(view) - at)) for at in borders)
+        if self._is_full or not len(view) or not self._reserve(needed):
+            return False
+        path = self._file(pack, "data")
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        file = _opened(path)
+        records: list[bytes] = []
+        try:
+            for at in borders:
+                part = view[at : at + SPAN_NBYTES]
+                done = 0
+                while done < len(part):
+                    done += os.pwrite(file, part[done:], start + at + done)
+                first = start + at
+                records.append(record_of(Span(first, first + len(part), xxh3_64_intdigest(part))))
+        except OSError:
+            self._give_back(needed)
+            raise
+        finally:
+            os.close(file)
+        self._record(pack, b"".join(records))
+        return True
+
+    def forget(self, pack: str) -> None:
+        """Delete what is kept of a pack, because its bytes were damaged when they came."""
+        with suppress(OSError), self._locked() as ledger:
+            freed = sum(nbytes for name, nbytes, _ in self._stored() if name == pack)
+            self._delete(pack)
+            self._write_total(ledger, self._total(ledger) - freed)
+        with self._lock:
+            self._packs.pop(pack, None)
+
+    # ---- claims
+
+    def claim(self, pack: str, ranges: Iterable[tuple[int, int]]) -> bool:
+        """Claim ranges that this process is going to fetch; False if another one does."""
+        assert fcntl is not None, "checked when the folder was opened"
+        held: list[tuple[int, int]] = []
+        for start, stop in ranges:
+            try:
+                place = _place_of(pack, start)
+                fcntl.lockf(self._claims, fcntl.LOCK_EX | fcntl.LOCK_NB, stop - start, place)
+            except OSError:
+                self.release(pack, held)
+                return False
+            held.append((start, stop))
+        return True
+
+    def release(self, pack: str, ranges: Iterable[tuple[int, int]]) -> None:
+        """End claims."""
+        assert fcntl is not None, "checked when the folder was opened"
+        for start, stop in ranges:
+            with suppress(OSError):
+                fcntl.lockf(self._claims, fcntl.LOCK_UN, stop - start, _place_of(pack, start))
+
+    # ---- inside: the ledger
+
+    @contextmanager
+    def _locked(self) -> Generator[int]:
+        """Hold the ledger; opened each time, since a forked child would share the lock of a file.
+
+        Raises:
+            OSError: Another process holds it for too long, or the disk failed.
+        """
+        with self._turn:
+            ledger = _opened(self.path / "ledger")
+            try:
+                deadline = time.monotonic() + LOCK_WAIT_S
+                while not _flock(ledger):
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(errno.ETIMEDOUT, "another process holds the ledger")
+                    time.sleep(LOCK_PAUSE_S)
+                yield ledger
+            finally:
+                os.close(ledger)
+
+    def _total(self, ledger: int) -> int:
+        data = os.pread(ledger, _TOTAL.size, 0)
+        if len(data) == _TOTAL.size:
+            total, check = _TOTAL.unpack(data)
+            if check == xxh3_64_intdigest(data[:8]):
+                return total
+        return sum(nbytes for _, nbytes, _ in self._stored())  # new, or damaged
+
+    def _write_total(self, ledger: int, total: int) -> None:
+        head = struct.pack("<Q", max(0, total))
+        os.pwrite(ledger, head + struct.pack("<Q", xxh3_64_intdigest(head)), 0)
+
+    def _reserve(self, needed: int) -> bool:
+        with self._locked() as ledger:
+            total = self._total(ledger)
+            if total + needed > self.capacity:
+                total = self._make_room(total, needed)
+            has_room = total + needed <= self.capacity
+            self._write_total(ledger, total + needed if has_room else total)
+            return has_room
+
+    def _give_back(self, nbytes: int) -> None:
+        with suppress(OSError), self._locked() as ledger:
+            self._write_total(ledger, self._total(ledger) - nbytes)
+
+    def _record(self, pack: str, records: bytes) -> None:
+        with self._locked():
+            path = self._file(pack, "spans")
+            file = _opened(path)
+            try:
+                end = os.fstat(file).st_size // RECORD_NBYTES * RECORD_NBYTES
+                written = os.pwrite(file, records, end)
+                if written < len(records):
+                    os.ftruncate(file, end)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            finally:
+                os.close(file)
+
+    def _make_room(self, total: int, needed: int) -> int:
+        """Delete packs that no running loader uses until some bytes fit; return the bytes left."""
+        if time.monotonic() < self._scan_again:
+            return total
+        users = self._live_users()
+        for name, nbytes, used in sorted(self._stored(), key=lambda one: one[2]):
+            if total + needed <= self.capacity:
+                return total
+            if all(used < since for since in users.get(name.partition("-")[0], ())):
+                self._delete(name)
+                total -= nbytes
+        if total + needed > self.capacity:
+            self._scan_again = time.monotonic() + RESCAN_S
+        return total
+
+    def _live_users(self) -> dict[str, list[float]]:
+        """Return the times of running loaders by dataset; remove what dead ones left."""
+        found: dict[str, list[float]] = {}
+        for entry in os.scandir(self.path / "users"):
+            file = os.open(entry.path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if _flock(file):
+                    Path(entry.path).unlink()
+                else:
+                    found.setdefault(entry.name.partition(".")[0], []).append(
+                        os.fstat(file).st_mtime
+                    )
+            finally:
+                os.close(file)
+        return found
+
+    def _stored(self) -> Generator[tuple[str, int, float]]:
+        """List packs: their key, bytes on disk, and the time of their last use."""
+        for folder in os.scandir(self.path / "packs"):
+            for entry in os.scandir(folder.path):
+                key, _, kind = entry.name.partition(".")
+                if kind == "data":
+                    stat = entry.stat()
+                    yield key, stat.st_blocks * 512, stat.st_mtime
+
+    def _delete(self, pack: str) -> None:
+        for kind in ("spans", "data"):
+            self._file(pack, kind).unlink(missing_ok=True)
+
+    def _file(self, pack: str, kind: str) -> Path:
+        return self.path / "packs" / pack[-2:] / f"{pack}.{kind}"
+
+
+_folders: dict[Path, DiskFolder] = {}  # of this process: record locks are of processes, not files
+_opening = ForkLock()
+
+
+def opened_folder(cache_dir: str | os.PathLike[str], capacity: int | None) -> DiskFolder:
+    """Open the folder of a directory, once in a process.
+
+    Raises:
+        UnsupportedFeatureError: The system has no POSIX locks.
+    """
+    if fcntl is None:
+        raise UnsupportedFeatureError(
+            "cache_dir= needs POSIX file locks, which this system lacks"
+            "\nleave it out: chunks are cached in memory",
+            argument="cache_dir",
+        )
+    path = Path(cache_dir).expanduser().resolve() / FOLDER
+    with _opening:
+        folder = _folders.get(path)
+        if folder is None or folder.is_off:
+            folder = _folders[path] = DiskFolder(path, capacity)
+        elif capacity is not None:
+            folder.capacity = capacity
+        return folder
+
+
+def key_of(text: str) -> str:
+    """Return a short name for a URL or path: 16 hexadecimal digits."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _place_of(pack: str, start: int) -> int:
+    number = int(pack[-16:], 16) & ((1 << PACK_BITS) - 1)
+    return (number << OFFSET_BITS) + (start & ((1 << OFFSET_BITS) - 1))
+
+
+def _on_disk(nbytes: int) -> int:
+    return -(-nbytes // BLOCK_NBYTES) * BLOCK_NBYTES + RECORD_NBYTES
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _flock(file: int) -> bool:
+    """Take a lock without waiting; return whether it was free. Closing the file ends it."""
+    assert fcntl is not None, "checked when the folder was opened"
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
