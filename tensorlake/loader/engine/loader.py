@@ -288,7 +288,7 @@ class Loader:
         """Make a loader of the same rows, at the same position."""
         made = type(self)(self._rows, arguments, converter)
         made._order = self._order  # noqa: SLF001 - of the same class
-        made._place = replace(self._place, is_fresh=True)  # noqa: SLF001
+        made._place = replace(self._place, is_fresh=True)  # noqa: SLF001 - as above
         return made
 
     def explain(self) -> str:
